@@ -1,0 +1,44 @@
+"""Attention that anyone can see: computed in linear memory, and open to every question about where it looked."""
+
+from overt import errors, positions
+from overt.attended import Attended
+from overt.attention import Cache, attend, attention, merge, trace
+from overt.biases import alibi, relative
+from overt.dropout import dropout
+from overt.masks import causal, documents, keep, padding, prefix, where, window
+from overt.reference import Gradient, Step
+from overt.scores import additive, bilinear, cosine, dot, scaled_dot
+from overt.trace import Trace
+from overt.weights import Weights
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Attended",
+    "Cache",
+    "Gradient",
+    "Step",
+    "Trace",
+    "Weights",
+    "additive",
+    "alibi",
+    "attend",
+    "attention",
+    "bilinear",
+    "causal",
+    "cosine",
+    "documents",
+    "dot",
+    "dropout",
+    "errors",
+    "keep",
+    "merge",
+    "padding",
+    "positions",
+    "prefix",
+    "relative",
+    "scaled_dot",
+    "trace",
+    "where",
+    "window",
+]

@@ -1,0 +1,55 @@
+import numpy as np
+
+class Problem:
+    def __init__(
+        self,
+        q: np.ndarray,
+        k: np.ndarray,
+        v: np.ndarray | None,
+        *,
+        dtype: str = "float32",
+        scale: float,
+        softcap: float = 0.0,
+        first: np.ndarray | None = None,
+        last: np.ndarray | None = None,
+        bits: np.ndarray | None = None,
+        bias: np.ndarray | None = None,
+        sinks: np.ndarray | None = None,
+    ) -> None: ...
+
+def forward(
+    p: Problem, output: np.ndarray, lse: np.ndarray | None = None, *, threads: int = 0, level: str | None = None
+) -> None: ...
+def statistics(
+    p: Problem,
+    lse: np.ndarray,
+    received: np.ndarray | None = None,
+    entropy: np.ndarray | None = None,
+    *,
+    threads: int = 0,
+    level: str | None = None,
+) -> None: ...
+def top(
+    p: Problem,
+    lse: np.ndarray,
+    indices: np.ndarray,
+    weights: np.ndarray,
+    *,
+    threads: int = 0,
+    level: str | None = None,
+) -> None: ...
+def map(
+    p: Problem,
+    lse: np.ndarray,
+    row_bins: np.ndarray,
+    col_bins: np.ndarray,
+    out: np.ndarray,
+    pool: str,
+    *,
+    threads: int = 0,
+    level: str | None = None,
+) -> None: ...
+def weights(p: Problem, lse: np.ndarray, out: np.ndarray, *, threads: int = 0, level: str | None = None) -> None: ...
+def levels() -> list[str]: ...
+def threads() -> int: ...
+def poison(on: bool) -> None: ...

@@ -1,0 +1,115 @@
+"""The result of attention, kept open: where every query looked, without ever holding the whole matrix."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from types import ModuleType
+from typing import Literal
+
+import numpy as np
+
+from overt import blocked, kernels, reference
+from overt.errors import ArgumentError, ShapeError
+from overt.grid import Array, whole
+from overt.problem import Problem
+from overt.reference import Gradient
+from overt.weights import Weights
+
+
+def engine(problem: Problem) -> ModuleType:
+    """The fastest module that can compute a problem: kernels, blocked or reference."""
+    if kernels.can(problem):
+        return kernels
+    return blocked if problem.xp is np else reference
+
+
+class Attended:
+    """Attention whose output, weights and statistics can be asked for, in memory linear in T and S.
+
+    Shapes are written for inputs with heads; inputs q (T, D) without a heads axis give results without one.
+    Statistics are float32, or float64 for float64 inputs, and are those of the weights before dropout.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._engine = engine(problem)
+        self._output, self._lse = self._engine.forward(problem)
+
+    def __repr__(self) -> str:
+        return f"Attended(output {tuple(self.output.shape)} {self.output.dtype}, weights {self.weights.shape})"
+
+    @property
+    def output(self) -> Array:
+        """(…, H, T, E) in the dtype of q."""
+        return self._problem.outward(self._output)
+
+    @property
+    def lse(self) -> Array:
+        """(…, H, T) natural log-sum-exp of the masked scores, sinks included; −∞ where nothing is visible."""
+        return self._problem.outward(self._lse)
+
+    @property
+    def weights(self) -> Weights:
+        """(…, H, T, S), computed when indexed, and only the cells asked for."""
+        return Weights(self._problem, self._lse, self._engine.weights)
+
+    def received(self) -> Array:
+        """(…, H, S) attention that each key receives: the column sums of the weights."""
+        return self._problem.outward(self._statistics[0])
+
+    def entropy(self) -> Array:
+        """(…, H, T) entropy −Σ w ln w of each row of weights, in nats; what a sink takes is not counted."""
+        return self._problem.outward(self._statistics[1])
+
+    def top(self, k: int) -> tuple[Array, Array]:
+        """Indices and weights, each (…, H, T, k), of the k heaviest keys, largest first, ties to the lower index.
+
+        Masked keys have weight 0.  Raises ArgumentError unless 1 ≤ k ≤ S.
+        """
+        if not 1 <= whole("k", k) <= self._problem.shape.S:
+            raise ArgumentError(f"top(k) wants 1 ≤ k ≤ S = {self._problem.shape.S}, not {k}")
+        indices, heaviest = self._engine.top(self._problem, self._lse, k)
+        return self._problem.outward(indices), self._problem.outward(heaviest)
+
+    def map(self, rows: int, columns: int, pool: Literal["max", "mean"] = "max") -> Array:
+        """(…, H, rows, columns) picture of the whole matrix: the largest or the mean weight in each cell of a grid.
+
+        Bin i of n over an axis of length L holds ⌊i·L/n⌋ ≤ index < ⌈(i+1)·L/n⌉, the rule of adaptive pooling;
+        asking for more bins than there are indices repeats them.
+        """
+        if pool not in ("max", "mean"):
+            raise ArgumentError(f'pool must be "max" or "mean", not {pool!r}')
+        bins = []
+        for name, count, length in (("rows", rows, self._problem.shape.T), ("columns", columns, self._problem.shape.S)):
+            if whole(name, count) < 1 or not length:
+                raise ArgumentError(
+                    f"map wants at least one bin and a matrix that is not empty, not {count} {name} of {length}"
+                )
+            edges = np.arange(count + 1) * length
+            bins.append(np.stack([edges[:-1] // count, -(-edges[1:] // count)], axis=-1))
+        return self._problem.outward(self._engine.pooled(self._problem, self._lse, *bins, pool))
+
+    def gradient(self, dy: Array) -> Gradient:
+        """Vector-Jacobian product with dy (…, H, T, E): named tuple (q, k, v, bias), each shaped like its input.
+
+        ``bias`` is the gradient for the bias array, ALiBi's slopes or T5's table, and None where there is no bias.
+        """
+        problem = self._problem
+        if tuple(dy.shape) != tuple(self.output.shape):
+            raise ShapeError(
+                f"dy has shape {tuple(dy.shape)}, but the output has {tuple(self.output.shape)}: give the same"
+            )
+        # No kernel knows the way back yet.
+        way = blocked if problem.xp is np else reference
+        dq, dk, dv, dbias = way.gradient(problem, problem.inward(dy))
+        dq, dk, dv = (
+            problem.xp.astype(problem.unbroadcast(x, shape), problem.q.dtype)
+            for x, shape in zip((dq, dk, dv), problem.given, strict=True)
+        )
+        if dbias is not None and problem.bias is not None:
+            dbias = problem.xp.astype(problem.xp.asarray(dbias), problem.accumulate)
+        return Gradient(dq, dk, dv, dbias)
+
+    @cached_property
+    def _statistics(self) -> tuple[Array, Array]:
+        return self._engine.statistics(self._problem, self._lse)

@@ -1,0 +1,196 @@
+"""What is added to the scores after the softcap and before the mask.
+
+A bias that depends only on the distance from query to key is a strided view of one short table per head,
+so that it costs T + S numbers and no kernel needs to know it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from overt.errors import ArgumentError, DtypeError, ShapeError
+from overt.grid import Array, Cells, Shape, check_leading, host, integers, whole
+
+
+class Bias:
+    """Numbers added to the scores.  Its ``parameter`` is what ``gradient`` returns a gradient for."""
+
+    parameter: Array
+
+    def check(self, shape: Shape) -> None:
+        """Raise if the bias does not fit a score matrix of this shape."""
+
+    def at(self, cells: Cells) -> np.ndarray:
+        """The bias at these cells, broadcastable to them."""
+        raise NotImplementedError
+
+    def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
+        """The whole bias as a (B, H, T, S) view whose memory is no larger than the bias itself."""
+        raise NotImplementedError
+
+    def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
+        """Add to ``into``, shaped like the parameter, its share of the gradient of the scores at these cells."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Bias):
+    """An array that broadcasts to (…, H, T, S)."""
+
+    parameter: np.ndarray
+
+    def check(self, shape: Shape) -> None:
+        full = (*shape.batch, shape.H, shape.T, shape.S)
+        try:
+            fits = np.broadcast_shapes(self.parameter.shape, full) == full
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ShapeError(
+                f"bias has shape {self.parameter.shape}, which does not broadcast to (…, H, T, S) = {full}: "
+                "give each missing axis the size 1"
+            )
+
+    def at(self, cells: Cells) -> np.ndarray:
+        return cells.of(self.parameter)
+
+    def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
+        array = self.parameter.astype(dtype, copy=False)
+        full = np.broadcast_to(array, (*shape.batch, shape.H, shape.T, shape.S))
+        return full.reshape(shape.B, shape.H, shape.T, shape.S)
+
+    def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
+        axes = (*np.unravel_index(cells.b, cells.shape.batch or (1,)), cells.h, cells.t, cells.s)[-into.ndim or 4 :]
+        index = tuple(i if n > 1 else np.zeros_like(i) for i, n in zip(axes, into.shape, strict=True))
+        np.add.at(into, tuple(np.broadcast_to(i, gradient.shape) for i in index), gradient)
+
+
+class _Distance(Bias):
+    """A bias b(h, distance) of the distance from the query's position to the key."""
+
+    heads: int
+    offset: np.ndarray | None
+    name: str
+
+    def of_distance(self, distance: np.ndarray, h: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def check(self, shape: Shape) -> None:
+        if self.heads != shape.H:
+            raise ShapeError(f"{self.name} for {self.heads} heads, but q has {shape.H} heads: give one per query head")
+        if self.offset is not None:
+            check_leading("offsets", self.offset.shape, shape.batch)
+
+    def at(self, cells: Cells) -> np.ndarray:
+        return self.of_distance(cells.s - cells.position(self.offset), cells.h)
+
+    def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
+        B, H, T, S = shape.B, shape.H, shape.T, shape.S
+        if 0 in (B, H, T, S):
+            return np.zeros((B, H, T, S), dtype)
+        offset = np.full(1, S - T) if self.offset is None else shape.per_batch(self.offset)
+        # Entry j of a table holds the distance of key j − (T − 1) from query 0; one query further is one entry less.
+        distance = np.arange(T + S - 1) - (T - 1) - offset[:, None, None]
+        table = np.ascontiguousarray(self.of_distance(distance, np.arange(H)[:, None]), dtype)
+        b, h, j = table.strides
+        return as_strided(table[..., T - 1 :], (B, H, T, S), (b if len(table) > 1 else 0, h, -j, j), writeable=False)
+
+
+@dataclass(frozen=True, eq=False)
+class _Alibi(_Distance):
+    parameter: np.ndarray
+    offset: np.ndarray | None
+    name = "alibi has slopes"
+
+    @property
+    def heads(self) -> int:  # type: ignore[override]
+        return self.parameter.size
+
+    def of_distance(self, distance: np.ndarray, h: np.ndarray) -> np.ndarray:
+        return -self.parameter[h] * np.abs(distance)
+
+    def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
+        distance = np.abs(cells.s - cells.position(self.offset))
+        np.add.at(into, cells.h.reshape(-1), -(gradient * distance).sum(axis=(0, 2, 3)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Relative(_Distance):
+    parameter: np.ndarray
+    offset: np.ndarray | None
+    bidirectional: bool
+    max_distance: int
+    name = "relative bias has a table"
+
+    @property
+    def heads(self) -> int:  # type: ignore[override]
+        return self.parameter.shape[1]
+
+    def of_distance(self, distance: np.ndarray, h: np.ndarray) -> np.ndarray:
+        return self.parameter[self.bucket(distance), h]
+
+    def bucket(self, distance: np.ndarray) -> np.ndarray:
+        """Row of the table for each distance: exact for near keys, logarithmic up to ``max_distance``."""
+        buckets = self.parameter.shape[0]
+        start = np.zeros_like(distance)
+        if self.bidirectional:
+            buckets //= 2
+            start = np.where(distance > 0, buckets, 0)
+            distance = np.abs(distance)
+        else:
+            distance = np.maximum(-distance, 0)
+        exact = buckets // 2
+        far = np.log(np.maximum(distance, 1).astype(np.float32) / exact) / np.float32(log(self.max_distance / exact))
+        far = exact + (far * (buckets - exact)).astype(np.int64)
+        return start + np.where(distance < exact, distance, np.minimum(far, buckets - 1))
+
+    def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
+        bucket, h = self.bucket(cells.s - cells.position(self.offset)), cells.h
+        np.add.at(into, (np.broadcast_to(bucket, gradient.shape), np.broadcast_to(h, gradient.shape)), gradient)
+
+
+def alibi(slopes: Array, offset: int | Array | None = None) -> Bias:
+    """−slope · |distance| between query position and key; slopes (H,).
+
+    Press et al. 2022 (arXiv:2108.12409), which is causal; without a causal mask the penalty is the same to both sides.
+    """
+    values = _floats("alibi slopes", slopes)
+    if values.ndim != 1:
+        raise ShapeError(f"alibi slopes have shape {values.shape}: give one number per query head, shape (H,)")
+    return _Alibi(values, None if offset is None else integers("offset", offset))
+
+
+def relative(
+    table: Array, *, bidirectional: bool = True, max_distance: int = 128, offset: int | Array | None = None
+) -> Bias:
+    """Learned bias by bucket of distance: table (buckets, H), as T5 stores it.
+
+    Raffel et al. 2020 (arXiv:1910.10683).  Encoders are ``bidirectional``; decoders put all buckets behind the query.
+    """
+    values = _floats("the relative table", table)
+    least = 4 if bidirectional else 2
+    if values.ndim != 2 or values.shape[0] < least:
+        raise ShapeError(
+            f"the relative table has shape {values.shape}: give (buckets, H) with at least {least} buckets"
+        )
+    exact = values.shape[0] // (4 if bidirectional else 2)
+    if whole("max_distance", max_distance) <= exact:
+        raise ArgumentError(f"max_distance must be more than {exact}, the distances with a bucket of their own")
+    return _Relative(values, None if offset is None else integers("offset", offset), bidirectional, max_distance)
+
+
+def as_bias(bias: object) -> Bias | None:
+    """What ``bias=`` accepts: None, a Bias, or an array of floats."""
+    return bias if bias is None or isinstance(bias, Bias) else Dense(_floats("bias", bias))
+
+
+def _floats(name: str, values: object) -> np.ndarray:
+    array = host(values)
+    if array.dtype.kind != "f" and array.dtype.name != "bfloat16":
+        hint = "a boolean mask goes to mask=" if array.dtype == bool else "convert with .astype(numpy.float32)"
+        raise DtypeError(f"{name} must be floats, not {array.dtype}: {hint}")
+    return array

@@ -1,0 +1,17 @@
+"""Every exception that overt raises on purpose."""
+
+
+class OvertError(Exception):
+    """Root of the tree: catch this to catch everything that overt refuses."""
+
+
+class ShapeError(OvertError, ValueError):
+    """Axes that do not fit together; the message names the argument, the axis and both sizes."""
+
+
+class DtypeError(OvertError, TypeError):
+    """An array, or something that should be one, of a type that has no meaning here."""
+
+
+class ArgumentError(OvertError, ValueError):
+    """A value outside what the argument allows: a NaN scale, a negative window, an unknown layout."""

@@ -1,0 +1,363 @@
+"""Who may look at whom: masks are values that compose with ``&``, ``|`` and ``~``.
+
+True means *may attend*.  A mask says what it keeps in two ways.  ``visible`` answers for any cells, and is the
+definition.  ``plan`` lowers the mask to one span of keys per query, first ≤ s < last, and names what a span cannot say.
+Kernels know spans and bits, and never hear the word "causal".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from overt.errors import ArgumentError, DtypeError, ShapeError
+from overt.grid import Array, Cells, Shape, check_leading, host, integers, whole
+
+
+class Plan(NamedTuple):
+    """Keys first ≤ s < last per query, each broadcastable to (B, H, T); inside them ``rest``, if any, still decides."""
+
+    first: np.ndarray
+    last: np.ndarray
+    rest: Mask | None
+
+
+class Mask:
+    """A set of cells of the score matrix.  Subclasses say ``visible``, and ``span`` where they are one."""
+
+    def visible(self, cells: Cells) -> np.ndarray:
+        """True where the query may attend to the key; broadcasts to the cells."""
+        raise NotImplementedError
+
+    def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray] | None:
+        """First and past-the-last visible key of each query, if the mask is such a span; need not be clipped."""
+        return None
+
+    def check(self, shape: Shape) -> None:
+        """Raise if the mask does not fit a score matrix of this shape."""
+
+    def plan(self, T: int, S: int, batch: tuple[int, ...] = (), heads: int = 1) -> Plan:
+        """Lower to spans, and to what spans do not say."""
+        return self._plan(Shape(batch, heads, T, S))
+
+    def dense(self, T: int, S: int, batch: tuple[int, ...] = (), heads: int = 1) -> np.ndarray:
+        """The mask as a boolean array (…, H, T, S)."""
+        shape = Shape(batch, heads, T, S)
+        self.check(shape)
+        visible = np.broadcast_to(self.visible(shape.cells()), (shape.B, heads, T, S))
+        return visible.reshape(*batch, heads, T, S)
+
+    def _plan(self, shape: Shape) -> Plan:
+        cells = shape.cells()
+        rows = Cells(shape, cells.b[..., 0], cells.h[..., 0], cells.t[..., 0], np.zeros(1, np.int64))
+        span = self.span(rows)
+        if span is None:
+            return Plan(np.zeros((1, 1, 1), np.int64), np.full((1, 1, 1), shape.S), self)
+        first, last = (np.clip(edge, 0, shape.S) for edge in span)
+        return Plan(
+            first.reshape((1,) * (3 - first.ndim) + first.shape),
+            last.reshape((1,) * (3 - last.ndim) + last.shape),
+            None,
+        )
+
+    def __and__(self, other: Mask) -> Mask:
+        return _Both(self, _mask(other))
+
+    def __or__(self, other: Mask) -> Mask:
+        return _Either(self, _mask(other))
+
+    def __invert__(self) -> Mask:
+        return _Not(self)
+
+
+def _mask(other: object) -> Mask:
+    if not isinstance(other, Mask):
+        raise DtypeError(
+            f"a mask combines with masks, not with {type(other).__name__}: wrap arrays in overt.keep(array)"
+        )
+    return other
+
+
+@dataclass(frozen=True, eq=False)
+class _Both(Mask):
+    left: Mask
+    right: Mask
+
+    def visible(self, cells: Cells) -> np.ndarray:
+        return self.left.visible(cells) & self.right.visible(cells)
+
+    def check(self, shape: Shape) -> None:
+        self.left.check(shape)
+        self.right.check(shape)
+
+    def _plan(self, shape: Shape) -> Plan:
+        a, b = self.left._plan(shape), self.right._plan(shape)
+        rest = a.rest & b.rest if a.rest and b.rest else a.rest or b.rest
+        return Plan(np.maximum(a.first, b.first), np.minimum(a.last, b.last), rest)
+
+
+@dataclass(frozen=True, eq=False)
+class _Either(Mask):
+    left: Mask
+    right: Mask
+
+    def visible(self, cells: Cells) -> np.ndarray:
+        return self.left.visible(cells) | self.right.visible(cells)
+
+    def check(self, shape: Shape) -> None:
+        self.left.check(shape)
+        self.right.check(shape)
+
+    def _plan(self, shape: Shape) -> Plan:
+        a, b = self.left._plan(shape), self.right._plan(shape)
+        # An empty span must not stretch the hull, so it borrows the other's edges.
+        no_a, no_b = a.first >= a.last, b.first >= b.last
+        first = np.where(no_a, b.first, np.where(no_b, a.first, np.minimum(a.first, b.first)))
+        last = np.where(no_a, b.last, np.where(no_b, a.last, np.maximum(a.last, b.last)))
+        joined = no_a | no_b | ((a.first <= b.last) & (b.first <= a.last))
+        exact = a.rest is None and b.rest is None and bool(np.all(joined))
+        return Plan(first, last, None if exact else self)
+
+
+@dataclass(frozen=True, eq=False)
+class _Not(Mask):
+    inner: Mask
+
+    def visible(self, cells: Cells) -> np.ndarray:
+        return ~self.inner.visible(cells)
+
+    def check(self, shape: Shape) -> None:
+        self.inner.check(shape)
+
+    def _plan(self, shape: Shape) -> Plan:
+        plan = self.inner._plan(shape)
+        empty = plan.first >= plan.last
+        at_start, at_end = empty | (plan.first <= 0), empty | (plan.last >= shape.S)
+        if plan.rest is None and bool(np.all(at_start | at_end)):
+            # What is left of a span that touches one end is again a span.
+            first = np.where(empty, 0, np.where(at_start, plan.last, 0))
+            last = np.where(empty | at_start, shape.S, plan.first)
+            return Plan(first, last, None)
+        return super()._plan(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Window(Mask):
+    """Keys from ``left`` before to ``right`` after the query's position; None is unbounded."""
+
+    left: int | None
+    right: int | None
+    offset: np.ndarray | None
+
+    def visible(self, cells: Cells) -> np.ndarray:
+        distance = cells.s - cells.position(self.offset)
+        keep = np.ones_like(distance, dtype=bool)
+        if self.left is not None:
+            keep &= distance >= -self.left
+        if self.right is not None:
+            keep &= distance <= self.right
+        return keep
+
+    def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
+        position = rows.position(self.offset)
+        first = np.zeros_like(position) if self.left is None else position - self.left
+        last = np.full_like(position, rows.shape.S) if self.right is None else position + self.right + 1
+        return first, last
+
+    def check(self, shape: Shape) -> None:
+        if self.offset is not None:
+            check_leading("offsets", self.offset.shape, shape.batch)
+
+
+@dataclass(frozen=True, eq=False)
+class _Prefix(Mask):
+    lengths: np.ndarray
+    causal: Mask
+
+    def visible(self, cells: Cells) -> np.ndarray:
+        return (cells.s < cells.shape.per_batch(self.lengths)[cells.b]) | self.causal.visible(cells)
+
+    def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
+        first, last = self.causal.span(rows)  # type: ignore[misc]
+        return first, np.maximum(last, rows.shape.per_batch(self.lengths)[rows.b])
+
+    def check(self, shape: Shape) -> None:
+        _check_lengths("prefix lengths", self.lengths, shape)
+        self.causal.check(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Padding(Mask):
+    lengths: np.ndarray
+
+    def visible(self, cells: Cells) -> np.ndarray:
+        return cells.s < cells.shape.per_batch(self.lengths)[cells.b]
+
+    def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
+        last = rows.shape.per_batch(self.lengths)[rows.b]
+        return np.zeros_like(last), last
+
+    def check(self, shape: Shape) -> None:
+        _check_lengths("padding lengths", self.lengths, shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Documents(Mask):
+    ids: np.ndarray
+
+    def visible(self, cells: Cells) -> np.ndarray:
+        ids = self._per_batch(cells.shape)
+        if not cells.shape.S:
+            return np.zeros(1, dtype=bool)
+        position = cells.position(None)
+        here = ids[cells.b, np.maximum(position, 0)]
+        return (here == ids[cells.b, cells.s]) & (position >= 0)
+
+    def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray] | None:
+        S = rows.shape.S
+        if not S:
+            return np.zeros(1, np.int64), np.zeros(1, np.int64)
+        ids = self._per_batch(rows.shape)
+        starts = np.ones(ids.shape, dtype=bool)
+        starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
+        if any(starts[b].sum() != np.unique(ids[b]).size for b in range(len(ids))):
+            return None
+        ends = np.roll(starts, -1, axis=1)
+        ends[:, -1:] = True
+        here = np.arange(S)
+        first = np.maximum.accumulate(np.where(starts, here, 0), axis=1)
+        last = np.minimum.accumulate(np.where(ends, here + 1, S)[:, ::-1], axis=1)[:, ::-1]
+        position = rows.position(None)
+        inside = np.maximum(position, 0)
+        return first[rows.b, inside], np.where(position >= 0, last[rows.b, inside], 0)
+
+    def check(self, shape: Shape) -> None:
+        if self.ids.shape[-1] != shape.S:
+            raise ShapeError(
+                f"document ids name {self.ids.shape[-1]} positions but k has {shape.S}: give one id per key"
+            )
+        check_leading("document ids", self.ids.shape[:-1], shape.batch)
+
+    def _per_batch(self, shape: Shape) -> np.ndarray:
+        return np.broadcast_to(self.ids, (*shape.batch, shape.S)).reshape(shape.B, shape.S)
+
+
+@dataclass(frozen=True, eq=False)
+class Keep(Mask):
+    """A boolean array, True where the query may attend; the one mask that is bits already."""
+
+    array: np.ndarray
+
+    def visible(self, cells: Cells) -> np.ndarray:
+        return cells.of(self.array)
+
+    def check(self, shape: Shape) -> None:
+        full = (*shape.batch, shape.H, shape.T, shape.S)
+        try:
+            fits = np.broadcast_shapes(self.array.shape, full) == full
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ShapeError(
+                f"mask has shape {self.array.shape}, which does not broadcast to (…, H, T, S) = {full}: "
+                "a (B, S) padding mask needs two more axes, mask[:, None, None, :]"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Where(Mask):
+    predicate: Callable[..., Array]
+
+    def visible(self, cells: Cells) -> np.ndarray:
+        keep = np.asarray(self.predicate(cells.b, cells.h, cells.t, cells.s))
+        if keep.dtype != bool:
+            raise DtypeError(
+                f"the predicate of overt.where must return booleans, not {keep.dtype}: compare, e.g. s <= t"
+            )
+        full = np.broadcast_shapes(cells.b.shape, cells.h.shape, cells.t.shape, cells.s.shape)
+        try:
+            fits = np.broadcast_shapes(keep.shape, full) == full
+        except ValueError:
+            fits = False
+        if not fits:
+            raise ShapeError(f"the predicate of overt.where returned shape {keep.shape} for cells {full}")
+        return keep
+
+
+def causal(offset: int | Array | None = None) -> Mask:
+    """Keys at or before the query's own position.
+
+    The last query stands at the last key (t + S − T), which is right with a cache and equal when T = S;
+    ``offset=0`` aligns to the top left, and one offset per batch row (…,) is allowed.
+    """
+    return _Window(None, 0, _offset(offset))
+
+
+def window(left: int, right: int, offset: int | Array | None = None) -> Mask:
+    """Keys from ``left`` before to ``right`` after the query's position, itself included and not counted."""
+    return _Window(whole("window left", left), whole("window right", right), _offset(offset))
+
+
+def padding(lengths: Array) -> Mask:
+    """Keys before each batch row's length: lengths (B,) or the leading axes' shape, each 0…S."""
+    return _Padding(integers("padding lengths", lengths))
+
+
+def prefix(lengths: Array, offset: int | Array | None = None) -> Mask:
+    """Keys before each batch row's prefix length, for every query; after it causal (prefix language models)."""
+    return _Prefix(integers("prefix lengths", lengths), causal(offset))
+
+
+def documents(ids: Array) -> Mask:
+    """Keys of the query's own document: ids (S,) or (…, S), one per key position."""
+    array = integers("document ids", ids)
+    if array.ndim == 0:
+        raise ShapeError("document ids are a single number: give one id per key, shape (S,) or (…, S)")
+    return _Documents(array)
+
+
+def keep(array: Array) -> Mask:
+    """Cells where a boolean array that broadcasts to (…, H, T, S) is True."""
+    return Keep(_boolean(array))
+
+
+def where(predicate: Callable[..., Array]) -> Mask:
+    """Cells where ``predicate(b, h, t, s)`` is True; it gets integer index arrays that broadcast together."""
+    if not callable(predicate):
+        raise DtypeError(f"overt.where takes a function of (b, h, t, s), not {type(predicate).__name__}")
+    return _Where(predicate)
+
+
+def as_mask(mask: object) -> Mask | None:
+    """What ``mask=`` accepts: None, a Mask, or a boolean array."""
+    return mask if mask is None or isinstance(mask, Mask) else Keep(_boolean(mask))
+
+
+def _boolean(array: object) -> np.ndarray:
+    bits = host(array)
+    if bits.dtype == bool:
+        return bits
+    if bits.dtype.kind in "fc" or bits.dtype.name == "bfloat16":
+        raise DtypeError(
+            f"mask has dtype {bits.dtype}: masks are boolean, True = may attend; an additive mask goes to bias="
+        )
+    if bits.dtype.kind in "iu":
+        raise DtypeError(
+            f"mask has dtype {bits.dtype}: masks are boolean, True = may attend; write mask == 1 if your ones mean keep"
+        )
+    raise DtypeError(f"mask must be None, an overt mask or a boolean array, not {type(array).__name__} of {bits.dtype}")
+
+
+def _offset(offset: int | Array | None) -> np.ndarray | None:
+    return None if offset is None else integers("offset", offset)
+
+
+def _check_lengths(name: str, lengths: np.ndarray, shape: Shape) -> None:
+    check_leading(name, lengths.shape, shape.batch)
+    if lengths.size and (lengths.min() < 0 or lengths.max() > shape.S):
+        raise ArgumentError(
+            f"{name} must lie in 0…{shape.S} (k has {shape.S} positions), not {lengths.min()}…{lengths.max()}"
+        )

@@ -1,0 +1,109 @@
+"""Where a token stands: encodings added to inputs, rotations of queries and keys, slopes for ALiBi."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from overt.errors import ArgumentError, DtypeError, ShapeError
+from overt.grid import Array, integers, whole
+
+Layout = Literal["half", "interleaved"]
+
+
+def sinusoidal(positions: int | Array, width: int, *, base: float = 10_000.0) -> np.ndarray:
+    """Fixed encoding: column 2i is sin(p / base^(2i/width)), column 2i + 1 its cosine.
+
+    positions: a count T for 0…T−1, or an integer array (…, T) → (…, T, width), float64.
+    An odd width drops the last cosine.  Vaswani et al. 2017, section 3.5.
+    """
+    count = isinstance(positions, int | np.integer)
+    points = np.arange(whole("positions", positions)) if count else integers("positions", positions)
+    angles = points[..., None] * _frequencies(whole("width", width) + width % 2, base)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(*points.shape, -1)[..., :width]
+
+
+def learned(table: Array, positions: int | Array) -> Array:
+    """Rows of a learned table (N, width): a count T for rows 0…T−1, or an integer array (…, T) → (…, T, width).
+
+    Phuong & Hutter 2022, Algorithm 2.
+    """
+    count = isinstance(positions, int | np.integer)
+    points = np.arange(whole("positions", positions)) if count else integers("positions", positions)
+    if points.size and (points.min() < 0 or points.max() >= table.shape[0]):
+        raise ArgumentError(
+            f"positions {points.min()}…{points.max()} do not fit a table of {table.shape[0]} rows: "
+            "shorten the input or train a longer table"
+        )
+    xp = array_namespace(table)
+    flat = xp.take(table, xp.asarray(points.reshape(-1), device=table.device), axis=0)
+    return xp.reshape(flat, (*points.shape, table.shape[1]))
+
+
+def rope(
+    x: Array, positions: int | Array = 0, *, layout: Layout, base: float = 10_000.0, width: int | None = None
+) -> Array:
+    """Rotate pairs of features of x (…, T, D) by angles that grow with the position; the dtype of x comes back.
+
+    positions: the first position (an offset), or an integer array that broadcasts to (…, T) without x's head axis:
+    (T,), or (B, T) for x (B, H, T, D).  layout: "half" pairs feature i with i + width/2 (GPT-NeoX, Llama in
+    transformers); "interleaved" pairs 2i with 2i + 1 (the paper, GPT-J).  width: rotate only the first ``width``
+    features.  Su et al. 2021 (arXiv:2104.09864), equation 34.
+    """
+    if layout not in ("half", "interleaved"):
+        raise ArgumentError(f'rope layout must be "half" or "interleaved", not {layout!r}')
+    if x.ndim < 2:
+        raise ShapeError(f"rope takes x (…, T, D), not shape {tuple(x.shape)}")
+    T, D = x.shape[-2:]
+    width = D if width is None else whole("width", width)
+    if width > D or width % 2:
+        raise ShapeError(f"rope rotates pairs: the width {width} must be even and at most D = {D}")
+    if isinstance(positions, int | np.integer):
+        points = int(positions) + np.arange(T)
+    else:
+        points = integers("positions", positions)
+        if points.ndim == 0 or points.shape[-1] != T:
+            raise ShapeError(f"positions have shape {points.shape}, but x has {T} positions on axis -2: give (…, T)")
+        if points.ndim > 1:
+            points = points[..., None, :]
+    xp = array_namespace(x)
+    if not xp.isdtype(x.dtype, "real floating") and "bfloat16" not in str(x.dtype):
+        raise DtypeError(f"rope takes floats, not {x.dtype}")
+    wide = x if "64" in str(x.dtype) else xp.astype(x, xp.float32)
+    angles = points[..., None] * _frequencies(width, base)
+    cos, sin = (xp.asarray(f(angles), dtype=wide.dtype, device=x.device) for f in (np.cos, np.sin))
+    if layout == "half":
+        first, second = wide[..., : width // 2], wide[..., width // 2 : width]
+    else:
+        first, second = wide[..., 0:width:2], wide[..., 1:width:2]
+    try:
+        turned = (first * cos - second * sin, first * sin + second * cos)
+    except (ValueError, RuntimeError, TypeError):
+        raise ShapeError(
+            f"positions {points.shape} do not broadcast to x {tuple(x.shape)}: give (T,), or (B, T) for x (B, H, T, D)"
+        ) from None
+    joined = xp.concat(turned, axis=-1) if layout == "half" else xp.stack(turned, axis=-1)
+    joined = xp.reshape(joined, (*joined.shape[: x.ndim - 1], width))
+    return xp.astype(xp.concat([joined, wide[..., width:]], axis=-1), x.dtype)
+
+
+def alibi_slopes(heads: int) -> np.ndarray:
+    """Slopes for ``overt.alibi``, (heads,), float32: 2^(−8/n), 2^(−16/n), … for n heads, a power of two.
+
+    Other counts take the slopes of the power of two below, then every second one of the power above.
+    Press et al. 2022 (arXiv:2108.12409), section 3 and their code.
+    """
+    if whole("heads", heads) == 0:
+        return np.zeros(0, np.float32)
+    below = 1 << (heads.bit_length() - 1)
+    slopes = 2.0 ** (-8.0 / below * np.arange(1, below + 1))
+    between = 2.0 ** (-4.0 / below * np.arange(1, 2 * (heads - below) + 1, 2))
+    return np.concatenate([slopes, between]).astype(np.float32)
+
+
+def _frequencies(width: int, base: float) -> np.ndarray:
+    if not base > 0 or not np.isfinite(base):
+        raise ArgumentError(f"base must be a positive number, not {base}")
+    return base ** (-np.arange(0, width, 2) / max(width, 1))

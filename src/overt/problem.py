@@ -1,0 +1,256 @@
+"""What was asked: every check, default and broadcast, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from overt.biases import Bias, as_bias
+from overt.dropout import Dropout
+from overt.errors import ArgumentError, DtypeError, ShapeError
+from overt.grid import Array, Cells, Shape
+from overt.masks import Mask, as_mask
+from overt.scores import Score
+
+_DTYPES = ("float16", "bfloat16", "float32", "float64")
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Attention to be computed, whole or one part of it.
+
+    The arrays have exactly the axes q (B, H, T, D), k (B, G, S, D), v (B, G, S, E).  ``shape`` is the whole score
+    matrix, and the ranges b, h, t, s say which part of it these arrays are.  ``outer`` are the axes of results before
+    T, and ``given`` the shapes of q, k and v as the caller had them.
+    """
+
+    q: Array
+    k: Array
+    v: Array
+    score: Score
+    mask: Mask | None
+    bias: Bias | None
+    softcap: float | None
+    sinks: Array | None
+    dropout: Dropout | None
+    xp: Any
+    outer: tuple[int, ...]
+    given: tuple[tuple[int, ...], ...]
+    shape: Shape
+    b: range
+    h: range
+    t: range
+    s: range
+
+    @staticmethod
+    def of(
+        q: Array,
+        k: Array,
+        v: Array,
+        *,
+        score: Score,
+        mask: Mask | Array | None = None,
+        bias: Bias | Array | None = None,
+        softcap: float | None = None,
+        sinks: Array | None = None,
+        dropout: Dropout | None = None,
+    ) -> Problem:
+        """Check and normalise what a caller gave; the axes are those of ``overt.attention``."""
+        xp = namespace(q=q, k=k, v=v)
+        dtype = _common_dtype(q, k, v)
+        given = tuple(tuple(x.shape) for x in (q, k, v))
+        batch, outer, (q, k, v) = _axes(xp, q, k, v)
+        (_, H, T, Dq), (_, G, S, Dk), (_, Gv, Sv, _) = q.shape, k.shape, v.shape
+        if Sv != S:
+            raise ShapeError(f"v has {Sv} positions but k has {S}: give v one row per key (axis -2 of k and v)")
+        if Gv != G:
+            raise ShapeError(f"v has {Gv} heads but k has {G}: give v one head per key head (axis -3 of k and v)")
+        if H % G if G else H:
+            raise ShapeError(
+                f"q has {H} heads and k has {G}: the query heads must be a multiple of the key heads (axis -3)"
+            )
+        if not isinstance(score, Score):
+            raise DtypeError(
+                f"score must be one of overt's scores, e.g. overt.scaled_dot(), not {type(score).__name__}"
+            )
+        score.check(Dq, Dk)
+        shape = Shape(batch, H, T, S)
+        mask = as_mask(mask)
+        if mask is not None:
+            mask.check(shape)
+        bias = as_bias(bias)
+        if bias is not None:
+            _check_beside("bias", bias.parameter, dtype)
+            bias.check(shape)
+        if softcap is not None and not (isinstance(softcap, int | float | np.number) and 0 < softcap < float("inf")):
+            raise ArgumentError(f"softcap must be a positive number, or None for no cap, not {softcap!r}")
+        if sinks is not None:
+            sinks = _check_sinks(xp, sinks, H, dtype, q)
+        if dropout is not None and not isinstance(dropout, Dropout):
+            raise DtypeError(f"dropout must be overt.dropout(rate, seed), not {dropout!r}")
+        whole = (range(n) for n in (shape.B, H, T, S))
+        return Problem(q, k, v, score, mask, bias, softcap, sinks, dropout, xp, outer, given, shape, *whole)
+
+    @property
+    def accumulate(self) -> Any:
+        """Dtype in which scores, softmax and sums are computed: float64 for float64, else float32."""
+        return self.xp.float64 if _dtype_name(self.q) == "float64" else self.xp.float32
+
+    @property
+    def cells(self) -> Cells:
+        """The cells of this part, as index arrays that broadcast to (B, H, T, S)."""
+        b, h, t, s = (np.arange(r.start, r.stop, r.step) for r in (self.b, self.h, self.t, self.s))
+        return Cells(self.shape, b[:, None, None, None], h[:, None, None], t[:, None], s)
+
+    def heads(self, x: Array) -> Array:
+        """Repeat key heads so that query head h finds its own: (B, G, …) → (B, H, …)."""
+        H, G = self.q.shape[1], x.shape[1]
+        return x if H == G else self.xp.repeat(x, H // G, axis=1)
+
+    def ungroup(self, x: Array) -> Array:
+        """Sum what query heads give to the key head that they share: (B, H, …) → (B, G, …)."""
+        (B, H), G = x.shape[:2], self.k.shape[1]
+        return x if H == G else self.xp.sum(self.xp.reshape(x, (B, G, H // G, *x.shape[2:])), axis=2)
+
+    def outward(self, x: Array) -> Array:
+        """Give a result (B, H, …) the leading axes that the caller's arrays had."""
+        return self.xp.reshape(x, (*self.outer, *x.shape[2:]))
+
+    def inward(self, x: Array) -> Array:
+        """Give a caller's array (…, H, T, E) the axes of results, (B, H, T, E)."""
+        return self.xp.reshape(x, (self.shape.B, self.shape.H, *x.shape[-2:]))
+
+    def unbroadcast(self, x: Array, shape: tuple[int, ...]) -> Array:
+        """Sum a gradient (B, …) over the leading axes along which an argument of this shape was broadcast."""
+        leading = shape[:-3]
+        wide = self.xp.reshape(x, (*self.shape.batch, *x.shape[1:]))
+        new = len(self.shape.batch) - len(leading)
+        spread = tuple(i for i, n in enumerate(self.shape.batch) if i < new or (leading[i - new] == 1 and n != 1))
+        return self.xp.reshape(self.xp.sum(wide, axis=spread) if spread else wide, shape)
+
+    def part(
+        self, b: range | None = None, h: range | None = None, t: range | None = None, s: range | None = None
+    ) -> Problem:
+        """The sub-problem of these ranges, in whole-problem indices; h is one head or all of them."""
+        b, h, t, s = (
+            new if new is not None else old for new, old in ((b, self.b), (h, self.h), (t, self.t), (s, self.s))
+        )
+        rows, keys = within(b, self.b), self.keys_of(h)
+        return replace(
+            self,
+            q=self.q[rows, within(h, self.h), within(t, self.t), :],
+            k=self.k[rows, keys, within(s, self.s), :],
+            v=self.v[rows, keys, within(s, self.s), :],
+            sinks=None if self.sinks is None else self.sinks[within(h, self.h)],
+            b=b,
+            h=h,
+            t=t,
+            s=s,
+        )
+
+    def keys_of(self, h: range) -> slice:
+        """Where in k and v the key heads of these query heads lie; h is one head or all of them."""
+        if h == self.h:
+            return slice(None)
+        key_head = (h.start - self.h.start) // (self.q.shape[1] // self.k.shape[1])
+        return slice(key_head, key_head + 1)
+
+    def blocks(self, cells: int) -> Iterator[Problem]:
+        """Parts of whole query rows, each of about ``cells`` score cells or one row: memory linear in S."""
+        B, H, T, S = len(self.b), len(self.h), len(self.t), len(self.s)
+        if cells >= B * H * S:
+            singles: list[tuple[range | None, range | None]] = [(None, None)]
+            rows = cells // max(B * H * S, 1)
+        else:
+            singles = [(self.b[i : i + 1], self.h[j : j + 1]) for i in range(B) for j in range(H)]
+            rows = cells // S
+        for b, h in singles:
+            for start in range(0, T, max(rows, 1)):
+                yield self.part(b, h, self.t[start : start + max(rows, 1)])
+
+
+def within(part: range, whole: range) -> slice:
+    """Where a part lies in arrays that hold ``whole``."""
+    start = part.start - whole.start
+    return slice(start, start + len(part) * part.step, part.step)
+
+
+def _dtype_name(x: Array) -> str:
+    return str(x.dtype).rpartition(".")[2]
+
+
+def namespace(**arrays: Array) -> Any:
+    """The array library that all these named arrays share."""
+    if all(type(x) is np.ndarray for x in arrays.values()):
+        return np
+    from array_api_compat import array_namespace, is_array_api_obj
+
+    for name, x in arrays.items():
+        if not is_array_api_obj(x):
+            raise DtypeError(f"{name} is a {type(x).__name__}, not an array: convert it with numpy.asarray({name})")
+    try:
+        return array_namespace(*arrays.values())
+    except TypeError:
+        kinds = ", ".join(f"{name} {type(x).__module__}.{type(x).__name__}" for name, x in arrays.items())
+        raise DtypeError(f"arrays must come from one library, not {kinds}") from None
+
+
+def _common_dtype(q: Array, k: Array, v: Array) -> str:
+    names = [_dtype_name(x) for x in (q, k, v)]
+    for name, dtype in zip("qkv", names, strict=True):
+        if dtype not in _DTYPES:
+            raise DtypeError(
+                f"{name} has dtype {dtype}; attention takes {', '.join(_DTYPES)}: convert {name} with astype"
+            )
+    if len(set(names)) > 1:
+        raise DtypeError(f"q is {names[0]}, k is {names[1]}, v is {names[2]}: convert them to one dtype")
+    return names[0]
+
+
+def _axes(xp: Any, q: Array, k: Array, v: Array) -> tuple[tuple[int, ...], tuple[int, ...], list[Array]]:
+    """Leading axes, the outer axes of results, and the arrays with exactly four axes."""
+    arrays = q, k, v
+    for name, x, axes in zip("qkv", arrays, ("T, D", "S, D", "S, E"), strict=True):
+        if x.ndim < 2:
+            raise ShapeError(
+                f"{name} has shape {tuple(x.shape)}: give at least ({axes}), in general (…, heads, {axes})"
+            )
+    flat = [x.ndim == 2 for x in arrays]
+    if any(flat) and not all(flat):
+        shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in zip("qkv", arrays, strict=True))
+        raise ShapeError(f"some arrays have a heads axis and some have none ({shapes}): give it to all or to none")
+    if all(flat):
+        return (), (), [x[None, None, ...] for x in arrays]
+    try:
+        batch = np.broadcast_shapes(*(tuple(x.shape[:-3]) for x in arrays))
+    except ValueError:
+        shapes = ", ".join(f"{name} {tuple(x.shape[:-3])}" for name, x in zip("qkv", arrays, strict=True))
+        raise ShapeError(
+            f"the leading (batch) axes do not broadcast together: {shapes}; make them equal or 1"
+        ) from None
+    B = int(np.prod(batch, dtype=np.int64))
+    wide = [xp.reshape(xp.broadcast_to(x, (*batch, *x.shape[-3:])), (B, *x.shape[-3:])) for x in arrays]
+    return batch, (*batch, q.shape[-3]), wide
+
+
+def _check_beside(name: str, values: Array, dtype: str) -> None:
+    allowed = {dtype, "float64"} if dtype == "float64" else {dtype, "float32"}
+    if dtype == "float64" or _dtype_name(values) in allowed:
+        return
+    raise DtypeError(
+        f"{name} is {_dtype_name(values)} beside {dtype} inputs: convert it to {' or '.join(sorted(allowed))}"
+    )
+
+
+def _check_sinks(xp: Any, sinks: Array, H: int, dtype: str, q: Array) -> Array:
+    if not hasattr(sinks, "dtype") or "float" not in _dtype_name(sinks):
+        raise DtypeError("sinks must be an array of floats (H,), one logit per query head")
+    if tuple(sinks.shape) != (H,):
+        raise ShapeError(
+            f"sinks have shape {tuple(sinks.shape)}, but q has {H} heads: give one logit per query head, ({H},)"
+        )
+    _check_beside("sinks", sinks, dtype)
+    return xp.asarray(sinks, device=q.device)

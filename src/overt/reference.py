@@ -1,0 +1,211 @@
+"""The definition of attention, for any array library: readable, exact, quadratic in memory.
+
+Everything fast in overt is tested against this file in float64, and ``overt.trace`` is this file, kept.
+All functions take a ``Problem``, whole or a part of whole query rows, and return arrays (B, H, …).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from overt.grid import Array, host
+from overt.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One intermediate: its name, its formula, its axes and its numbers."""
+
+    name: str
+    formula: str
+    axes: str
+    array: Array
+
+    @property
+    def mean(self) -> float:
+        """Mean of the finite entries."""
+        return float(self._finite().mean()) if self._finite().size else float("nan")
+
+    @property
+    def variance(self) -> float:
+        """Variance of the finite entries (divided by their number)."""
+        return float(self._finite().var()) if self._finite().size else float("nan")
+
+    def _finite(self) -> np.ndarray:
+        array = self.array.detach().cpu().double() if hasattr(self.array, "detach") else self.array
+        array = np.asarray(array, dtype=np.float64)
+        return array[np.isfinite(array)]
+
+
+class Gradient(NamedTuple):
+    """Vector-Jacobian product: one array shaped like each input, and like the bias's parameter, if any."""
+
+    q: Array
+    k: Array
+    v: Array
+    bias: Array | None
+
+
+def steps(problem: Problem) -> list[Step]:
+    """Every intermediate of attention, in order; the arrays are (B, H, …) with key heads repeated.
+
+    Score → scale → softcap → bias → mask → softmax → dropout → values (ONNX Attention, Gemma 2).
+    """
+    xp = problem.xp
+    found = _scoring(problem)
+    with _quiet():
+        weights, lse = _softmax(problem, found[-1].array)
+        found.append(Step("lse", "log Σ exp(scores)", "T", lse))
+        found.append(Step("weights", "exp(scores − lse)", "T S", weights))
+        if problem.dropout is not None:
+            weights = weights * _dropout(problem)
+            found.append(Step("dropped", f"weights · kept / {1 - problem.dropout.rate:g}", "T S", weights))
+        v = problem.heads(xp.astype(problem.v, problem.accumulate))
+        found.append(Step("value", "v", "S E", v))
+        found.append(Step("output", "weights v", "T E", _mix(xp, weights, v)))
+    return found
+
+
+def forward(problem: Problem) -> tuple[Array, Array]:
+    """Output (B, H, T, E) in the dtype of q, and lse (B, H, T)."""
+    named = {step.name: step.array for step in steps(problem)}
+    return problem.xp.astype(named["output"], problem.q.dtype), named["lse"]
+
+
+def weights(problem: Problem, lse: Array) -> Array:
+    """Weights (B, H, T, S) before dropout, from the scores and lse (B, H, T); the problem may be any tile."""
+    xp, scores = problem.xp, _scoring(problem)[-1].array
+    with _quiet():
+        w = xp.exp(scores - xp.where(lse == -xp.inf, xp.zeros_like(lse), lse)[..., None])
+    return xp.where(scores == -xp.inf, xp.zeros_like(w), w)
+
+
+def statistics(problem: Problem, lse: Array) -> tuple[Array, Array]:
+    """Attention that each key receives, the column sums (B, H, S), and the entropy −Σ w ln w of each row (B, H, T)."""
+    xp, w = problem.xp, weights(problem, lse)
+    return xp.sum(w, axis=-2), 0 - xp.sum(w * xp.log(xp.where(w == 0, xp.ones_like(w), w)), axis=-1)
+
+
+def top(problem: Problem, lse: Array, k: int) -> tuple[Array, Array]:
+    """Indices and weights of the k heaviest keys of each row, heaviest first, ties to the lower index: (B, H, T, k)."""
+    xp, w = problem.xp, weights(problem, lse)
+    indices = xp.argsort(-w, axis=-1, stable=True)[..., :k]
+    return indices, xp.take_along_axis(w, indices, axis=-1)
+
+
+def pooled(problem: Problem, lse: Array, rows: np.ndarray, columns: np.ndarray, pool: str) -> Array:
+    """Maximum or mean of the weights in each bin; rows (R, 2) and columns (C, 2) are bins start ≤ i < end."""
+    xp = problem.xp
+    return pool_axis(xp, pool_axis(xp, weights(problem, lse), columns, pool, -1), rows, pool, -2)
+
+
+def pool_axis(xp: Any, x: Array, bins: np.ndarray, pool: str, axis: int) -> Array:
+    """Maximum or mean of each bin along one axis, -1 or -2."""
+    reduce = xp.max if pool == "max" else xp.mean
+    parts = [x[..., start:end] if axis == -1 else x[..., start:end, :] for start, end in bins]
+    return xp.stack([reduce(part, axis=axis) for part in parts], axis=axis)
+
+
+def gradient(problem: Problem, dy: Array) -> Gradient:
+    """Vector-Jacobian product with dy (B, H, T, E): dq, dk, dv in the dtype of accumulation, and the bias's."""
+    dq, dk, dv, dscores = pull(problem, dy)
+    if problem.bias is None:
+        return Gradient(dq, dk, dv, None)
+    dbias = np.zeros(problem.bias.parameter.shape)
+    problem.bias.pull(host(dscores), problem.cells, dbias)
+    return Gradient(dq, dk, dv, problem.xp.asarray(dbias))
+
+
+def pull(problem: Problem, dy: Array) -> tuple[Array, Array, Array, Array]:
+    """dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, E) and the gradient (B, H, T, S) of the biased scores."""
+    xp, dtype = problem.xp, problem.accumulate
+    named = {step.name: step.array for step in steps(problem)}
+    q, k, v, w = named["query"], named["key"], named["value"], named["weights"]
+    dy = xp.astype(dy, dtype)
+    dv = xp.matmul(xp.matrix_transpose(named.get("dropped", w)), dy)
+    dw = xp.matmul(dy, xp.matrix_transpose(_finite(xp, v)))
+    if problem.dropout is not None:
+        dw = dw * _dropout(problem)
+    dscores = w * (dw - xp.sum(w * dw, axis=-1, keepdims=True))
+    inner = dscores
+    if problem.softcap is not None:
+        slope = 1 - (named["capped"] / problem.softcap) ** 2
+        inner = xp.where(w > 0, inner * slope, xp.zeros_like(inner))
+    # A masked key may hold anything; where it is visible the weights carry its NaN.
+    dq, dk = problem.score.pull(xp, _finite(xp, q), _finite(xp, k), inner)
+    return dq, problem.ungroup(dk), problem.ungroup(dv), dscores
+
+
+def _scoring(problem: Problem) -> list[Step]:
+    """The steps from queries and keys to the scores that the softmax takes, which are the last."""
+    xp, dtype = problem.xp, problem.accumulate
+    q, k = xp.astype(problem.q, dtype), problem.heads(xp.astype(problem.k, dtype))
+    found = [Step("query", "q", "T D", q), Step("key", "k", "S D", k)]
+    with _quiet():
+        found += (Step(*part) for part in problem.score.steps(xp, q, k))
+        scores = found[-1].array
+        if problem.softcap is not None:
+            scores = problem.softcap * xp.tanh(scores / problem.softcap)
+            found.append(Step("capped", f"{problem.softcap:g} tanh(scores / {problem.softcap:g})", "T S", scores))
+        if problem.bias is not None:
+            scores = scores + xp.astype(xp.asarray(problem.bias.at(problem.cells), device=q.device), dtype)
+            found.append(Step("biased", "scores + bias", "T S", scores))
+        if problem.mask is not None:
+            visible = xp.asarray(problem.mask.visible(problem.cells), device=q.device)
+            scores = xp.where(visible, scores, _full(xp, -xp.inf, scores))
+            found.append(Step("masked", "−∞ where the mask is False", "T S", scores))
+    return found
+
+
+def _softmax(problem: Problem, scores: Array) -> tuple[Array, Array]:
+    """Weights and log-sum-exp along the last axis; a row of −∞ gives zeros and −∞."""
+    xp = problem.xp
+    # The sinks, or −∞ where there are none, are one more column of the denominator.
+    sinks = (
+        _full(xp, -xp.inf, scores) if problem.sinks is None else xp.astype(problem.sinks, scores.dtype)[:, None, None]
+    )
+    wide = xp.concat([scores, xp.broadcast_to(sinks, (*scores.shape[:-1], 1))], axis=-1)
+    top = xp.max(wide, axis=-1, keepdims=True)
+    top = xp.where(top == -xp.inf, xp.zeros_like(top), top)
+    powers = xp.exp(wide - top)
+    powers = xp.where(wide == -xp.inf, xp.zeros_like(powers), powers)
+    total = xp.sum(powers, axis=-1, keepdims=True)
+    some = xp.where(total == 0, xp.ones_like(total), total)
+    lse = xp.where(total == 0, _full(xp, -xp.inf, total), top + xp.log(some))
+    return powers[..., :-1] / some, lse[..., 0]
+
+
+def _dropout(problem: Problem) -> Array:
+    assert problem.dropout is not None
+    factor = problem.xp.asarray(problem.dropout.factor(problem.cells), device=problem.q.device)
+    return problem.xp.astype(factor, problem.accumulate)
+
+
+def _mix(xp: Any, weights: Array, v: Array) -> Array:
+    """weights v, where a value of weight 0 adds nothing, whatever it holds."""
+    output = xp.matmul(weights, _finite(xp, v))
+    if not bool(xp.all(xp.isfinite(v))):
+        seen = xp.astype(weights > 0, weights.dtype)
+        above, below, neither = (
+            xp.matmul(seen, xp.astype(which, weights.dtype)) > 0 for which in (v == xp.inf, v == -xp.inf, xp.isnan(v))
+        )
+        output = xp.where(above, _full(xp, xp.inf, output), output)
+        output = xp.where(below, _full(xp, -xp.inf, output), output)
+        output = xp.where(neither | (above & below), _full(xp, xp.nan, output), output)
+    return output
+
+
+def _quiet() -> np.errstate:
+    """Infinities and NaN in the input are answered by infinities and NaN, not by warnings."""
+    return np.errstate(invalid="ignore", over="ignore")
+
+
+def _finite(xp: Any, x: Array) -> Array:
+    return xp.where(xp.isfinite(x), x, xp.zeros_like(x))
+
+
+def _full(xp: Any, value: float, like: Array) -> Array:
+    return xp.asarray(value, dtype=like.dtype, device=like.device)

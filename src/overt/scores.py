@@ -1,0 +1,239 @@
+"""How well a key answers a query.
+
+All scores but the additive one are a dot product of transformed queries and keys, which ``factors`` gives to the
+kernels.  Each score also says its own definition step by step, and pulls gradients back through its transform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import isfinite, sqrt
+from typing import Any
+
+from overt.errors import ArgumentError, ShapeError
+from overt.grid import Array
+
+Parts = Iterator[tuple[str, str, str, Array]]
+"""Steps as (name, formula, axes, array); the last one is the scores."""
+
+
+class Score:
+    """A function of q (…, T, Dq) and k (…, S, Dk) that gives scores (…, T, S)."""
+
+    def check(self, Dq: int, Dk: int) -> None:
+        """Raise unless queries and keys of these widths can be compared."""
+        if Dq != Dk:
+            raise ShapeError(
+                f"q has width {Dq} but k has {Dk}: this score compares equal widths, "
+                "overt.bilinear(weight) and overt.additive(…) compare different ones"
+            )
+
+    def steps(self, xp: Any, q: Array, k: Array) -> Parts:
+        """The definition, every intermediate in order."""
+        raise NotImplementedError
+
+    def pairs(self, xp: Any, q: Array, k: Array) -> Array:
+        """Score of each q (…, Dq) with its k (…, Dk), one to one: (…)."""
+        *_, (_, _, _, scores) = self.steps(xp, q[..., None, :], k[..., None, :])
+        return scores[..., 0, 0]
+
+    def cells(self) -> int:
+        """Numbers held at once for each cell of the score matrix."""
+        return 1
+
+    def pull(self, xp: Any, q: Array, k: Array, gradient: Array) -> tuple[Array, Array]:
+        """Gradients of q and k from the gradient (…, T, S) of the scores."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Product(Score):
+    """scale · q′ k′ᵀ of transformed q′ and k′."""
+
+    scale: float | None
+    identity = True
+    """Whether q′ is q and k′ is k."""
+
+    def factors(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array, float]:
+        """q′ (…, T, D), k′ (…, S, D) and the scale: scores = scale · q′ k′ᵀ."""
+        scale = (1 / sqrt(q.shape[-1]) if q.shape[-1] else 1.0) if self.scale is None else self.scale
+        return q, k, scale
+
+    def transforms(self, xp: Any, q: Array, k: Array) -> Parts:
+        """The steps from q and k to q′ and k′."""
+        yield from ()
+
+    def steps(self, xp: Any, q: Array, k: Array) -> Parts:
+        yield from self.transforms(xp, q, k)
+        left, right, scale = self.factors(xp, q, k)
+        scores = xp.matmul(left, xp.matrix_transpose(right))
+        yield "scores", "q kᵀ", "T S", scores
+        if scale != 1 or self.scale is None:
+            yield "scaled", f"scores · {scale:.6g}", "T S", scores * scale
+
+    def pull(self, xp: Any, q: Array, k: Array, gradient: Array) -> tuple[Array, Array]:
+        left, right, scale = self.factors(xp, q, k)
+        gradient = gradient * scale
+        dq, dk = xp.matmul(gradient, right), xp.matmul(xp.matrix_transpose(gradient), left)
+        return self.pull_factors(xp, q, k, dq, dk)
+
+    def pull_factors(self, xp: Any, q: Array, k: Array, dq: Array, dk: Array) -> tuple[Array, Array]:
+        """Gradients of q and k from those of q′ and k′."""
+        return dq, dk
+
+
+@dataclass(frozen=True, eq=False)
+class _Cosine(Product):
+    identity = False
+
+    def factors(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array, float]:
+        assert self.scale is not None
+        return _unit(xp, q)[0], _unit(xp, k)[0], self.scale
+
+    def transforms(self, xp: Any, q: Array, k: Array) -> Parts:
+        yield "unit query", "q / ‖q‖", "T D", _unit(xp, q)[0]
+        yield "unit key", "k / ‖k‖", "S D", _unit(xp, k)[0]
+
+    def pull_factors(self, xp: Any, q: Array, k: Array, dq: Array, dk: Array) -> tuple[Array, Array]:
+        return _pull_unit(xp, q, dq), _pull_unit(xp, k, dk)
+
+
+@dataclass(frozen=True, eq=False)
+class _Bilinear(Product):
+    weight: Array
+    identity = False
+
+    def check(self, Dq: int, Dk: int) -> None:
+        if tuple(self.weight.shape) != (Dq, Dk):
+            raise ShapeError(
+                f"bilinear weight has shape {tuple(self.weight.shape)}, but q has width {Dq} and k {Dk}: "
+                f"give ({Dq}, {Dk})"
+            )
+
+    def factors(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array, float]:
+        assert self.scale is not None
+        return xp.matmul(q, _like(xp, self.weight, q)), k, self.scale
+
+    def transforms(self, xp: Any, q: Array, k: Array) -> Parts:
+        yield "projected query", "q W", "T D", self.factors(xp, q, k)[0]
+
+    def pull_factors(self, xp: Any, q: Array, k: Array, dq: Array, dk: Array) -> tuple[Array, Array]:
+        return xp.matmul(dq, xp.matrix_transpose(_like(xp, self.weight, q))), dk
+
+
+@dataclass(frozen=True, eq=False)
+class Additive(Score):
+    """vᵀ tanh(W_q q + W_k k + b): the one score that is no dot product."""
+
+    query_weight: Array
+    key_weight: Array
+    v: Array
+    bias: Array | None
+
+    def check(self, Dq: int, Dk: int) -> None:
+        for name, weight, letter, width in (
+            ("query_weight", self.query_weight, "q", Dq),
+            ("key_weight", self.key_weight, "k", Dk),
+        ):
+            if weight.shape[1] != width:
+                raise ShapeError(
+                    f"additive {name} has shape {tuple(weight.shape)}, but {letter} has width {width}: "
+                    f"give (A, {width})"
+                )
+
+    def steps(self, xp: Any, q: Array, k: Array) -> Parts:
+        query, key = self._project(xp, q, k)
+        yield "projected query", "q W_qᵀ + b", "T A", query
+        yield "projected key", "k W_kᵀ", "S A", key
+        hidden = xp.tanh(query[..., :, None, :] + key[..., None, :, :])
+        yield "hidden", "tanh(query + key)", "T S A", hidden
+        yield "scores", "hidden · v", "T S", xp.matmul(hidden, _like(xp, self.v, q)[:, None])[..., 0]
+
+    def cells(self) -> int:
+        return max(1, self.v.shape[0])
+
+    def pull(self, xp: Any, q: Array, k: Array, gradient: Array) -> tuple[Array, Array]:
+        query, key = self._project(xp, q, k)
+        hidden = xp.tanh(query[..., :, None, :] + key[..., None, :, :])
+        inner = gradient[..., None] * (1 - hidden * hidden) * _like(xp, self.v, q)
+        dq = xp.matmul(xp.sum(inner, axis=-2), _like(xp, self.query_weight, q))
+        return dq, xp.matmul(xp.sum(inner, axis=-3), _like(xp, self.key_weight, q))
+
+    def _project(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array]:
+        query = xp.matmul(q, xp.matrix_transpose(_like(xp, self.query_weight, q)))
+        if self.bias is not None:
+            query = query + _like(xp, self.bias, q)
+        return query, xp.matmul(k, xp.matrix_transpose(_like(xp, self.key_weight, q)))
+
+
+def dot() -> Score:
+    """q kᵀ.  Luong et al. 2015 (arXiv:1508.04025), "dot"."""
+    return Product(1.0)
+
+
+def scaled_dot(scale: float | None = None) -> Score:
+    """scale · q kᵀ, by default 1/√D, which keeps the variance of the scores at 1.  Vaswani et al. 2017, equation 1."""
+    return Product(None if scale is None else _finite("scale", scale))
+
+
+def cosine(scale: float = 1.0) -> Score:
+    """scale · cos(q, k); a zero vector has cosine 0 with everything."""
+    return _Cosine(_finite("scale", scale))
+
+
+def bilinear(weight: Array) -> Score:
+    """q W kᵀ with weight (Dq, Dk).  Luong et al. 2015 (arXiv:1508.04025), "general"."""
+    _axes("bilinear weight", weight, "(Dq, Dk)", 2)
+    return _Bilinear(1.0, weight)
+
+
+def additive(query_weight: Array, key_weight: Array, v: Array, bias: Array | None = None) -> Score:
+    """v · tanh(W_q q + W_k k + b) with query_weight (A, Dq), key_weight (A, Dk), v (A,), bias (A,).
+
+    Bahdanau et al. 2015 (arXiv:1409.0473), section A.1.2.
+    """
+    _axes("additive query_weight", query_weight, "(A, Dq)", 2)
+    _axes("additive key_weight", key_weight, "(A, Dk)", 2)
+    _axes("additive v", v, "(A,)", 1)
+    A = v.shape[0]
+    for name, weight in (("query_weight", query_weight), ("key_weight", key_weight)):
+        if weight.shape[0] != A:
+            raise ShapeError(f"additive {name} has {weight.shape[0]} rows but v has {A}: all share the axis A")
+    if bias is not None:
+        _axes("additive bias", bias, "(A,)", 1)
+        if bias.shape[0] != A:
+            raise ShapeError(f"additive bias has {bias.shape[0]} numbers but v has {A}: all share the axis A")
+    return Additive(query_weight, key_weight, v, bias)
+
+
+def _finite(name: str, value: float) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name} must be a finite number, not {value!r}") from None
+    if not isfinite(number):
+        raise ArgumentError(f"{name} must be a finite number, not {number}")
+    return number
+
+
+def _axes(name: str, array: Array, axes: str, ndim: int) -> None:
+    shape = tuple(getattr(array, "shape", ()))
+    if len(shape) != ndim:
+        raise ShapeError(f"{name} must be an array {axes}, not {f'shape {shape}' if shape else repr(array)}")
+
+
+def _like(xp: Any, weight: Array, q: Array) -> Array:
+    """A parameter in the dtype and on the device in which the scores are computed."""
+    return xp.astype(xp.asarray(weight, device=q.device), q.dtype)
+
+
+def _unit(xp: Any, x: Array) -> tuple[Array, Array]:
+    norm = xp.sqrt(xp.sum(x * x, axis=-1, keepdims=True))
+    return x / xp.where(norm > 0, norm, xp.ones_like(norm)), norm
+
+
+def _pull_unit(xp: Any, x: Array, gradient: Array) -> Array:
+    unit, norm = _unit(xp, x)
+    along = xp.sum(unit * gradient, axis=-1, keepdims=True)
+    return xp.where(norm > 0, (gradient - unit * along) / xp.where(norm > 0, norm, xp.ones_like(norm)), 0 * gradient)
