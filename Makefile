@@ -1,0 +1,47 @@
+# Tasks.  Each sets up what it needs in $(VENV).
+VENV ?= .venv
+PYTHON ?= python3
+BIN = $(VENV)/bin
+SANITIZED = build/sanitized
+
+.PHONY: example test lint check sanitize clean
+
+# The main job on the text that comes with the project.
+example: $(VENV)/overt
+	$(BIN)/python examples/induction.py
+
+# Everything that must pass before a change lands.
+test: lint check sanitize
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+check: $(VENV)/dev
+	$(BIN)/pytest
+
+# The native code under AddressSanitizer and UndefinedBehaviorSanitizer, driven by the tests of the kernels.
+sanitize: $(VENV)/dev
+	$(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Release -DOVERT_SANITIZE=ON \
+	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir) \
+	  -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
+	$(BIN)/cmake --build $(SANITIZED)
+	$(BIN)/cmake --install $(SANITIZED) --prefix $(SANITIZED)/site
+	cp -r src/overt $(SANITIZED)/site
+	LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libubsan.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	  PYTHONPATH=$(SANITIZED)/site $(BIN)/python -m pytest -q tests/test_kernels.py
+
+$(VENV)/overt: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py')
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet .
+	touch $@
+
+$(VENV)/dev: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py')
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet '.[dev]'
+	touch $@
+
+clean:
+	rm -rf build $(VENV)

@@ -1,0 +1,312 @@
+// The only file that knows Python: checks every array, then hands plain pointers to a kernel.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <omp.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <climits>
+#include <cstring>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dispatch.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace overt {
+namespace {
+
+// Of a level; None is the best.
+using Name = std::optional<const char*>;
+
+std::atomic<bool> poison_scratch{false};
+
+[[noreturn]] void reject(const std::string& message) { throw nb::value_error(message.c_str()); }
+
+// The kinds of element, by the letters that the buffer protocol uses for them.
+struct Element {
+  const char* letters;
+  const char* name;
+  Index size;
+};
+constexpr Element kFloat32 = {"f", "float32", 4}, kFloat64 = {"d", "float64", 8}, kHalf = {"H", "uint16", 2},
+                  kInt32 = {"il", "int32", 4}, kInt64 = {"lq", "int64", 8}, kBool = {"?", "bool", 1};
+
+// An array lent by Python for as long as this object lives, seen through the buffer protocol, which copies nothing and
+// converts nothing.
+class Array {
+ public:
+  Array() = default;
+  Array(nb::handle object, const char* name, Element element, int axes, bool output = false) : name_(name) {
+    int flags = PyBUF_FORMAT | (output ? PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE : PyBUF_STRIDES);
+    if (PyObject_GetBuffer(object.ptr(), &buffer_, flags)) {
+      PyErr_Clear();
+      reject(text() + (output ? " must be a writable C-contiguous array" : " must be an array"));
+    }
+    held_ = true;
+    try {
+      check(element, axes);
+    } catch (...) {
+      PyBuffer_Release(&buffer_);
+      throw;
+    }
+  }
+  Array(Array&& other) noexcept : buffer_(other.buffer_), held_(other.held_), name_(other.name_) { other.held_ = false; }
+  Array& operator=(Array&&) = delete;
+  ~Array() {
+    if (held_) PyBuffer_Release(&buffer_);
+  }
+
+  void* data() const { return buffer_.buf; }
+  Index size(int axis) const { return buffer_.shape[axis]; }
+  // In elements.  The stride of an axis of one element means nothing, whatever it says.
+  Index stride(int axis) const { return size(axis) > 1 ? buffer_.strides[axis] / buffer_.itemsize : 0; }
+
+  // As (batch, head, row, last).
+  View view() const {
+    if (buffer_.ndim > 3 && size(3) > 1 && buffer_.strides[3] != buffer_.itemsize)
+      reject(text() + " must have unit stride on its last axis");
+    return {data(), stride(0), stride(1), stride(2)};
+  }
+  void expect(std::initializer_list<Index> shape) const {
+    int axis = 0;
+    for (Index n : shape) {
+      if (size(axis) != n)
+        reject(text() + " has " + std::to_string(size(axis)) + " elements on axis " + std::to_string(axis) + ", not " +
+               std::to_string(n));
+      ++axis;
+    }
+  }
+
+ private:
+  std::string text() const { return name_; }
+
+  void check(Element element, int axes) const {
+    if (buffer_.ndim != axes)
+      reject(text() + " must have " + std::to_string(axes) + " axes, not " + std::to_string(buffer_.ndim));
+    const char* format = buffer_.format ? buffer_.format : "B";
+    if (*format == '@' || *format == '=') ++format;
+    if (!*format || format[1] || !std::strchr(element.letters, *format) || buffer_.itemsize != element.size)
+      reject(text() + " must be " + element.name + " in native byte order");
+    bool empty = false;
+    for (int axis = 0; axis < axes; ++axis) empty |= size(axis) == 0;
+    if (empty) return;
+    bool aligned = reinterpret_cast<std::uintptr_t>(buffer_.buf) % element.size == 0;
+    for (int axis = 0; axis < axes; ++axis)
+      aligned &= size(axis) == 1 || buffer_.strides[axis] % element.size == 0;
+    if (!aligned) reject(text() + " must be aligned");
+  }
+
+  Py_buffer buffer_ = {};
+  bool held_ = false;
+  const char* name_ = "";
+};
+
+Type type_of(const char* name) {
+  if (!std::strcmp(name, "float32")) return Type::float32;
+  if (!std::strcmp(name, "float64")) return Type::float64;
+  if (!std::strcmp(name, "float16")) return Type::float16;
+  if (!std::strcmp(name, "bfloat16")) return Type::bfloat16;
+  reject("dtype must be float16, bfloat16, float32 or float64, not " + std::string(name));
+}
+Element element_of(Type type) {
+  return type == Type::float32 ? kFloat32 : type == Type::float64 ? kFloat64 : kHalf;
+}
+
+// A Problem and the arrays it points into.
+struct HeldProblem : Problem {
+  std::vector<Array> held;
+  bool has_values;
+
+  HeldProblem(const HeldProblem&) = delete;
+
+  Element input() const { return element_of(type); }
+  Element accumulator() const { return type == Type::float64 ? kFloat64 : kFloat32; }
+
+  const Array& hold(nb::handle object, const char* name, Element element, int axes) {
+    return held.emplace_back(object, name, element, axes);
+  }
+
+  HeldProblem(nb::object q_, nb::object k_, nb::object v_, const char* dtype, double scale_, double softcap_,
+              nb::object first_, nb::object last_, nb::object bits_, nb::object bias_, nb::object sinks_) {
+    held.reserve(8);
+    type = type_of(dtype);
+    scale = scale_;
+    softcap = softcap_;
+    const Array& queries = hold(q_, "q", input(), 4);
+    B = queries.size(0), H = queries.size(1), T = queries.size(2), D = queries.size(3);
+    q = queries.view();
+    const Array& keys = hold(k_, "k", input(), 4);
+    G = keys.size(1), S = keys.size(2);
+    keys.expect({B, G, S, D});
+    k = keys.view();
+    if (G == 0 ? H != 0 : H % G != 0)
+      reject("q has " + std::to_string(H) + " heads, which is no multiple of the " + std::to_string(G) + " heads of k");
+    if (S > INT_MAX - 4096) reject("k has too many positions");
+    E = 0;
+    has_values = !v_.is_none();
+    if (has_values) {
+      const Array& values = hold(v_, "v", input(), 4);
+      E = values.size(3);
+      values.expect({B, G, S, E});
+      v = values.view();
+    }
+    first = span(first_, "first");
+    last = span(last_, "last");
+    bits = cells(bits_, "bits", kBool);
+    bias = cells(bias_, "bias", accumulator());
+    sinks = nullptr;
+    if (!sinks_.is_none()) {
+      const Array& array = hold(sinks_, "sinks", accumulator(), 1);
+      array.expect({H});
+      if (H > 1 && array.stride(0) != 1) reject("sinks must have unit stride");
+      sinks = array.data();
+    }
+  }
+
+  View span(const nb::object& object, const char* name) {
+    if (object.is_none()) return {};
+    const Array& array = hold(object, name, kInt32, 3);
+    array.expect({B, H, T});
+    return array.view();
+  }
+  View cells(const nb::object& object, const char* name, Element element) {
+    if (object.is_none()) return {};
+    const Array& array = hold(object, name, element, 4);
+    array.expect({B, H, T, S});
+    return array.view();
+  }
+  Array lse(const nb::object& object) const {
+    Array array(object, "lse", accumulator(), 3, true);
+    array.expect({B, H, T});
+    return array;
+  }
+};
+
+// Runs body(kernels, run) without the interpreter's lock.
+template <class Body> void compute(const HeldProblem& p, int threads, Name level_name, const Body& body) {
+  if (threads < 0) reject("threads must be 0 or more, not " + std::to_string(threads));
+  const char* name = level_name.value_or(nullptr);
+  const Level* chosen = level(name);
+  if (!chosen) reject("this machine has no level " + std::string(name ? name : "at all"));
+  // Every output has these axes.
+  if (p.B * p.H == 0) return;
+  Run run = {threads ? threads : omp_get_max_threads(), poison_scratch};
+  bool enough_memory;
+  {
+    nb::gil_scoped_release other_threads_may_run;
+    enough_memory = body(chosen->kernels, run);
+  }
+  if (!enough_memory) throw std::bad_alloc();
+}
+
+// Rejects bins that are not whole intervals of [0, size).
+void check_bins(const Array& bins, const char* name, Index size) {
+  bins.expect({bins.size(0), 2});
+  const std::int64_t* bin = static_cast<const std::int64_t*>(bins.data());
+  for (Index i = 0; i < bins.size(0); ++i)
+    if (bin[2 * i] < 0 || bin[2 * i] >= bin[2 * i + 1] || bin[2 * i + 1] > size)
+      reject(std::string(name) + " must hold non-empty intervals [start, end) within 0 and " + std::to_string(size));
+}
+
+void forward(const HeldProblem& p, nb::object output_, nb::object lse_, int threads, Name level) {
+  if (!p.has_values) reject("forward needs v");
+  Array output(output_, "output", p.input(), 4, true);
+  output.expect({p.B, p.H, p.T, p.E});
+  Array lse = lse_.is_none() ? Array() : p.lse(lse_);
+  compute(p, threads, level, [&](const Kernels& kernels, const Run& run) {
+    return kernels.forward(p, run, output.data(), lse.data());
+  });
+}
+
+void statistics(const HeldProblem& p, nb::object lse_, nb::object received_, nb::object entropy_, int threads,
+                Name level) {
+  Array lse = p.lse(lse_);
+  Array received = received_.is_none() ? Array() : Array(received_, "received", p.accumulator(), 3, true);
+  Array entropy = entropy_.is_none() ? Array() : Array(entropy_, "entropy", p.accumulator(), 3, true);
+  if (received.data()) received.expect({p.B, p.H, p.S});
+  if (entropy.data()) entropy.expect({p.B, p.H, p.T});
+  compute(p, threads, level, [&](const Kernels& kernels, const Run& run) {
+    return kernels.statistics(p, run, lse.data(), received.data(), entropy.data());
+  });
+}
+
+void top(const HeldProblem& p, nb::object lse_, nb::object indices_, nb::object weights_, int threads,
+         Name level) {
+  Array lse = p.lse(lse_);
+  Array indices(indices_, "indices", kInt64, 4, true), weights(weights_, "weights", p.accumulator(), 4, true);
+  Index count = indices.size(3);
+  if (count < 1 || count > p.S)
+    reject("indices asks for " + std::to_string(count) + " of " + std::to_string(p.S) + " keys");
+  indices.expect({p.B, p.H, p.T, count});
+  weights.expect({p.B, p.H, p.T, count});
+  compute(p, threads, level, [&](const Kernels& kernels, const Run& run) {
+    return kernels.top(p, run, lse.data(), count, static_cast<std::int64_t*>(indices.data()), weights.data());
+  });
+}
+
+void map(const HeldProblem& p, nb::object lse_, nb::object row_bins_, nb::object col_bins_, nb::object out_,
+         const char* pool, int threads, Name level) {
+  Array lse = p.lse(lse_);
+  Array rows(row_bins_, "row_bins", kInt64, 2, true), columns(col_bins_, "col_bins", kInt64, 2, true);
+  check_bins(rows, "row_bins", p.T);
+  check_bins(columns, "col_bins", p.S);
+  Array out(out_, "out", p.accumulator(), 4, true);
+  out.expect({p.B, p.H, rows.size(0), columns.size(0)});
+  bool mean = !std::strcmp(pool, "mean");
+  if (!mean && std::strcmp(pool, "max")) reject("pool must be max or mean, not " + std::string(pool));
+  Bins bins = {static_cast<const std::int64_t*>(rows.data()), rows.size(0),
+               static_cast<const std::int64_t*>(columns.data()), columns.size(0), mean};
+  compute(p, threads, level,
+          [&](const Kernels& kernels, const Run& run) { return kernels.map(p, run, lse.data(), bins, out.data()); });
+}
+
+void weights(const HeldProblem& p, nb::object lse_, nb::object out_, int threads, Name level) {
+  Array lse = p.lse(lse_), out(out_, "out", p.accumulator(), 4, true);
+  out.expect({p.B, p.H, p.T, p.S});
+  compute(p, threads, level,
+          [&](const Kernels& kernels, const Run& run) { return kernels.weights(p, run, lse.data(), out.data()); });
+}
+
+}  // namespace
+}  // namespace overt
+
+NB_MODULE(_native, m) {
+  using namespace overt;
+  // libgomp's workers do not survive fork; give them back first, so that a child starts its own.
+  pthread_atfork(
+      [] {
+        if (!omp_in_parallel()) omp_pause_resource_all(omp_pause_soft);
+      },
+      nullptr, nullptr);
+
+  nb::class_<HeldProblem>(m, "Problem")
+      .def(nb::init<nb::object, nb::object, nb::object, const char*, double, double, nb::object, nb::object, nb::object,
+                    nb::object, nb::object>(),
+           "q"_a, "k"_a, "v"_a.none(), nb::kw_only(), "dtype"_a = "float32", "scale"_a, "softcap"_a = 0.0,
+           "first"_a = nb::none(), "last"_a = nb::none(), "bits"_a = nb::none(), "bias"_a = nb::none(),
+           "sinks"_a = nb::none());
+  m.def("forward", &forward, "problem"_a, "output"_a, "lse"_a = nb::none(), nb::kw_only(), "threads"_a = 0,
+        "level"_a = nb::none());
+  m.def("statistics", &statistics, "problem"_a, "lse"_a, "received"_a = nb::none(), "entropy"_a = nb::none(),
+        nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
+  m.def("top", &top, "problem"_a, "lse"_a, "indices"_a, "weights"_a, nb::kw_only(), "threads"_a = 0,
+        "level"_a = nb::none());
+  m.def("map", &map, "problem"_a, "lse"_a, "row_bins"_a, "col_bins"_a, "out"_a, "pool"_a, nb::kw_only(),
+        "threads"_a = 0, "level"_a = nb::none());
+  m.def("weights", &weights, "problem"_a, "lse"_a, "out"_a, nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
+  m.def("levels", [] {
+    std::vector<std::string> names;
+    for (const Level* l = kLevels; l->name; ++l)
+      if (l->supported()) names.push_back(l->name);
+    return names;
+  });
+  m.def("threads", [] { return omp_get_max_threads(); });
+  m.def("poison", [](bool on) { poison_scratch = on; }, "on"_a);
+}

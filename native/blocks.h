@@ -1,0 +1,167 @@
+// How a call is cut into tasks, and where the packed keys and values of a task come from.
+#pragma once
+#include "team.h"
+#include "tile.h"
+
+namespace overt::OVERT_LEVEL {
+
+// Packed keys and values of the whole call may take this much memory; beyond it every task packs what it reads.
+constexpr Index kAheadBytes = 16 << 20;
+constexpr int kMostGroups = 24;
+
+// A task: one block of rows of one set of heads.  Depends on the number of threads, and no result depends on it.
+template <class Acc> struct Plan {
+  const Problem& p;
+  int threads;
+  Index heads;      // query heads whose rows share a task
+  Index rows;       // of one set of heads
+  int groups;       // of a task, at most
+  Index blocks;     // tasks of one set of heads
+  Index tasks;
+  Index panels;     // of one key head
+  Index width;      // of a packed row of values
+  bool pack_values; // or read them where they are
+  bool ahead;       // pack before the tasks start, once
+
+  Plan(const Problem& p, int threads, Index heads, bool values) : p(p), threads(threads), heads(heads) {
+    rows = heads * p.T;
+    panels = ceil_div(p.S, kPanel<Acc>);
+    width = round_up(p.E, kLanes<Acc>);
+    bool same_type = p.type == (sizeof(Acc) == 8 ? Type::float64 : Type::float32);
+    pack_values = values && !(same_type && width == p.E);
+    Index bytes = p.B * p.G * panels * kPanel<Acc> * (p.D + (pack_values ? width : 0)) * Index(sizeof(Acc));
+    ahead = bytes <= kAheadBytes;
+    Index sets = p.B * (p.H / heads), all_groups = ceil_div(rows, kRows);
+    // Packing is worth its time only over many rows.
+    Index most = ahead ? kMostGroups / 2 : kMostGroups;
+    while (most > 1 && sets * ceil_div(all_groups, most) < 3 * threads && threads > 1) --most;
+    blocks = larger<Index>(1, ceil_div(all_groups, most));
+    groups = int(ceil_div(all_groups, blocks));
+    tasks = rows ? sets * blocks : 0;
+    if (blocks == 1 && heads == p.H / p.G) ahead = false;
+  }
+};
+
+// Threads that a call deserves: below some ten microseconds of work a second one costs more than it brings.
+inline int worthwhile_threads(const Problem& p, const Run& run) {
+  double work = double(p.B) * double(p.H) * double(p.T) * double(p.S) * double(p.D + p.E + 8);
+  return work < 5e5 ? 1 : run.threads;
+}
+
+// Keys and values as the kernels read them, from key `origin` on.
+template <class Acc> struct Chunk {
+  const Acc* panels;
+  const Acc* values;
+  Index value_stride;
+  int origin;
+};
+
+template <class In> struct Source {
+  using Acc = Accumulator<In>;
+  Acc* panels = nullptr;  // [B][G][panels][D][kPanel]
+  Acc* values = nullptr;  // [B][G][panels · kPanel][width]
+
+  void place(Arena& arena, const Plan<Acc>& plan) {
+    const Problem& p = plan.p;
+    Index all = p.B * p.G * plan.panels;
+    if (plan.ahead) arena.take(panels, all * p.D * kPanel<Acc>);
+    if (plan.ahead && plan.pack_values) arena.take(values, all * kPanel<Acc> * plan.width);
+  }
+
+  static void pack(const Plan<Acc>& plan, Index b, Index g, Index begin, Index end, Acc* panels, Acc* values) {
+    const Problem& p = plan.p;
+    for (Index s = begin; s < end; s += kPanel<Acc>) {
+      Index count = smaller<Index>(kPanel<Acc>, p.S - s);
+      pack_panel<In>(at<In>(p.k, b, g, s), p.k.row, count, p.D, panels + (s - begin) * p.D);
+      if (values) pack_rows<In>(at<In>(p.v, b, g, s), p.v.row, count, p.E, plan.width, values + (s - begin) * plan.width);
+    }
+  }
+
+  // Everything, shared out among the threads.
+  void pack_ahead(const Plan<Acc>& plan, Queue& queue) {
+    if (!plan.ahead) return;
+    const Problem& p = plan.p;
+    constexpr Index some = 8;
+    Index pieces = ceil_div(plan.panels, some), last = plan.panels * kPanel<Acc>;
+    for (Index task; (task = queue.take()) < p.B * p.G * pieces;) {
+      Index head = task / pieces, begin = task % pieces * some * kPanel<Acc>;
+      Index at = head * last + begin;
+      pack(plan, head / p.G, head % p.G, begin, smaller(begin + some * kPanel<Acc>, last), panels + at * p.D,
+           values ? values + at * plan.width : nullptr);
+    }
+  }
+
+  // Keys of `range`, which lies in one block, packed into `local` unless that was done ahead.
+  Chunk<Acc> chunk(const Plan<Acc>& plan, Index b, Index g, Range range, Acc* local_panels, Acc* local_values) const {
+    const Problem& p = plan.p;
+    Chunk<Acc> chunk;
+    chunk.origin = range.begin / kPanel<Acc> * kPanel<Acc>;
+    Index at_key = (b * p.G + g) * plan.panels * kPanel<Acc> + chunk.origin;
+    if (plan.ahead) {
+      chunk.panels = panels + at_key * p.D;
+      chunk.values = values ? values + at_key * plan.width : nullptr;
+    } else {
+      pack(plan, b, g, chunk.origin, range.end, local_panels, plan.pack_values ? local_values : nullptr);
+      chunk.panels = local_panels;
+      chunk.values = local_values;
+    }
+    chunk.value_stride = plan.width;
+    if constexpr (sizeof(In) == sizeof(Acc))
+      if (!plan.pack_values && p.v.data) {
+        chunk.values = at<In>(p.v, b, g, chunk.origin);
+        chunk.value_stride = p.v.row;
+      }
+    return chunk;
+  }
+};
+
+// What a thread needs to score the rows of a task: queries, tile, keys.
+template <class In> struct Desk {
+  using Acc = Accumulator<In>;
+  Group<Acc>* groups = nullptr;
+  Acc* queries = nullptr;
+  Acc* tile = nullptr;
+  Acc* panels = nullptr;
+  Acc* values = nullptr;
+  int count = 0;
+  Range any = {};
+  Rows rows = {};
+  Index block = 0;
+
+  void place(Arena& arena, const Plan<Acc>& plan) {
+    arena.take(groups, plan.groups);
+    arena.take(queries, plan.groups * plan.p.D * kQueries<Acc>);
+    arena.take(tile, kRows * kTileStride);
+    if (plan.ahead) return;
+    arena.take(panels, kBlock * plan.p.D);
+    if (plan.pack_values) arena.take(values, kBlock * plan.width);
+  }
+
+  // Lays out the groups of a task.  Late blocks of rows come first: under a causal mask they are the longest.
+  void start(const Plan<Acc>& plan, Index task, Acc factor) {
+    Index sets = plan.p.H / plan.heads, set = task / plan.blocks;
+    block = plan.blocks - 1 - task % plan.blocks;
+    rows = {set / sets, set % sets * plan.heads, plan.heads};
+    Index first = block * plan.groups * kRows, last = smaller(plan.rows, first + plan.groups * kRows);
+    any = {INT_MAX, 0};
+    count = 0;
+    for (; first < last; first += kRows, ++count) {
+      Group<Acc>& group = groups[count];
+      fill_group<In>(plan.p, rows, first, int(smaller<Index>(kRows, last - first)), factor,
+                     queries + count * plan.p.D * kQueries<Acc>, group);
+      any = {smaller(any.begin, group.any.begin), larger(any.end, group.any.end)};
+    }
+  }
+
+  // Calls body(block, chunk) for each block of keys that some row of the task sees.
+  template <class Body> OVERT_INLINE void each_block(const Plan<Acc>& plan, const Source<In>& source, const Body& body) {
+    if (any.empty()) return;
+    for (int start = any.begin / kBlock * kBlock; start < any.end; start += kBlock) {
+      Range block = {start, smaller(start + kBlock, int(plan.p.S))};
+      Index g = rows.head / (plan.p.H / plan.p.G);
+      body(block, source.chunk(plan, rows.b, g, intersect(block, any), panels, values));
+    }
+  }
+};
+
+}  // namespace overt::OVERT_LEVEL

@@ -1,0 +1,237 @@
+// softmax(scores) · values, block by block of keys with a running maximum, so that no row of weights is ever whole.
+// Compiled once per level; see README.md.
+#include <math.h>
+
+#include "blocks.h"
+
+namespace overt::OVERT_LEVEL {
+namespace {
+
+// Turns M rows of scores into weights relative to the running maximum `top` of each row, adds them to `sums` lane by
+// lane, and leaves in `shrink` what earlier sums have to be multiplied by.
+template <class Acc, int M> OVERT_INLINE void soften(Acc* tile, int width, Acc* top, Acc* sums, Acc* shrink) {
+  constexpr int lanes = kLanes<Acc>;
+  alignas(64) Acc base[kQueries<Acc>] = {};
+  for (int r = 0; r < M; ++r) {
+    const Acc* row = tile + r * kTileStride;
+    Lane<Acc> left = load(row), right = load(row + lanes);
+    for (int i = 2 * lanes; i < width; i += 2 * lanes) {
+      left = maximum(left, load(row + i));
+      right = maximum(right, load(row + i + lanes));
+    }
+    base[r] = largest<Acc>(maximum(left, right));
+  }
+  for (int i = 0; i < round_up(M, lanes); i += lanes) {
+    Lane<Acc> before = load(top + i), now = maximum(load(base + i), before);
+    store(top + i, now);
+    // A row that has seen nothing yet keeps −inf as its maximum; −inf − 0 still becomes weight 0.
+    now = now == Acc(-kInfinity) ? Lane<Acc>{} : now;
+    store(base + i, now);
+    store(shrink + i, exp2<Acc>(before - now));
+  }
+  for (int r = 0; r < M; ++r) {
+    Acc* row = tile + r * kTileStride;
+    Lane<Acc> maximum = all(base[r]), left = load(sums + r * lanes) * shrink[r], right = {};
+    for (int i = 0; i < width; i += 2 * lanes) {
+      Lane<Acc> x = exp2<Acc>(load(row + i) - maximum), y = exp2<Acc>(load(row + i + lanes) - maximum);
+      left += x;
+      right += y;
+      store(row + i, x);
+      store(row + i + lanes, y);
+    }
+    store(sums + r * lanes, left + right);
+  }
+}
+
+// out = shrink · out + weights · values for M rows and W vectors of columns.
+template <class Acc, int M, int W>
+OVERT_INLINE void mix_columns(const Acc* weights, const Acc* values, Index stride, int keys, const Acc* shrink,
+                              Acc* out, Index width) {
+  constexpr int lanes = kLanes<Acc>;
+  Lane<Acc> sums[M][W];
+  OVERT_UNROLL
+  for (int r = 0; r < M; ++r) {
+    OVERT_UNROLL
+    for (int c = 0; c < W; ++c) sums[r][c] = load(out + r * width + c * lanes) * shrink[r];
+  }
+#pragma GCC unroll 2
+  for (int s = 0; s < keys; ++s) {
+    Lane<Acc> value[W];
+    OVERT_UNROLL
+    for (int c = 0; c < W; ++c) value[c] = load(values + c * lanes);
+    OVERT_UNROLL
+    for (int r = 0; r < M; ++r) {
+      Lane<Acc> weight = all(weights[r * kTileStride + s]);
+      OVERT_UNROLL
+      for (int c = 0; c < W; ++c) sums[r][c] += weight * value[c];
+    }
+    values += stride;
+  }
+  OVERT_UNROLL
+  for (int r = 0; r < M; ++r) {
+    OVERT_UNROLL
+    for (int c = 0; c < W; ++c) store(out + r * width + c * lanes, sums[r][c]);
+  }
+}
+
+// Vectors of columns that M rows take at once: what the registers hold.
+constexpr int columns_at_once(int M) {
+  int W = 8;
+  while (M * W > 2 * kRows) W /= 2;
+  return W;
+}
+
+template <class Acc, int M, int W = columns_at_once(M)>
+OVERT_INLINE void mix(const Acc* weights, const Acc* values, Index stride, int keys, const Acc* shrink, Acc* out,
+                      Index width, Index column = 0) {
+  constexpr int step = W * kLanes<Acc>;
+  for (; column + step <= width; column += step)
+    mix_columns<Acc, M, W>(weights, values + column, stride, keys, shrink, out + column, width);
+  if constexpr (W > 1)
+    if (column < width) mix<Acc, M, W / 2>(weights, values, stride, keys, shrink, out, width, column);
+}
+
+// The same sums in the same order, but a weight of exactly 0 keeps its value out, though it be NaN or infinite.
+template <class Acc>
+void mix_carefully(int rows, const Acc* weights, const Acc* values, Index stride, int keys, const Acc* shrink, Acc* out,
+                   Index width) {
+  for (int r = 0; r < rows; ++r)
+    for (Index e = 0; e < width; e += kLanes<Acc>) {
+      Lane<Acc> sums = load(out + r * width + e) * shrink[r];
+      for (int s = 0; s < keys; ++s)
+        if (Acc weight = weights[r * kTileStride + s]; weight != 0) sums += weight * load(values + s * stride + e);
+      store(out + r * width + e, sums);
+    }
+}
+
+template <class In> struct Forward {
+  using Acc = Accumulator<In>;
+  static constexpr int lanes = kLanes<Acc>;
+
+  struct Workspace {
+    Desk<In> desk;
+    Acc* top = nullptr;   // [groups][kQueries] running maxima
+    Acc* sums = nullptr;  // [groups][kRows][lanes] running sums
+    Acc* out = nullptr;   // [groups][kRows][width] running outputs
+
+    void place(Arena& arena, const Plan<Acc>& plan) {
+      desk.place(arena, plan);
+      arena.take(top, plan.groups * kQueries<Acc>);
+      arena.take(sums, plan.groups * kRows * lanes);
+      arena.take(out, plan.groups * kRows * plan.width);
+    }
+  };
+
+  const Problem& p;
+  const Plan<Acc>& plan;
+  const Source<In>& source;
+  const Scoring<Acc> scoring;
+  In* output;
+  Acc* lse;
+  Workspace work;
+
+  // A sink is a key without a value that every row of its head has seen before the first block.
+  void reset(int i) {
+    Acc* top = work.top + i * kQueries<Acc>;
+    Acc* sums = work.sums + i * kRows * lanes;
+    for (int r = 0; r < kQueries<Acc>; ++r) top[r] = -kInfinity;
+    __builtin_memset(sums, 0, kRows * lanes * sizeof(Acc));
+    __builtin_memset(work.out + i * kRows * plan.width, 0, kRows * plan.width * sizeof(Acc));
+    if (!p.sinks) return;
+    const Group<Acc>& group = work.desk.groups[i];
+    for (int r = 0; r < group.count; ++r) {
+      Acc sink = static_cast<const Acc*>(p.sinks)[group.place[r] / p.T % p.H] * Acc(kLog2e);
+      if (sink == Acc(-kInfinity)) continue;
+      top[r] = sink;
+      sums[r * lanes] = sink - sink + 1;
+    }
+  }
+
+  void take_block(int i, Range block, const Chunk<Acc>& chunk, bool careful) {
+    const Group<Acc>& group = work.desk.groups[i];
+    Range range = visible(group, block);
+    if (range.empty()) return;
+    Acc* tile = work.desk.tile;
+    Acc* out = work.out + i * kRows * plan.width;
+    const Acc* values = chunk.values + (range.begin - chunk.origin) * chunk.value_stride;
+    int keys = range.end - range.begin;
+    with_size(group.size, [&]<int M>() {
+      alignas(64) Acc shrink[kQueries<Acc>];
+      int width = score<Acc, M>(scoring, group, chunk.panels + (range.begin - chunk.origin) * p.D, p.D, range, tile);
+      soften<Acc, M>(tile, width, work.top + i * kQueries<Acc>, work.sums + i * kRows * lanes, shrink);
+      if (careful) mix_carefully(M, tile, values, chunk.value_stride, keys, shrink, out, plan.width);
+      else mix<Acc, M>(tile, values, chunk.value_stride, keys, shrink, out, plan.width);
+    });
+  }
+
+  // Writes the rows of a group; false if one of them is not finite.
+  bool finish(int i) {
+    const Group<Acc>& group = work.desk.groups[i];
+    Lane<Acc> suspect = {};
+    for (int r = 0; r < group.count; ++r) {
+      const Acc* out = work.out + (i * kRows + r) * plan.width;
+      Acc total = sum<Acc>(load(work.sums + (i * kRows + r) * lanes)), top = work.top[i * kQueries<Acc> + r];
+      In* to = output + group.place[r] * p.E;
+      if (total == 0) {
+        __builtin_memset(to, 0, p.E * sizeof(In));
+      } else {
+        Acc inverse = 1 / total;
+        for (Index e = 0; e < p.E; ++e) round_to(to + e, out[e] * inverse);
+        for (Index e = 0; e < plan.width; e += lanes) suspect += load(out + e) * Acc(0);
+      }
+      if (lse) lse[group.place[r]] = total == 0 ? Acc(-kInfinity) : top * Acc(kLn2) + natural_log(total);
+    }
+    return sum<Acc>(suspect) == 0;
+  }
+
+  static float natural_log(float x) { return logf(x); }
+  static double natural_log(double x) { return ::log(x); }
+
+  void task(Index index) {
+    Desk<In>& desk = work.desk;
+    desk.start(plan, index, scoring.factor);
+    for (int i = 0; i < desk.count; ++i) reset(i);
+    desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {
+      for (int i = 0; i < desk.count; ++i) take_block(i, block, chunk, false);
+    });
+    // A NaN in a value that one row may not see reaches its row as 0 · NaN, when another row of the group may see it.
+    // That is rare, so nothing guards against it until an output has come out wrong.
+    for (int i = 0; i < desk.count; ++i) {
+      if (finish(i)) continue;
+      reset(i);
+      desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) { take_block(i, block, chunk, true); });
+      finish(i);
+    }
+  }
+
+  static bool run(const Problem& p, const Run& run, void* output, void* lse) {
+    Run chosen = {worthwhile_threads(p, run), run.poison};
+    Plan<Acc> plan(p, chosen.threads, p.H / p.G, true);
+    chosen.threads = int(smaller<Index>(chosen.threads, larger<Index>(plan.tasks, 1)));
+    Scratch<Source<In>, Workspace, Plan<Acc>> scratch(plan, chosen);
+    if (!scratch.memory) return false;
+    Source<In> source = scratch.shared();
+    Queue pieces, tasks;
+    in_parallel(chosen.threads, [&](int thread) {
+      Forward forward = {p, plan, source, Scoring<Acc>(p), static_cast<In*>(output), static_cast<Acc*>(lse),
+                         scratch.workspace(thread)};
+      source.pack_ahead(plan, pieces);
+      wait_for_all(chosen.threads);
+      for (Index index; (index = tasks.take()) < plan.tasks;) forward.task(index);
+    });
+    return true;
+  }
+};
+
+}  // namespace
+
+bool forward(const Problem& p, const Run& run, void* output, void* lse) {
+  switch (p.type) {
+    case Type::float16: return Forward<Float16>::run(p, run, output, lse);
+    case Type::bfloat16: return Forward<BFloat16>::run(p, run, output, lse);
+    case Type::float32: return Forward<float>::run(p, run, output, lse);
+    default: return Forward<double>::run(p, run, output, lse);
+  }
+}
+
+}  // namespace overt::OVERT_LEVEL

@@ -1,0 +1,198 @@
+// The vector type of a level, in GCC and Clang vector extensions: one source for every instruction set.
+// Everything here lives in the namespace of the level, and no std:: template is used (see problem.h).
+#pragma once
+#include "problem.h"
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+#define OVERT_INLINE inline __attribute__((always_inline))
+#if defined(__clang__)
+#define OVERT_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define OVERT_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+namespace overt::OVERT_LEVEL {
+
+#if defined(__AVX512F__)
+constexpr int kBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kBytes = 32;
+#else
+constexpr int kBytes = 16;
+#endif
+
+// Rows of queries that one pass over the keys serves: two vectors of accumulators each must fit in the registers.
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int kRows = 12;
+#else
+constexpr int kRows = 6;
+#endif
+
+template <int... I> struct Order {};
+template <int N> struct Count;
+template <> struct Count<2> { using Order = OVERT_LEVEL::Order<0, 1>; };
+template <> struct Count<4> { using Order = OVERT_LEVEL::Order<0, 1, 2, 3>; };
+template <> struct Count<8> { using Order = OVERT_LEVEL::Order<0, 1, 2, 3, 4, 5, 6, 7>; };
+template <> struct Count<16> { using Order = OVERT_LEVEL::Order<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>; };
+
+template <class Acc> struct Vector;
+template <> struct Vector<float> {
+  typedef float Lane __attribute__((vector_size(kBytes)));
+  typedef float Unaligned __attribute__((vector_size(kBytes), aligned(4), may_alias));
+  typedef std::int32_t Bits __attribute__((vector_size(kBytes)));
+};
+template <> struct Vector<double> {
+  typedef double Lane __attribute__((vector_size(kBytes)));
+  typedef double Unaligned __attribute__((vector_size(kBytes), aligned(8), may_alias));
+  typedef std::int64_t Bits __attribute__((vector_size(kBytes)));
+};
+template <class Acc> using Lane = typename Vector<Acc>::Lane;
+template <class Acc> constexpr int kLanes = kBytes / int(sizeof(Acc));
+
+// Keys of one panel: two vectors side by side, as many as the accumulators of a row.
+template <class Acc> constexpr int kPanel = 2 * kLanes<Acc>;
+
+constexpr float kInfinity = __builtin_inff();
+constexpr double kLog2e = 1.4426950408889634, kLn2 = 0.6931471805599453;
+
+template <class T> OVERT_INLINE T smaller(T a, T b) { return b < a ? b : a; }
+template <class T> OVERT_INLINE T larger(T a, T b) { return a < b ? b : a; }
+OVERT_INLINE Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
+OVERT_INLINE Index round_up(Index a, Index b) { return ceil_div(a, b) * b; }
+
+template <class Acc> OVERT_INLINE Lane<Acc> load(const Acc* p) {
+  return *reinterpret_cast<const typename Vector<Acc>::Unaligned*>(p);
+}
+template <class Acc> OVERT_INLINE void store(Acc* p, Lane<Acc> x) {
+  *reinterpret_cast<typename Vector<Acc>::Unaligned*>(p) = x;
+}
+template <class Acc> OVERT_INLINE Lane<Acc> all(Acc x) { return Lane<Acc>{} + x; }
+
+// The larger of two.  Where one is NaN it is b, so a constant belongs in a.
+template <class Lane> OVERT_INLINE Lane maximum(Lane a, Lane b) { return a > b ? a : b; }
+
+template <int W, class Lane, int... I> OVERT_INLINE Lane swapped(Lane x, Order<I...>) {
+  return __builtin_shufflevector(x, x, (I ^ W)...);
+}
+template <class Acc, int W = kLanes<Acc> / 2> OVERT_INLINE Acc sum(Lane<Acc> x) {
+  x += swapped<W>(x, typename Count<kLanes<Acc>>::Order{});
+  if constexpr (W > 1) return sum<Acc, W / 2>(x);
+  else return x[0];
+}
+template <class Acc, int W = kLanes<Acc> / 2> OVERT_INLINE Acc largest(Lane<Acc> x) {
+  x = maximum(x, swapped<W>(x, typename Count<kLanes<Acc>>::Order{}));
+  if constexpr (W > 1) return largest<Acc, W / 2>(x);
+  else return x[0];
+}
+
+template <int W, class Lane, int... I> OVERT_INLINE Lane even_runs(Lane a, Lane b, Order<I...>) {
+  return __builtin_shufflevector(a, b, ((I & W) ? int(sizeof...(I)) + I - W : I)...);
+}
+template <int W, class Lane, int... I> OVERT_INLINE Lane odd_runs(Lane a, Lane b, Order<I...>) {
+  return __builtin_shufflevector(a, b, ((I & W) ? int(sizeof...(I)) + I : I + W)...);
+}
+// Transposes a square of kLanes vectors: exchange blocks of 1, 2, 4 … across the diagonal.
+template <class Acc, int W = 1> OVERT_INLINE void transpose(Lane<Acc>* x) {
+  using All = typename Count<kLanes<Acc>>::Order;
+  OVERT_UNROLL
+  for (int i = 0; i < kLanes<Acc>; ++i)
+    if (!(i & W)) {
+      Lane<Acc> a = x[i], b = x[i + W];
+      x[i] = even_runs<W>(a, b, All{});
+      x[i + W] = odd_runs<W>(a, b, All{});
+    }
+  if constexpr (2 * W < kLanes<Acc>) transpose<Acc, 2 * W>(x);
+}
+
+// 2^f − 1 for |f| ≤ ½ by a polynomial without a constant term, so that 2^0 is exactly 1 and a key block that changes no
+// maximum rescales by exactly 1.  Minimax for the relative error: 9e-8, 1e-8 (precise) and 5e-18.
+template <bool precise> OVERT_INLINE Lane<float> exp2_minus_one(Lane<float> f) {
+  if constexpr (precise) {
+    Lane<float> p = all(1.54034949959294129e-04f);
+    p = p * f + 1.33907354116180931e-03f;
+    p = p * f + 9.61823754909735662e-03f;
+    p = p * f + 5.55035743380111291e-02f;
+    p = p * f + 2.40226497946223375e-01f;
+    p = p * f + 6.93147187926640528e-01f;
+    return p * f;
+  } else {
+    Lane<float> p = all(1.32647220461801542e-03f);
+    p = p * f + 9.67151299704055141e-03f;
+    p = p * f + 5.55073376039080282e-02f;
+    p = p * f + 2.40222420775837983e-01f;
+    p = p * f + 6.93146977587212707e-01f;
+    return p * f;
+  }
+}
+template <bool precise> OVERT_INLINE Lane<double> exp2_minus_one(Lane<double> f) {
+  Lane<double> p = all(4.42957495382129398e-10);
+  p = p * f + 7.0744461353380886e-09;
+  p = p * f + 1.01782410985413414e-07;
+  p = p * f + 1.32154311447173065e-06;
+  p = p * f + 1.52527333711727339e-05;
+  p = p * f + 1.54035304661062935e-04;
+  p = p * f + 1.33335581469331434e-03;
+  p = p * f + 9.61812910758628243e-03;
+  p = p * f + 5.55041086648192339e-02;
+  p = p * f + 2.40226506959101531e-01;
+  p = p * f + 6.93147180559945338e-01;
+  return p * f;
+}
+
+// Adding `magic` rounds to the nearest integer and leaves that integer in the low bits.
+template <class Acc> struct Exponent;
+template <> struct Exponent<float> {
+  static constexpr float magic = 12582912.0f, lowest = -127.0f;
+  static constexpr std::int32_t bias = 127, shift = 23;
+};
+template <> struct Exponent<double> {
+  static constexpr double magic = 6755399441055744.0, lowest = -1023.0;
+  static constexpr std::int64_t bias = 1023, shift = 52;
+};
+
+// 2^n for an integer n + magic; 0 where n is `lowest`.
+template <class Acc> OVERT_INLINE Lane<Acc> power(Lane<Acc> shifted) {
+  using Bits = typename Vector<Acc>::Bits;
+  return (Lane<Acc>)(((Bits)shifted << Exponent<Acc>::shift) + (Exponent<Acc>::bias << Exponent<Acc>::shift));
+}
+
+// 2^x for x up to 126: exactly 1 at 0, exactly 0 at −inf and where the result would be subnormal or less, NaN at NaN.
+template <class Acc> OVERT_INLINE Lane<Acc> exp2(Lane<Acc> x) {
+  using E = Exponent<Acc>;
+  x = maximum(all(E::lowest), x);
+  Lane<Acc> shifted = x + E::magic;
+  Lane<Acc> scale = power<Acc>(shifted);
+  return scale + scale * exp2_minus_one<false>(x - (shifted - E::magic));
+}
+
+#if defined(__AVX512DQ__)
+// vreduce gives x − floor(x), vscalef multiplies by 2^floor(x): two instructions for the range reduction and its undoing.
+// (The forms without a mask make GCC warn inside its own header.)
+template <> OVERT_INLINE Lane<float> exp2<float>(Lane<float> x) {
+  Lane<float> f = (Lane<float>)_mm512_maskz_reduce_ps(0xffff, (__m512)x, 0x09);
+  Lane<float> p = all(1.86713098017454224e-03f);
+  p = p * f + 9.01702778457146608e-03f;
+  p = p * f + 5.57999156085946714e-02f;
+  p = p * f + 2.40164449140704035e-01f;
+  p = p * f + 6.93151311941447409e-01f;
+  p = p * f + 1.0f;
+  return (Lane<float>)_mm512_maskz_scalef_ps(0xffff, (__m512)p, (__m512)x);
+}
+#endif
+
+// tanh through e^{2x} − 1, which keeps its relative precision near 0.
+template <class Acc> OVERT_INLINE Lane<Acc> tanh(Lane<Acc> x) {
+  using E = Exponent<Acc>;
+  const Acc far = sizeof(Acc) == 4 ? 10 : 20;
+  x = maximum(all(-far), x);
+  x = x > far ? all(far) : x;
+  Lane<Acc> y = x * Acc(2 * kLog2e);
+  Lane<Acc> shifted = y + E::magic;
+  Lane<Acc> scale = power<Acc>(shifted);
+  Lane<Acc> less_one = (scale - Acc(1)) + scale * exp2_minus_one<true>(y - (shifted - E::magic));
+  return less_one / (less_one + Acc(2));
+}
+
+}  // namespace overt::OVERT_LEVEL

@@ -1,0 +1,117 @@
+// Rows of the input's type to what the kernels read: panels of keys, zero-padded rows of values, interleaved queries.
+#pragma once
+#include "lane.h"
+
+namespace overt::OVERT_LEVEL {
+
+struct Float16 { std::uint16_t bits; };
+struct BFloat16 { std::uint16_t bits; };
+
+template <class In> struct AccumulatorOf { using type = float; };
+template <> struct AccumulatorOf<double> { using type = double; };
+template <class In> using Accumulator = typename AccumulatorOf<In>::type;
+
+typedef std::uint32_t Words __attribute__((vector_size(kBytes)));
+typedef std::uint16_t Halves __attribute__((vector_size(kBytes / 2), aligned(2), may_alias));
+
+OVERT_INLINE Lane<float> load_lanes(const float* p) { return load(p); }
+OVERT_INLINE Lane<double> load_lanes(const double* p) { return load(p); }
+OVERT_INLINE Lane<float> load_lanes(const BFloat16* p) {
+  return (Lane<float>)(__builtin_convertvector(*reinterpret_cast<const Halves*>(p), Words) << 16);
+}
+OVERT_INLINE Lane<float> load_lanes(const Float16* p) {
+  Words half = __builtin_convertvector(*reinterpret_cast<const Halves*>(p), Words);
+  Words size = (half & 0x7fff) << 13;
+  // Multiplying by 2^112 moves the exponent from bias 15 to bias 127 and normalises subnormal numbers.
+  Words finite = (Words)((Lane<float>)size * 0x1p112f);
+  Words special = size | 0x7f800000;
+  return (Lane<float>)((size >= 0x0f800000 ? special : finite) | (half & 0x8000) << 16);
+}
+
+// The first `count` elements, and zeros; reads nothing beyond them.
+template <class In> OVERT_INLINE Lane<Accumulator<In>> load_some(const In* p, Index count) {
+  constexpr int lanes = kLanes<Accumulator<In>>;
+  if (count >= lanes) return load_lanes(p);
+  In some[lanes] = {};
+  for (Index i = 0; i < count; ++i) some[i] = p[i];
+  return load_lanes(some);
+}
+
+OVERT_INLINE void round_to(float* to, float x) { *to = x; }
+OVERT_INLINE void round_to(double* to, double x) { *to = x; }
+OVERT_INLINE void round_to(BFloat16* to, float x) {
+  std::uint32_t bits;
+  __builtin_memcpy(&bits, &x, 4);
+  std::uint32_t even = bits + 0x7fff + (bits >> 16 & 1);
+  to->bits = std::uint16_t((x != x ? bits | 0x400000 : even) >> 16);
+}
+OVERT_INLINE void round_to(Float16* to, float x) {
+  std::uint32_t bits;
+  __builtin_memcpy(&bits, &x, 4);
+  std::uint32_t sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+  std::uint32_t even = (size + 0xfff + (size >> 13 & 1) - (112u << 23)) >> 13;
+  // Below 2^-14 the spacing is 2^-24, which is the spacing of float32 just above ½: let the addition round.
+  float small;
+  __builtin_memcpy(&small, &size, 4);
+  small += 0.5f;
+  std::uint32_t subnormal;
+  __builtin_memcpy(&subnormal, &small, 4);
+  std::uint32_t half = size > 0x7f800000    ? 0x7e00
+                       : size >= 0x477ff000 ? 0x7c00
+                       : size < 0x38800000  ? subnormal - 0x3f000000
+                                            : even;
+  to->bits = std::uint16_t(sign | half);
+}
+
+// row(i) gives the i-th of up to kLanes rows or null; x becomes the columns [d, d + kLanes) of them, transposed.
+template <class In, class Row>
+OVERT_INLINE void load_transposed(Row row, Index d, Index D, Lane<Accumulator<In>>* x) {
+  using Acc = Accumulator<In>;
+  OVERT_UNROLL
+  for (int i = 0; i < kLanes<Acc>; ++i) {
+    const In* p = row(i);
+    x[i] = p ? load_some(p + d, D - d) : Lane<Acc>{};
+  }
+  transpose<Acc>(x);
+}
+
+// One panel [D][kPanel] from up to kPanel keys, zeros in the place of the missing ones.
+template <class In> void pack_panel(const In* keys, Index stride, Index count, Index D, Accumulator<In>* panel) {
+  using Acc = Accumulator<In>;
+  constexpr int lanes = kLanes<Acc>;
+  for (int half = 0; half < kPanel<Acc>; half += lanes)
+    for (Index d = 0; d < D; d += lanes) {
+      Lane<Acc> x[lanes];
+      load_transposed<In>([&](int i) { return half + i < count ? keys + (half + i) * stride : nullptr; }, d, D, x);
+      OVERT_UNROLL
+      for (int i = 0; i < lanes; ++i)
+        if (d + i < D) store(panel + (d + i) * kPanel<Acc> + half, x[i]);
+    }
+}
+
+// Rows of E elements to rows of `width` ≥ E, a multiple of kLanes, zeros in the difference.
+template <class In>
+void pack_rows(const In* rows, Index stride, Index count, Index E, Index width, Accumulator<In>* out) {
+  for (Index i = 0; i < count; ++i)
+    for (Index e = 0; e < width; e += kLanes<Accumulator<In>>)
+      store(out + i * width + e, load_some(rows + i * stride + e, E - e));
+}
+
+// Queries interleave as [D][kQueries], so that one step of the depth finds its kRows factors together.
+template <class Acc> constexpr int kQueries = (kRows + kLanes<Acc> - 1) / kLanes<Acc> * kLanes<Acc>;
+
+template <class In>
+void pack_queries(const In* const* rows, int count, Index D, Accumulator<In> factor, Accumulator<In>* out) {
+  using Acc = Accumulator<In>;
+  constexpr int lanes = kLanes<Acc>;
+  for (int first = 0; first < kQueries<Acc>; first += lanes)
+    for (Index d = 0; d < D; d += lanes) {
+      Lane<Acc> x[lanes];
+      load_transposed<In>([&](int i) { return first + i < count ? rows[first + i] : nullptr; }, d, D, x);
+      OVERT_UNROLL
+      for (int i = 0; i < lanes; ++i)
+        if (d + i < D) store(out + (d + i) * kQueries<Acc> + first, x[i] * factor);
+    }
+}
+
+}  // namespace overt::OVERT_LEVEL

@@ -1,0 +1,56 @@
+// The one thing that crosses from Python to a kernel.  Data only: an inline function here would be compiled once per
+// level under one name, and the linker could hand the AVX-512 copy to a machine without AVX-512.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace overt {
+
+using Index = std::ptrdiff_t;
+
+enum class Type : std::uint8_t { float16, bfloat16, float32, float64 };
+
+// An array (batch, head, row, last).  Strides count elements; the last axis has stride 1.
+struct View {
+  const void* data = nullptr;
+  Index batch = 0, head = 0, row = 0;
+};
+
+// B batch, H query heads, G key heads, T queries, S keys, D width of q and k, E width of v.
+struct Problem {
+  Type type;
+  Index B, H, G, T, S, D, E;
+  View q, k, v;      // of `type`
+  View first, last;  // int32 (B, H, T, 1): query t sees keys first ≤ s < last; null: 0 and S
+  View bits;         // bool (B, H, T, S) or null: and of those only the keys whose bit is set
+  View bias;         // (B, H, T, S) or null, of the accumulator's type
+  const void* sinks; // (H,) or null, of the accumulator's type
+  double scale, softcap;
+};
+
+// How to run, as opposed to what.
+struct Run {
+  int threads;
+  bool poison;  // fill scratch memory with NaN first, to show that nothing is read before it is written
+};
+
+// (row_bins, 2) and (column_bins, 2) intervals [start, end), and how to join the weights of a rectangle.
+struct Bins {
+  const std::int64_t* rows;
+  Index row_count;
+  const std::int64_t* columns;
+  Index column_count;
+  bool mean;
+};
+
+// The entry points of one level.  All return false when memory runs out, and may leave their outputs half written then.
+// `Acc` arrays are double for float64 and float for the rest; all outputs are C-contiguous.
+struct Kernels {
+  bool (*forward)(const Problem&, const Run&, void* output, void* lse);
+  bool (*statistics)(const Problem&, const Run&, const void* lse, void* received, void* entropy);
+  bool (*top)(const Problem&, const Run&, const void* lse, Index count, std::int64_t* indices, void* weights);
+  bool (*map)(const Problem&, const Run&, const void* lse, const Bins&, void* out);
+  bool (*weights)(const Problem&, const Run&, const void* lse, void* out);
+};
+
+}  // namespace overt

@@ -1,0 +1,135 @@
+// What each key receives and how spread out each query's attention is, in one pass over the weights.
+// Compiled once per level; see README.md.
+#include "weigh.h"
+
+namespace overt::OVERT_LEVEL {
+namespace {
+
+// Column sums are shared by all rows of a head.  Its blocks of rows are dealt to this many tasks, each with sums of its
+// own, added in order at the end: a number that depends on shapes only, so that the result does not depend on threads.
+template <class Acc> Index parts_of(const Plan<Acc>& plan) {
+  return larger<Index>(1, smaller(plan.blocks, 64 / larger<Index>(1, plan.p.B * plan.p.H)));
+}
+
+template <class In> struct Statistics {
+  using Acc = Accumulator<In>;
+  static constexpr int lanes = kLanes<Acc>;
+  static constexpr bool has_ending = true;
+
+  struct Arguments {
+    const Acc* lse;
+    Acc* received;
+    Acc* entropy;
+  };
+  using Layout = PassLayout<Acc, Arguments>;
+
+  struct Shared {
+    double* received = nullptr;  // [B · H][parts][S]
+    void place(Arena& arena, const Layout& layout) {
+      if (layout.arguments.received) arena.take(received, layout.tasks * layout.plan.p.S);
+    }
+  };
+  struct Workspace {
+    Desk<In> desk;
+    Acc* spread = nullptr;    // [groups][kRows][lanes] Σ p log₂ p
+    Acc* received = nullptr;  // [kBlock] of the rows of one block
+    void place(Arena& arena, const Layout& layout) {
+      desk.place(arena, layout.plan);
+      arena.take(spread, layout.plan.groups * kRows * lanes);
+      arena.take(received, kBlock);
+    }
+  };
+
+  const Problem& p;
+  const Plan<Acc>& plan;
+  const Arguments& arguments;
+  const Source<In>& source;
+  const Shared& shared;
+  const Scoring<Acc> scoring;
+  Workspace work;
+
+  template <int M> OVERT_INLINE void add(const Acc* tile, int width, const Shift<Acc>& shift, Acc* received, Acc* spread) {
+    // log₂ 0 = −inf would turn 0 · log₂ 0 into NaN; any finite number will do.
+    const Lane<Acc> floor = all(2 * Exponent<Acc>::lowest);
+    for (int i = 0; i < width; i += 2 * lanes) {
+      Lane<Acc> left = load(received + i), right = load(received + i + lanes);
+#pragma GCC unroll 4
+      for (int r = 0; r < M; ++r) {
+        Lane<Acc> x = load(tile + r * kTileStride + i) - shift.of[r];
+        Lane<Acc> y = load(tile + r * kTileStride + i + lanes) - shift.of[r];
+        Lane<Acc> p = exp2<Acc>(x), q = exp2<Acc>(y);
+        left += p;
+        right += q;
+        store(spread + r * lanes, load(spread + r * lanes) + p * maximum(floor, x) + q * maximum(floor, y));
+      }
+      store(received + i, left);
+      store(received + i + lanes, right);
+    }
+  }
+
+  void task(Index index) {
+    Index parts = parts_of(plan), head = index / parts, part = index % parts;
+    double* received = shared.received ? shared.received + index * p.S : nullptr;
+    if (received) __builtin_memset(received, 0, p.S * sizeof(double));
+    for (Index block = part; block < plan.blocks; block += parts) rows(head * plan.blocks + block, received);
+  }
+
+  void rows(Index index, double* received) {
+    Desk<In>& desk = work.desk;
+    desk.start(plan, index, scoring.factor);
+    __builtin_memset(work.spread, 0, desk.count * kRows * lanes * sizeof(Acc));
+    desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {
+      __builtin_memset(work.received, 0, kBlock * sizeof(Acc));
+      for (int i = 0; i < desk.count; ++i) {
+        const Group<Acc>& group = desk.groups[i];
+        Range range = visible(group, block);
+        if (range.empty()) continue;
+        Shift<Acc> shift(group, arguments.lse);
+        const Acc* keys = chunk.panels + (range.begin - chunk.origin) * p.D;
+        with_size(group.size, [&]<int M>() {
+          int width = score_for_weights<Acc, M>(scoring, group, shift, keys, p.D, range, desk.tile);
+          add<M>(desk.tile, width, shift, work.received + (range.begin - block.begin), work.spread + i * kRows * lanes);
+        });
+      }
+      if (received)
+        for (int s = block.begin; s < block.end; ++s) received[s] += double(work.received[s - block.begin]);
+    });
+    if (arguments.entropy)
+      for (int i = 0; i < desk.count; ++i)
+        for (int r = 0; r < desk.groups[i].count; ++r)
+          // Minus a sum of nothing is −0; adding 0 makes it 0.
+          arguments.entropy[desk.groups[i].place[r]] =
+              -sum<Acc>(load(work.spread + (i * kRows + r) * lanes)) * Acc(kLn2) + Acc(0);
+  }
+
+  Index endings() const { return arguments.received ? p.B * p.H : 0; }
+
+  void finish(Index head) {
+    Index parts = parts_of(plan);
+    const double* part = shared.received + head * parts * p.S;
+    for (Index s = 0; s < p.S; ++s) {
+      double total = 0;
+      for (Index i = 0; i < parts; ++i) total += plan.rows ? part[i * p.S + s] : 0;
+      arguments.received[head * p.S + s] = Acc(total);
+    }
+  }
+
+  static bool run(const Problem& p, const Run& run, const void* lse, void* received, void* entropy) {
+    Arguments arguments = {static_cast<const Acc*>(lse), static_cast<Acc*>(received), static_cast<Acc*>(entropy)};
+    Plan<Acc> plan(p, 1, 1, false);
+    return second_pass<In, Statistics>(plan, run, arguments, p.B * p.H * parts_of(plan));
+  }
+};
+
+}  // namespace
+
+bool statistics(const Problem& p, const Run& run, const void* lse, void* received, void* entropy) {
+  switch (p.type) {
+    case Type::float16: return Statistics<Float16>::run(p, run, lse, received, entropy);
+    case Type::bfloat16: return Statistics<BFloat16>::run(p, run, lse, received, entropy);
+    case Type::float32: return Statistics<float>::run(p, run, lse, received, entropy);
+    default: return Statistics<double>::run(p, run, lse, received, entropy);
+  }
+}
+
+}  // namespace overt::OVERT_LEVEL

@@ -1,0 +1,74 @@
+// Threads and scratch memory of one call.
+#pragma once
+#include <omp.h>
+#include <stdlib.h>
+
+#include "lane.h"
+
+namespace overt::OVERT_LEVEL {
+
+// Hands out cache-aligned pieces of one allocation.  Without memory it only adds up what would be needed.
+struct Arena {
+  char* memory = nullptr;
+  Index used = 0;
+
+  template <class T> void take(T*& piece, Index count) {
+    if (memory) piece = reinterpret_cast<T*>(memory + used);
+    used += round_up(count * Index(sizeof(T)), 64);
+  }
+};
+
+// The only allocation of a call: what all threads share, then one workspace for each.
+// `Shared` and `Workspace` name their pieces in place(Arena&, plan).
+template <class Shared, class Workspace, class Plan> struct Scratch {
+  char* memory = nullptr;
+  Index shared_bytes, thread_bytes;
+  const Plan& plan;
+
+  Scratch(const Plan& plan, const Run& run) : plan(plan) {
+    Arena shared, thread;
+    Shared().place(shared, plan);
+    Workspace().place(thread, plan);
+    shared_bytes = shared.used;
+    thread_bytes = thread.used;
+    Index bytes = shared_bytes + run.threads * thread_bytes;
+    memory = static_cast<char*>(aligned_alloc(64, larger<Index>(bytes, 64)));
+    if (memory && run.poison) __builtin_memset(memory, 0xff, bytes);
+  }
+  ~Scratch() { free(memory); }
+  Scratch(const Scratch&) = delete;
+
+  Shared shared() const {
+    Arena arena{memory};
+    Shared pieces;
+    pieces.place(arena, plan);
+    return pieces;
+  }
+  Workspace workspace(int thread) const {
+    Arena arena{memory + shared_bytes + thread * thread_bytes};
+    Workspace pieces;
+    pieces.place(arena, plan);
+    return pieces;
+  }
+};
+
+// Tasks of uneven cost: whoever is free takes the next.
+struct Queue {
+  Index next = 0;
+  Index take() { return __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED); }
+};
+
+// One parallel region: body(thread) on each.  OpenMP may grant fewer threads than asked for.
+template <class Body> OVERT_INLINE void in_parallel(int threads, const Body& body) {
+  if (threads <= 1) return body(0);
+#pragma omp parallel num_threads(threads)
+  body(omp_get_thread_num());
+}
+
+// Inside in_parallel: nobody goes on before everybody has come here.
+OVERT_INLINE void wait_for_all(int threads) {
+  if (threads <= 1) return;
+#pragma omp barrier
+}
+
+}  // namespace overt::OVERT_LEVEL

@@ -1,0 +1,198 @@
+// Masked scores of a group of queries against a range of keys: what the forward pass and the statistics share.
+#pragma once
+#include <limits.h>
+
+#include "pack.h"
+
+namespace overt::OVERT_LEVEL {
+
+// Keys are taken in blocks that start at multiples of kBlock, whatever the mask, so that the order of every sum
+// depends on the position of a key and on nothing else.
+constexpr int kBlock = 512;
+// Rows of a tile lie this far apart: a power of two would put them all into the same few sets of the cache.
+constexpr int kTileStride = kBlock + 16;
+
+struct Range {
+  int begin, end;
+  bool empty() const { return begin >= end; }
+};
+OVERT_INLINE Range intersect(Range a, Range b) { return {larger(a.begin, b.begin), smaller(a.end, b.end)}; }
+
+// Up to kRows queries that are computed together.  Queries that read the same key head may come from several heads.
+template <class Acc> struct Group {
+  int size;   // rows the kernels compute: count, rounded up to one of the sizes of with_size
+  int count;  // rows that exist
+  Range any;  // no row sees a key outside
+  Range every;  // all rows see all keys inside, as far as the spans say
+  Range span[kRows];
+  const std::uint8_t* bits[kRows];  // all null or none
+  const Acc* bias[kRows];           // all null or none
+  Index place[kRows];               // of the row in a (B, H, T) array
+  const Acc* queries;               // [D][kQueries], scaled
+};
+
+// Calls body.operator()<M>() with a constant M = size.
+template <class Body> OVERT_INLINE void with_size(int size, const Body& body) {
+  switch (size) {
+    case 1: return body.template operator()<1>();
+    case 2: return body.template operator()<2>();
+    case 4: return body.template operator()<4>();
+    case 8:
+      if constexpr (kRows > 8) return body.template operator()<8>();
+      [[fallthrough]];
+    default: return body.template operator()<kRows>();
+  }
+}
+OVERT_INLINE int rounded_size(int count) {
+  return count <= 2 ? count : count <= 4 ? 4 : count <= 8 && kRows > 8 ? 8 : kRows;
+}
+
+template <class T> OVERT_INLINE const T* at(const View& view, Index b, Index h, Index t) {
+  return static_cast<const T*>(view.data) + b * view.batch + h * view.head + t * view.row;
+}
+
+// How a product of packed queries and keys becomes a score in units of log₂: constants of a call.
+template <class Acc> struct Scoring {
+  Acc factor;  // goes into the queries
+  Acc cap;     // 0: none
+
+  explicit Scoring(const Problem& p)
+      : factor(Acc(p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e)), cap(Acc(p.softcap * kLog2e)) {}
+};
+
+// The rows of heads [head, head + heads) of batch b, ordered by (t, head): neighbours see similar keys.
+struct Rows {
+  Index b, head, heads;
+};
+
+// Fills one group with rows [first, first + count).
+template <class In>
+void fill_group(const Problem& p, const Rows& rows, Index first, int count, Accumulator<In> factor,
+                Accumulator<In>* queries, Group<Accumulator<In>>& group) {
+  using Acc = Accumulator<In>;
+  group.size = rounded_size(count);
+  group.count = count;
+  group.any = {INT_MAX, 0};
+  group.every = {0, INT_MAX};
+  group.queries = queries;
+  const In* row[kRows];
+  Index t = first / rows.heads, h = rows.head + first % rows.heads;
+  for (int r = 0; r < group.size; ++r) {
+    if (r >= count) {
+      // A row that only fills up the group repeats the last one and sees nothing.
+      group.span[r] = {0, 0};
+      group.every = {0, 0};
+      group.bits[r] = group.bits[r - 1];
+      group.bias[r] = group.bias[r - 1];
+      continue;
+    }
+    row[r] = at<In>(p.q, rows.b, h, t);
+    Range span = {0, int(p.S)};
+    if (p.first.data) span.begin = larger(0, int(*at<std::int32_t>(p.first, rows.b, h, t)));
+    if (p.last.data) span.end = smaller(span.end, int(*at<std::int32_t>(p.last, rows.b, h, t)));
+    if (span.empty()) span = {0, 0};
+    else group.any = {smaller(group.any.begin, span.begin), larger(group.any.end, span.end)};
+    group.span[r] = span;
+    group.every = intersect(group.every, span);
+    group.bits[r] = p.bits.data ? at<std::uint8_t>(p.bits, rows.b, h, t) : nullptr;
+    group.bias[r] = p.bias.data ? at<Acc>(p.bias, rows.b, h, t) : nullptr;
+    group.place[r] = (rows.b * p.H + h) * p.T + t;
+    if (++h == rows.head + rows.heads) h = rows.head, ++t;
+  }
+  pack_queries<In>(row, count, p.D, factor, queries);
+}
+
+template <class Acc> bool any_bit(const Group<Acc>& group, int begin, int end) {
+  for (int r = 0; r < group.count; ++r) {
+    Range seen = intersect(group.span[r], {begin, end});
+    unsigned found = 0;
+    for (int s = seen.begin; s < seen.end; ++s) found |= group.bits[r][s];
+    if (found) return true;
+  }
+  return false;
+}
+
+// The keys of a block that the group has to look at.  begin is a multiple of kPanel.
+template <class Acc> Range visible(const Group<Acc>& group, Range block) {
+  constexpr int panel = kPanel<Acc>;
+  Range range = intersect(group.any, block);
+  range.begin = range.begin / panel * panel;
+  if (range.empty() || !group.bits[0]) return range;
+  // Bits often say that little is visible: walk in from both ends to the first panel with a bit set.
+  while (!range.empty() && !any_bit(group, range.begin, smaller(range.begin + panel, range.end))) range.begin += panel;
+  while (!range.empty()) {
+    int start = larger(range.begin, (range.end - 1) / panel * panel);
+    if (any_bit(group, start, range.end)) break;
+    range.end = start;
+  }
+  return range;
+}
+
+// Products of M queries with `panels` consecutive panels of keys.
+template <class Acc, int M>
+OVERT_INLINE void multiply(const Acc* queries, const Acc* keys, Index D, int panels, Acc* tile) {
+  constexpr int lanes = kLanes<Acc>;
+  for (int p = 0; p < panels; ++p) {
+    Lane<Acc> sums[M][2];
+    OVERT_UNROLL
+    for (int r = 0; r < M; ++r) sums[r][0] = sums[r][1] = Lane<Acc>{};
+    const Acc* q = queries;
+#pragma GCC unroll 2
+    for (Index d = 0; d < D; ++d) {
+      Lane<Acc> left = load(keys), right = load(keys + lanes);
+      OVERT_UNROLL
+      for (int r = 0; r < M; ++r) {
+        Lane<Acc> factor = all(q[r]);
+        sums[r][0] += factor * left;
+        sums[r][1] += factor * right;
+      }
+      keys += 2 * lanes;
+      q += kQueries<Acc>;
+    }
+    OVERT_UNROLL
+    for (int r = 0; r < M; ++r) {
+      store(tile + r * kTileStride + p * 2 * lanes, sums[r][0]);
+      store(tile + r * kTileStride + p * 2 * lanes + lanes, sums[r][1]);
+    }
+  }
+}
+
+// Overwrites the cells of `row` that are masked, of keys [begin, begin + width).
+template <class Acc> void mask_row(const Group<Acc>& group, int r, int begin, int width, Acc masked, Acc* row) {
+  int from = smaller(larger(group.span[r].begin - begin, 0), width);
+  int to = smaller(larger(group.span[r].end - begin, from), width);
+  for (int i = 0; i < from; ++i) row[i] = masked;
+  if (const std::uint8_t* bits = group.bits[r] ? group.bits[r] + begin : nullptr)
+    for (int i = from; i < to; ++i) row[i] = bits[i] ? row[i] : masked;
+  for (int i = to; i < width; ++i) row[i] = masked;
+}
+
+// Overwrites all masked cells of a tile.
+template <class Acc> void mask_tile(const Group<Acc>& group, int begin, int width, Acc masked, Acc* tile) {
+  if (!group.bits[0] && group.every.begin <= begin && group.every.end >= begin + width) return;
+  for (int r = 0; r < group.size; ++r) mask_row(group, r, begin, width, masked, tile + r * kTileStride);
+}
+
+// Scores of keys [range.begin, range.end), masked cells −inf, out to the end of the last panel.  Returns the width of
+// the tile.  `keys` are the panels from range.begin on.
+template <class Acc, int M>
+OVERT_INLINE int score(const Scoring<Acc>& scoring, const Group<Acc>& group, const Acc* keys, Index D, Range range,
+                       Acc* tile) {
+  constexpr int lanes = kLanes<Acc>;
+  int panels = (range.end - range.begin + kPanel<Acc> - 1) / kPanel<Acc>, width = panels * kPanel<Acc>;
+  multiply<Acc, M>(group.queries, keys, D, panels, tile);
+  if (scoring.cap > 0)
+    for (int r = 0; r < M; ++r)
+      for (Acc *x = tile + r * kTileStride, *end = x + width; x < end; x += lanes) store(x, scoring.cap * tanh<Acc>(load(x)));
+  if (group.bias[0])
+    for (int r = 0; r < M; ++r) {
+      Range seen = intersect(group.span[r], range);
+      const Acc* bias = group.bias[r];
+      Acc* x = tile + r * kTileStride;
+      for (int s = seen.begin; s < seen.end; ++s) x[s - range.begin] += bias[s] * Acc(kLog2e);
+    }
+  mask_tile(group, range.begin, width, Acc(-kInfinity), tile);
+  return width;
+}
+
+}  // namespace overt::OVERT_LEVEL

@@ -1,0 +1,89 @@
+// Weights without the forward pass's output: exp(score − lse), from queries, keys and the log-sum-exp of each row.
+#pragma once
+#include "blocks.h"
+
+namespace overt::OVERT_LEVEL {
+
+// lse of the rows of a group in units of log₂; score − shift is log₂ of the weight.
+template <class Acc> struct Shift {
+  Acc of[kRows];
+  bool spoilt[kRows];
+  bool any_spoilt;
+
+  Shift(const Group<Acc>& group, const Acc* lse) : any_spoilt(false) {
+    for (int r = 0; r < group.size; ++r) {
+      Acc x = r < group.count ? lse[group.place[r]] * Acc(kLog2e) : Acc(0);
+      spoilt[r] = x != x;
+      any_spoilt |= spoilt[r];
+      // A row that sees nothing has lse −inf and weights 0.
+      of[r] = x == Acc(-kInfinity) ? Acc(kInfinity) : spoilt[r] ? Acc(0) : x;
+    }
+  }
+};
+
+// score(), and NaN for the visible cells of a row whose lse is NaN, so that its masked cells still get weight 0.
+template <class Acc, int M>
+OVERT_INLINE int score_for_weights(const Scoring<Acc>& scoring, const Group<Acc>& group, const Shift<Acc>& shift,
+                                   const Acc* keys, Index D, Range range, Acc* tile) {
+  int width = score<Acc, M>(scoring, group, keys, D, range, tile);
+  if (shift.any_spoilt)
+    for (int r = 0; r < M; ++r) {
+      if (!shift.spoilt[r]) continue;
+      Acc* row = tile + r * kTileStride;
+      for (int i = 0; i < width; ++i) row[i] = __builtin_nanf("");
+      mask_row(group, r, range.begin, width, Acc(-kInfinity), row);
+    }
+  return width;
+}
+
+// Turns scores into weights.
+template <class Acc, int M> OVERT_INLINE void weigh(Acc* tile, int width, const Shift<Acc>& shift) {
+  for (int r = 0; r < M; ++r) {
+    Acc* row = tile + r * kTileStride;
+    for (int i = 0; i < width; i += kLanes<Acc>) store(row + i, exp2<Acc>(load(row + i) - shift.of[r]));
+  }
+}
+
+// Runs Pass::task(index) for all tasks of a plan.  Pass{problem, plan, source, arguments, workspace} is made once per
+// thread; Pass::finish(index), where index counts Pass::endings, runs after all tasks are done.
+template <class In, class Pass, class Arguments>
+bool second_pass(const Plan<Accumulator<In>>& plan, const Run& run, const Arguments& arguments, Index tasks) {
+  using Acc = Accumulator<In>;
+  Run chosen = {int(smaller<Index>(worthwhile_threads(plan.p, run), larger<Index>(tasks, 1))), run.poison};
+  struct Shared {
+    Source<In> source;
+    typename Pass::Shared own;
+    void place(Arena& arena, const typename Pass::Layout& layout) {
+      source.place(arena, layout.plan);
+      own.place(arena, layout);
+    }
+  };
+  typename Pass::Layout layout{plan, arguments, tasks};
+  Scratch<Shared, typename Pass::Workspace, typename Pass::Layout> scratch(layout, chosen);
+  if (!scratch.memory) return false;
+  Shared shared = scratch.shared();
+  Queue pieces, queue, endings;
+  in_parallel(chosen.threads, [&](int thread) {
+    Pass pass = {plan.p, plan, arguments, shared.source, shared.own, Scoring<Acc>(plan.p), scratch.workspace(thread)};
+    shared.source.pack_ahead(plan, pieces);
+    wait_for_all(chosen.threads);
+    for (Index index; (index = queue.take()) < tasks;) pass.task(index);
+    if constexpr (Pass::has_ending) {
+      wait_for_all(chosen.threads);
+      for (Index index; (index = endings.take()) < pass.endings();) pass.finish(index);
+    }
+  });
+  return true;
+}
+
+// What every pass lays out its memory by.
+template <class Acc, class Arguments> struct PassLayout {
+  const Plan<Acc>& plan;
+  const Arguments& arguments;
+  Index tasks;
+};
+struct Nothing {
+  template <class Layout> void place(Arena&, const Layout&) {}
+};
+
+}  // namespace overt::OVERT_LEVEL

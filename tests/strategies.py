@@ -1,0 +1,155 @@
+"""Generated attention problems, shared by the tests.
+
+A case draws its structure from hypothesis and its numbers from a seeded generator, which shrinks well and runs fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from hypothesis import strategies as st
+
+import overt
+from overt.problem import Problem
+
+DTYPES = {
+    "float16": np.dtype(np.float16),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float32": np.dtype(np.float32),
+    "float64": np.dtype(np.float64),
+}
+# Around the widths of vectors, panels and blocks of rows.
+WIDTHS = st.one_of(st.integers(0, 9), st.sampled_from([15, 16, 17, 31, 32, 33, 48, 64, 65, 80, 128]))
+LENGTHS = st.one_of(st.integers(0, 9), st.sampled_from([11, 12, 13, 24, 31, 32, 33, 64, 65, 145]))
+KEYS = st.one_of(LENGTHS, st.sampled_from([511, 512, 513, 600]))
+
+
+@dataclass
+class Case:
+    """One call of attention: the arrays, and everything else as keywords."""
+
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def problem(self) -> Problem:
+        return Problem.of(self.q, self.k, self.v, **{"score": overt.scaled_dot(), **self.options})
+
+    def wide(self) -> Case:
+        """The same case in float64: what the definition makes of exactly these numbers."""
+        q, k, v = (x.astype(np.float64) for x in (self.q, self.k, self.v))
+        return Case(q, k, v, {**self.options, "sinks": _wide(self.options.get("sinks"))})
+
+
+def _wide(x: np.ndarray | None) -> np.ndarray | None:
+    return None if x is None else x.astype(np.float64)
+
+
+@st.composite
+def cases(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",), products_only: bool = False) -> Case:
+    """Problems of every shape, mask, bias and score."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    dtype = DTYPES[draw(st.sampled_from(dtypes))]
+    batch = draw(st.sampled_from([(), (1,), (2,), (3,), (2, 2)]))
+    G = draw(st.integers(1, 3))
+    H = G * draw(st.sampled_from([1, 1, 2, 4]))
+    T, S, D, E = draw(LENGTHS), draw(KEYS), draw(WIDTHS), draw(WIDTHS)
+    options: dict[str, Any] = {}
+
+    score, Dk = draw(scores(rng, D, products_only))
+    options["score"] = score
+    q = _array(draw, rng, (*batch, H, T, D), dtype)
+    k = _array(draw, rng, (*batch, G, S, Dk), dtype)
+    v = _array(draw, rng, (*batch, G, S, E), dtype)
+    if draw(st.booleans()):
+        options["mask"] = draw(masks(rng, batch, H, T, S))
+    if draw(st.booleans()):
+        options["bias"] = draw(biases(rng, batch, H, T, S))
+    options["softcap"] = draw(st.sampled_from([None, None, 2.0, 30.0]))
+    if draw(st.booleans()):
+        options["sinks"] = rng.normal(size=H).astype(dtype)
+    return Case(q, k, v, options)
+
+
+@st.composite
+def scores(draw: st.DrawFn, rng: np.random.Generator, D: int, products_only: bool) -> tuple[Any, int]:
+    """A score for queries of width D, and the width that its keys have."""
+    kind = draw(st.sampled_from(["scaled", "scaled", "dot", "cosine", "bilinear", *([] if products_only else ["additive"])]))
+    if kind == "bilinear":
+        Dk = draw(st.integers(1, 20))
+        return overt.bilinear(rng.normal(size=(D, Dk)) / max(D * Dk, 1) ** 0.5), Dk
+    if kind == "additive":
+        A, Dk = draw(st.integers(1, 9)), draw(st.integers(1, 9))
+        weights = rng.normal(size=(A, D)), rng.normal(size=(A, Dk)), rng.normal(size=A)
+        return overt.additive(*weights, draw(st.sampled_from([None, rng.normal(size=A)]))), Dk
+    if kind == "cosine":
+        return overt.cosine(draw(st.sampled_from([1.0, 10.0]))), D
+    if kind == "dot":
+        return overt.scaled_dot(0.25), D
+    return overt.scaled_dot(), D
+
+
+@st.composite
+def masks(draw: st.DrawFn, rng: np.random.Generator, batch: tuple[int, ...], H: int, T: int, S: int, depth: int = 2) -> Any:
+    """A mask, possibly composed of others."""
+    kind = draw(st.integers(0, 9 if depth else 6))
+    lengths = rng.integers(0, S + 1, size=batch)
+    if kind == 0:
+        return overt.causal(draw(st.sampled_from([None, 0, 3, -2])))
+    if kind == 1:
+        return overt.window(draw(st.integers(0, 40)), draw(st.integers(0, 5)))
+    if kind == 2:
+        return overt.padding(lengths)
+    if kind == 3:
+        return overt.prefix(lengths, lengths // 2)
+    if kind == 4:
+        ids = rng.integers(0, 3, size=(*batch, S))
+        return overt.documents(np.sort(ids, axis=-1) if draw(st.booleans()) else ids)
+    if kind == 5:
+        axes = [draw(st.sampled_from([1, n])) for n in (*batch, H, T, S)]
+        return overt.keep(rng.random(axes) < draw(st.sampled_from([0.05, 0.5, 0.95])))
+    if kind == 6:
+        step = draw(st.integers(2, 5))
+        return overt.where(lambda b, h, t, s: (t + s + h + b) % step > 0)
+    left = draw(masks(rng, batch, H, T, S, depth - 1))
+    if kind == 7:
+        return ~left
+    right = draw(masks(rng, batch, H, T, S, depth - 1))
+    return left & right if kind == 8 else left | right
+
+
+@st.composite
+def biases(draw: st.DrawFn, rng: np.random.Generator, batch: tuple[int, ...], H: int, T: int, S: int) -> Any:
+    """A dense, ALiBi or T5 bias."""
+    kind = draw(st.sampled_from(["dense", "alibi", "relative"]))
+    offset = draw(st.sampled_from([None, 0, 2]))
+    if kind == "alibi":
+        return overt.alibi(overt.positions.alibi_slopes(H), offset)
+    if kind == "relative":
+        table = rng.normal(size=(8, H)).astype(np.float32)
+        return overt.relative(table, bidirectional=draw(st.booleans()), max_distance=20, offset=offset)
+    axes = [draw(st.sampled_from([1, n])) for n in (*batch, H, T, S)]
+    bias = rng.normal(size=axes).astype(np.float32)
+    # −∞ in a bias hides a key as a mask does.
+    return np.where(rng.random(axes) < 0.1, np.float32(-np.inf), bias)
+
+
+def _array(draw: st.DrawFn, rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Normal numbers, laid out in one of the ways in which arrays reach a library."""
+    layout = draw(st.sampled_from(["plain", "plain", "transposed", "reversed", "strided", "broadcast", "read-only"]))
+    if layout == "transposed":
+        return np.moveaxis(rng.normal(size=(*shape[:-3], shape[-2], shape[-3], shape[-1])).astype(dtype), -3, -2)
+    if layout == "strided":
+        return rng.normal(size=(*shape[:-1], 2 * shape[-1])).astype(dtype)[..., ::2]
+    if layout == "broadcast":
+        return np.broadcast_to(rng.normal(size=shape[-3:]).astype(dtype), shape)
+    array = rng.normal(size=shape).astype(dtype)
+    if layout == "reversed":
+        return array[..., ::-1, ::-1]
+    if layout == "read-only":
+        array.flags.writeable = False
+    return array

@@ -1,0 +1,179 @@
+"""Every kernel, level and dtype against the definition in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import DTYPES, Case, cases
+
+import overt
+from overt import _native, blocked, kernels, reference
+
+LEVELS = kernels.levels()
+# Errors relative to Σ w|v|, the scale on which rounding acts; half types round the result once more.
+TOLERANCE = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-6 + 2**-11, "bfloat16": 2e-6 + 2**-8}
+
+
+@pytest.fixture(autouse=True)
+def poisoned(monkeypatch: pytest.MonkeyPatch) -> object:
+    """Fill scratch and outputs with NaN before they are written, so that nothing unwritten can be read."""
+    empty = np.empty
+
+    def poison(shape: object, dtype: object = float, **options: object) -> np.ndarray:
+        array = empty(shape, dtype, **options)
+        if array.dtype.name in DTYPES:
+            array.fill(np.nan)
+        return array
+
+    monkeypatch.setattr(np, "empty", poison)
+    _native.poison(True)
+    yield
+    _native.poison(False)
+
+
+def slack(case: Case) -> float:
+    """Rounding of a score grows with the score, and moves the weights as much."""
+    scores = reference._scoring(case.wide().problem())[-1].array
+    finite = scores[np.isfinite(scores)]
+    return max(1.0, float(np.abs(finite).max()) / 6 if finite.size else 1.0)
+
+
+def check_forward(case: Case, level: str) -> None:
+    problem = case.problem()
+    assert kernels.can(problem)
+    wide = case.wide().problem()
+    named = {step.name: step.array for step in reference.steps(wide)}
+    output, lse = kernels.forward(problem, level=level)
+    assert output.dtype == case.q.dtype
+    tolerance = TOLERANCE[case.q.dtype.name] * slack(case)
+    scale = named["weights"] @ np.abs(named["value"])
+    error = np.abs(output.astype(np.float64) - named["output"])
+    # Half types cannot resolve what lies below their smallest normal number.
+    floor = np.finfo(np.float16).tiny * 2**-10 if case.q.dtype == np.float16 else 0
+    assert np.all(error <= tolerance * scale + floor)
+    exact = 1e-12 if case.q.dtype == np.float64 else 2e-6 * slack(case)
+    np.testing.assert_allclose(lse, named["lse"], rtol=exact, atol=exact)
+
+
+def check_statistics(case: Case, level: str, k: int, rows: int, columns: int) -> None:
+    problem, wide = case.problem(), case.wide().problem()
+    exact_lse = reference.forward(wide)[1]
+    lse = exact_lse.astype(problem.accumulate)
+    tolerance = (1e-12 if case.q.dtype == np.float64 else 2e-6) * slack(case)
+    w = reference.weights(wide, exact_lse)
+
+    tile = kernels.weights(problem, lse, level=level)
+    np.testing.assert_allclose(tile, w, rtol=2 * tolerance, atol=tolerance)
+    assert np.all(tile[w == 0] == 0)
+
+    received, entropy = kernels.statistics(problem, lse, level=level)
+    np.testing.assert_allclose(received, w.sum(axis=-2), rtol=2 * tolerance, atol=tolerance)
+    expected = reference.statistics(wide, exact_lse)[1]
+    np.testing.assert_allclose(entropy, expected, rtol=4 * tolerance, atol=4 * tolerance)
+
+    if w.shape[-1]:
+        k = min(k, w.shape[-1])
+        indices, heaviest = kernels.top(problem, lse, k, level=level)
+        np.testing.assert_allclose(heaviest, -np.sort(-w, axis=-1)[..., :k], rtol=2 * tolerance, atol=tolerance)
+        np.testing.assert_allclose(np.take_along_axis(w, indices, axis=-1), heaviest, rtol=2 * tolerance, atol=tolerance)
+        assert np.all(np.diff(np.sort(indices, axis=-1), axis=-1) > 0), "an index twice"
+    if w.shape[-1] and w.shape[-2]:
+        for pool in ("max", "mean"):
+            bins = [
+                np.stack([np.arange(n) * length // n, -(-(np.arange(n) + 1) * length // n)], axis=-1)
+                for n, length in ((rows, w.shape[-2]), (columns, w.shape[-1]))
+            ]
+            picture = kernels.pooled(problem, lse, *bins, pool, level=level)
+            expected = reference.pooled(wide, exact_lse, *bins, pool)
+            np.testing.assert_allclose(picture, expected, rtol=2 * tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@given(case=cases(("float32", "float64"), products_only=True))
+def test_forward(level: str, case: Case) -> None:
+    check_forward(case, level)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@given(case=cases(("float16", "bfloat16"), products_only=True))
+@settings(max_examples=50)
+def test_forward_of_half_types(level: str, case: Case) -> None:
+    check_forward(case, level)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@given(
+    case=cases(tuple(DTYPES), products_only=True),
+    k=st.integers(1, 12),
+    rows=st.integers(1, 9),
+    columns=st.integers(1, 9),
+)
+@settings(max_examples=60)
+def test_statistics(level: str, case: Case, k: int, rows: int, columns: int) -> None:
+    check_statistics(case, level, k, rows, columns)
+
+
+@given(case=cases(tuple(DTYPES)))
+@settings(max_examples=60)
+def test_blocked_agrees_with_the_definition(case: Case) -> None:
+    problem = case.problem()
+    expected_output, expected_lse = reference.forward(problem)
+    with pytest.MonkeyPatch.context() as patch:
+        # So small that every case falls into many blocks.
+        patch.setattr(blocked, "_CELLS", 200)
+        output, lse = blocked.forward(problem)
+        np.testing.assert_allclose(lse, expected_lse, rtol=1e-5, atol=1e-5)
+        step = {"float16": 2**-10, "bfloat16": 2**-7}.get(case.q.dtype.name, 1e-5)
+        np.testing.assert_allclose(output.astype(float), expected_output.astype(float), rtol=step, atol=1e-5)
+        for got, expected in zip(blocked.statistics(problem, lse), reference.statistics(problem, lse), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_number_of_threads_changes_no_bit(level: str, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(2, h, n, 40)).astype(DTYPES[dtype]) for h, n in ((4, 301), (2, 700), (2, 700)))
+    case = Case(q, k, v, {"mask": overt.causal() & overt.padding(np.array([700, 450]))})
+    results = []
+    for threads in (1, 2, 3):
+        output, lse = kernels.forward(case.problem(), threads=threads, level=level)
+        received, entropy = kernels.statistics(case.problem(), lse, threads=threads, level=level)
+        results.append([x.tobytes() for x in (output, lse, received, entropy)])
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_huge_logits(level: str, dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.normal(size=(1, n, 16)).astype(DTYPES[dtype]) for n in (9, 40, 40))
+    case = Case(q * 1000, k * 1000, v)
+    output, lse = kernels.forward(case.problem(), level=level)
+    expected, expected_lse = reference.forward(case.wide().problem())
+    # Scores of 10⁶ in float32 are known to about ±0.1; the winner is far ahead all the same.
+    assert np.isfinite(output).all()
+    np.testing.assert_allclose(lse, expected_lse, rtol=1e-6 if dtype == "float32" else 1e-14)
+    far = np.sort(reference.weights(case.wide().problem(), expected_lse), axis=-1)[0, ..., -1] > 0.999999
+    assert far.sum() >= 8
+    np.testing.assert_allclose(output[0, :, far[0]] if far.ndim == 3 else output[0, 0][far[0]], expected[0, 0][far[0]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_stands_behind_a_mask_never_shows(level: str) -> None:
+    rng = np.random.default_rng(2)
+    q, k, v = (rng.normal(size=(2, n, 33)).astype(np.float32) for n in (40, 90, 90))
+    mask = overt.causal() & overt.where(lambda b, h, t, s: s % 7 != 3)
+    clean, clean_lse = kernels.forward(Case(q, k, v, {"mask": mask}).problem(), level=level)
+    for poison in (np.nan, np.inf, -np.inf):
+        bad_k, bad_v = k.copy(), v.copy()
+        bad_k[:, 3::7] = poison
+        bad_v[:, 3::7] = poison
+        # Keys after the query: visible to later rows, hidden from this one.
+        bad_v[:, -1] = poison
+        output, lse = kernels.forward(Case(q, bad_k, bad_v, {"mask": mask}).problem(), level=level)
+        assert lse.tobytes() == clean_lse.tobytes()
+        np.testing.assert_array_equal(output[:, :, :-1], clean[:, :, :-1])
+        assert not np.isfinite(output[:, :, -1]).any()
