@@ -35,34 +35,37 @@ def readable(text: str) -> str:
     return " ".join(text.split())
 
 
-def main() -> None:
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1] / "LICENSE"
-    text = path.read_text(encoding="utf-8")
+def attend_to_text(text: str) -> tuple[overt.Attended, list[str]]:
+    """Attention from every character but the last to all before it, and the alphabet that its output is over."""
     alphabet = sorted(set(text))
     rng = np.random.default_rng(0)
     codes = {c: rng.choice([-1.0, 1.0], WIDTH_OF_CODE) for c in alphabet}
-
-    context = encode(text, codes)
-    queries = context[:-1]
-    # The key of a position is the context before it; its value is the character that stands there.
-    keys = context[:-1]
+    # The key of a position is what came before its value, the character that follows.
+    contexts = encode(text, codes)[:-1]
     values = np.eye(len(alphabet), dtype=np.float32)[[alphabet.index(c) for c in text[1:]]]
-
-    start = time.perf_counter()
     # A query may look at earlier positions only, not at its own, whose value is the answer.
-    seen = overt.attend(queries, keys, values, mask=~overt.window(0, len(text)), score=overt.scaled_dot(0.5))
-    guesses = seen.output.argmax(axis=-1)
+    earlier = ~overt.window(0, len(text))
+    return overt.attend(contexts, contexts, values, mask=earlier, score=overt.scaled_dot(0.5)), alphabet
+
+
+def main() -> None:
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1] / "LICENSE"
+    text = path.read_text(encoding="utf-8")
+    start = time.perf_counter()
+    seen, alphabet = attend_to_text(text)
     indices, weights = seen.top(1)
     seconds = time.perf_counter() - start
 
-    right = np.array([alphabet[g] for g in guesses]) == np.array(list(text[1:]))
+    guesses = np.array(alphabet)[seen.output.argmax(axis=-1)]
+    right = guesses == np.array(list(text[1:]))
     commonest = max(alphabet, key=text.count)
-    print(f"{path.name}: {len(text):,} characters, {len(queries) ** 2:,} pairs in {seconds:.2f} s")
+    print(f"{path.name}: {len(text):,} characters, {len(right) ** 2:,} pairs in {seconds:.2f} s")
     print(f"next character right: {right[len(right) // 2 :].mean():.1%} in the second half of the text, ", end="")
     print(f"always guessing {commonest!r}: {text.count(commonest) / len(text):.1%}\n")
 
     print("where it looked, at positions that it was sure about:")
-    sure = np.flatnonzero((weights[:, 0] > 0.5) & right)
+    sure = np.flatnonzero((weights[:, 0] > 0.8) & right)
+    sure = sure[sure > len(text) // 20]
     for t in sure[np.linspace(0, len(sure) - 1, SHOWN).astype(int)] if len(sure) else []:
         s, w = int(indices[t, 0]), float(weights[t, 0])
         here, there = (readable(text[max(0, i - 35) : i + 1]) for i in (t, s))

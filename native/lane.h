@@ -68,7 +68,8 @@ template <class Acc> OVERT_INLINE Lane<Acc> load(const Acc* p) {
 template <class Acc> OVERT_INLINE void store(Acc* p, Lane<Acc> x) {
   *reinterpret_cast<typename Vector<Acc>::Unaligned*>(p) = x;
 }
-template <class Acc> OVERT_INLINE Lane<Acc> all(Acc x) { return Lane<Acc>{} + x; }
+// Subtracting 0 changes no number, not even −0, so compilers drop it and a broadcast remains.
+template <class Acc> OVERT_INLINE Lane<Acc> all(Acc x) { return x - Lane<Acc>{}; }
 
 // The larger of two.  Where one is NaN it is b, so a constant belongs in a.
 template <class Lane> OVERT_INLINE Lane maximum(Lane a, Lane b) { return a > b ? a : b; }

@@ -78,7 +78,9 @@ def cases(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",), products_only
 @st.composite
 def scores(draw: st.DrawFn, rng: np.random.Generator, D: int, products_only: bool) -> tuple[Any, int]:
     """A score for queries of width D, and the width that its keys have."""
-    kind = draw(st.sampled_from(["scaled", "scaled", "dot", "cosine", "bilinear", *([] if products_only else ["additive"])]))
+    kind = draw(
+        st.sampled_from(["scaled", "scaled", "dot", "cosine", "bilinear", *([] if products_only else ["additive"])])
+    )
     if kind == "bilinear":
         Dk = draw(st.integers(1, 20))
         return overt.bilinear(rng.normal(size=(D, Dk)) / max(D * Dk, 1) ** 0.5), Dk
@@ -94,7 +96,9 @@ def scores(draw: st.DrawFn, rng: np.random.Generator, D: int, products_only: boo
 
 
 @st.composite
-def masks(draw: st.DrawFn, rng: np.random.Generator, batch: tuple[int, ...], H: int, T: int, S: int, depth: int = 2) -> Any:
+def masks(
+    draw: st.DrawFn, rng: np.random.Generator, batch: tuple[int, ...], H: int, T: int, S: int, depth: int = 2
+) -> Any:
     """A mask, possibly composed of others."""
     kind = draw(st.integers(0, 9 if depth else 6))
     lengths = rng.integers(0, S + 1, size=batch)

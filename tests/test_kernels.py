@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import DTYPES, Case, cases
 
 import overt
 from overt import _native, blocked, kernels, reference
+from strategies import DTYPES, Case, cases
 
 LEVELS = kernels.levels()
 # Errors relative to Σ w|v|, the scale on which rounding acts; half types round the result once more.
@@ -77,7 +77,9 @@ def check_statistics(case: Case, level: str, k: int, rows: int, columns: int) ->
         k = min(k, w.shape[-1])
         indices, heaviest = kernels.top(problem, lse, k, level=level)
         np.testing.assert_allclose(heaviest, -np.sort(-w, axis=-1)[..., :k], rtol=2 * tolerance, atol=tolerance)
-        np.testing.assert_allclose(np.take_along_axis(w, indices, axis=-1), heaviest, rtol=2 * tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            np.take_along_axis(w, indices, axis=-1), heaviest, rtol=2 * tolerance, atol=tolerance
+        )
         assert np.all(np.diff(np.sort(indices, axis=-1), axis=-1) > 0), "an index twice"
     if w.shape[-1] and w.shape[-2]:
         for pool in ("max", "mean"):
@@ -158,7 +160,9 @@ def test_huge_logits(level: str, dtype: str) -> None:
     np.testing.assert_allclose(lse, expected_lse, rtol=1e-6 if dtype == "float32" else 1e-14)
     far = np.sort(reference.weights(case.wide().problem(), expected_lse), axis=-1)[0, ..., -1] > 0.999999
     assert far.sum() >= 8
-    np.testing.assert_allclose(output[0, :, far[0]] if far.ndim == 3 else output[0, 0][far[0]], expected[0, 0][far[0]], rtol=1e-5)
+    np.testing.assert_allclose(
+        output[0, :, far[0]] if far.ndim == 3 else output[0, 0][far[0]], expected[0, 0][far[0]], rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -12,8 +12,8 @@ import numpy as np
 from overt import reference
 from overt.problem import Problem, within
 
-# About 16 MB of float32 for the largest intermediate of a block.
-_CELLS = 1 << 22
+# 4 MB of float32 for each intermediate of a block.
+_CELLS = 1 << 20
 
 
 def forward(problem: Problem) -> tuple[np.ndarray, np.ndarray]:

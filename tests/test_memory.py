@@ -1,0 +1,69 @@
+"""Memory linear in length, measured in fresh processes as growth of the peak resident set."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+MIB = 2**20
+
+MEASURE = """
+import json, resource
+import numpy as np
+import overt
+
+def peak():
+    # Kilobytes on Linux.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+rng = np.random.default_rng(0)
+q, k, v = (rng.normal(size=({H}, {T}, {D})).astype(np.float32) for _ in range(3))
+# What the library loads and the threads it starts are no growth with length.
+overt.attend(q[:, :64], k[:, :64], v[:, :64]).top(8)
+before = peak()
+{call}
+print(json.dumps({{"grown": peak() - before, "inputs": q.nbytes + k.nbytes + v.nbytes}}))
+"""
+
+
+def measure(call: str, T: int, H: int = 1, D: int = 64) -> dict[str, int]:
+    code = MEASURE.format(call=call, T=T, H=H, D=D)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("T", "options"),
+    [
+        (32_768, ""),
+        (32_768, "mask=overt.causal(), bias=overt.alibi(overt.positions.alibi_slopes(1))"),
+        # Boolean weights of 16384 × 16384 would take 256 MiB, the distances behind them 2 GiB.
+        (16_384, "mask=overt.where(lambda b, h, t, s: (t - s) % 3 > 0)"),
+    ],
+)
+def test_attend_and_statistics(T: int, options: str) -> None:
+    call = f"seen = overt.attend(q, k, v, {options}); seen.received(); seen.entropy(); seen.top(8)"
+    outputs = T * 64 * 4 + 4 * T * 4 + T * 8 * 12
+    found = measure(call, T)
+    assert found["grown"] <= found["inputs"] + outputs + 64 * MIB
+
+
+def test_a_few_rows_of_the_weights_cost_a_few_rows() -> None:
+    # One row of keys is packed for the tile; the tile itself is 10 × 32768.
+    call = "seen = overt.attend(q, k, v); before = peak(); seen.weights[0, 31_000:31_010]"
+    assert measure(call, 32_768)["grown"] <= 32 * MIB
+
+
+@pytest.mark.parametrize("what", ["attend(q, k, v, score=s)", "attend(q, k, v, score=s).gradient(v)"])
+def test_scores_without_a_kernel_are_linear_too(what: str) -> None:
+    # The hidden numbers of 2048 × 2048 pairs, 16 each, would take 256 MiB.
+    call = f"s = overt.additive(np.ones((16, 64)), np.ones((16, 64)), np.ones(16)); overt.{what}"
+    assert measure(call, 2048)["grown"] <= 64 * MIB
+
+
+def test_gradients_are_linear() -> None:
+    # Two score matrices of 8192 × 8192 would take 512 MiB.
+    assert measure("overt.attend(q, k, v, mask=overt.causal()).gradient(v)", 8192)["grown"] <= 96 * MIB
