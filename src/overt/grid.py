@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ class Shape:
     @property
     def B(self) -> int:
         """Number of batch rows, all leading axes together."""
-        return int(np.prod(self.batch, dtype=np.int64))
+        return prod(self.batch)
 
     def per_batch(self, values: np.ndarray) -> np.ndarray:
         """Broadcast values (…) to the leading axes and flatten them: (B,)."""

@@ -5,14 +5,15 @@ Every function takes a ``Problem`` of NumPy arrays and returns the same as its n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from overt import _native
 from overt.masks import Keep, Mask
-from overt.problem import Problem, within
+from overt.problem import Problem, dtype_name, within
 from overt.reference import pool_axis
 from overt.scores import Product
 
@@ -20,6 +21,7 @@ from overt.scores import Product
 _CELLS = 1 << 21
 # Keys are packed once a call, so a call wants some rows.
 _ROWS = 16
+_ALL = slice(None)
 
 
 def can(problem: Problem) -> bool:
@@ -34,12 +36,14 @@ def levels() -> list[str]:
 
 def forward(problem: Problem, *, threads: int = 0, level: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Output and lse."""
-    dtype = problem.q.dtype.newbyteorder("=") if _score(problem).identity else np.dtype(problem.accumulate)
+    dtype = problem.q.dtype.newbyteorder("=") if _score(problem).identity else problem.accumulate
     output = np.empty((*problem.q.shape[:3], problem.v.shape[-1]), dtype)
     lse = np.empty(problem.q.shape[:3], problem.accumulate)
     for native, rows in _calls(problem):
-        with _rows(output, rows) as y, _rows(lse, rows) as row_lse:
-            _native.forward(native, _words(y), row_lse, threads=threads, level=level)
+        y, row_lse = _rows(output, rows), _rows(lse, rows)
+        _native.forward(native, _words(y), row_lse, threads=threads, level=level)
+        _put(output, rows, y)
+        _put(lse, rows, row_lse)
     return output.astype(problem.q.dtype, copy=False), lse
 
 
@@ -50,10 +54,10 @@ def statistics(
     received = np.zeros((*problem.q.shape[:2], problem.k.shape[2]), problem.accumulate)
     entropy = np.empty(problem.q.shape[:3], problem.accumulate)
     for native, rows in _calls(problem):
-        part = np.empty_like(received)
-        with _rows(entropy, rows) as row_entropy:
-            _native.statistics(native, _taken(lse, rows), part, row_entropy, threads=threads, level=level)
+        part, row_entropy = np.empty_like(received), _rows(entropy, rows)
+        _native.statistics(native, _rows(lse, rows), part, row_entropy, threads=threads, level=level)
         received += part
+        _put(entropy, rows, row_entropy)
     return received, entropy
 
 
@@ -64,8 +68,10 @@ def top(
     indices = np.empty((*problem.q.shape[:3], k), np.int64)
     heaviest = np.empty(indices.shape, problem.accumulate)
     for native, rows in _calls(problem):
-        with _rows(indices, rows) as row_indices, _rows(heaviest, rows) as row_heaviest:
-            _native.top(native, _taken(lse, rows), row_indices, row_heaviest, threads=threads, level=level)
+        row_indices, row_heaviest = _rows(indices, rows), _rows(heaviest, rows)
+        _native.top(native, _rows(lse, rows), row_indices, row_heaviest, threads=threads, level=level)
+        _put(indices, rows, row_indices)
+        _put(heaviest, rows, row_heaviest)
     return indices, heaviest
 
 
@@ -82,16 +88,17 @@ def pooled(
     """Pooled picture of the weights."""
     strips = None
     for native, part in _calls(problem):
-        if part == slice(0, len(problem.t)):
+        if part == _ALL:
             picture = np.empty((*problem.q.shape[:2], len(rows), len(columns)), problem.accumulate)
-            _native.map(native, _taken(lse, part), rows, columns, picture, pool, threads=threads, level=level)
+            _native.map(native, lse, rows, columns, picture, pool, threads=threads, level=level)
             return picture
         # A bin may reach over several calls: pool the columns of every row now, and the rows at the end.
         if strips is None:
             strips = np.empty((*problem.q.shape[:3], len(columns)), problem.accumulate)
-        single = np.arange(part.stop - part.start)[:, None] + [0, 1]
-        with _rows(strips, part) as row_strips:
-            _native.map(native, _taken(lse, part), single, columns, row_strips, pool, threads=threads, level=level)
+        row_lse, row_strips = _rows(lse, part), _rows(strips, part)
+        single = np.arange(row_lse.shape[-1])[:, None] + [0, 1]
+        _native.map(native, row_lse, single, columns, row_strips, pool, threads=threads, level=level)
+        _put(strips, part, row_strips)
     return pool_axis(np, strips, rows, pool, -2)
 
 
@@ -99,8 +106,9 @@ def weights(problem: Problem, lse: np.ndarray, *, threads: int = 0, level: str |
     """All weights of a problem, which is a tile that the caller chose."""
     result = np.empty((*problem.q.shape[:3], problem.k.shape[2]), problem.accumulate)
     for native, rows in _calls(problem):
-        with _rows(result, rows) as row_result:
-            _native.weights(native, _taken(lse, rows), row_result, threads=threads, level=level)
+        row_result = _rows(result, rows)
+        _native.weights(native, _rows(lse, rows), row_result, threads=threads, level=level)
+        _put(result, rows, row_result)
     return result
 
 
@@ -109,44 +117,57 @@ def _score(problem: Problem) -> Product:
     return problem.score
 
 
-def _calls(problem: Problem) -> Iterator[tuple[_native.Problem, slice]]:
-    """The problem as the kernels take it, one call for each slice of query rows; nearly always there is one slice."""
+def _calls(problem: Problem) -> Iterable[tuple[_native.Problem, slice]]:
+    """The problem as the kernels take it, one call for each slice of query rows; nearly always that is all of them."""
     q, k, v = problem.q, problem.k, problem.v
     score = _score(problem)
     if not score.identity:
         q, k, v = (x.astype(problem.accumulate) for x in (q, k, v))
     q, k, scale = score.factors(np, q, k)
-    q, k, v = (_readable(x) for x in (q, k, v))
+    q, k, v = _readable(q), _readable(k), _readable(v)
+    same: dict[str, Any] = {
+        "dtype": dtype_name(q),
+        "scale": scale,
+        "softcap": problem.softcap or 0.0,
+        "sinks": None if problem.sinks is None else np.ascontiguousarray(problem.sinks, problem.accumulate),
+    }
+    q, k, v = _words(q), _words(k), _words(v)
     first, last, rest = _spans(problem)
-    bits = _view_of_mask(problem, rest)
-    bias = _view_of_bias(problem)
-    sinks = None if problem.sinks is None else np.ascontiguousarray(problem.sinks, problem.accumulate)
-    shape = (*q.shape[:3], k.shape[2])
-    T, S = shape[2:]
-    viewed = (rest is None or bits is not None) and (problem.bias is None or bias is not None)
-    step = max(T, 1) if viewed else max(_CELLS // max(S, 1), _ROWS)
-    for start in range(0, max(T, 1), step):
+    bits, bias = _view_of_mask(problem, rest), _view_of_bias(problem)
+    if (rest is None or bits is not None) and (problem.bias is None or bias is not None):
+        native = _native.Problem(q, k, v, first=first, last=last, bits=bits, bias=bias, **same)
+        return ((native, _ALL),)
+    return _slices(problem, q, k, v, first, last, rest, bits, bias, same)
+
+
+def _slices(
+    problem: Problem,
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    first: np.ndarray | None,
+    last: np.ndarray | None,
+    rest: Mask | None,
+    bits: np.ndarray | None,
+    bias: np.ndarray | None,
+    same: dict[str, Any],
+) -> Iterator[tuple[_native.Problem, slice]]:
+    """Calls for a mask or a bias that lies nowhere in memory: it is worked out for some rows at a time."""
+    T, S = q.shape[2], k.shape[2]
+    step = max(_CELLS // max(S, 1), _ROWS)
+    for start in range(0, T, step):
         rows = slice(start, min(start + step, T))
-        part_bits, part_bias = (x if x is None else x[:, :, rows] for x in (bits, bias))
-        if not viewed:
-            part = problem.part(t=problem.t[rows])
-            part_shape = (*shape[:2], len(part.t), S)
-            if rest is not None and bits is None:
-                part_bits = _spread(rest.visible(part.cells), part_shape, bool)
-            if problem.bias is not None and bias is None:
-                part_bias = _spread(problem.bias.at(part.cells), part_shape, problem.accumulate)
+        part = problem.part(t=problem.t[rows])
+        shape = (*q.shape[:2], len(part.t), S)
+        row_bits = bits[:, :, rows] if bits is not None else None
+        if rest is not None and bits is None:
+            row_bits = _spread(rest.visible(part.cells), shape, bool)
+        row_bias = bias[:, :, rows] if bias is not None else None
+        if problem.bias is not None and bias is None:
+            row_bias = _spread(problem.bias.at(part.cells), shape, problem.accumulate)
+        row_first, row_last = (None if edge is None else edge[:, :, rows] for edge in (first, last))
         native = _native.Problem(
-            _words(q[:, :, rows]),
-            _words(k),
-            _words(v),
-            dtype=q.dtype.name,
-            scale=scale,
-            softcap=problem.softcap or 0.0,
-            first=None if first is None else first[:, :, rows],
-            last=None if last is None else last[:, :, rows],
-            bits=part_bits,
-            bias=part_bias,
-            sinks=sinks,
+            q[:, :, rows], k, v, first=row_first, last=row_last, bits=row_bits, bias=row_bias, **same
         )
         yield native, rows
 
@@ -156,12 +177,19 @@ def _spans(problem: Problem) -> tuple[np.ndarray | None, np.ndarray | None, Mask
     mask, shape = problem.mask, problem.shape
     if mask is None or len(problem.s) != shape.S:
         return None, None, mask
-    first, last, rest = mask.plan(shape.T, shape.S, shape.batch, shape.H)
-    places = tuple(
-        within(part, range(n)) for part, n in ((problem.b, shape.B), (problem.h, shape.H), (problem.t, shape.T))
-    )
-    first, last = (np.broadcast_to(x.astype(np.int32), (shape.B, shape.H, shape.T))[places] for x in (first, last))
-    return first, last, rest
+    first, last, rest = _plan(mask, shape.T, shape.S, shape.batch, shape.H)
+    full = shape.B, shape.H, shape.T
+    first, last = np.broadcast_to(first, full), np.broadcast_to(last, full)
+    if problem.whole:
+        return first, last, rest
+    place = within(problem.b, range(full[0])), within(problem.h, range(full[1])), within(problem.t, range(full[2]))
+    return first[place], last[place], rest
+
+
+@lru_cache(maxsize=32)
+def _plan(mask: Mask, T: int, S: int, batch: tuple[int, ...], H: int) -> tuple[np.ndarray, np.ndarray, Mask | None]:
+    first, last, rest = mask.plan(T, S, batch, H)
+    return first.astype(np.int32), last.astype(np.int32), rest
 
 
 def _view_of_mask(problem: Problem, rest: Mask | None) -> np.ndarray | None:
@@ -181,11 +209,8 @@ def _view_of_bias(problem: Problem) -> np.ndarray | None:
 
 
 def _part_view(problem: Problem, full: np.ndarray) -> np.ndarray | None:
-    view = full[
-        tuple(
-            within(r, range(n)) for r, n in zip((problem.b, problem.h, problem.t, problem.s), full.shape, strict=True)
-        )
-    ]
+    ranges = problem.b, problem.h, problem.t, problem.s
+    view = full[tuple(within(part, range(n)) for part, n in zip(ranges, full.shape, strict=True))]
     readable = view.flags.aligned and (view.shape[-1] <= 1 or view.strides[-1] == view.itemsize)
     return view if readable else None
 
@@ -198,10 +223,13 @@ def _spread(values: np.ndarray, shape: tuple[int, ...], dtype: np.typing.DTypeLi
 
 def _readable(x: np.ndarray) -> np.ndarray:
     """Native byte order, aligned, whole strides, unit stride on the last axis; a copy only where it must be."""
-    size = x.itemsize
-    unit = x.shape[-1] <= 1 or x.strides[-1] == size
-    if unit and x.dtype.isnative and x.flags.aligned and all(stride % size == 0 for stride in x.strides):
-        return x
+    flags, size = x.flags, x.itemsize
+    if x.dtype.isnative and flags.aligned:
+        if flags.c_contiguous:
+            return x
+        unit = x.shape[-1] <= 1 or x.strides[-1] == size
+        if unit and all(stride % size == 0 for stride in x.strides):
+            return x
     return np.ascontiguousarray(x, x.dtype.newbyteorder("="))
 
 
@@ -210,17 +238,12 @@ def _words(x: np.ndarray) -> np.ndarray:
     return x.view(np.uint16) if x.itemsize == 2 else x
 
 
-def _taken(lse: np.ndarray, rows: slice) -> np.ndarray:
-    return np.ascontiguousarray(lse[:, :, rows])
+def _rows(whole: np.ndarray, rows: slice) -> np.ndarray:
+    """Some query rows of an array (B, H, T, …), contiguous: the array itself, a view or a copy."""
+    return whole if rows == _ALL else np.ascontiguousarray(whole[:, :, rows])
 
 
-@contextmanager
-def _rows(whole: np.ndarray, rows: slice) -> Iterator[np.ndarray]:
-    """Some query rows of a result, contiguous, to be filled in."""
-    part = whole[:, :, rows]
-    if part.flags.c_contiguous:
-        yield part
-    else:
-        copy = np.empty(part.shape, part.dtype)
-        yield copy
-        part[...] = copy
+def _put(whole: np.ndarray, rows: slice, part: np.ndarray) -> None:
+    """Write back what ``_rows`` lent, if that was a copy."""
+    if part is not whole and part.base is not whole:
+        whole[:, :, rows] = part

@@ -287,13 +287,16 @@ class _Where(Mask):
         return keep
 
 
+_CAUSAL = _Window(None, 0, None)
+
+
 def causal(offset: int | Array | None = None) -> Mask:
     """Keys at or before the query's own position.
 
     The last query stands at the last key (t + S − T), which is right with a cache and equal when T = S;
     ``offset=0`` aligns to the top left, and one offset per batch row (…,) is allowed.
     """
-    return _Window(None, 0, _offset(offset))
+    return _CAUSAL if offset is None else _Window(None, 0, _offset(offset))
 
 
 def window(left: int, right: int, offset: int | Array | None = None) -> Mask:
@@ -303,12 +306,12 @@ def window(left: int, right: int, offset: int | Array | None = None) -> Mask:
 
 def padding(lengths: Array) -> Mask:
     """Keys before each batch row's length: lengths (B,) or the leading axes' shape, each 0…S."""
-    return _Padding(integers("padding lengths", lengths))
+    return _Padding(integers("padding lengths", lengths).copy())
 
 
 def prefix(lengths: Array, offset: int | Array | None = None) -> Mask:
     """Keys before each batch row's prefix length, for every query; after it causal (prefix language models)."""
-    return _Prefix(integers("prefix lengths", lengths), causal(offset))
+    return _Prefix(integers("prefix lengths", lengths).copy(), causal(offset))
 
 
 def documents(ids: Array) -> Mask:
@@ -316,7 +319,7 @@ def documents(ids: Array) -> Mask:
     array = integers("document ids", ids)
     if array.ndim == 0:
         raise ShapeError("document ids are a single number: give one id per key, shape (S,) or (…, S)")
-    return _Documents(array)
+    return _Documents(array.copy())
 
 
 def keep(array: Array) -> Mask:
@@ -352,7 +355,7 @@ def _boolean(array: object) -> np.ndarray:
 
 
 def _offset(offset: int | Array | None) -> np.ndarray | None:
-    return None if offset is None else integers("offset", offset)
+    return None if offset is None else integers("offset", offset).copy()
 
 
 def _check_lengths(name: str, lengths: np.ndarray, shape: Shape) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from overt.masks import Mask, as_mask
 from overt.scores import Score
 
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
+# NumPy takes longer to spell a dtype than a small problem takes to compute.
+_NAMES: dict[Any, str] = {np.dtype(name): name for name in ("float16", "float32", "float64")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +100,13 @@ class Problem:
     @property
     def accumulate(self) -> Any:
         """Dtype in which scores, softmax and sums are computed: float64 for float64, else float32."""
-        return self.xp.float64 if _dtype_name(self.q) == "float64" else self.xp.float32
+        return self.xp.float64 if dtype_name(self.q) == "float64" else self.xp.float32
+
+    @property
+    def whole(self) -> bool:
+        """Whether this is all of the problem."""
+        b, h, t, s = (len(part) for part in (self.b, self.h, self.t, self.s))
+        return t == self.shape.T and s == self.shape.S and h == self.shape.H and b == self.shape.B
 
     @property
     def cells(self) -> Cells:
@@ -178,8 +187,10 @@ def within(part: range, whole: range) -> slice:
     return slice(start, start + len(part) * part.step, part.step)
 
 
-def _dtype_name(x: Array) -> str:
-    return str(x.dtype).rpartition(".")[2]
+def dtype_name(x: Array) -> str:
+    """Name of an array's dtype, the same for every library."""
+    dtype = x.dtype
+    return _NAMES.get(dtype) or getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
 
 
 def namespace(**arrays: Array) -> Any:
@@ -199,15 +210,15 @@ def namespace(**arrays: Array) -> Any:
 
 
 def _common_dtype(q: Array, k: Array, v: Array) -> str:
-    names = [_dtype_name(x) for x in (q, k, v)]
+    names = dtype_name(q), dtype_name(k), dtype_name(v)
+    if names[0] == names[1] == names[2] and names[0] in _DTYPES:
+        return names[0]
     for name, dtype in zip("qkv", names, strict=True):
         if dtype not in _DTYPES:
             raise DtypeError(
                 f"{name} has dtype {dtype}; attention takes {', '.join(_DTYPES)}: convert {name} with astype"
             )
-    if len(set(names)) > 1:
-        raise DtypeError(f"q is {names[0]}, k is {names[1]}, v is {names[2]}: convert them to one dtype")
-    return names[0]
+    raise DtypeError(f"q is {names[0]}, k is {names[1]}, v is {names[2]}: convert them to one dtype")
 
 
 def _axes(xp: Any, q: Array, k: Array, v: Array) -> tuple[tuple[int, ...], tuple[int, ...], list[Array]]:
@@ -218,6 +229,8 @@ def _axes(xp: Any, q: Array, k: Array, v: Array) -> tuple[tuple[int, ...], tuple
             raise ShapeError(
                 f"{name} has shape {tuple(x.shape)}: give at least ({axes}), in general (…, heads, {axes})"
             )
+    if q.ndim == k.ndim == v.ndim == 4 and q.shape[0] == k.shape[0] == v.shape[0]:
+        return (q.shape[0],), tuple(q.shape[:2]), [q, k, v]
     flat = [x.ndim == 2 for x in arrays]
     if any(flat) and not all(flat):
         shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in zip("qkv", arrays, strict=True))
@@ -231,22 +244,22 @@ def _axes(xp: Any, q: Array, k: Array, v: Array) -> tuple[tuple[int, ...], tuple
         raise ShapeError(
             f"the leading (batch) axes do not broadcast together: {shapes}; make them equal or 1"
         ) from None
-    B = int(np.prod(batch, dtype=np.int64))
-    wide = [xp.reshape(xp.broadcast_to(x, (*batch, *x.shape[-3:])), (B, *x.shape[-3:])) for x in arrays]
-    return batch, (*batch, q.shape[-3]), wide
+    B = prod(batch)
+    wide = [xp.broadcast_to(x, (*batch, *x.shape[-3:])) for x in arrays]
+    return batch, (*batch, q.shape[-3]), [xp.reshape(x, (B, *x.shape[-3:])) for x in wide]
 
 
 def _check_beside(name: str, values: Array, dtype: str) -> None:
     allowed = {dtype, "float64"} if dtype == "float64" else {dtype, "float32"}
-    if dtype == "float64" or _dtype_name(values) in allowed:
+    if dtype == "float64" or dtype_name(values) in allowed:
         return
     raise DtypeError(
-        f"{name} is {_dtype_name(values)} beside {dtype} inputs: convert it to {' or '.join(sorted(allowed))}"
+        f"{name} is {dtype_name(values)} beside {dtype} inputs: convert it to {' or '.join(sorted(allowed))}"
     )
 
 
 def _check_sinks(xp: Any, sinks: Array, H: int, dtype: str, q: Array) -> Array:
-    if not hasattr(sinks, "dtype") or "float" not in _dtype_name(sinks):
+    if not hasattr(sinks, "dtype") or "float" not in dtype_name(sinks):
         raise DtypeError("sinks must be an array of floats (H,), one logit per query head")
     if tuple(sinks.shape) != (H,):
         raise ShapeError(
