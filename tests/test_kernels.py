@@ -143,8 +143,9 @@ def test_the_number_of_threads_changes_no_bit(level: str, dtype: str) -> None:
     case = Case(q, k, v, {"mask": overt.causal() & overt.padding(np.array([700, 450]))})
     results = []
     for threads in (1, 2, 3):
-        output, lse = kernels.forward(case.problem(), threads=threads, level=level)
-        received, entropy = kernels.statistics(case.problem(), lse, threads=threads, level=level)
+        case.options["num_threads"] = threads
+        output, lse = kernels.forward(case.problem(), level=level)
+        received, entropy = kernels.statistics(case.problem(), lse, level=level)
         results.append([x.tobytes() for x in (output, lse, received, entropy)])
     assert results[0] == results[1] == results[2]
 

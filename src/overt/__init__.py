@@ -5,6 +5,7 @@ from overt.attended import Attended
 from overt.attention import Cache, attend, attention, merge, trace
 from overt.biases import alibi, relative
 from overt.dropout import dropout
+from overt.kernels import get_num_threads, set_num_threads
 from overt.masks import causal, documents, keep, padding, prefix, where, window
 from overt.reference import Gradient, Step
 from overt.scores import additive, bilinear, cosine, dot, scaled_dot
@@ -31,6 +32,7 @@ __all__ = [
     "dot",
     "dropout",
     "errors",
+    "get_num_threads",
     "keep",
     "merge",
     "padding",
@@ -38,6 +40,7 @@ __all__ = [
     "prefix",
     "relative",
     "scaled_dot",
+    "set_num_threads",
     "trace",
     "where",
     "window",

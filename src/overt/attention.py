@@ -33,6 +33,7 @@ def attention(
     softcap: float | None = None,
     sinks: Array | None = None,
     dropout: Dropout | None = None,
+    num_threads: int | None = None,
 ) -> Array:
     """Mix the values that each query may see: softmax(q kᵀ/√D) v.
 
@@ -46,11 +47,23 @@ def attention(
     softcap: scores become softcap · tanh(scores / softcap).
     sinks: (H,) logits that join the softmax's denominator and take no value.
     dropout: ``overt.dropout(rate, seed)``, for training.
+    num_threads: for this call, by default what ``overt.set_num_threads`` says; no result depends on it.
 
     A query that may see no key gets zeros, and what stands behind a mask never reaches the output.
     Raises ShapeError, DtypeError or ArgumentError.  Vaswani et al. 2017 (arXiv:1706.03762), equation 1.
     """
-    problem = Problem.of(q, k, v, score=score, mask=mask, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout)
+    problem = Problem.of(
+        q,
+        k,
+        v,
+        score=score,
+        mask=mask,
+        bias=bias,
+        softcap=softcap,
+        sinks=sinks,
+        dropout=dropout,
+        num_threads=num_threads,
+    )
     return problem.outward(engine(problem).forward(problem)[0])
 
 
@@ -65,10 +78,22 @@ def attend(
     softcap: float | None = None,
     sinks: Array | None = None,
     dropout: Dropout | None = None,
+    num_threads: int | None = None,
 ) -> Attended:
     """The same operation as ``attention``, kept open: output, lse, weights, received, entropy, top, map, gradient."""
     return Attended(
-        Problem.of(q, k, v, score=score, mask=mask, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout)
+        Problem.of(
+            q,
+            k,
+            v,
+            score=score,
+            mask=mask,
+            bias=bias,
+            softcap=softcap,
+            sinks=sinks,
+            dropout=dropout,
+            num_threads=num_threads,
+        )
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from overt import _native
 from overt.masks import Keep, Mask
-from overt.problem import Problem, dtype_name, within
+from overt.problem import Problem, dtype_name, thread_count, within
 from overt.reference import pool_axis
 from overt.scores import Product
 
@@ -22,6 +22,8 @@ _CELLS = 1 << 21
 # Keys are packed once a call, so a call wants some rows.
 _ROWS = 16
 _ALL = slice(None)
+# 0 leaves the choice to OpenMP.
+_threads = 0
 
 
 def can(problem: Problem) -> bool:
@@ -29,47 +31,58 @@ def can(problem: Problem) -> bool:
     return problem.xp is np and isinstance(problem.score, Product) and problem.dropout is None
 
 
+def set_num_threads(count: int | None) -> None:
+    """Use this many threads from now on; None goes back to the default, which honours OMP_NUM_THREADS."""
+    global _threads
+    _threads = 0 if count is None else thread_count(count)
+
+
+def get_num_threads() -> int:
+    """Threads that a call uses unless it says otherwise."""
+    return _threads or _native.threads()
+
+
 def levels() -> list[str]:
     """Instruction sets that this machine can run, the best first."""
     return _native.levels()
 
 
-def forward(problem: Problem, *, threads: int = 0, level: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+def forward(problem: Problem, *, level: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Output and lse."""
     dtype = problem.q.dtype.newbyteorder("=") if _score(problem).identity else problem.accumulate
     output = np.empty((*problem.q.shape[:3], problem.v.shape[-1]), dtype)
     lse = np.empty(problem.q.shape[:3], problem.accumulate)
     for native, rows in _calls(problem):
         y, row_lse = _rows(output, rows), _rows(lse, rows)
-        _native.forward(native, _words(y), row_lse, threads=threads, level=level)
+        _native.forward(native, _words(y), row_lse, threads=problem.threads or _threads, level=level)
         _put(output, rows, y)
         _put(lse, rows, row_lse)
     return output.astype(problem.q.dtype, copy=False), lse
 
 
-def statistics(
-    problem: Problem, lse: np.ndarray, *, threads: int = 0, level: str | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def statistics(problem: Problem, lse: np.ndarray, *, level: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Column sums (B, H, S) and entropy (B, H, T), for the price of one."""
     received = np.zeros((*problem.q.shape[:2], problem.k.shape[2]), problem.accumulate)
     entropy = np.empty(problem.q.shape[:3], problem.accumulate)
     for native, rows in _calls(problem):
         part, row_entropy = np.empty_like(received), _rows(entropy, rows)
-        _native.statistics(native, _rows(lse, rows), part, row_entropy, threads=threads, level=level)
+        _native.statistics(
+            native, _rows(lse, rows), part, row_entropy, threads=problem.threads or _threads, level=level
+        )
         received += part
         _put(entropy, rows, row_entropy)
     return received, entropy
 
 
-def top(
-    problem: Problem, lse: np.ndarray, k: int, *, threads: int = 0, level: str | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def top(problem: Problem, lse: np.ndarray, k: int, *, level: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The k heaviest keys of each row."""
     indices = np.empty((*problem.q.shape[:3], k), np.int64)
     heaviest = np.empty(indices.shape, problem.accumulate)
     for native, rows in _calls(problem):
         row_indices, row_heaviest = _rows(indices, rows), _rows(heaviest, rows)
-        _native.top(native, _rows(lse, rows), row_indices, row_heaviest, threads=threads, level=level)
+        _native.top(
+            native, _rows(lse, rows), row_indices, row_heaviest, threads=problem.threads or _threads, level=level
+        )
         _put(indices, rows, row_indices)
         _put(heaviest, rows, row_heaviest)
     return indices, heaviest
@@ -82,7 +95,6 @@ def pooled(
     columns: np.ndarray,
     pool: str,
     *,
-    threads: int = 0,
     level: str | None = None,
 ) -> np.ndarray:
     """Pooled picture of the weights."""
@@ -90,24 +102,26 @@ def pooled(
     for native, part in _calls(problem):
         if part == _ALL:
             picture = np.empty((*problem.q.shape[:2], len(rows), len(columns)), problem.accumulate)
-            _native.map(native, lse, rows, columns, picture, pool, threads=threads, level=level)
+            _native.map(native, lse, rows, columns, picture, pool, threads=problem.threads or _threads, level=level)
             return picture
         # A bin may reach over several calls: pool the columns of every row now, and the rows at the end.
         if strips is None:
             strips = np.empty((*problem.q.shape[:3], len(columns)), problem.accumulate)
         row_lse, row_strips = _rows(lse, part), _rows(strips, part)
         single = np.arange(row_lse.shape[-1])[:, None] + [0, 1]
-        _native.map(native, row_lse, single, columns, row_strips, pool, threads=threads, level=level)
+        _native.map(
+            native, row_lse, single, columns, row_strips, pool, threads=problem.threads or _threads, level=level
+        )
         _put(strips, part, row_strips)
     return pool_axis(np, strips, rows, pool, -2)
 
 
-def weights(problem: Problem, lse: np.ndarray, *, threads: int = 0, level: str | None = None) -> np.ndarray:
+def weights(problem: Problem, lse: np.ndarray, *, level: str | None = None) -> np.ndarray:
     """All weights of a problem, which is a tile that the caller chose."""
     result = np.empty((*problem.q.shape[:3], problem.k.shape[2]), problem.accumulate)
     for native, rows in _calls(problem):
         row_result = _rows(result, rows)
-        _native.weights(native, _rows(lse, rows), row_result, threads=threads, level=level)
+        _native.weights(native, _rows(lse, rows), row_result, threads=problem.threads or _threads, level=level)
         _put(result, rows, row_result)
     return result
 

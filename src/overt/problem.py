@@ -12,7 +12,7 @@ import numpy as np
 from overt.biases import Bias, as_bias
 from overt.dropout import Dropout
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Shape
+from overt.grid import Array, Cells, Shape, whole
 from overt.masks import Mask, as_mask
 from overt.scores import Score
 
@@ -27,7 +27,7 @@ class Problem:
 
     The arrays have exactly the axes q (B, H, T, D), k (B, G, S, D), v (B, G, S, E).  ``shape`` is the whole score
     matrix, and the ranges b, h, t, s say which part of it these arrays are.  ``outer`` are the axes of results before
-    T, and ``given`` the shapes of q, k and v as the caller had them.
+    T, ``given`` the shapes of q, k and v as the caller had them, ``threads`` what the caller allows (0: the default).
     """
 
     q: Array
@@ -39,6 +39,7 @@ class Problem:
     softcap: float | None
     sinks: Array | None
     dropout: Dropout | None
+    threads: int
     xp: Any
     outer: tuple[int, ...]
     given: tuple[tuple[int, ...], ...]
@@ -60,6 +61,7 @@ class Problem:
         softcap: float | None = None,
         sinks: Array | None = None,
         dropout: Dropout | None = None,
+        num_threads: int | None = None,
     ) -> Problem:
         """Check and normalise what a caller gave; the axes are those of ``overt.attention``."""
         xp = namespace(q=q, k=k, v=v)
@@ -94,8 +96,9 @@ class Problem:
             sinks = _check_sinks(xp, sinks, H, dtype, q)
         if dropout is not None and not isinstance(dropout, Dropout):
             raise DtypeError(f"dropout must be overt.dropout(rate, seed), not {dropout!r}")
-        whole = (range(n) for n in (shape.B, H, T, S))
-        return Problem(q, k, v, score, mask, bias, softcap, sinks, dropout, xp, outer, given, shape, *whole)
+        threads = 0 if num_threads is None else thread_count(num_threads)
+        ranges = range(shape.B), range(H), range(T), range(S)
+        return Problem(q, k, v, score, mask, bias, softcap, sinks, dropout, threads, xp, outer, given, shape, *ranges)
 
     @property
     def accumulate(self) -> Any:
@@ -179,6 +182,13 @@ class Problem:
         for b, h in singles:
             for start in range(0, T, max(rows, 1)):
                 yield self.part(b, h, self.t[start : start + max(rows, 1)])
+
+
+def thread_count(count: int) -> int:
+    """Check a number of threads."""
+    if whole("the number of threads", count) < 1:
+        raise ArgumentError("the number of threads must be at least 1, or None for the default")
+    return count
 
 
 def within(part: range, whole: range) -> slice:
