@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from overt import kernels
 from overt.attended import Attended, engine
 from overt.biases import Bias
 from overt.dropout import Dropout
@@ -52,6 +53,10 @@ def attention(
     A query that may see no key gets zeros, and what stands behind a mask never reaches the output.
     Raises ShapeError, DtypeError or ArgumentError.  Vaswani et al. 2017 (arXiv:1706.03762), equation 1.
     """
+    if score is _SCALED_DOT and bias is softcap is sinks is dropout is None:
+        y = kernels.plain(q, k, v, mask, num_threads)
+        if y is not None:
+            return y
     problem = Problem.of(
         q,
         k,

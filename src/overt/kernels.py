@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 
 from overt import _native
-from overt.masks import Keep, Mask
+from overt.masks import Keep, Mask, causal
 from overt.problem import Problem, dtype_name, thread_count, within
 from overt.reference import pool_axis
 from overt.scores import Product
@@ -22,6 +23,8 @@ _CELLS = 1 << 21
 # Keys are packed once a call, so a call wants some rows.
 _ROWS = 16
 _ALL = slice(None)
+_CAUSAL = causal()
+_PLAIN = {np.dtype(np.float32): "float32", np.dtype(np.float64): "float64"}
 # 0 leaves the choice to OpenMP.
 _threads = 0
 
@@ -58,6 +61,32 @@ def forward(problem: Problem, *, level: str | None = None) -> tuple[np.ndarray, 
         _put(output, rows, y)
         _put(lse, rows, row_lse)
     return output.astype(problem.q.dtype, copy=False), lse
+
+
+def plain(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Mask | None, threads: int | None) -> np.ndarray | None:
+    """Output of scaled dot-product attention, causal or not, of arrays that need no preparation; None for all others.
+
+    A small problem computes in less time than it takes to describe it as a ``Problem``.
+    """
+    if not (type(q) is type(k) is type(v) is np.ndarray and q.ndim == k.ndim == v.ndim and q.ndim in (3, 4)):
+        return None
+    dtype = q.dtype
+    if not (dtype is k.dtype is v.dtype and dtype in _PLAIN and q.size and (threads is None or threads > 0)):
+        return None
+    first = last = None
+    if mask is not None:
+        if mask is not _CAUSAL:
+            return None
+        first, last, _ = _plan(mask, q.shape[:-3], *q.shape[-3:-1], k.shape[-2])
+    q4, k4, v4 = (q, k, v) if q.ndim == 4 else (q[None], k[None], v[None])
+    try:
+        native = _native.Problem(q4, k4, v4, dtype=_PLAIN[dtype], scale=1 / sqrt(q.shape[-1]), first=first, last=last)
+    except ValueError:
+        # What is wrong, if anything, is said by Problem.of.
+        return None
+    output = np.empty((*q4.shape[:3], v.shape[-1]), dtype)
+    _native.forward(native, output, threads=threads or _threads)
+    return output if q.ndim == 4 else output[0]
 
 
 def statistics(problem: Problem, lse: np.ndarray, *, level: str | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -191,19 +220,19 @@ def _spans(problem: Problem) -> tuple[np.ndarray | None, np.ndarray | None, Mask
     mask, shape = problem.mask, problem.shape
     if mask is None or len(problem.s) != shape.S:
         return None, None, mask
-    first, last, rest = _plan(mask, shape.T, shape.S, shape.batch, shape.H)
-    full = shape.B, shape.H, shape.T
-    first, last = np.broadcast_to(first, full), np.broadcast_to(last, full)
+    first, last, rest = _plan(mask, shape.batch, shape.H, shape.T, shape.S)
     if problem.whole:
         return first, last, rest
-    place = within(problem.b, range(full[0])), within(problem.h, range(full[1])), within(problem.t, range(full[2]))
+    ranges = (problem.b, shape.B), (problem.h, shape.H), (problem.t, shape.T)
+    place = tuple(within(part, range(n)) for part, n in ranges)
     return first[place], last[place], rest
 
 
 @lru_cache(maxsize=32)
-def _plan(mask: Mask, T: int, S: int, batch: tuple[int, ...], H: int) -> tuple[np.ndarray, np.ndarray, Mask | None]:
+def _plan(mask: Mask, batch: tuple[int, ...], H: int, T: int, S: int) -> tuple[np.ndarray, np.ndarray, Mask | None]:
     first, last, rest = mask.plan(T, S, batch, H)
-    return first.astype(np.int32), last.astype(np.int32), rest
+    shape = prod(batch), H, T
+    return np.broadcast_to(first.astype(np.int32), shape), np.broadcast_to(last.astype(np.int32), shape), rest
 
 
 def _view_of_mask(problem: Problem, rest: Mask | None) -> np.ndarray | None:
