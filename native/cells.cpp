@@ -14,8 +14,6 @@ template <class In, class Arguments_> struct Pass {
   static constexpr bool has_ending = false;
 };
 
-// --- the largest weights
-
 template <class Acc> struct Candidate {
   Acc score;
   int key;
@@ -96,17 +94,14 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
       const Scoring<Acc>& scoring, const Workspace& work)
       : p(p), plan(plan), arguments(arguments), source(source), scoring(scoring), work(work) {}
 
-  // Most cells are too small: look at several vectors at once before looking at any.
+  // Most cells are too small, and a comparison of whole vectors says so.
   static void choose(const Acc* row, int width, int begin, Best<Acc>& best) {
-    constexpr int panel = kPanel<Acc>;
-    for (int i = 0; i < width; i += 4 * panel) {
-      int end = smaller(i + 4 * panel, width);
-      Lane<Acc> most = load(row + i);
-      for (int j = i + lanes; j < end; j += lanes) most = maximum(most, load(row + j));
-      if (!(largest<Acc>(most) > best.threshold())) continue;
-      for (int j = i; j < end; j += lanes) {
-        if (!(largest<Acc>(load(row + j)) > best.threshold())) continue;
-        for (int c = j; c < j + lanes; ++c) best.offer({row[c], begin + c});
+    for (int i = 0; i < width; i += 2 * lanes) {
+      Acc threshold = best.threshold();
+      unsigned found = above<Acc>(load(row + i), threshold) | above<Acc>(load(row + i + lanes), threshold) << lanes;
+      for (; found; found &= found - 1) {
+        int c = i + __builtin_ctz(found);
+        best.offer({row[c], begin + c});
       }
     }
   }
@@ -157,8 +152,6 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
     return second_pass<In, Top>(plan, run, arguments, plan.tasks);
   }
 };
-
-// --- a pooled picture
 
 template <class Acc> struct MapArguments {
   const Acc* lse;
@@ -277,8 +270,6 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
     return second_pass<In, Map>(plan, run, arguments, p.B * p.H * parts);
   }
 };
-
-// --- every weight
 
 template <class Acc> struct WeightsArguments {
   const Acc* lse;

@@ -2,7 +2,7 @@
 // Everything here lives in the namespace of the level, and no std:: template is used (see problem.h).
 #pragma once
 #include "problem.h"
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -86,6 +86,27 @@ template <class Acc, int W = kLanes<Acc> / 2> OVERT_INLINE Acc largest(Lane<Acc>
   x = maximum(x, swapped<W>(x, typename Count<kLanes<Acc>>::Order{}));
   if constexpr (W > 1) return largest<Acc, W / 2>(x);
   else return x[0];
+}
+
+// One bit for each lane of x that exceeds the threshold.
+template <class Acc, int... I> OVERT_INLINE unsigned above(Lane<Acc> x, Acc threshold, Order<I...>) {
+  using Bits = typename Vector<Acc>::Bits;
+  Bits found = (x > threshold) & Bits{(1 << I)...};
+  unsigned bits = 0;
+  OVERT_UNROLL
+  for (int i = 0; i < kLanes<Acc>; ++i) bits |= unsigned(found[i]);
+  return bits;
+}
+template <class Acc> OVERT_INLINE unsigned above(Lane<Acc> x, Acc threshold) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(Acc) == 4) return _mm512_cmp_ps_mask((__m512)x, (__m512)all(threshold), _CMP_GT_OQ);
+  else return _mm512_cmp_pd_mask((__m512d)x, (__m512d)all(threshold), _CMP_GT_OQ);
+#elif defined(__AVX2__)
+  if constexpr (sizeof(Acc) == 4) return _mm256_movemask_ps((__m256)(x > threshold));
+  else return _mm256_movemask_pd((__m256d)(x > threshold));
+#else
+  return above<Acc>(x, threshold, typename Count<kLanes<Acc>>::Order{});
+#endif
 }
 
 template <int W, class Lane, int... I> OVERT_INLINE Lane even_runs(Lane a, Lane b, Order<I...>) {

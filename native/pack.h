@@ -37,6 +37,15 @@ template <class In> OVERT_INLINE Lane<Accumulator<In>> load_some(const In* p, In
   return load_lanes(some);
 }
 
+#if defined(__AVX512F__)
+OVERT_INLINE Lane<float> load_some(const float* p, Index count) {
+  return (Lane<float>)_mm512_maskz_loadu_ps(count >= 16 ? 0xffff : (1u << count) - 1, p);
+}
+OVERT_INLINE Lane<double> load_some(const double* p, Index count) {
+  return (Lane<double>)_mm512_maskz_loadu_pd(count >= 8 ? 0xff : (1u << count) - 1, p);
+}
+#endif
+
 OVERT_INLINE void round_to(float* to, float x) { *to = x; }
 OVERT_INLINE void round_to(double* to, double x) { *to = x; }
 OVERT_INLINE void round_to(BFloat16* to, float x) {
@@ -82,6 +91,8 @@ template <class In> void pack_panel(const In* keys, Index stride, Index count, I
   for (int half = 0; half < kPanel<Acc>; half += lanes)
     for (Index d = 0; d < D; d += lanes) {
       Lane<Acc> x[lanes];
+      // Decoding reads each key once, from memory, in an order that the hardware's prefetcher does not recognise.
+      for (int i = 0; i < lanes; ++i) __builtin_prefetch(keys + (half + lanes + i) * stride + d);
       load_transposed<In>([&](int i) { return half + i < count ? keys + (half + i) * stride : nullptr; }, d, D, x);
       OVERT_UNROLL
       for (int i = 0; i < lanes; ++i)

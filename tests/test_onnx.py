@@ -186,3 +186,17 @@ def test_half_types_are_rounded_once(case: TestCase) -> None:
     # Half a unit in the last place, and a little for float32 before it.
     assert np.all(np.abs(output - truth) <= 1.001 * unit * np.abs(truth) + 1e-7)
     assert np.abs(output - truth).max() <= np.abs(onnx - truth).max()
+
+
+@pytest.mark.parametrize("poisoned", [1, 2], ids=["key", "value"])
+def test_masked_nan_stays_out(poisoned: int) -> None:
+    """Where the two differ: ONNX's reference adds −∞ to a masked NaN, and multiplies it by a weight of zero."""
+    (case,) = (case for case in CASES if case.name == "test_attention_4d_attn_mask_bool")
+    ((given, _),) = case.data_sets
+    arrays = [x.copy() for x in given]
+    arrays[poisoned][..., 2, :] = np.nan
+    arrays[3][:, 2] = False
+    (theirs,) = ReferenceEvaluator(case.model).run(None, dict(zip(("Q", "K", "V", "attn_mask"), arrays, strict=True)))
+    ours = overt.attention(*arrays[:3], mask=arrays[3])
+    assert np.isnan(theirs).any()
+    assert not np.isnan(ours).any()

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 
 from overt import blocked, kernels, reference
-from overt.errors import ArgumentError, ShapeError
-from overt.grid import Array, whole
-from overt.problem import Problem
+from overt.errors import ArgumentError, DtypeError, ShapeError
+from overt.grid import Array, dtype_name, is_float, whole
+from overt.problem import Problem, namespace
 from overt.reference import Gradient
 from overt.weights import Weights
 
@@ -45,8 +45,8 @@ class Attended:
 
     @property
     def lse(self) -> Array:
-        """(…, H, T) natural log-sum-exp of the masked scores, sinks included; −∞ where nothing is visible."""
-        return self._problem.outward(self._lse)
+        """(…, H, T) natural log-sum-exp of the masked scores, sinks included; −∞ where nothing is seen.  Read-only."""
+        return self._lent(self._lse)
 
     @property
     def weights(self) -> Weights:
@@ -54,12 +54,12 @@ class Attended:
         return Weights(self._problem, self._lse, self._engine.weights)
 
     def received(self) -> Array:
-        """(…, H, S) attention that each key receives: the column sums of the weights."""
-        return self._problem.outward(self._statistics[0])
+        """(…, H, S) attention that each key receives: the column sums of the weights.  Read-only."""
+        return self._lent(self._statistics[0])
 
     def entropy(self) -> Array:
-        """(…, H, T) entropy −Σ w ln w of each row of weights, in nats; what a sink takes is not counted."""
-        return self._problem.outward(self._statistics[1])
+        """(…, H, T) entropy −Σ w ln w of each row of weights, in nats; what a sink takes is not counted.  Read-only."""
+        return self._lent(self._statistics[1])
 
     def top(self, k: int) -> tuple[Array, Array]:
         """Indices and weights, each (…, H, T, k), of the k heaviest keys, largest first, ties to the lower index.
@@ -95,6 +95,8 @@ class Attended:
         ``bias`` is the gradient for the bias array, ALiBi's slopes or T5's table, and None where there is no bias.
         """
         problem = self._problem
+        if namespace(dy=dy, output=self.output) and not is_float(dy):
+            raise DtypeError(f"dy is {dtype_name(dy)}, not floats: convert it with astype")
         if tuple(dy.shape) != tuple(self.output.shape):
             raise ShapeError(
                 f"dy has shape {tuple(dy.shape)}, but the output has {tuple(self.output.shape)}: give the same"
@@ -107,8 +109,16 @@ class Attended:
             for x, shape in zip((dq, dk, dv), problem.given, strict=True)
         )
         if dbias is not None and problem.bias is not None:
-            dbias = problem.xp.astype(problem.xp.asarray(dbias), problem.accumulate)
+            dbias = problem.beside(dbias)
         return Gradient(dq, dk, dv, dbias)
+
+    def _lent(self, x: Array) -> Array:
+        """A result that later answers are computed from, so that nobody may write to it."""
+        view = self._problem.outward(x)
+        if self._problem.xp is np:
+            view = view.view()
+            view.flags.writeable = False
+        return view
 
     @cached_property
     def _statistics(self) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from overt.attended import Attended, engine
 from overt.biases import Bias
 from overt.dropout import Dropout
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array
+from overt.grid import Array, dtype_name, is_float
 from overt.masks import Mask, causal
 from overt.problem import Problem, namespace
 from overt.scores import Score, scaled_dot
@@ -130,17 +130,24 @@ def merge(parts: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
     Gives (output, lse).  Sinks, if any, belong to one of the parts.  Raises ArgumentError for no parts and
     ShapeError for parts of different shapes.  Rabe & Staats 2021 (arXiv:2112.05682).
     """
-    pairs = list(parts)
+    try:
+        pairs = [(y, lse) for y, lse in parts]
+    except (TypeError, ValueError):
+        raise DtypeError("merge takes pairs (output, lse), such as (seen.output, seen.lse)") from None
     if not pairs:
         raise ArgumentError("merge got no parts: give at least one pair (output, lse)")
+    arrays = {f"{name} {i}": x for i, pair in enumerate(pairs) for name, x in zip(("output", "lse"), pair, strict=True)}
+    xp = namespace(**arrays)
     first, first_lse = pairs[0]
-    for i, (y, lse) in enumerate(pairs):
-        if tuple(y.shape) != tuple(first.shape) or tuple(lse.shape) != tuple(y.shape[:-1]):
+    for name, x in arrays.items():
+        if not is_float(x):
+            raise DtypeError(f"{name} is {dtype_name(x)}, not floats")
+        shape = first.shape if name.startswith("output") else first.shape[:-1]
+        if tuple(x.shape) != tuple(shape):
             raise ShapeError(
-                f"part {i} has output {tuple(y.shape)} and lse {tuple(lse.shape)}, but part 0 has output "
-                f"{tuple(first.shape)}: give outputs of one shape (…, T, E), each with its lse (…, T)"
+                f"{name} has shape {tuple(x.shape)}, but output 0 has {tuple(first.shape)}: give outputs of "
+                f"one shape (…, T, E), each with its lse (…, T)"
             )
-    xp = namespace(**{f"part{i}": y for i, (y, _) in enumerate(pairs)})
     wide = first_lse.dtype
     lses = xp.stack([xp.astype(lse, wide) for _, lse in pairs])
     top = xp.max(lses, axis=0)
@@ -148,8 +155,12 @@ def merge(parts: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
     shares = xp.exp(lses - top)
     total = xp.sum(shares, axis=0)
     some = xp.where(total == 0, xp.ones_like(total), total)
-    mixed = sum(xp.astype(y, wide) * (share / some)[..., None] for (y, _), share in zip(pairs, shares, strict=True))
-    lse = xp.where(total == 0, xp.asarray(-xp.inf, dtype=wide), top + xp.log(some))
+    mixed = xp.zeros_like(xp.astype(first, wide))
+    for i, (y, _) in enumerate(pairs):
+        # What a part without keys says has no weight, whatever it is.
+        said = shares[i, ..., None] > 0
+        mixed = mixed + xp.where(said, xp.astype(y, wide) * (shares[i, ...] / some)[..., None], xp.zeros_like(mixed))
+    lse = xp.where(total == 0, xp.zeros_like(total) - xp.inf, top + xp.log(some))
     return xp.astype(mixed, first.dtype), lse
 
 
@@ -190,6 +201,11 @@ class Cache:
 
     def append(self, k: np.ndarray, v: np.ndarray) -> None:
         """Add keys and values after the last position; what does not fit raises and leaves the cache as it was."""
+        for name, new in (("k", k), ("v", v)):
+            if not isinstance(new, np.ndarray):
+                raise DtypeError(
+                    f"{name} is a {type(new).__name__}, but a cache holds NumPy arrays: use numpy.asarray({name})"
+                )
         Problem.of(k, k, v, score=_SCALED_DOT)
         for name, new, held in (("k", k, self._k), ("v", v, self._v)):
             if held is not None:

@@ -6,14 +6,16 @@ so that it costs T + S numbers and no kernel needs to know it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.lib.stride_tricks import as_strided
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Shape, check_leading, host, integers, whole
+from overt.grid import Array, Cells, Shape, check_leading, dtype_name, host, integers, is_float, whole
+from overt.masks import Mask
 
 
 class Bias:
@@ -28,8 +30,8 @@ class Bias:
         """The bias at these cells, broadcastable to them."""
         raise NotImplementedError
 
-    def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
-        """The whole bias as a (B, H, T, S) view whose memory is no larger than the bias itself."""
+    def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray | None:
+        """The whole bias as a (B, H, T, S) view of no more memory than the bias itself; None where there is none."""
         raise NotImplementedError
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
@@ -41,7 +43,7 @@ class Bias:
 class Dense(Bias):
     """An array that broadcasts to (…, H, T, S)."""
 
-    parameter: np.ndarray
+    parameter: Array
 
     def check(self, shape: Shape) -> None:
         full = (*shape.batch, shape.H, shape.T, shape.S)
@@ -58,15 +60,17 @@ class Dense(Bias):
     def at(self, cells: Cells) -> np.ndarray:
         return cells.of(self.parameter)
 
-    def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
-        array = self.parameter.astype(dtype, copy=False)
-        full = np.broadcast_to(array, (*shape.batch, shape.H, shape.T, shape.S))
-        return full.reshape(shape.B, shape.H, shape.T, shape.S)
+    def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray | None:
+        return shape.flattened(self.parameter.astype(dtype, copy=False))
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
-        axes = (*np.unravel_index(cells.b, cells.shape.batch or (1,)), cells.h, cells.t, cells.s)[-into.ndim or 4 :]
-        index = tuple(i if n > 1 else np.zeros_like(i) for i, n in zip(axes, into.shape, strict=True))
-        np.add.at(into, tuple(np.broadcast_to(i, gradient.shape) for i in index), gradient)
+        # Axes along which the bias does not differ are summed first: there is less to scatter then.
+        same = tuple(axis for axis in (-3, -2, -1) if into.ndim < -axis or into.shape[axis] == 1)
+        summed = gradient.sum(axis=same, keepdims=True)
+        if into.ndim:
+            np.add.at(into, tuple(np.broadcast_to(i, summed.shape) for i in cells.index(into)), summed)
+        else:
+            into += summed.sum()
 
 
 class _Distance(Bias):
@@ -102,16 +106,16 @@ class _Distance(Bias):
 
 @dataclass(frozen=True, eq=False)
 class _Alibi(_Distance):
-    parameter: np.ndarray
+    parameter: Array
     offset: np.ndarray | None
     name = "alibi has slopes"
 
     @property
     def heads(self) -> int:  # type: ignore[override]
-        return self.parameter.size
+        return int(self.parameter.shape[0])
 
     def of_distance(self, distance: np.ndarray, h: np.ndarray) -> np.ndarray:
-        return -self.parameter[h] * np.abs(distance)
+        return -self.parameter[h] * like(self.parameter, np.abs(distance))
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
         distance = np.abs(cells.s - cells.position(self.offset))
@@ -120,7 +124,7 @@ class _Alibi(_Distance):
 
 @dataclass(frozen=True, eq=False)
 class _Relative(_Distance):
-    parameter: np.ndarray
+    parameter: Array
     offset: np.ndarray | None
     bidirectional: bool
     max_distance: int
@@ -128,7 +132,7 @@ class _Relative(_Distance):
 
     @property
     def heads(self) -> int:  # type: ignore[override]
-        return self.parameter.shape[1]
+        return int(self.parameter.shape[1])
 
     def of_distance(self, distance: np.ndarray, h: np.ndarray) -> np.ndarray:
         return self.parameter[self.bucket(distance), h]
@@ -183,14 +187,32 @@ def relative(
     return _Relative(values, None if offset is None else integers("offset", offset), bidirectional, max_distance)
 
 
-def as_bias(bias: object) -> Bias | None:
-    """What ``bias=`` accepts: None, a Bias, or an array of floats."""
-    return bias if bias is None or isinstance(bias, Bias) else Dense(_floats("bias", bias))
+def as_bias(bias: object, *, on_host: bool) -> Bias | None:
+    """What ``bias=`` accepts: None, a Bias, or an array of floats.
+
+    On the host the parameters become NumPy arrays; elsewhere they stay what they are, so that gradients reach them.
+    """
+    if bias is None:
+        return None
+    if isinstance(bias, Mask):
+        raise DtypeError("bias got a mask: give it to mask=")
+    if not isinstance(bias, Bias):
+        bias = Dense(_floats("bias", bias))
+    if on_host and not isinstance(bias.parameter, np.ndarray):
+        return replace(bias, parameter=host("bias", bias.parameter))  # type: ignore[type-var]
+    return bias
 
 
-def _floats(name: str, values: object) -> np.ndarray:
-    array = host(values)
-    if array.dtype.kind != "f" and array.dtype.name != "bfloat16":
-        hint = "a boolean mask goes to mask=" if array.dtype == bool else "convert with .astype(numpy.float32)"
-        raise DtypeError(f"{name} must be floats, not {array.dtype}: {hint}")
+def like(parameter: Array, values: np.ndarray) -> Array:
+    """Host values in the library and on the device of a parameter."""
+    if isinstance(parameter, np.ndarray):
+        return values
+    return array_namespace(parameter).asarray(values, device=parameter.device)
+
+
+def _floats(name: str, values: object) -> Array:
+    array = values if hasattr(values, "dtype") and hasattr(values, "shape") else host(name, values)
+    if not is_float(array):
+        hint = "a boolean mask goes to mask=" if "bool" in dtype_name(array) else "convert with .astype(numpy.float32)"
+        raise DtypeError(f"{name} must be floats, not {dtype_name(array)}: {hint}")
     return array

@@ -13,6 +13,9 @@ from overt.errors import ArgumentError, DtypeError, ShapeError
 Array = Any
 """An array of any library that follows the array API standard."""
 
+# NumPy takes longer to spell a dtype than a small problem takes to compute.
+_NAMES: dict[Any, str] = {np.dtype(name): name for name in ("float16", "float32", "float64")}
+
 
 @dataclass(frozen=True, eq=False)
 class Shape:
@@ -31,6 +34,14 @@ class Shape:
     def per_batch(self, values: np.ndarray) -> np.ndarray:
         """Broadcast values (…) to the leading axes and flatten them: (B,)."""
         return np.broadcast_to(values, self.batch).reshape(self.B)
+
+    def flattened(self, array: np.ndarray) -> np.ndarray | None:
+        """An array that broadcasts to (…, H, T, S) as a view (B, H, T, S); None where only a copy has that shape."""
+        full = np.broadcast_to(array, (*self.batch, self.H, self.T, self.S))
+        try:
+            return full.reshape((self.B, self.H, self.T, self.S), copy=False)
+        except ValueError:
+            return None
 
     def cells(self) -> Cells:
         """All cells, as index arrays that broadcast to (B, H, T, S)."""
@@ -54,24 +65,50 @@ class Cells:
             return self.t + (self.shape.S - self.shape.T)
         return self.t + self.shape.per_batch(offset)[self.b]
 
-    def of(self, array: np.ndarray) -> np.ndarray:
-        """Values of an array that broadcasts to (…, H, T, S), at these cells."""
-        axes = (*np.unravel_index(self.b, self.shape.batch or (1,)), self.h, self.t, self.s)
-        axes = axes[len(axes) - array.ndim :] if array.ndim else ()
-        return array[tuple(i if n > 1 else np.zeros_like(i) for i, n in zip(axes, array.shape, strict=True))]
+    def of(self, array: Array) -> Array:
+        """Values of an array of any library that broadcasts to (…, H, T, S), at these cells."""
+        return array[self.index(array)]
+
+    def index(self, array: Array) -> tuple[np.ndarray, ...]:
+        """Index arrays that pick these cells from an array that broadcasts to (…, H, T, S)."""
+        axes = *np.unravel_index(self.b, self.shape.batch or (1,)), self.h, self.t, self.s
+        own = axes[len(axes) - array.ndim :] if array.ndim else ()
+        return tuple(i if n != 1 else np.zeros(1, np.int64) for i, n in zip(own, array.shape, strict=True))
+
+
+def dtype_name(x: Array) -> str:
+    """Name of an array's dtype, the same for every library."""
+    dtype = x.dtype
+    return _NAMES.get(dtype) or getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
+
+
+def is_float(x: Array) -> bool:
+    """Whether an array of any library holds real floating-point numbers."""
+    return "float" in dtype_name(x)
 
 
 def integers(name: str, values: Array) -> np.ndarray:
-    """Values that must be whole numbers, as a host array of int64."""
-    array = host(values)
+    """Values that must be whole numbers, as a host array of int64 that nobody else can change."""
+    array = host(name, values)
     if array.dtype.kind not in "iu":
         raise DtypeError(f"{name} must be integers, not {array.dtype}: convert them with .astype(int)")
-    return array.astype(np.int64, copy=False)
+    return array.astype(np.int64)
 
 
-def host(values: Array) -> np.ndarray:
-    """A small array of any library, on the host."""
-    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+def host(name: str, values: Array) -> np.ndarray:
+    """An array of any library, or numbers in lists, as a NumPy array."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.float() if dtype_name(values) == "bfloat16" else values
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DtypeError(f"{name} is no array, and cannot be made one: {error}") from None
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is one real number."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def whole(name: str, value: Any) -> int:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from overt import _native
+from overt.grid import dtype_name
 from overt.masks import Keep, Mask, causal
-from overt.problem import Problem, dtype_name, thread_count, within
+from overt.problem import Problem, thread_count, within
 from overt.reference import pool_axis
 from overt.scores import Product
 
@@ -71,13 +72,18 @@ def plain(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Mask | None, thread
     if not (type(q) is type(k) is type(v) is np.ndarray and q.ndim == k.ndim == v.ndim and q.ndim in (3, 4)):
         return None
     dtype = q.dtype
-    if not (dtype is k.dtype is v.dtype and dtype in _PLAIN and q.size and (threads is None or threads > 0)):
+    if not (
+        dtype is k.dtype is v.dtype
+        and dtype in _PLAIN
+        and q.size
+        and (threads is None or (type(threads) is int and threads > 0))
+    ):
         return None
     first = last = None
     if mask is not None:
         if mask is not _CAUSAL:
             return None
-        first, last, _ = _plan(mask, q.shape[:-3], *q.shape[-3:-1], k.shape[-2])
+        first, last, _ = _remembered_plan(mask, q.shape[:-3], *q.shape[-3:-1], k.shape[-2])
     q4, k4, v4 = (q, k, v) if q.ndim == 4 else (q[None], k[None], v[None])
     try:
         native = _native.Problem(q4, k4, v4, dtype=_PLAIN[dtype], scale=1 / sqrt(q.shape[-1]), first=first, last=last)
@@ -166,13 +172,15 @@ def _calls(problem: Problem) -> Iterable[tuple[_native.Problem, slice]]:
     score = _score(problem)
     if not score.identity:
         q, k, v = (x.astype(problem.accumulate) for x in (q, k, v))
-    q, k, scale = score.factors(np, q, k)
+    # What a masked key holds may overflow here.
+    with np.errstate(invalid="ignore", over="ignore"):
+        q, k, scale = score.factors(np, q, k)
     q, k, v = _readable(q), _readable(k), _readable(v)
     same: dict[str, Any] = {
         "dtype": dtype_name(q),
         "scale": scale,
         "softcap": problem.softcap or 0.0,
-        "sinks": None if problem.sinks is None else np.ascontiguousarray(problem.sinks, problem.accumulate),
+        "sinks": None if problem.sinks is None else np.array(problem.sinks, problem.accumulate, order="C"),
     }
     q, k, v = _words(q), _words(k), _words(v)
     first, last, rest = _spans(problem)
@@ -220,7 +228,9 @@ def _spans(problem: Problem) -> tuple[np.ndarray | None, np.ndarray | None, Mask
     mask, shape = problem.mask, problem.shape
     if mask is None or len(problem.s) != shape.S:
         return None, None, mask
-    first, last, rest = _plan(mask, shape.batch, shape.H, shape.T, shape.S)
+    # Only the mask without parameters is worth remembering, and holds on to nothing.
+    plan = _remembered_plan if mask is _CAUSAL else _plan
+    first, last, rest = plan(mask, shape.batch, shape.H, shape.T, shape.S)
     if problem.whole:
         return first, last, rest
     ranges = (problem.b, shape.B), (problem.h, shape.H), (problem.t, shape.T)
@@ -228,20 +238,20 @@ def _spans(problem: Problem) -> tuple[np.ndarray | None, np.ndarray | None, Mask
     return first[place], last[place], rest
 
 
-@lru_cache(maxsize=32)
 def _plan(mask: Mask, batch: tuple[int, ...], H: int, T: int, S: int) -> tuple[np.ndarray, np.ndarray, Mask | None]:
     first, last, rest = mask.plan(T, S, batch, H)
     shape = prod(batch), H, T
     return np.broadcast_to(first.astype(np.int32), shape), np.broadcast_to(last.astype(np.int32), shape), rest
 
 
+_remembered_plan = lru_cache(maxsize=16)(_plan)
+
+
 def _view_of_mask(problem: Problem, rest: Mask | None) -> np.ndarray | None:
     """The mask's bits as they lie in memory, (B, H, T, S), where it is an array that the kernels can read."""
     if not isinstance(rest, Keep):
         return None
-    shape = problem.shape
-    full = np.broadcast_to(rest.array, (*shape.batch, shape.H, shape.T, shape.S))
-    return _part_view(problem, full.reshape(shape.B, shape.H, shape.T, shape.S))
+    return _part_view(problem, problem.shape.flattened(rest.array))
 
 
 def _view_of_bias(problem: Problem) -> np.ndarray | None:
@@ -251,7 +261,9 @@ def _view_of_bias(problem: Problem) -> np.ndarray | None:
     return _part_view(problem, problem.bias.view(problem.shape, np.dtype(problem.accumulate)))
 
 
-def _part_view(problem: Problem, full: np.ndarray) -> np.ndarray | None:
+def _part_view(problem: Problem, full: np.ndarray | None) -> np.ndarray | None:
+    if full is None:
+        return None
     ranges = problem.b, problem.h, problem.t, problem.s
     view = full[tuple(within(part, range(n)) for part, n in zip(ranges, full.shape, strict=True))]
     readable = view.flags.aligned and (view.shape[-1] <= 1 or view.strides[-1] == view.itemsize)
@@ -273,7 +285,7 @@ def _readable(x: np.ndarray) -> np.ndarray:
         unit = x.shape[-1] <= 1 or x.strides[-1] == size
         if unit and all(stride % size == 0 for stride in x.strides):
             return x
-    return np.ascontiguousarray(x, x.dtype.newbyteorder("="))
+    return np.array(x, x.dtype.newbyteorder("="), order="C")
 
 
 def _words(x: np.ndarray) -> np.ndarray:

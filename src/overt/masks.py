@@ -69,8 +69,20 @@ class Mask:
     def __or__(self, other: Mask) -> Mask:
         return _Either(self, _mask(other))
 
+    def __rand__(self, other: object) -> Mask:
+        return _mask(other) & self
+
+    def __ror__(self, other: object) -> Mask:
+        return _mask(other) | self
+
     def __invert__(self) -> Mask:
         return _Not(self)
+
+    def __bool__(self) -> bool:
+        raise DtypeError("a mask is neither true nor false: combine masks with &, | and ~, not with and, or and not")
+
+    # NumPy arrays leave & and | to the mask, which refuses them in words.
+    __array_ufunc__ = None
 
 
 def _mask(other: object) -> Mask:
@@ -86,6 +98,9 @@ class _Both(Mask):
     left: Mask
     right: Mask
 
+    def __repr__(self) -> str:
+        return f"({self.left!r} & {self.right!r})"
+
     def visible(self, cells: Cells) -> np.ndarray:
         return self.left.visible(cells) & self.right.visible(cells)
 
@@ -95,7 +110,7 @@ class _Both(Mask):
 
     def _plan(self, shape: Shape) -> Plan:
         a, b = self.left._plan(shape), self.right._plan(shape)
-        rest = a.rest & b.rest if a.rest and b.rest else a.rest or b.rest
+        rest = a.rest & b.rest if a.rest is not None and b.rest is not None else (b.rest if a.rest is None else a.rest)
         return Plan(np.maximum(a.first, b.first), np.minimum(a.last, b.last), rest)
 
 
@@ -103,6 +118,9 @@ class _Both(Mask):
 class _Either(Mask):
     left: Mask
     right: Mask
+
+    def __repr__(self) -> str:
+        return f"({self.left!r} | {self.right!r})"
 
     def visible(self, cells: Cells) -> np.ndarray:
         return self.left.visible(cells) | self.right.visible(cells)
@@ -126,6 +144,9 @@ class _Either(Mask):
 class _Not(Mask):
     inner: Mask
 
+    def __repr__(self) -> str:
+        return f"~{self.inner!r}"
+
     def visible(self, cells: Cells) -> np.ndarray:
         return ~self.inner.visible(cells)
 
@@ -146,26 +167,27 @@ class _Not(Mask):
 
 @dataclass(frozen=True, eq=False)
 class _Window(Mask):
-    """Keys from ``left`` before to ``right`` after the query's position; None is unbounded."""
+    """Keys from ``left`` before to ``right`` after the query's position; None has no beginning."""
 
     left: int | None
-    right: int | None
+    right: int
     offset: np.ndarray | None
+
+    def __repr__(self) -> str:
+        offset = "" if self.offset is None else f"offset={_short(self.offset)}"
+        if self.left is None:
+            return f"causal({offset})"
+        return f"window({self.left}, {self.right}{offset and ', ' + offset})"
 
     def visible(self, cells: Cells) -> np.ndarray:
         distance = cells.s - cells.position(self.offset)
-        keep = np.ones_like(distance, dtype=bool)
-        if self.left is not None:
-            keep &= distance >= -self.left
-        if self.right is not None:
-            keep &= distance <= self.right
-        return keep
+        keep = distance <= self.right
+        return keep if self.left is None else keep & (distance >= -self.left)
 
     def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
         position = rows.position(self.offset)
         first = np.zeros_like(position) if self.left is None else position - self.left
-        last = np.full_like(position, rows.shape.S) if self.right is None else position + self.right + 1
-        return first, last
+        return first, position + self.right + 1
 
     def check(self, shape: Shape) -> None:
         if self.offset is not None:
@@ -176,6 +198,9 @@ class _Window(Mask):
 class _Prefix(Mask):
     lengths: np.ndarray
     causal: Mask
+
+    def __repr__(self) -> str:
+        return f"prefix({_short(self.lengths)})"
 
     def visible(self, cells: Cells) -> np.ndarray:
         return (cells.s < cells.shape.per_batch(self.lengths)[cells.b]) | self.causal.visible(cells)
@@ -193,6 +218,9 @@ class _Prefix(Mask):
 class _Padding(Mask):
     lengths: np.ndarray
 
+    def __repr__(self) -> str:
+        return f"padding({_short(self.lengths)})"
+
     def visible(self, cells: Cells) -> np.ndarray:
         return cells.s < cells.shape.per_batch(self.lengths)[cells.b]
 
@@ -207,6 +235,9 @@ class _Padding(Mask):
 @dataclass(frozen=True, eq=False)
 class _Documents(Mask):
     ids: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"documents({_short(self.ids)})"
 
     def visible(self, cells: Cells) -> np.ndarray:
         ids = self._per_batch(cells.shape)
@@ -251,6 +282,9 @@ class Keep(Mask):
 
     array: np.ndarray
 
+    def __repr__(self) -> str:
+        return f"keep(array {self.array.shape})"
+
     def visible(self, cells: Cells) -> np.ndarray:
         return cells.of(self.array)
 
@@ -270,6 +304,9 @@ class Keep(Mask):
 @dataclass(frozen=True, eq=False)
 class _Where(Mask):
     predicate: Callable[..., Array]
+
+    def __repr__(self) -> str:
+        return f"where({getattr(self.predicate, '__name__', self.predicate)})"
 
     def visible(self, cells: Cells) -> np.ndarray:
         keep = np.asarray(self.predicate(cells.b, cells.h, cells.t, cells.s))
@@ -300,18 +337,22 @@ def causal(offset: int | Array | None = None) -> Mask:
 
 
 def window(left: int, right: int, offset: int | Array | None = None) -> Mask:
-    """Keys from ``left`` before to ``right`` after the query's position, itself included and not counted."""
-    return _Window(whole("window left", left), whole("window right", right), _offset(offset))
+    """Keys from ``left`` before to ``right`` after the query's position, itself included and not counted.
+
+    A side without an end is any number beyond all lengths, such as ``sys.maxsize``.
+    """
+    far = 2**40
+    return _Window(min(whole("window left", left), far), min(whole("window right", right), far), _offset(offset))
 
 
 def padding(lengths: Array) -> Mask:
     """Keys before each batch row's length: lengths (B,) or the leading axes' shape, each 0…S."""
-    return _Padding(integers("padding lengths", lengths).copy())
+    return _Padding(integers("padding lengths", lengths))
 
 
 def prefix(lengths: Array, offset: int | Array | None = None) -> Mask:
     """Keys before each batch row's prefix length, for every query; after it causal (prefix language models)."""
-    return _Prefix(integers("prefix lengths", lengths).copy(), causal(offset))
+    return _Prefix(integers("prefix lengths", lengths), causal(offset))
 
 
 def documents(ids: Array) -> Mask:
@@ -319,7 +360,7 @@ def documents(ids: Array) -> Mask:
     array = integers("document ids", ids)
     if array.ndim == 0:
         raise ShapeError("document ids are a single number: give one id per key, shape (S,) or (…, S)")
-    return _Documents(array.copy())
+    return _Documents(array)
 
 
 def keep(array: Array) -> Mask:
@@ -340,7 +381,7 @@ def as_mask(mask: object) -> Mask | None:
 
 
 def _boolean(array: object) -> np.ndarray:
-    bits = host(array)
+    bits = host("mask", array)
     if bits.dtype == bool:
         return bits
     if bits.dtype.kind in "fc" or bits.dtype.name == "bfloat16":
@@ -351,11 +392,18 @@ def _boolean(array: object) -> np.ndarray:
         raise DtypeError(
             f"mask has dtype {bits.dtype}: masks are boolean, True = may attend; write mask == 1 if your ones mean keep"
         )
-    raise DtypeError(f"mask must be None, an overt mask or a boolean array, not {type(array).__name__} of {bits.dtype}")
+    raise DtypeError(
+        f"mask must be None, an overt mask or a boolean array, not {type(array).__name__} of {bits.dtype}; "
+        "what is added to the scores goes to bias="
+    )
+
+
+def _short(values: np.ndarray) -> str:
+    return np.array2string(values, threshold=8, edgeitems=3, separator=", ")
 
 
 def _offset(offset: int | Array | None) -> np.ndarray | None:
-    return None if offset is None else integers("offset", offset).copy()
+    return None if offset is None else integers("offset", offset)
 
 
 def _check_lengths(name: str, lengths: np.ndarray, shape: Shape) -> None:

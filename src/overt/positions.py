@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_array_api_obj
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, integers, whole
+from overt.grid import Array, dtype_name, integers, is_float, is_number, whole
 
 Layout = Literal["half", "interleaved"]
 
@@ -21,8 +21,9 @@ def sinusoidal(positions: int | Array, width: int, *, base: float = 10_000.0) ->
     """
     count = isinstance(positions, int | np.integer)
     points = np.arange(whole("positions", positions)) if count else integers("positions", positions)
-    angles = points[..., None] * _frequencies(whole("width", width) + width % 2, base)
-    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(*points.shape, -1)[..., :width]
+    even = whole("width", width) + width % 2
+    angles = points[..., None] * _frequencies(even, base)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(*points.shape, even)[..., :width]
 
 
 def learned(table: Array, positions: int | Array) -> Array:
@@ -30,6 +31,9 @@ def learned(table: Array, positions: int | Array) -> Array:
 
     Phuong & Hutter 2022, Algorithm 2.
     """
+    xp = _namespace("table", table)
+    if table.ndim != 2:
+        raise ShapeError(f"the table has shape {tuple(table.shape)}: give one row per position, (N, width)")
     count = isinstance(positions, int | np.integer)
     points = np.arange(whole("positions", positions)) if count else integers("positions", positions)
     if points.size and (points.min() < 0 or points.max() >= table.shape[0]):
@@ -37,7 +41,6 @@ def learned(table: Array, positions: int | Array) -> Array:
             f"positions {points.min()}…{points.max()} do not fit a table of {table.shape[0]} rows: "
             "shorten the input or train a longer table"
         )
-    xp = array_namespace(table)
     flat = xp.take(table, xp.asarray(points.reshape(-1), device=table.device), axis=0)
     return xp.reshape(flat, (*points.shape, table.shape[1]))
 
@@ -54,6 +57,7 @@ def rope(
     """
     if layout not in ("half", "interleaved"):
         raise ArgumentError(f'rope layout must be "half" or "interleaved", not {layout!r}')
+    xp = _namespace("x", x)
     if x.ndim < 2:
         raise ShapeError(f"rope takes x (…, T, D), not shape {tuple(x.shape)}")
     T, D = x.shape[-2:]
@@ -68,22 +72,25 @@ def rope(
             raise ShapeError(f"positions have shape {points.shape}, but x has {T} positions on axis -2: give (…, T)")
         if points.ndim > 1:
             points = points[..., None, :]
-    xp = array_namespace(x)
-    if not xp.isdtype(x.dtype, "real floating") and "bfloat16" not in str(x.dtype):
-        raise DtypeError(f"rope takes floats, not {x.dtype}")
-    wide = x if "64" in str(x.dtype) else xp.astype(x, xp.float32)
+    if not is_float(x):
+        raise DtypeError(f"rope takes floats, not {dtype_name(x)}")
+    wide = x if dtype_name(x) == "float64" else xp.astype(x, xp.float32)
     angles = points[..., None] * _frequencies(width, base)
     cos, sin = (xp.asarray(f(angles), dtype=wide.dtype, device=x.device) for f in (np.cos, np.sin))
     if layout == "half":
         first, second = wide[..., : width // 2], wide[..., width // 2 : width]
     else:
         first, second = wide[..., 0:width:2], wide[..., 1:width:2]
+    rows = tuple(x.shape[:-1])
     try:
-        turned = (first * cos - second * sin, first * sin + second * cos)
-    except (ValueError, RuntimeError, TypeError):
+        fits = np.broadcast_shapes(points.shape, rows) == rows
+    except ValueError:
+        fits = False
+    if not fits:
         raise ShapeError(
             f"positions {points.shape} do not broadcast to x {tuple(x.shape)}: give (T,), or (B, T) for x (B, H, T, D)"
-        ) from None
+        )
+    turned = first * cos - second * sin, first * sin + second * cos
     joined = xp.concat(turned, axis=-1) if layout == "half" else xp.stack(turned, axis=-1)
     joined = xp.reshape(joined, (*joined.shape[: x.ndim - 1], width))
     return xp.astype(xp.concat([joined, wide[..., width:]], axis=-1), x.dtype)
@@ -95,7 +102,8 @@ def alibi_slopes(heads: int) -> np.ndarray:
     Other counts take the slopes of the power of two below, then every second one of the power above.
     Press et al. 2022 (arXiv:2108.12409), section 3 and their code.
     """
-    if whole("heads", heads) == 0:
+    heads = whole("heads", heads)
+    if heads == 0:
         return np.zeros(0, np.float32)
     below = 1 << (heads.bit_length() - 1)
     slopes = 2.0 ** (-8.0 / below * np.arange(1, below + 1))
@@ -103,7 +111,13 @@ def alibi_slopes(heads: int) -> np.ndarray:
     return np.concatenate([slopes, between]).astype(np.float32)
 
 
+def _namespace(name: str, x: Array) -> Any:
+    if not is_array_api_obj(x):
+        raise DtypeError(f"{name} is a {type(x).__name__}, not an array: convert it with numpy.asarray({name})")
+    return array_namespace(x)
+
+
 def _frequencies(width: int, base: float) -> np.ndarray:
-    if not base > 0 or not np.isfinite(base):
-        raise ArgumentError(f"base must be a positive number, not {base}")
+    if not (is_number(base) and 0 < base < np.inf):
+        raise ArgumentError(f"base must be a positive number, not {base!r}")
     return base ** (-np.arange(0, width, 2) / max(width, 1))

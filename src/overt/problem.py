@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from overt.biases import Bias, as_bias
+from overt.biases import Bias, Dense, as_bias
 from overt.dropout import Dropout
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Shape, whole
+from overt.grid import Array, Cells, Shape, dtype_name, host, is_float, is_number, whole
 from overt.masks import Mask, as_mask
 from overt.scores import Score
 
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
-# NumPy takes longer to spell a dtype than a small problem takes to compute.
-_NAMES: dict[Any, str] = {np.dtype(name): name for name in ("float16", "float32", "float64")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +62,7 @@ class Problem:
         num_threads: int | None = None,
     ) -> Problem:
         """Check and normalise what a caller gave; the axes are those of ``overt.attention``."""
+        q, k, v = _plain("q", q), _plain("k", k), _plain("v", v)
         xp = namespace(q=q, k=k, v=v)
         dtype = _common_dtype(q, k, v)
         given = tuple(tuple(x.shape) for x in (q, k, v))
@@ -86,11 +85,12 @@ class Problem:
         mask = as_mask(mask)
         if mask is not None:
             mask.check(shape)
-        bias = as_bias(bias)
+        bias = as_bias(bias, on_host=xp is np)
         if bias is not None:
-            _check_beside("bias", bias.parameter, dtype)
+            if isinstance(bias, Dense):
+                _check_beside("bias", bias.parameter, dtype)
             bias.check(shape)
-        if softcap is not None and not (isinstance(softcap, int | float | np.number) and 0 < softcap < float("inf")):
+        if softcap is not None and not (is_number(softcap) and 0 < softcap < float("inf")):
             raise ArgumentError(f"softcap must be a positive number, or None for no cap, not {softcap!r}")
         if sinks is not None:
             sinks = _check_sinks(xp, sinks, H, dtype, q)
@@ -116,6 +116,10 @@ class Problem:
         """The cells of this part, as index arrays that broadcast to (B, H, T, S)."""
         b, h, t, s = (np.arange(r.start, r.stop, r.step) for r in (self.b, self.h, self.t, self.s))
         return Cells(self.shape, b[:, None, None, None], h[:, None, None], t[:, None], s)
+
+    def beside(self, values: Array) -> Array:
+        """Values in the library, on the device and in the dtype of the scores."""
+        return self.xp.astype(like(self.xp, values, self.q), self.accumulate)
 
     def heads(self, x: Array) -> Array:
         """Repeat key heads so that query head h finds its own: (B, G, …) → (B, H, …)."""
@@ -193,14 +197,19 @@ def thread_count(count: int) -> int:
 
 def within(part: range, whole: range) -> slice:
     """Where a part lies in arrays that hold ``whole``."""
-    start = part.start - whole.start
-    return slice(start, start + len(part) * part.step, part.step)
+    start, step = (part.start - whole.start) // whole.step, max(part.step // whole.step, 1)
+    return slice(start, start + len(part) * step, step)
 
 
-def dtype_name(x: Array) -> str:
-    """Name of an array's dtype, the same for every library."""
-    dtype = x.dtype
-    return _NAMES.get(dtype) or getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
+def _plain(name: str, x: Array) -> Array:
+    """A subclass of NumPy's array as the array itself, unless it means something else by its operators."""
+    if type(x) is np.ndarray or not isinstance(x, np.ndarray):
+        return x
+    if isinstance(x, np.ma.MaskedArray | np.matrix):
+        raise DtypeError(
+            f"{name} is a {type(x).__name__}, not a plain array: use numpy.asarray({name}), and mask= for masks"
+        )
+    return np.asarray(x)
 
 
 def namespace(**arrays: Array) -> Any:
@@ -269,11 +278,18 @@ def _check_beside(name: str, values: Array, dtype: str) -> None:
 
 
 def _check_sinks(xp: Any, sinks: Array, H: int, dtype: str, q: Array) -> Array:
-    if not hasattr(sinks, "dtype") or "float" not in dtype_name(sinks):
+    if not hasattr(sinks, "dtype") or not is_float(sinks):
         raise DtypeError("sinks must be an array of floats (H,), one logit per query head")
     if tuple(sinks.shape) != (H,):
         raise ShapeError(
             f"sinks have shape {tuple(sinks.shape)}, but q has {H} heads: give one logit per query head, ({H},)"
         )
     _check_beside("sinks", sinks, dtype)
-    return xp.asarray(sinks, device=q.device)
+    return host("sinks", sinks) if xp is np else like(xp, sinks, q)
+
+
+def like(xp: Any, values: Array, q: Array) -> Array:
+    """Values beside q in q's library and on its device; what is there already passes through, gradients and all."""
+    if not isinstance(values, np.ndarray):
+        return values
+    return xp.asarray(values if values.dtype.isbuiltin else values.astype(np.float32), device=q.device)

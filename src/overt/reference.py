@@ -35,8 +35,7 @@ class Step:
         return float(self._finite().var()) if self._finite().size else float("nan")
 
     def _finite(self) -> np.ndarray:
-        array = self.array.detach().cpu().double() if hasattr(self.array, "detach") else self.array
-        array = np.asarray(array, dtype=np.float64)
+        array = host(self.name, self.array).astype(np.float64)
         return array[np.isfinite(array)]
 
 
@@ -115,8 +114,8 @@ def gradient(problem: Problem, dy: Array) -> Gradient:
     if problem.bias is None:
         return Gradient(dq, dk, dv, None)
     dbias = np.zeros(problem.bias.parameter.shape)
-    problem.bias.pull(host(dscores), problem.cells, dbias)
-    return Gradient(dq, dk, dv, problem.xp.asarray(dbias))
+    problem.bias.pull(host("dscores", dscores), problem.cells, dbias)
+    return Gradient(dq, dk, dv, problem.beside(dbias))
 
 
 def pull(problem: Problem, dy: Array) -> tuple[Array, Array, Array, Array]:
@@ -151,7 +150,7 @@ def _scoring(problem: Problem) -> list[Step]:
             scores = problem.softcap * xp.tanh(scores / problem.softcap)
             found.append(Step("capped", f"{problem.softcap:g} tanh(scores / {problem.softcap:g})", "T S", scores))
         if problem.bias is not None:
-            scores = scores + xp.astype(xp.asarray(problem.bias.at(problem.cells), device=q.device), dtype)
+            scores = scores + problem.beside(problem.bias.at(problem.cells))
             found.append(Step("biased", "scores + bias", "T S", scores))
         if problem.mask is not None:
             visible = xp.asarray(problem.mask.visible(problem.cells), device=q.device)
@@ -180,8 +179,7 @@ def _softmax(problem: Problem, scores: Array) -> tuple[Array, Array]:
 
 def _dropout(problem: Problem) -> Array:
     assert problem.dropout is not None
-    factor = problem.xp.asarray(problem.dropout.factor(problem.cells), device=problem.q.device)
-    return problem.xp.astype(factor, problem.accumulate)
+    return problem.beside(problem.dropout.factor(problem.cells))
 
 
 def _mix(xp: Any, weights: Array, v: Array) -> Array:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import isfinite, sqrt
+from math import sqrt
 from typing import Any
 
-from overt.errors import ArgumentError, ShapeError
-from overt.grid import Array
+import numpy as np
+
+from overt.errors import ArgumentError, DtypeError, ShapeError
+from overt.grid import Array, dtype_name, host, is_float, is_number
+
+_LARGEST = float(np.finfo(np.float64).max)
 
 Parts = Iterator[tuple[str, str, str, Array]]
 """Steps as (name, formula, axes, array); the last one is the scores."""
@@ -208,29 +212,39 @@ def additive(query_weight: Array, key_weight: Array, v: Array, bias: Array | Non
 
 
 def _finite(name: str, value: float) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"{name} must be a finite number, not {value!r}") from None
-    if not isfinite(number):
-        raise ArgumentError(f"{name} must be a finite number, not {number}")
-    return number
+    if not is_number(value) or not -_LARGEST <= value <= _LARGEST:
+        raise ArgumentError(f"{name} must be a finite number, not {value!r:.60}")
+    return float(value)
 
 
 def _axes(name: str, array: Array, axes: str, ndim: int) -> None:
     shape = tuple(getattr(array, "shape", ()))
     if len(shape) != ndim:
         raise ShapeError(f"{name} must be an array {axes}, not {f'shape {shape}' if shape else repr(array)}")
+    if not is_float(array):
+        raise DtypeError(f"{name} must be floats, not {dtype_name(array)}: convert it with astype")
 
 
 def _like(xp: Any, weight: Array, q: Array) -> Array:
-    """A parameter in the dtype and on the device in which the scores are computed."""
-    return xp.astype(xp.asarray(weight, device=q.device), q.dtype)
+    """A parameter in the library, on the device and in the dtype in which the scores are computed."""
+    # What is in the library already passes through, gradients and all.
+    if xp is np:
+        weight = host("a weight of the score", weight)
+    elif isinstance(weight, np.ndarray):
+        weight = xp.asarray(weight, device=q.device)
+    return xp.astype(weight, q.dtype)
 
 
 def _unit(xp: Any, x: Array) -> tuple[Array, Array]:
-    norm = xp.sqrt(xp.sum(x * x, axis=-1, keepdims=True))
-    return x / xp.where(norm > 0, norm, xp.ones_like(norm)), norm
+    """Vectors of length 1, and the lengths they had."""
+    if not x.shape[-1]:
+        return x, xp.sum(x, axis=-1, keepdims=True)
+    # Squares of large numbers overflow, and those of small ones vanish.
+    largest = xp.max(xp.abs(x), axis=-1, keepdims=True)
+    some = xp.where(largest > 0, largest, xp.ones_like(largest))
+    near_one = x / some
+    norm = xp.sqrt(xp.sum(near_one * near_one, axis=-1, keepdims=True))
+    return near_one / xp.where(norm > 0, norm, xp.ones_like(norm)), norm * some
 
 
 def _pull_unit(xp: Any, x: Array, gradient: Array) -> Array:

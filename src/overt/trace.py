@@ -98,4 +98,4 @@ def _row(step: Step) -> tuple[str, ...]:
 
 
 def _numbers(step: Step) -> str:
-    return np.array2string(host(step.array), precision=4, suppress_small=True, max_line_width=100)
+    return np.array2string(host(step.name, step.array), precision=4, suppress_small=True, max_line_width=100)

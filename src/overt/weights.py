@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.grid import Array, Cells
+from overt.grid import Array, Cells, dtype_name, host
 from overt.problem import Problem
 
 # Cells picked one by one are computed this many at a time.
@@ -44,7 +44,7 @@ class Weights:
     @property
     def dtype(self) -> np.dtype:
         """float32, or float64 for float64 inputs."""
-        return np.dtype(self._problem.accumulate)
+        return np.dtype("float64" if dtype_name(self._problem.q) == "float64" else "float32")
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -87,11 +87,14 @@ class Weights:
             b, h = divmod(flat, self._problem.shape.H)
             part = self._problem.part(range(b, b + 1), range(h, h + 1), t, s)
             lse = self._lse[b : b + 1, h : h + 1, t.start : t.start + len(t) * t.step : t.step]
-            result[place] = self._tile(part, lse)[0, 0]
+            lse = lse.copy() if self._problem.xp is np else lse
+            result[place] = host("weights", self._tile(part, lse))[0, 0]
         return result
 
     def _picked(self, index: Any) -> np.ndarray:
         """Cells named by index arrays."""
+        if self._problem.xp is not np:
+            return self[...][index]
         axes = np.ogrid[tuple(slice(n) for n in self.shape)]
         chosen = [np.broadcast_to(axis, self.shape)[index] for axis in axes]
         flat = [np.asarray(axis).reshape(-1) for axis in chosen]

@@ -1,0 +1,315 @@
+"""Bad input: always one exception from overt.errors that says which argument, which sizes, and what to do."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import overt
+from overt import errors
+from overt.errors import ArgumentError, DtypeError, OvertError, ShapeError
+
+F = np.float32
+Q, K, V = np.ones((2, 6, 4, 8), F), np.ones((2, 3, 5, 8), F), np.ones((2, 3, 5, 7), F)
+RAGGED = [[1.0], [1.0, 2.0]]
+NAN, INF = float("nan"), float("inf")
+
+
+class Nothing:
+    """An object that is no array and no number."""
+
+    def __repr__(self) -> str:
+        return "Nothing()"
+
+
+def given(**changed: Any) -> dict[str, Any]:
+    return {"q": Q, "k": K, "v": V, **changed}
+
+
+SHAPES: list[tuple[dict[str, Any], str]] = [
+    # Ragged lengths, the input on which torch 2.13 reads past the end of k.
+    ({"v": np.ones((2, 3, 6, 7), F)}, r"v has 6 positions.*k has 5.*one row per key"),
+    ({"v": np.ones((2, 3, 4, 7), F)}, r"v has 4 positions.*k has 5.*one row per key"),
+    ({"v": np.ones((2, 3, 0, 7), F)}, r"v has 0 positions.*k has 5"),
+    ({"v": np.ones((2, 2, 5, 7), F)}, r"v has 2 heads.*k has 3"),
+    ({"v": np.ones((2, 1, 5, 7), F)}, r"v has 1 heads.*k has 3"),
+    ({"k": np.ones((2, 4, 5, 8), F), "v": np.ones((2, 4, 5, 7), F)}, r"q has 6 heads.*k has 4.*multiple"),
+    ({"k": np.ones((2, 12, 5, 8), F), "v": np.ones((2, 12, 5, 7), F)}, r"q has 6 heads.*k has 12.*multiple"),
+    ({"k": np.ones((2, 0, 5, 8), F), "v": np.ones((2, 0, 5, 7), F)}, r"q has 6 heads.*k has 0"),
+    ({"k": np.ones((2, 3, 5, 9), F)}, r"q has width 8.*k has 9"),
+    ({"k": np.ones((2, 3, 5, 0), F)}, r"q has width 8.*k has 0"),
+    ({"k": np.ones((2, 3, 5, 1), F)}, r"q has width 8.*k has 1"),
+    ({"q": np.ones((3, 6, 4, 8), F)}, r"leading.*q \(3,\).*k \(2,\).*v \(2,\)"),
+    ({"v": np.ones((3, 3, 5, 7), F)}, r"leading.*v \(3,\)"),
+    ({"q": np.ones(8, F)}, r"q has shape \(8,\).*\(T, D\)"),
+    ({"k": np.ones(8, F)}, r"k has shape \(8,\).*\(S, D\)"),
+    ({"v": np.ones(5, F)}, r"v has shape \(5,\).*\(S, E\)"),
+    ({"q": np.float32(1)}, r"q has shape \(\).*\(T, D\)"),
+    ({"q": np.ones((4, 8), F)}, r"heads.*q \(4, 8\).*k \(2, 3, 5, 8\)"),
+    ({"v": np.ones((5, 7), F)}, r"heads.*v \(5, 7\)"),
+    ({"mask": np.ones((4, 4), bool)}, r"mask.*\(4, 4\).*\(2, 6, 4, 5\)"),
+    ({"mask": np.ones((2, 5), bool)}, r"mask.*\(2, 5\).*\(2, 6, 4, 5\).*mask\[:, None, None, :\]"),
+    ({"mask": np.ones((3, 4, 5), bool)}, r"mask.*\(3, 4, 5\).*\(2, 6, 4, 5\)"),
+    ({"mask": np.ones((1, 2, 6, 4, 5), bool)}, r"mask.*\(1, 2, 6, 4, 5\).*\(2, 6, 4, 5\)"),
+    ({"mask": np.ones(0, bool)}, r"mask.*\(0,\).*\(2, 6, 4, 5\)"),
+    ({"bias": np.ones((4, 4), F)}, r"bias.*\(4, 4\).*\(2, 6, 4, 5\)"),
+    ({"bias": np.ones((3, 1, 1), F)}, r"bias.*\(3, 1, 1\).*\(2, 6, 4, 5\)"),
+    ({"bias": overt.alibi(np.ones(3, F))}, r"alibi.*3 heads.*q has 6"),
+    ({"bias": overt.relative(np.ones((32, 3), F))}, r"relative.*3 heads.*q has 6"),
+    ({"sinks": np.ones(3, F)}, r"sinks.*\(3,\).*6 heads.*\(6,\)"),
+    ({"sinks": np.ones((6, 1), F)}, r"sinks.*\(6, 1\).*6 heads"),
+    ({"sinks": np.ones((), F)}, r"sinks.*\(\).*6 heads"),
+    ({"score": overt.bilinear(np.ones((8, 9), F))}, r"bilinear weight.*\(8, 9\).*\(8, 8\)"),
+    (
+        {"score": overt.additive(np.ones((4, 7)), np.ones((4, 8)), np.ones(4))},
+        r"query_weight.*\(4, 7\).*q.*8.*\(A, 8\)",
+    ),
+    ({"score": overt.additive(np.ones((4, 8)), np.ones((4, 7)), np.ones(4))}, r"key_weight.*\(4, 7\).*k.*8.*\(A, 8\)"),
+    ({"mask": overt.padding([5, 5, 5])}, r"padding lengths.*\(3,\).*\(2,\).*one per batch row"),
+    ({"mask": overt.padding([[5, 5]])}, r"padding lengths.*\(1, 2\).*\(2,\)"),
+    ({"mask": overt.prefix([1, 2, 3])}, r"prefix lengths.*\(3,\).*\(2,\)"),
+    ({"mask": overt.documents([0, 0, 1])}, r"document ids.*3.*k has 5.*one id per key"),
+    ({"mask": overt.documents(np.zeros((3, 5), int))}, r"document ids.*\(3,\).*\(2,\)"),
+    ({"mask": overt.causal([0, 1, 2])}, r"offsets.*\(3,\).*\(2,\)"),
+]
+
+DTYPES: list[tuple[dict[str, Any], str]] = [
+    *(({name: {"q": Q, "k": K, "v": V}[name].astype(bool)}, rf"{name} has dtype bool.*convert") for name in "qkv"),
+    *(({name: {"q": Q, "k": K, "v": V}[name].astype(int)}, rf"{name} has dtype int64.*convert") for name in "qkv"),
+    ({"q": Q.astype(complex)}, r"q has dtype complex128.*convert"),
+    ({"q": Q.astype(object)}, r"q has dtype object.*convert"),
+    ({"q": Q.astype("U4")}, r"q has dtype .*convert"),
+    ({"q": Q.astype(np.longdouble)}, r"q has dtype (longdouble|float128).*convert"),
+    ({"q": np.zeros((2, 6, 4, 8), "M8[s]")}, r"q has dtype datetime64.*convert"),
+    ({"q": np.zeros((2, 6, 4, 8), [("re", F)])}, r"q has dtype .*convert"),
+    ({"k": K.astype(np.float64)}, r"q is float32, k is float64, v is float32.*one dtype"),
+    ({"v": V.astype(np.float16)}, r"q is float32, k is float32, v is float16.*one dtype"),
+    ({"q": Q.tolist()}, r"q is a list, not an array.*numpy\.asarray\(q\)"),
+    ({"k": tuple(K)}, r"k is a tuple, not an array.*numpy\.asarray\(k\)"),
+    ({"v": None}, r"v is a NoneType, not an array"),
+    ({"q": "query"}, r"q is a str, not an array"),
+    ({"q": 1.0}, r"q is a float, not an array"),
+    ({"q": Nothing()}, r"q is a Nothing, not an array"),
+    ({"q": RAGGED}, r"q is a list, not an array"),
+    ({"q": np.ones((4, 8), F).view(np.matrix), "k": K[0, 0], "v": V[0, 0]}, r"q is a matrix.*numpy\.asarray\(q\)"),
+    ({"q": np.ma.ones((2, 6, 4, 8), F)}, r"q is a [Mm]asked_?[Aa]rray|q .*mask="),
+    ({"q": torch.ones(2, 6, 4, 8)}, r"one library.*q torch.*k numpy"),
+    ({"v": torch.ones(2, 3, 5, 7)}, r"one library.*v torch"),
+    ({"mask": np.zeros((4, 5), F)}, r"mask has dtype float32.*True = may attend.*bias="),
+    ({"mask": np.zeros((4, 5), complex)}, r"mask has dtype complex128"),
+    ({"mask": np.ones((4, 5), int)}, r"mask has dtype int64.*boolean.*mask == 1"),
+    ({"mask": 1}, r"mask has dtype int64.*boolean"),
+    ({"mask": 0.0}, r"mask has dtype float64.*bias="),
+    ({"mask": "causal"}, r"mask must be.*overt mask or a boolean array.*str"),
+    ({"mask": Nothing()}, r"mask must be.*Nothing"),
+    ({"mask": overt.causal}, r"mask must be.*function"),
+    ({"mask": np.full((4, 5), None)}, r"mask must be.*boolean.*object"),
+    ({"mask": [[True], [True, False]]}, r"mask .*no array"),
+    ({"mask": overt.alibi(np.ones(6, F))}, r"mask .*bias="),
+    ({"bias": np.ones((4, 5), bool)}, r"bias must be floats.*bool.*mask="),
+    ({"bias": np.ones((4, 5), int)}, r"bias must be floats.*int64.*astype"),
+    ({"bias": np.ones((4, 5), complex)}, r"bias must be floats.*complex128"),
+    ({"bias": np.full((4, 5), "x")}, r"bias must be floats"),
+    ({"bias": RAGGED}, r"bias .*no array"),
+    ({"bias": Nothing()}, r"bias .*Nothing|bias must be floats.*object"),
+    ({"bias": overt.causal()}, r"bias .*mask="),
+    ({"bias": np.ones((4, 5))}, r"bias is float64 beside float32.*convert"),
+    ({"sinks": [0.0] * 6}, r"sinks.*array of floats \(H,\)"),
+    ({"sinks": 0.0}, r"sinks.*array of floats \(H,\)"),
+    ({"sinks": np.ones(6, int)}, r"sinks.*array of floats \(H,\)"),
+    ({"sinks": np.ones(6, complex)}, r"sinks.*array of floats \(H,\)"),
+    ({"sinks": np.ones(6)}, r"sinks (is|are) float64 beside float32.*convert"),
+    ({"score": None}, r"score.*overt\.scaled_dot\(\).*NoneType"),
+    ({"score": "dot"}, r"score.*overt\.scaled_dot\(\).*str"),
+    ({"score": overt.scaled_dot}, r"score.*overt\.scaled_dot\(\).*function"),
+    ({"score": 0.125}, r"score.*overt\.scaled_dot\(\).*float"),
+    ({"dropout": 0.1}, r"dropout.*overt\.dropout\(rate, seed\).*0\.1"),
+    ({"dropout": True}, r"dropout.*overt\.dropout\(rate, seed\).*True"),
+    ({"mask": overt.where(lambda b, h, t, s: s - t)}, r"predicate.*booleans.*int64"),
+]
+
+ARGUMENTS: list[tuple[dict[str, Any], str]] = [
+    *(
+        ({"softcap": cap}, r"softcap must be a positive number")
+        for cap in (0, 0.0, -1.0, NAN, INF, -INF, "30", (), [30.0])
+    ),
+    *(({"softcap": cap}, r"softcap must be a positive number") for cap in (True, np.complex64(1), 1j, np.array([3.0]))),
+    ({"mask": overt.padding([5, 6])}, r"padding lengths.*0…5.*6"),
+    ({"mask": overt.padding([-1, 2])}, r"padding lengths.*0…5.*-1"),
+    ({"mask": overt.padding(6)}, r"padding lengths.*0…5.*6"),
+    ({"mask": overt.prefix([0, 6])}, r"prefix lengths.*0…5.*6"),
+    ({"mask": overt.causal() & ~overt.padding(6)}, r"padding lengths.*0…5.*6"),
+]
+
+
+@pytest.mark.parametrize("call", [overt.attention, overt.attend, overt.trace])
+@pytest.mark.parametrize(
+    ("error", "changed", "message"),
+    [
+        pytest.param(error, *case, id=f"{error.__name__}-{'-'.join(case[0])}-{i}")
+        for error, table in ((ShapeError, SHAPES), (DtypeError, DTYPES), (ArgumentError, ARGUMENTS))
+        for i, case in enumerate(table)
+    ],
+)
+def test_bad_input(call: Any, error: type[OvertError], changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(OvertError, match=message) as raised:
+        call(**given(**changed))
+    assert raised.type is error
+    # One exception, and not one while another was handled.
+    assert raised.value.__cause__ is None
+    assert raised.value.__suppress_context__ or raised.value.__context__ is None
+    assert len(str(raised.value)) < 400
+
+
+ONES = np.ones((4, 8))
+MAKING: list[tuple[Any, type[OvertError] | tuple[type[OvertError], ...], str]] = [
+    *(
+        (lambda x=x: overt.scaled_dot(x), ArgumentError, r"scale must be a finite number")
+        for x in (NAN, INF, "x", [], 1j)
+    ),
+    (lambda: overt.scaled_dot("2"), ArgumentError, r"scale must be a finite number.*'2'"),
+    (lambda: overt.scaled_dot(np.ones(2)), ArgumentError, r"scale must be a finite number"),
+    (lambda: overt.scaled_dot(10**400), ArgumentError, r"scale must be a finite number"),
+    (lambda: overt.cosine(None), ArgumentError, r"scale must be a finite number.*None"),
+    (lambda: overt.cosine(-INF), ArgumentError, r"scale must be a finite number.*-inf"),
+    (lambda: overt.bilinear(None), (ShapeError, DtypeError), r"bilinear weight.*\(Dq, Dk\).*None"),
+    (lambda: overt.bilinear([[1.0]]), (ShapeError, DtypeError), r"bilinear weight.*array.*\(Dq, Dk\)"),
+    (lambda: overt.bilinear(np.ones(3)), ShapeError, r"bilinear weight.*\(Dq, Dk\).*\(3,\)"),
+    (lambda: overt.bilinear(np.ones((3, 3, 3))), ShapeError, r"bilinear weight.*\(Dq, Dk\).*\(3, 3, 3\)"),
+    *(
+        (
+            # Refused where it is made or where it is used.
+            lambda x=one, dtype=dtype: overt.attention(Q, K, V, score=overt.bilinear(np.full((8, 8), x, dtype))),
+            DtypeError,
+            r"bilinear weight.*floats",
+        )
+        for one, dtype in ((1, complex), ("1", "U1"), (None, object), (True, bool))
+    ),
+    *(
+        (
+            lambda dtype=dtype: overt.attention(Q, K, V, score=overt.additive(ONES.astype(dtype), ONES, np.ones(4))),
+            DtypeError,
+            r"additive query_weight.*floats",
+        )
+        for dtype in (complex, object)
+    ),
+    (lambda: overt.additive(ONES, ONES, np.ones(5)), ShapeError, r"query_weight.*4.*v has 5.*axis A"),
+    (lambda: overt.additive(ONES[:3], ONES, np.ones(4)), ShapeError, r"query_weight.*3.*v has 4"),
+    (lambda: overt.additive(ONES, ONES[:3], np.ones(4)), ShapeError, r"key_weight.*3.*v has 4"),
+    (lambda: overt.additive(ONES, ONES, np.ones((4, 1))), ShapeError, r"additive v.*\(A,\).*\(4, 1\)"),
+    (lambda: overt.additive(ONES, ONES, np.ones(4), np.ones(3)), ShapeError, r"additive bias.*3.*v has 4"),
+    (lambda: overt.additive(ONES, ONES, np.ones(4), 1.0), (ShapeError, DtypeError), r"additive bias.*\(A,\).*1\.0"),
+    (lambda: overt.additive(None, ONES, np.ones(4)), (ShapeError, DtypeError), r"query_weight.*\(A, Dq\).*None"),
+    (lambda: overt.additive(ONES[0], ONES, np.ones(4)), ShapeError, r"query_weight.*\(A, Dq\).*\(8,\)"),
+    (lambda: overt.window(-1, 0), ArgumentError, r"window left.*at least 0.*-1"),
+    (lambda: overt.window(0, -2), ArgumentError, r"window right.*at least 0.*-2"),
+    (lambda: overt.window(1.0, 0), ArgumentError, r"window left.*whole number.*1\.0"),
+    (lambda: overt.window(None, 0), ArgumentError, r"window left.*whole number.*None"),
+    (lambda: overt.window(0, True), ArgumentError, r"window right.*whole number.*True"),
+    (lambda: overt.window("3", 0), ArgumentError, r"window left.*whole number.*'3'"),
+    (lambda: overt.window(1, 1, 0.5), DtypeError, r"offset.*integers.*float64"),
+    *((lambda x=x: overt.causal(x), DtypeError, r"offset.*integers") for x in (0.0, True, "0", [0.5], Nothing())),
+    *((lambda x=x: overt.padding(x), DtypeError, r"padding lengths.*integers") for x in ([1.0], None, "ab", [True])),
+    *((lambda x=x: overt.prefix(x), DtypeError, r"prefix lengths.*integers") for x in (2.0, None, [None])),
+    (lambda: overt.padding(RAGGED), DtypeError, r"padding lengths.*no array"),
+    (lambda: overt.documents([0.0, 1.0]), DtypeError, r"document ids.*integers.*float64"),
+    (lambda: overt.documents(["a", "b"]), DtypeError, r"document ids.*integers"),
+    (lambda: overt.documents(3), ShapeError, r"document ids.*one id per key"),
+    (lambda: overt.documents(None), DtypeError, r"document ids.*integers"),
+    (lambda: overt.keep(np.ones((2, 2))), DtypeError, r"mask.*float64.*bias="),
+    (lambda: overt.keep([[1, 0]]), DtypeError, r"mask.*int64.*mask == 1"),
+    (lambda: overt.keep(None), DtypeError, r"mask.*boolean.*None"),
+    (lambda: overt.keep([[True], [True, False]]), DtypeError, r"mask.*no array"),
+    (lambda: overt.keep(overt.causal()), DtypeError, r"mask.*boolean"),
+    (lambda: overt.where(None), DtypeError, r"overt\.where.*function.*NoneType"),
+    (lambda: overt.where(np.ones((2, 2), bool)), DtypeError, r"overt\.where.*function.*ndarray"),
+    *(
+        (lambda x=x: overt.dropout(x, 0), ArgumentError, r"rate.*0 ≤ rate < 1")
+        for x in (-0.1, 1, 1.5, NAN, "0.1", None, [0.1])
+    ),
+    (lambda: overt.dropout(True, 0), ArgumentError, r"rate.*True"),
+    *((lambda x=x: overt.dropout(0.1, x), ArgumentError, r"seed") for x in (-1, 2**64, 1.0, None, "1", True)),
+    (lambda: overt.alibi("x"), DtypeError, r"slopes.*floats"),
+    (lambda: overt.relative(None), DtypeError, r"table.*floats"),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "message"), MAKING, ids=range(len(MAKING)))
+def test_what_cannot_be_made(make: Any, error: Any, message: str) -> None:
+    with pytest.raises(OvertError, match=message) as raised:
+        make()
+    assert isinstance(raised.value, error)
+    assert len(str(raised.value)) < 400
+
+
+@pytest.mark.parametrize("call", [overt.attention, overt.attend, overt.trace])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.complex64, torch.bool])
+def test_tensors_are_checked_alike(call: Any, dtype: Any) -> None:
+    q, k, v = (torch.from_numpy(x) for x in (Q, K, V))
+    with pytest.raises(DtypeError, match=r"k has dtype (int64|complex64|bool).*convert"):
+        call(q, k.to(dtype), v)
+    with pytest.raises(DtypeError, match=r"q is float32, k is float64"):
+        call(q, k.double(), v)
+    with pytest.raises(ShapeError, match=r"v has 4 positions.*k has 5"):
+        call(q, k, v[:, :, :4])
+    with pytest.raises(DtypeError, match=r"bias="):
+        call(q, k, v, mask=torch.zeros(4, 5))
+
+
+def test_parameters_of_another_library_serve() -> None:
+    # A weight that is being trained in torch may be looked at in NumPy.
+    weight = torch.nn.Parameter(torch.eye(8))
+    y = overt.attention(Q, K, V, score=overt.bilinear(weight))
+    np.testing.assert_allclose(y, overt.attention(Q, K, V, score=overt.bilinear(np.eye(8))))
+    sinks = torch.zeros(6, requires_grad=True)
+    np.testing.assert_allclose(overt.attention(Q, K, V, sinks=sinks), overt.attention(Q, K, V, sinks=np.zeros(6, F)))
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "2", True, [2], np.float64(2), Nothing()])
+def test_numbers_of_threads(count: Any) -> None:
+    for ask in (
+        lambda: overt.attention(Q, K, V, num_threads=count),
+        lambda: overt.attention(Q, K, V, mask=overt.causal(), num_threads=count),
+        lambda: overt.attend(Q, K, V, num_threads=count),
+        lambda: overt.set_num_threads(count),
+    ):
+        with pytest.raises(ArgumentError, match=r"threads.*(at least|whole number)"):
+            ask()
+
+
+# The tree.
+
+
+def test_the_root_comes_first_and_everything_hangs_on_it() -> None:
+    tree = ast.parse(Path(inspect.getfile(errors)).read_text())
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert classes[0] == "OvertError"
+    for name in classes:
+        kind = getattr(errors, name)
+        assert issubclass(kind, OvertError)
+        assert kind.__doc__
+    assert OvertError.__mro__[1] is Exception
+
+
+def test_each_error_is_also_the_one_that_python_would_raise() -> None:
+    assert issubclass(ShapeError, ValueError)
+    assert issubclass(ArgumentError, ValueError)
+    assert issubclass(DtypeError, TypeError)
+
+
+def test_nothing_else_is_raised_on_purpose() -> None:
+    """Every raise in the package names a class of overt.errors, or one that Python's own protocols ask for."""
+    allowed = {"OvertError", "ShapeError", "DtypeError", "ArgumentError", "NotImplementedError", "KeyError"}
+    package = Path(inspect.getfile(overt)).parent
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                name = ast.unparse(node.exc.func)
+                # numpy.asarray(weights, copy=False) must raise ValueError.
+                assert name in allowed or (path.name == "weights.py" and name == "ValueError"), (path, node.lineno)

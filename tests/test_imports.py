@@ -1,0 +1,161 @@
+"""Imports run one way, cost little, and bring in nothing that was not asked for."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+import overt
+
+PACKAGE = Path(inspect.getfile(overt)).parent
+MODULES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in PACKAGE.rglob("*.py")}
+
+# Each module may import those above its own line, and those before it in its line.
+LAYERS = [
+    ["errors"],
+    ["grid"],
+    ["masks", "scores", "biases", "dropout", "positions"],
+    ["problem"],
+    ["reference"],
+    ["blocked", "kernels"],
+    ["weights"],
+    ["attended", "trace"],
+    ["attention"],
+    ["__init__"],
+]
+RANKS = {name: rank for rank, name in enumerate(chain.from_iterable(LAYERS))}
+NAMES = [
+    "Attended",
+    "Cache",
+    "Gradient",
+    "Step",
+    "Trace",
+    "Weights",
+    "additive",
+    "alibi",
+    "attend",
+    "attention",
+    "bilinear",
+    "causal",
+    "cosine",
+    "documents",
+    "dot",
+    "dropout",
+    "errors",
+    "get_num_threads",
+    "keep",
+    "merge",
+    "padding",
+    "positions",
+    "prefix",
+    "relative",
+    "scaled_dot",
+    "set_num_threads",
+    "trace",
+    "where",
+    "window",
+]
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """Full names of the modules that a source imports, at its top or inside its functions."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            found |= {
+                f"{node.module}.{alias.name}" if node.module == "overt" else str(node.module) for alias in node.names
+            }
+    return found
+
+
+def own(names: set[str]) -> set[str]:
+    return {name.removeprefix("overt.") for name in names if name.startswith("overt.")}
+
+
+def test_every_module_has_a_place() -> None:
+    assert {name for name in MODULES if "." not in name} == set(RANKS)
+
+
+@pytest.mark.parametrize("name", RANKS)
+def test_imports_run_one_way(name: str) -> None:
+    for other in own(imported(ast.parse(MODULES[name].read_text()))) - {"_native"}:
+        assert RANKS[other] < RANKS[name], f"{name} imports {other}"
+
+
+def test_one_module_knows_the_compiled_one() -> None:
+    knowing = {name for name, path in MODULES.items() if "_native" in own(imported(ast.parse(path.read_text())))}
+    assert knowing == {"kernels"}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_nobody_imports_what_only_some_may(name: str) -> None:
+    tops = {other.partition(".")[0] for other in imported(ast.parse(MODULES[name].read_text()))}
+    where = name.partition(".")[0]
+    assert where == "torch" or "torch" not in tops
+    assert where in ("views", "cli") or not tops & {"rich", "matplotlib"}
+    assert "ml_dtypes" not in tops
+
+
+def test_public_names() -> None:
+    assert overt.__all__ == NAMES
+    assert sorted(NAMES) == NAMES
+    for name in NAMES:
+        thing = getattr(overt, name)
+        assert thing.__doc__, name
+        # Modules of the same name must not shadow functions.
+        assert inspect.ismodule(thing) == (name in ("errors", "positions")), name
+
+
+FRESH = """
+import json, sys, time
+start = time.process_time()
+import numpy
+middle = time.process_time()
+import overt
+print(json.dumps([middle - start, time.process_time() - start, sorted(sys.modules)]))
+"""
+
+
+def fresh() -> tuple[float, float, set[str]]:
+    """Processor seconds of importing NumPy, of NumPy and overt, and what is there then."""
+    output = subprocess.run(
+        [sys.executable, "-c", FRESH], check=True, capture_output=True, text=True, timeout=60
+    ).stdout
+    numpy, everything, modules = json.loads(output)
+    return numpy, everything, set(modules)
+
+
+def test_importing_brings_nothing_unasked() -> None:
+    modules = {name.partition(".")[0] for name in fresh()[2]}
+    assert not modules & {"torch", "rich", "matplotlib", "ml_dtypes", "click", "safetensors", "pandas", "scipy"}
+
+
+def test_importing_takes_less_than_150_milliseconds() -> None:
+    # A slow or busy machine, one on which NumPy alone takes more than 90 ms, is given as much more time for overt.
+    best = min(everything / max(1, numpy / 0.09) for numpy, everything, _ in (fresh() for _ in range(5)))
+    assert best < 0.15
+
+
+def test_using_numpy_arrays_imports_no_other_library() -> None:
+    code = (
+        FRESH
+        + """
+import numpy as np
+q = np.ones((2, 3, 4), np.float32)
+seen = overt.attend(q, q, q, mask=overt.causal() & overt.padding(3), bias=overt.alibi(overt.positions.alibi_slopes(2)))
+seen.weights[0], seen.top(2), seen.received(), seen.map(2, 2), seen.gradient(seen.output), overt.trace(q, q, q)
+overt.positions.rope(q, layout="half")
+assert "torch" not in sys.modules and "matplotlib" not in sys.modules
+"""
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
