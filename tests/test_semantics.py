@@ -581,9 +581,8 @@ def test_any_layout(layout: str, dtype: np.dtype, which: str) -> None:
     expected = overt.attend(**arrays, mask=overt.causal())
     for name in "qkv" if which == "all" else which:
         different = layouts(arrays[name])
-        if layout not in different:
-            pytest.skip("ml_dtypes knows one byte order")
-        arrays[name] = different[layout]
+        # ml_dtypes knows one byte order.
+        arrays[name] = different.get(layout, arrays[name])
     before = {name: x.tobytes() for name, x in arrays.items()}
     seen = overt.attend(**arrays, mask=overt.causal())
     tolerance = {"rtol": ROUNDING[dtype.name], "atol": 1e-6}
