@@ -1,0 +1,33 @@
+"""The table of goals: ``python -m benchmarks [question …]``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import sys
+
+# Threads that spin while they wait would eat the time of the next contender.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+QUESTIONS = ("forward", "backward", "half", "additive", "statistics")
+
+
+def main() -> None:
+    from benchmarks import contest, peers
+
+    asked = sys.argv[1:] or QUESTIONS
+    unknown = [name for name in asked if name not in QUESTIONS]
+    if unknown:
+        sys.exit(f"no question {unknown[0]!r}; there are {', '.join(QUESTIONS)}")
+    print(f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}")
+    if peers.missing():
+        print(f"not installed and left out: {', '.join(peers.missing())}")
+    for name in asked:
+        module = importlib.import_module(f"benchmarks.{name}")
+        print(f"\n## {module.__doc__}\n")
+        print(contest.table(module.rows()), flush=True)
+
+
+if __name__ == "__main__":
+    main()
