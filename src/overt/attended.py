@@ -93,22 +93,27 @@ class Attended:
         """Vector-Jacobian product with dy (…, H, T, E): named tuple (q, k, v, bias), each shaped like its input.
 
         ``bias`` is the gradient for the bias array, ALiBi's slopes or T5's table, and None where there is no bias.
+        The result also has ``sinks``, (H,), None where there are none.
         """
         problem = self._problem
         if tuple(dy.shape) != tuple(self.output.shape):
             raise ShapeError(
                 f"dy has shape {tuple(dy.shape)}, but the output has {tuple(self.output.shape)}: give the same"
             )
-        # No kernel knows the way back yet.
-        way = blocked if problem.xp is np else reference
-        dq, dk, dv, dbias = way.gradient(problem, problem.inward(dy))
+        dy = problem.inward(dy)
+        if kernels.can(problem):
+            found = kernels.gradient(problem, self._output, self._lse, dy)
+        else:
+            found = (blocked if problem.xp is np else reference).gradient(problem, dy)
         dq, dk, dv = (
             problem.xp.astype(problem.unbroadcast(x, shape), problem.q.dtype)
-            for x, shape in zip((dq, dk, dv), problem.given, strict=True)
+            for x, shape in zip(found[:3], problem.given, strict=True)
         )
-        if dbias is not None and problem.bias is not None:
-            dbias = problem.xp.astype(problem.xp.asarray(dbias), problem.accumulate)
-        return Gradient(dq, dk, dv, dbias)
+        dbias, dsinks = (
+            None if x is None else problem.xp.astype(problem.xp.asarray(x), problem.accumulate)
+            for x in (found.bias, found.sinks)
+        )
+        return Gradient(dq, dk, dv, dbias, dsinks)
 
     @cached_property
     def _statistics(self) -> tuple[Array, Array]:

@@ -64,9 +64,16 @@ class Dense(Bias):
         return full.reshape(shape.B, shape.H, shape.T, shape.S)
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
-        axes = (*np.unravel_index(cells.b, cells.shape.batch or (1,)), cells.h, cells.t, cells.s)[-into.ndim or 4 :]
-        index = tuple(i if n > 1 else np.zeros_like(i) for i, n in zip(axes, into.shape, strict=True))
-        np.add.at(into, tuple(np.broadcast_to(i, gradient.shape) for i in index), gradient)
+        batch = cells.shape.batch
+        into = into.reshape((1,) * (len(batch) + 3 - into.ndim) + into.shape)
+        *leading, H, T, S = into.shape
+        broadcast = tuple(axis for axis, n in ((1, H), (2, T), (3, S)) if n == 1)
+        gradient = gradient.sum(axis=broadcast, keepdims=True, dtype=into.dtype)
+        index = np.ix_(*(i.reshape(-1) if n > 1 else [0] for i, n in ((cells.h, H), (cells.t, T), (cells.s, S))))
+        # Batch rows may share their numbers, cells of one row do not.
+        for row, b in zip(gradient, cells.b.reshape(-1), strict=True):
+            at = np.unravel_index(b, batch) if batch else ()
+            into[tuple(i if n > 1 else 0 for i, n in zip(at, leading, strict=True))][index] += row
 
 
 class _Distance(Bias):
@@ -149,8 +156,14 @@ class _Relative(_Distance):
         return start + np.where(distance < exact, distance, np.minimum(far, buckets - 1))
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
-        bucket, h = self.bucket(cells.s - cells.position(self.offset)), cells.h
-        np.add.at(into, (np.broadcast_to(bucket, gradient.shape), np.broadcast_to(h, gradient.shape)), gradient)
+        bucket = self.bucket(cells.s - cells.position(self.offset))
+        if len(bucket) < len(gradient):
+            gradient = gradient.sum(axis=0, keepdims=True)
+        for row, row_bucket in zip(
+            gradient, np.broadcast_to(bucket, (len(gradient), 1, *gradient.shape[2:])), strict=True
+        ):
+            for head, h in zip(row, cells.h.reshape(-1), strict=True):
+                into[:, h] += np.bincount(row_bucket.reshape(-1), weights=head.reshape(-1), minlength=len(into))
 
 
 def alibi(slopes: Array, offset: int | Array | None = None) -> Bias:
