@@ -69,7 +69,7 @@ class Dense(Bias):
         *leading, H, T, S = into.shape
         broadcast = tuple(axis for axis, n in ((1, H), (2, T), (3, S)) if n == 1)
         gradient = gradient.sum(axis=broadcast, keepdims=True, dtype=into.dtype)
-        index = np.ix_(*(i.reshape(-1) if n > 1 else [0] for i, n in ((cells.h, H), (cells.t, T), (cells.s, S))))
+        index = np.ix_(*(i.reshape(-1) if n != 1 else [0] for i, n in ((cells.h, H), (cells.t, T), (cells.s, S))))
         # Batch rows may share their numbers, cells of one row do not.
         for row, b in zip(gradient, cells.b.reshape(-1), strict=True):
             at = np.unravel_index(b, batch) if batch else ()

@@ -71,15 +71,18 @@ def gradient(
     dtype = accumulate if wide else problem.q.dtype.newbyteorder("=")
     output, dy = (_readable(x.astype(dtype, copy=False)) for x in (output, dy))
     dq = np.empty((B, H, T, problem.k.shape[3]), accumulate)
-    dk, dv = (np.zeros(x.shape, accumulate) for x in (problem.k, problem.v))
     dbias = None if bias is None else np.zeros(bias.parameter.shape)
-    dsinks = None if problem.sinks is None else np.zeros(H, accumulate)
     # The kernel writes the gradient of all scores when asked for the bias's, so ask for some rows at a time.
     step = None if bias is None else max(_CELLS // max(B * H * S, 1), _ROWS)
-    for native, rows in _calls(problem, wide=wide, step=step):
+    calls = _calls(problem, wide=wide, step=step)
+    once = isinstance(calls, tuple)
+    # dk, dv and dsinks: where there are several calls, each gives a part.
+    sums = [
+        (np.empty if once and H else np.zeros)(shape, accumulate) for shape in (problem.k.shape, problem.v.shape, H)
+    ]
+    for native, rows in calls:
         row_dq = _rows(dq, rows)
-        parts = [(x, x if x is None or rows == _ALL else np.empty_like(x)) for x in (dk, dv, dsinks)]
-        part_dk, part_dv, part_dsinks = (part for _, part in parts)
+        parts = sums if once else [np.empty_like(x) for x in sums]
         dscores = None if bias is None else np.empty((*row_dq.shape[:3], S), accumulate)
         _native.backward(
             native,
@@ -87,24 +90,25 @@ def gradient(
             _rows(lse, rows),
             _words(dy[:, :, rows]),
             row_dq,
-            part_dk,
-            part_dv,
+            parts[0],
+            parts[1],
             dscores,
-            part_dsinks,
+            None if problem.sinks is None else parts[2],
             threads=problem.threads or _threads,
             level=level,
         )
         _put(dq, rows, row_dq)
-        for whole, part in parts:
-            if part is not whole:
+        if not once:
+            for whole, part in zip(sums, parts, strict=True):
                 whole += part
-        if bias is not None:
+        if bias is not None and dbias is not None and dscores is not None:
             bias.pull(dscores, problem.part(t=problem.t[rows]).cells, dbias)
+    dk, dv, dsinks = sums
     if not score.identity:
         # A masked key may hold anything.
         q, k = (np.where(np.isfinite(x), x, 0).astype(accumulate) for x in (problem.q, problem.k))
         dq, dk = score.pull_factors(np, q, k, dq, dk)
-    return Gradient(dq, dk, dv, dbias, dsinks)
+    return Gradient(dq, dk, dv, dbias, None if problem.sinks is None else dsinks)
 
 
 def statistics(problem: Problem, lse: np.ndarray, *, level: str | None = None) -> tuple[np.ndarray, np.ndarray]:

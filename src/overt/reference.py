@@ -122,7 +122,7 @@ def pool_axis(xp: Any, x: Array, bins: np.ndarray, pool: str, axis: int) -> Arra
 
 
 def gradient(problem: Problem, dy: Array) -> Gradient:
-    """Vector-Jacobian product with dy (B, H, T, E): dq, dk, dv in the dtype of accumulation, and those of bias and sinks."""
+    """Vector-Jacobian product with dy (B, H, T, E): dq, dk, dv in the dtype of accumulation, and the others."""
     xp = problem.xp
     dq, dk, dv, dscores = pull(problem, dy)
     dbias = None
