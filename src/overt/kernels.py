@@ -82,7 +82,7 @@ def gradient(
     ]
     for native, rows in calls:
         row_dq = _rows(dq, rows)
-        parts = sums if once else [np.empty_like(x) for x in sums]
+        parts = sums if once else [np.zeros_like(x) for x in sums]
         dscores = None if bias is None else np.empty((*row_dq.shape[:3], S), accumulate)
         _native.backward(
             native,
