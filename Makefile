@@ -23,7 +23,7 @@ check: $(VENV)/dev
 
 # The native code under AddressSanitizer and UndefinedBehaviorSanitizer, driven by the tests of the kernels.
 sanitize: $(VENV)/dev
-	$(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Release -DOVERT_SANITIZE=ON \
+	$(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Release -DOVERT_SANITIZE=ON -DOVERT_LEVELS=v3 \
 	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir) \
 	  -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
 	$(BIN)/cmake --build $(SANITIZED)

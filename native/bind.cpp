@@ -225,6 +225,25 @@ void forward(const HeldProblem& p, nb::object output_, nb::object lse_, int thre
   });
 }
 
+void backward(const HeldProblem& p, nb::object output_, nb::object lse_, nb::object dy_, nb::object dq_, nb::object dk_,
+              nb::object dv_, nb::object dbias_, nb::object dsinks_, int threads, Name level) {
+  if (!p.has_values) reject("backward needs v");
+  Array output(output_, "output", p.input(), 4), lse = p.lse(lse_), dy(dy_, "dy", p.input(), 4);
+  for (const Array* array : {&output, &dy}) array->expect({p.B, p.H, p.T, p.E});
+  Array dq(dq_, "dq", p.accumulator(), 4, true), dk(dk_, "dk", p.accumulator(), 4, true),
+      dv(dv_, "dv", p.accumulator(), 4, true);
+  dq.expect({p.B, p.H, p.T, p.D});
+  dk.expect({p.B, p.G, p.S, p.D});
+  dv.expect({p.B, p.G, p.S, p.E});
+  Array dbias = dbias_.is_none() ? Array() : Array(dbias_, "dbias", p.accumulator(), 4, true);
+  if (dbias.data()) dbias.expect({p.B, p.H, p.T, p.S});
+  Array dsinks = dsinks_.is_none() ? Array() : Array(dsinks_, "dsinks", p.accumulator(), 1, true);
+  if (dsinks.data()) dsinks.expect({p.H});
+  if (dsinks.data() && !p.sinks) reject("dsinks asks for the gradient of sinks, and there are none");
+  Pull pull = {output.view(), dy.view(), lse.data(), dq.data(), dk.data(), dv.data(), dbias.data(), dsinks.data()};
+  compute(p, threads, level, [&](const Kernels& kernels, const Run& run) { return kernels.backward(p, run, pull); });
+}
+
 void statistics(const HeldProblem& p, nb::object lse_, nb::object received_, nb::object entropy_, int threads,
                 Name level) {
   Array lse = p.lse(lse_);
@@ -294,6 +313,8 @@ NB_MODULE(_native, m) {
            "sinks"_a = nb::none());
   m.def("forward", &forward, "problem"_a, "output"_a, "lse"_a = nb::none(), nb::kw_only(), "threads"_a = 0,
         "level"_a = nb::none());
+  m.def("backward", &backward, "problem"_a, "output"_a, "lse"_a, "dy"_a, "dq"_a, "dk"_a, "dv"_a,
+        "dbias"_a = nb::none(), "dsinks"_a = nb::none(), nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
   m.def("statistics", &statistics, "problem"_a, "lse"_a, "received"_a = nb::none(), "entropy"_a = nb::none(),
         nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
   m.def("top", &top, "problem"_a, "lse"_a, "indices"_a, "weights"_a, nb::kw_only(), "threads"_a = 0,

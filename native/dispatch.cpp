@@ -8,29 +8,43 @@ namespace overt {
 #define OVERT_DECLARE(name)                                                                                       \
   namespace name {                                                                                                \
   bool forward(const Problem&, const Run&, void* output, void* lse);                                              \
+  bool backward(const Problem&, const Run&, const Pull&);                                                         \
   bool statistics(const Problem&, const Run&, const void* lse, void* received, void* entropy);                    \
   bool top(const Problem&, const Run&, const void* lse, Index count, std::int64_t* indices, void* weights);       \
   bool map(const Problem&, const Run&, const void* lse, const Bins&, void* out);                                  \
   bool weights(const Problem&, const Run&, const void* lse, void* out);                                           \
-  constexpr Kernels kernels = {forward, statistics, top, map, weights};                                           \
+  constexpr Kernels kernels = {forward, backward, statistics, top, map, weights};                                 \
   }
 
 // Spelled as features: GCC 11 and Clang before 18 do not know "x86-64-v3" here.
 #define OVERT_HAS(feature) bool(__builtin_cpu_supports(#feature))
 
 #if defined(__x86_64__)
+// A build may leave levels out (OVERT_LEVELS in CMakeLists.txt).
+#ifdef OVERT_WITH_v2
 OVERT_DECLARE(v2)
+#endif
+#ifdef OVERT_WITH_v3
 OVERT_DECLARE(v3)
+#endif
+#ifdef OVERT_WITH_v4
 OVERT_DECLARE(v4)
+#endif
 
 const Level kLevels[] = {
+#ifdef OVERT_WITH_v4
     {"v4", v4::kernels,
      [] {
        return OVERT_HAS(avx512f) && OVERT_HAS(avx512bw) && OVERT_HAS(avx512cd) && OVERT_HAS(avx512dq) &&
               OVERT_HAS(avx512vl) && OVERT_HAS(avx2) && OVERT_HAS(fma) && OVERT_HAS(bmi2);
      }},
+#endif
+#ifdef OVERT_WITH_v3
     {"v3", v3::kernels, [] { return OVERT_HAS(avx2) && OVERT_HAS(fma) && OVERT_HAS(bmi) && OVERT_HAS(bmi2); }},
+#endif
+#ifdef OVERT_WITH_v2
     {"v2", v2::kernels, [] { return OVERT_HAS(sse4.2) && OVERT_HAS(ssse3) && OVERT_HAS(popcnt); }},
+#endif
     {},
 };
 #else

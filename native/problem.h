@@ -43,10 +43,20 @@ struct Bins {
   bool mean;
 };
 
+// What the way back reads beside the problem: `output` and `dy` of the problem's type, (B, H, T, E).  What it writes:
+// dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, E) and, unless null, the gradient dbias (B, H, T, S) of the biased scores
+// and dsinks (H,), all of the accumulator's type.
+struct Pull {
+  View output, dy;
+  const void* lse;
+  void *dq, *dk, *dv, *dbias, *dsinks;
+};
+
 // The entry points of one level.  All return false when memory runs out, and may leave their outputs half written then.
 // `Acc` arrays are double for float64 and float for the rest; all outputs are C-contiguous.
 struct Kernels {
   bool (*forward)(const Problem&, const Run&, void* output, void* lse);
+  bool (*backward)(const Problem&, const Run&, const Pull&);
   bool (*statistics)(const Problem&, const Run&, const void* lse, void* received, void* entropy);
   bool (*top)(const Problem&, const Run&, const void* lse, Index count, std::int64_t* indices, void* weights);
   bool (*map)(const Problem&, const Run&, const void* lse, const Bins&, void* out);

@@ -129,7 +129,7 @@ template <class Acc> Range visible(const Group<Acc>& group, Range block) {
 }
 
 // Products of M queries with `panels` consecutive panels of keys.
-template <class Acc, int M>
+template <class Acc, int M, int stride = kTileStride>
 OVERT_INLINE void multiply(const Acc* queries, const Acc* keys, Index D, int panels, Acc* tile) {
   constexpr int lanes = kLanes<Acc>;
   for (int p = 0; p < panels; ++p) {
@@ -151,8 +151,8 @@ OVERT_INLINE void multiply(const Acc* queries, const Acc* keys, Index D, int pan
     }
     OVERT_UNROLL
     for (int r = 0; r < M; ++r) {
-      store(tile + r * kTileStride + p * 2 * lanes, sums[r][0]);
-      store(tile + r * kTileStride + p * 2 * lanes + lanes, sums[r][1]);
+      store(tile + r * stride + p * 2 * lanes, sums[r][0]);
+      store(tile + r * stride + p * 2 * lanes + lanes, sums[r][1]);
     }
   }
 }

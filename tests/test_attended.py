@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import Any
 
 import ml_dtypes
@@ -508,8 +509,11 @@ def test_weights_as_an_array() -> None:
 
 
 def test_the_open_result_can_be_copied_and_pickled() -> None:
-    seen = overt.attend(Q, K, V, mask=overt.causal())
-    close(copy.copy(seen).weights[0], seen.weights[0])
+    seen = overt.attend(Q, K, V, mask=overt.causal(), bias=overt.alibi(SLOPES))
+    for other in (copy.copy(seen), copy.deepcopy(seen), pickle.loads(pickle.dumps(seen))):
+        close(other.output, seen.output)
+        close(other.weights[0, :, 3], seen.weights[0, :, 3])
+        close(other.received(), seen.received())
 
 
 # Ties.

@@ -154,6 +154,25 @@ def test_what_is_a_span_is_lowered_to_one(mask: Mask) -> None:
     np.testing.assert_array_equal(lowered(mask, 6, 6), mask.dense(6, 6))
 
 
+GAPS = [
+    overt.window(0, 0, 0) | overt.window(0, 0, 3),
+    overt.padding(1) | ~overt.padding(4),
+    overt.window(0, 1, -9) | overt.window(1, 0) | overt.padding(1),
+    # Here and there a span is empty, and elsewhere there is a gap.
+    (overt.causal(0) & ~overt.padding(3)) | overt.padding(1),
+    ~overt.window(1, 1),
+    ~(overt.causal() & ~overt.padding(2)),
+    overt.causal() & ~overt.window(1, 1),
+    ~overt.documents(np.array([0, 0, 1, 1, 1, 2])),
+]
+
+
+@pytest.mark.parametrize("mask", GAPS, ids=range(len(GAPS)))
+def test_what_has_a_gap_is_no_span(mask: Mask) -> None:
+    assert mask.plan(6, 6).rest is not None
+    np.testing.assert_array_equal(lowered(mask, 6, 6), mask.dense(6, 6))
+
+
 def test_a_span_bounds_what_bits_decide() -> None:
     mask = overt.causal() & overt.where(lambda b, h, t, s: s % 2 == 0)
     first, last, rest = mask.plan(5, 5)
@@ -257,6 +276,14 @@ def test_a_window_without_an_end(T: int, S: int, huge: int) -> None:
     check(overt.window(huge, huge), lambda b, h, t, s: True, T, S)
     check(overt.window(huge, 0), lambda b, h, t, s: s <= t + at, T, S)
     check(overt.window(0, huge), lambda b, h, t, s: s >= t + at, T, S)
+
+
+@pytest.mark.parametrize("huge", [2**40, sys.maxsize - 1, sys.maxsize])
+def test_an_offset_beyond_all_lengths(huge: int) -> None:
+    check(overt.causal(offset=huge), lambda b, h, t, s: True, 3, 4)
+    check(overt.causal(offset=-huge), lambda b, h, t, s: False, 3, 4)
+    check(overt.window(1, 1, huge), lambda b, h, t, s: False, 3, 4)
+    check(overt.prefix(2, -huge), lambda b, h, t, s: s < 2, 3, 4)
 
 
 def test_masks_are_values() -> None:

@@ -298,6 +298,27 @@ def test_softcap(cap: float) -> None:
     np.testing.assert_allclose(seen.output, softmax(scores) @ v, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("cap", [1e-300, 1e-30, 1e30, 1e300])
+def test_softcaps_beyond_all_scores(cap: float, dtype: Any) -> None:
+    # So small a cap makes all keys alike, and so large a one changes nothing.
+    q, k, v = qkv(dtype=dtype)
+    expected = overt.attend(0 * q if cap < 1 else q, k, v)
+    np.testing.assert_allclose(overt.attention(q, k, v, softcap=cap), expected.output, rtol=1e-5)
+    np.testing.assert_allclose(overt.trace(q, k, v, softcap=cap)["weights"], expected.weights[...], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [int, float, np.float16, np.float32, np.float64, np.int8, np.int64])
+def test_numbers_of_any_kind(kind: Any) -> None:
+    q, k, v = qkv(dtype=np.float32)
+    for score in (overt.scaled_dot, overt.cosine):
+        expected = overt.attention(q, k, v, score=score(2.0), softcap=3.0)
+        np.testing.assert_array_equal(overt.attention(q, k, v, score=score(kind(2)), softcap=kind(3)), expected)
+    # A number's own dtype does not widen what is computed.
+    steps = overt.trace(q, k, v, score=overt.scaled_dot(kind(2)), softcap=kind(3))
+    assert {step.array.dtype for step in steps} == {np.dtype(np.float32)}
+
+
 def test_softcap_comes_before_bias_and_mask() -> None:
     q, k, v = qkv()
     bias = 100 * normal(5, 7, seed=9)

@@ -20,6 +20,20 @@ class Problem:
 def forward(
     p: Problem, output: np.ndarray, lse: np.ndarray | None = None, *, threads: int = 0, level: str | None = None
 ) -> None: ...
+def backward(
+    p: Problem,
+    output: np.ndarray,
+    lse: np.ndarray,
+    dy: np.ndarray,
+    dq: np.ndarray,
+    dk: np.ndarray,
+    dv: np.ndarray,
+    dbias: np.ndarray | None = None,
+    dsinks: np.ndarray | None = None,
+    *,
+    threads: int = 0,
+    level: str | None = None,
+) -> None: ...
 def statistics(
     p: Problem,
     lse: np.ndarray,

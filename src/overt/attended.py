@@ -32,8 +32,7 @@ class Attended:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._engine = engine(problem)
-        self._output, self._lse = self._engine.forward(problem)
+        self._output, self._lse = engine(problem).forward(problem)
 
     def __repr__(self) -> str:
         return f"Attended(output {tuple(self.output.shape)} {self.output.dtype}, weights {self.weights.shape})"
@@ -51,7 +50,7 @@ class Attended:
     @property
     def weights(self) -> Weights:
         """(…, H, T, S), computed when indexed, and only the cells asked for."""
-        return Weights(self._problem, self._lse, self._engine.weights)
+        return Weights(self._problem, self._lse, engine(self._problem).weights)
 
     def received(self) -> Array:
         """(…, H, S) attention that each key receives: the column sums of the weights.  Read-only."""
@@ -68,7 +67,7 @@ class Attended:
         """
         if not 1 <= whole("k", k) <= self._problem.shape.S:
             raise ArgumentError(f"top(k) wants 1 ≤ k ≤ S = {self._problem.shape.S}, not {k}")
-        indices, heaviest = self._engine.top(self._problem, self._lse, k)
+        indices, heaviest = engine(self._problem).top(self._problem, self._lse, k)
         return self._problem.outward(indices), self._problem.outward(heaviest)
 
     def map(self, rows: int, columns: int, pool: Literal["max", "mean"] = "max") -> Array:
@@ -87,30 +86,33 @@ class Attended:
                 )
             edges = np.arange(count + 1) * length
             bins.append(np.stack([edges[:-1] // count, -(-edges[1:] // count)], axis=-1))
-        return self._problem.outward(self._engine.pooled(self._problem, self._lse, *bins, pool))
+        return self._problem.outward(engine(self._problem).pooled(self._problem, self._lse, *bins, pool))
 
     def gradient(self, dy: Array) -> Gradient:
         """Vector-Jacobian product with dy (…, H, T, E): named tuple (q, k, v, bias), each shaped like its input.
 
         ``bias`` is the gradient for the bias array, ALiBi's slopes or T5's table, and None where there is no bias.
+        The result also has ``sinks``, (H,), None where there are none.
         """
         problem = self._problem
-        if namespace(dy=dy, output=self.output) and not is_float(dy):
+        namespace(dy=dy, output=self._output)
+        if not is_float(dy):
             raise DtypeError(f"dy is {dtype_name(dy)}, not floats: convert it with astype")
         if tuple(dy.shape) != tuple(self.output.shape):
             raise ShapeError(
                 f"dy has shape {tuple(dy.shape)}, but the output has {tuple(self.output.shape)}: give the same"
             )
-        # No kernel knows the way back yet.
-        way = blocked if problem.xp is np else reference
-        dq, dk, dv, dbias = way.gradient(problem, problem.inward(dy))
+        dy = problem.inward(dy)
+        if kernels.can(problem):
+            found = kernels.gradient(problem, self._output, self._lse, dy)
+        else:
+            found = (blocked if problem.xp is np else reference).gradient(problem, dy)
         dq, dk, dv = (
             problem.xp.astype(problem.unbroadcast(x, shape), problem.q.dtype)
-            for x, shape in zip((dq, dk, dv), problem.given, strict=True)
+            for x, shape in zip(found[:3], problem.given, strict=True)
         )
-        if dbias is not None and problem.bias is not None:
-            dbias = problem.beside(dbias)
-        return Gradient(dq, dk, dv, dbias)
+        dbias, dsinks = (None if x is None else problem.beside(x) for x in (found.bias, found.sinks))
+        return Gradient(dq, dk, dv, dbias, dsinks)
 
     def _lent(self, x: Array) -> Array:
         """A result that later answers are computed from, so that nobody may write to it."""
@@ -122,4 +124,4 @@ class Attended:
 
     @cached_property
     def _statistics(self) -> tuple[Array, Array]:
-        return self._engine.statistics(self._problem, self._lse)
+        return engine(self._problem).statistics(self._problem, self._lse)

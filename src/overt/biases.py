@@ -64,13 +64,16 @@ class Dense(Bias):
         return shape.flattened(self.parameter.astype(dtype, copy=False))
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
-        # Axes along which the bias does not differ are summed first: there is less to scatter then.
-        same = tuple(axis for axis in (-3, -2, -1) if into.ndim < -axis or into.shape[axis] == 1)
-        summed = gradient.sum(axis=same, keepdims=True)
-        if into.ndim:
-            np.add.at(into, tuple(np.broadcast_to(i, summed.shape) for i in cells.index(into)), summed)
-        else:
-            into += summed.sum()
+        batch = cells.shape.batch
+        into = into.reshape((1,) * (len(batch) + 3 - into.ndim) + into.shape)
+        *leading, H, T, S = into.shape
+        broadcast = tuple(axis for axis, n in ((1, H), (2, T), (3, S)) if n == 1)
+        gradient = gradient.sum(axis=broadcast, keepdims=True, dtype=into.dtype)
+        index = np.ix_(*(i.reshape(-1) if n != 1 else [0] for i, n in ((cells.h, H), (cells.t, T), (cells.s, S))))
+        # Batch rows may share their numbers, cells of one row do not.
+        for row, b in zip(gradient, cells.b.reshape(-1), strict=True):
+            at = np.unravel_index(b, batch) if batch else ()
+            into[tuple(i if n > 1 else 0 for i, n in zip(at, leading, strict=True))][index] += row
 
 
 class _Distance(Bias):
@@ -153,8 +156,14 @@ class _Relative(_Distance):
         return start + np.where(distance < exact, distance, np.minimum(far, buckets - 1))
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
-        bucket, h = self.bucket(cells.s - cells.position(self.offset)), cells.h
-        np.add.at(into, (np.broadcast_to(bucket, gradient.shape), np.broadcast_to(h, gradient.shape)), gradient)
+        bucket = self.bucket(cells.s - cells.position(self.offset))
+        if len(bucket) < len(gradient):
+            gradient = gradient.sum(axis=0, keepdims=True)
+        for row, row_bucket in zip(
+            gradient, np.broadcast_to(bucket, (len(gradient), 1, *gradient.shape[2:])), strict=True
+        ):
+            for head, h in zip(row, cells.h.reshape(-1), strict=True):
+                into[:, h] += np.bincount(row_bucket.reshape(-1), weights=head.reshape(-1), minlength=len(into))
 
 
 def alibi(slopes: Array, offset: int | Array | None = None) -> Bias:

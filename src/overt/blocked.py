@@ -61,10 +61,11 @@ def pooled(problem: Problem, lse: np.ndarray, rows: np.ndarray, columns: np.ndar
 
 
 def gradient(problem: Problem, dy: np.ndarray) -> reference.Gradient:
-    """Vector-Jacobian product, the bias's share included, in the dtype of accumulation."""
+    """Vector-Jacobian product, those of bias and sinks included, in the dtype of accumulation."""
     dq, dk, dv = (np.zeros(x.shape, problem.accumulate) for x in (problem.q, problem.k, problem.v))
     bias = problem.bias
     dbias = None if bias is None else np.zeros(bias.parameter.shape)
+    dsinks = None if problem.sinks is None else np.zeros(problem.sinks.shape)
     for part, place in _blocks(problem):
         dq[place], part_dk, part_dv, dscores = reference.pull(part, dy[place])
         keys = place[0], problem.keys_of(part.h)
@@ -72,7 +73,9 @@ def gradient(problem: Problem, dy: np.ndarray) -> reference.Gradient:
         dv[keys] += part_dv
         if bias is not None and dbias is not None:
             bias.pull(dscores, part.cells, dbias)
-    return reference.Gradient(dq, dk, dv, dbias)
+        if dsinks is not None:
+            dsinks[place[1]] -= dscores.sum(axis=(0, 2, 3))
+    return reference.Gradient(dq, dk, dv, dbias, dsinks)
 
 
 def _blocks(problem: Problem) -> Iterator[tuple[Problem, tuple[slice, slice, slice]]]:

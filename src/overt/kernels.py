@@ -16,7 +16,7 @@ from overt import _native
 from overt.grid import dtype_name
 from overt.masks import Keep, Mask, causal
 from overt.problem import Problem, thread_count, within
-from overt.reference import pool_axis
+from overt.reference import Gradient, pool_axis
 from overt.scores import Product
 
 # Cells of a mask or bias that is no view of memory are worked out about this many at a time.
@@ -95,6 +95,57 @@ def plain(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Mask | None, thread
     return output if q.ndim == 4 else output[0]
 
 
+def gradient(
+    problem: Problem, output: np.ndarray, lse: np.ndarray, dy: np.ndarray, *, level: str | None = None
+) -> Gradient:
+    """Vector-Jacobian product from what ``forward`` gave, in the dtype of accumulation."""
+    score, bias, accumulate = _score(problem), problem.bias, problem.accumulate
+    (B, H, T, _), S = problem.q.shape, problem.k.shape[2]
+    # A dy that is finer than the inputs stays so.
+    wide = not score.identity or dy.dtype != problem.q.dtype
+    dtype = accumulate if wide else problem.q.dtype.newbyteorder("=")
+    output, dy = (_readable(x.astype(dtype, copy=False)) for x in (output, dy))
+    dq = np.empty((B, H, T, problem.k.shape[3]), accumulate)
+    dbias = None if bias is None else np.zeros(bias.parameter.shape)
+    # The kernel writes the gradient of all scores when asked for the bias's, so ask for some rows at a time.
+    step = None if bias is None else max(_CELLS // max(B * H * S, 1), _ROWS)
+    calls = _calls(problem, wide=wide, step=step)
+    once = isinstance(calls, tuple)
+    # dk, dv and dsinks: where there are several calls, each gives a part.
+    sums = [
+        (np.empty if once and H else np.zeros)(shape, accumulate) for shape in (problem.k.shape, problem.v.shape, H)
+    ]
+    for native, rows in calls:
+        row_dq = _rows(dq, rows)
+        parts = sums if once else [np.zeros_like(x) for x in sums]
+        dscores = None if bias is None else np.empty((*row_dq.shape[:3], S), accumulate)
+        _native.backward(
+            native,
+            _words(output[:, :, rows]),
+            _rows(lse, rows),
+            _words(dy[:, :, rows]),
+            row_dq,
+            parts[0],
+            parts[1],
+            dscores,
+            None if problem.sinks is None else parts[2],
+            threads=problem.threads or _threads,
+            level=level,
+        )
+        _put(dq, rows, row_dq)
+        if not once:
+            for whole, part in zip(sums, parts, strict=True):
+                whole += part
+        if bias is not None and dbias is not None and dscores is not None:
+            bias.pull(dscores, problem.part(t=problem.t[rows]).cells, dbias)
+    dk, dv, dsinks = sums
+    if not score.identity:
+        # A masked key may hold anything.
+        q, k = (np.where(np.isfinite(x), x, 0).astype(accumulate) for x in (problem.q, problem.k))
+        dq, dk = score.pull_factors(np, q, k, dq, dk)
+    return Gradient(dq, dk, dv, dbias, None if problem.sinks is None else dsinks)
+
+
 def statistics(problem: Problem, lse: np.ndarray, *, level: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Column sums (B, H, S) and entropy (B, H, T), for the price of one."""
     received = np.zeros((*problem.q.shape[:2], problem.k.shape[2]), problem.accumulate)
@@ -166,12 +217,15 @@ def _score(problem: Problem) -> Product:
     return problem.score
 
 
-def _calls(problem: Problem) -> Iterable[tuple[_native.Problem, slice]]:
-    """The problem as the kernels take it, one call for each slice of query rows; nearly always that is all of them."""
+def _calls(problem: Problem, *, wide: bool = False, step: int | None = None) -> Iterable[tuple[_native.Problem, slice]]:
+    """The problem as the kernels take it, one call for each slice of query rows; nearly always that is all of them.
+
+    ``wide`` asks for the dtype of accumulation, and ``step`` for slices of that many rows.
+    """
     q, k, v = problem.q, problem.k, problem.v
     score = _score(problem)
-    if not score.identity:
-        q, k, v = (x.astype(problem.accumulate) for x in (q, k, v))
+    if wide or not score.identity:
+        q, k, v = (x.astype(problem.accumulate, copy=False) for x in (q, k, v))
     # What a masked key holds may overflow here.
     with np.errstate(invalid="ignore", over="ignore"):
         q, k, scale = score.factors(np, q, k)
@@ -185,14 +239,16 @@ def _calls(problem: Problem) -> Iterable[tuple[_native.Problem, slice]]:
     q, k, v = _words(q), _words(k), _words(v)
     first, last, rest = _spans(problem)
     bits, bias = _view_of_mask(problem, rest), _view_of_bias(problem)
-    if (rest is None or bits is not None) and (problem.bias is None or bias is not None):
+    if step is None and (rest is None or bits is not None) and (problem.bias is None or bias is not None):
         native = _native.Problem(q, k, v, first=first, last=last, bits=bits, bias=bias, **same)
         return ((native, _ALL),)
-    return _slices(problem, q, k, v, first, last, rest, bits, bias, same)
+    step = step or max(_CELLS // max(k.shape[2], 1), _ROWS)
+    return _slices(problem, step, q, k, v, first, last, rest, bits, bias, same)
 
 
 def _slices(
     problem: Problem,
+    step: int,
     q: np.ndarray,
     k: np.ndarray,
     v: np.ndarray,
@@ -203,9 +259,8 @@ def _slices(
     bias: np.ndarray | None,
     same: dict[str, Any],
 ) -> Iterator[tuple[_native.Problem, slice]]:
-    """Calls for a mask or a bias that lies nowhere in memory: it is worked out for some rows at a time."""
+    """Calls for some rows at a time, for which a mask or a bias that lies nowhere in memory is worked out."""
     T, S = q.shape[2], k.shape[2]
-    step = max(_CELLS // max(S, 1), _ROWS)
     for start in range(0, T, step):
         rows = slice(start, min(start + step, T))
         part = problem.part(t=problem.t[rows])

@@ -324,6 +324,8 @@ class _Where(Mask):
         return keep
 
 
+# Beyond all lengths, and far from where sums of positions overflow.
+_FAR = 2**40
 _CAUSAL = _Window(None, 0, None)
 
 
@@ -341,8 +343,7 @@ def window(left: int, right: int, offset: int | Array | None = None) -> Mask:
 
     A side without an end is any number beyond all lengths, such as ``sys.maxsize``.
     """
-    far = 2**40
-    return _Window(min(whole("window left", left), far), min(whole("window right", right), far), _offset(offset))
+    return _Window(min(whole("window left", left), _FAR), min(whole("window right", right), _FAR), _offset(offset))
 
 
 def padding(lengths: Array) -> Mask:
@@ -403,7 +404,7 @@ def _short(values: np.ndarray) -> str:
 
 
 def _offset(offset: int | Array | None) -> np.ndarray | None:
-    return None if offset is None else integers("offset", offset)
+    return None if offset is None else np.clip(integers("offset", offset), -_FAR, _FAR)
 
 
 def _check_lengths(name: str, lengths: np.ndarray, shape: Shape) -> None:

@@ -38,7 +38,6 @@ class Problem:
     sinks: Array | None
     dropout: Dropout | None
     threads: int
-    xp: Any
     outer: tuple[int, ...]
     given: tuple[tuple[int, ...], ...]
     shape: Shape
@@ -97,8 +96,14 @@ class Problem:
         if dropout is not None and not isinstance(dropout, Dropout):
             raise DtypeError(f"dropout must be overt.dropout(rate, seed), not {dropout!r}")
         threads = 0 if num_threads is None else thread_count(num_threads)
+        softcap = None if softcap is None else float(softcap)
         ranges = range(shape.B), range(H), range(T), range(S)
-        return Problem(q, k, v, score, mask, bias, softcap, sinks, dropout, threads, xp, outer, given, shape, *ranges)
+        return Problem(q, k, v, score, mask, bias, softcap, sinks, dropout, threads, outer, given, shape, *ranges)
+
+    @property
+    def xp(self) -> Any:
+        """The array library."""
+        return namespace(q=self.q)
 
     @property
     def accumulate(self) -> Any:

@@ -39,13 +39,25 @@ class Step:
         return array[np.isfinite(array)]
 
 
-class Gradient(NamedTuple):
-    """Vector-Jacobian product: one array shaped like each input, and like the bias's parameter, if any."""
-
+class _Four(NamedTuple):
     q: Array
     k: Array
     v: Array
     bias: Array | None
+
+
+class Gradient(_Four):
+    """Vector-Jacobian product: one array shaped like each input, and like the bias's parameter, if any.
+
+    A tuple (q, k, v, bias).  The gradient of the sinks, (H,), is beside it as ``sinks``, None where there are none.
+    """
+
+    sinks: Array | None = None
+
+    def __new__(cls, q: Array, k: Array, v: Array, bias: Array | None, sinks: Array | None = None) -> Gradient:
+        self = super().__new__(cls, q, k, v, bias)
+        self.sinks = sinks
+        return self
 
 
 def steps(problem: Problem) -> list[Step]:
@@ -109,13 +121,17 @@ def pool_axis(xp: Any, x: Array, bins: np.ndarray, pool: str, axis: int) -> Arra
 
 
 def gradient(problem: Problem, dy: Array) -> Gradient:
-    """Vector-Jacobian product with dy (B, H, T, E): dq, dk, dv in the dtype of accumulation, and the bias's."""
+    """Vector-Jacobian product with dy (B, H, T, E): dq, dk, dv in the dtype of accumulation, and the others."""
+    xp = problem.xp
     dq, dk, dv, dscores = pull(problem, dy)
-    if problem.bias is None:
-        return Gradient(dq, dk, dv, None)
-    dbias = np.zeros(problem.bias.parameter.shape)
-    problem.bias.pull(host("dscores", dscores), problem.cells, dbias)
-    return Gradient(dq, dk, dv, problem.beside(dbias))
+    dbias = None
+    if problem.bias is not None:
+        into = np.zeros(problem.bias.parameter.shape)
+        problem.bias.pull(host("dscores", dscores), problem.cells, into)
+        dbias = problem.beside(into)
+    # A softmax moves no weight when all its scores move alike, so what the keys do not pull the sink does.
+    dsinks = None if problem.sinks is None else -xp.sum(dscores, axis=(0, 2, 3))
+    return Gradient(dq, dk, dv, dbias, dsinks)
 
 
 def pull(problem: Problem, dy: Array) -> tuple[Array, Array, Array, Array]:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, isfinite, sqrt
 from typing import Any
 
 import numpy as np
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
 from overt.grid import Array, dtype_name, host, is_float, is_number
-
-_LARGEST = float(np.finfo(np.float64).max)
 
 Parts = Iterator[tuple[str, str, str, Array]]
 """Steps as (name, formula, axes, array); the last one is the scores."""
@@ -212,9 +210,13 @@ def additive(query_weight: Array, key_weight: Array, v: Array, bias: Array | Non
 
 
 def _finite(name: str, value: float) -> float:
-    if not is_number(value) or not -_LARGEST <= value <= _LARGEST:
+    try:
+        number = float(value) if is_number(value) else inf
+    except OverflowError:
+        number = inf
+    if not isfinite(number):
         raise ArgumentError(f"{name} must be a finite number, not {value!r:.60}")
-    return float(value)
+    return number
 
 
 def _axes(name: str, array: Array, axes: str, ndim: int) -> None:

@@ -1,0 +1,206 @@
+// Gradients from the output and the log-sum-exp: weights are computed again, tile by tile, and never kept.
+// Compiled once per level; see README.md.
+//
+// With p the weights, dp = dy vᵀ and delta = Σ dy·y of a row:
+//   ds = p (dp − delta),  dq = scale · ds k,  dk = scale · dsᵀ q,  dv = pᵀ dy.
+// A task takes one block of keys of one key head through the blocks of queries that read it, and so has dk and dv to
+// itself.  dq of a block of queries gathers from the tasks of all blocks of keys, each in its turn: no sum depends on
+// the threads.
+#include <math.h>
+#include <sched.h>
+
+#include "meeting.h"
+
+namespace overt::OVERT_LEVEL {
+namespace {
+
+template <class In> struct Backward {
+  using Acc = Accumulator<In>;
+  static constexpr int lanes = kLanes<Acc>, panel = kPanel<Acc>;
+
+  struct Shared {
+    int* turns = nullptr;     // [sets][query_blocks] how many blocks of keys have given dq their share
+    double* sinks = nullptr;  // [B][H]
+    void place(Arena& arena, const Way<Acc>& way) {
+      arena.take(turns, way.sets * way.query_blocks);
+      if (way.sinks) arena.take(sinks, way.p.B * way.p.H);
+    }
+  };
+
+  const Problem& p;
+  const Way<Acc>& way;
+  const Pull& pull;
+  const Shared& shared;
+  Meeting<Acc> meeting;
+  Index set = 0;
+  const In *q[kQueryBlock] = {}, *y[kQueryBlock] = {}, *dy[kQueryBlock] = {};
+
+  void task(Index index) {
+    // Neighbouring tasks belong to different key heads, and so seldom wait for each other.
+    set = index % way.sets;
+    Index block = index / way.sets;
+    Range keys = {int(block * way.keys), int(smaller<Index>(p.S, (block + 1) * way.keys))};
+    meeting.keys = keys;
+    load_keys();
+    const Bench<Acc>& work = meeting.work;
+    __builtin_memset(work.dk, 0, way.keys * way.wide_D * sizeof(Acc));
+    __builtin_memset(work.dv, 0, way.keys * way.wide_E * sizeof(Acc));
+    for (Index i = 0; i < way.query_blocks; ++i) pull_block(i, int(block));
+    Acc* dk = static_cast<Acc*>(pull.dk) + (set * p.S + keys.begin) * p.D;
+    Acc* dv = static_cast<Acc*>(pull.dv) + (set * p.S + keys.begin) * p.E;
+    for (int s = 0; s < keys.end - keys.begin; ++s) {
+      for (Index d = 0; d < p.D; ++d) dk[s * p.D + d] = work.dk[s * way.wide_D + d] * Acc(p.scale);
+      for (Index e = 0; e < p.E; ++e) dv[s * p.E + e] = work.dv[s * way.wide_E + e];
+    }
+  }
+
+  void load_keys() {
+    const Bench<Acc>& work = meeting.work;
+    int size = meeting.keys.end - meeting.keys.begin;
+    for (int s = 0; s < size; s += kRows) {
+      const In *k[kRows], *v[kRows];
+      int some = smaller(kRows, size - s);
+      for (int r = 0; r < some; ++r) {
+        k[r] = at<In>(p.k, set / p.G, set % p.G, meeting.keys.begin + s + r);
+        v[r] = at<In>(p.v, set / p.G, set % p.G, meeting.keys.begin + s + r);
+        for (Index d = 0; d < way.wide_D; d += lanes)
+          store(work.key_rows + (s + r) * way.wide_D + d, finite(load_some(k[r] + d, p.D - d)));
+      }
+      Acc* values = work.values + s / kRows * p.E * kQueries<Acc>;
+      pack_queries<In>(k, some, p.D, meeting.scoring.factor, work.keys + s / kRows * p.D * kQueries<Acc>);
+      pack_queries<In>(v, some, p.E, Acc(1), values);
+      for (Index i = 0; i < p.E * kQueries<Acc>; i += lanes) store(values + i, finite(load(values + i)));
+    }
+  }
+
+  // The task's keys and one block of queries.
+  void pull_block(Index index, int block) {
+    bool meet = find_rows(index * kQueryBlock);
+    if (way.sinks && block == 0) pull_sinks();
+    if (pull.dbias) meeting.clear_bias();
+    if (meet) {
+      load_rows();
+      meeting.meet();
+    }
+    int* turn = shared.turns + set * way.query_blocks + index;
+    // Whoever comes before us has started before us, and waits for nobody who comes after.
+    while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) != block) sched_yield();
+    if (meet || block == 0)
+      for (int r = 0; r < meeting.count; ++r) {
+        Acc* dq = static_cast<Acc*>(pull.dq) + meeting.work.rows[r].place * p.D;
+        const Acc* share = meeting.work.dq + r * way.wide_D;
+        if (!meet) __builtin_memset(dq, 0, p.D * sizeof(Acc));
+        else if (block == 0) for (Index d = 0; d < p.D; ++d) dq[d] = share[d] * Acc(p.scale);
+        else for (Index d = 0; d < p.D; ++d) dq[d] += share[d] * Acc(p.scale);
+      }
+    __atomic_store_n(turn, block + 1, __ATOMIC_RELEASE);
+  }
+
+  // Where the rows of a block lie and what they may see; whether they may see a key of the task.
+  // Rows of a key head are ordered by (t, head): neighbours see similar keys.
+  bool find_rows(Index first) {
+    int count = int(smaller<Index>(kQueryBlock, way.rows - first));
+    Index b = set / p.G, head = set % p.G * way.heads, t = first / way.heads, h = head + first % way.heads;
+    meeting.start(count);
+    for (int r = 0; r < count; ++r) {
+      q[r] = at<In>(p.q, b, h, t);
+      y[r] = at<In>(pull.output, b, h, t);
+      dy[r] = at<In>(pull.dy, b, h, t);
+      Range span = {0, int(p.S)};
+      if (p.first.data) span.begin = larger(0, int(*at<std::int32_t>(p.first, b, h, t)));
+      if (p.last.data) span.end = smaller(span.end, int(*at<std::int32_t>(p.last, b, h, t)));
+      Row<Acc>& row = meeting.work.rows[r];
+      row.place = (b * p.H + h) * p.T + t;
+      row.bits = p.bits.data ? at<std::uint8_t>(p.bits, b, h, t) : nullptr;
+      row.bias = p.bias.data ? at<Acc>(p.bias, b, h, t) : nullptr;
+      row.span = span.empty() ? Range{0, 0} : span;
+      meeting.note(r);
+      if (++h == head + way.heads) h = head, ++t;
+    }
+    return meeting.any_visible();
+  }
+
+  Acc delta(int r) const {
+    Lane<Acc> products = {};
+    for (Index e = 0; e < p.E; e += lanes) products += load_some(y[r] + e, p.E - e) * load_some(dy[r] + e, p.E - e);
+    return sum<Acc>(products);
+  }
+
+  void load_rows() {
+    const Bench<Acc>& work = meeting.work;
+    Lane<Acc> suspect = {};
+    for (int r = 0; r < meeting.count; ++r) {
+      // A row that sees nothing has lse −inf and weights 0.
+      Acc lse = static_cast<const Acc*>(pull.lse)[work.rows[r].place] * Acc(kLog2e);
+      meeting.set_row(r, lse == Acc(-kInfinity) ? Acc(kInfinity) : lse, delta(r), work.rows[r].span);
+      for (Index d = 0; d < way.wide_D; d += lanes)
+        store(work.query_rows + r * way.wide_D + d, finite(load_some(q[r] + d, p.D - d)));
+      for (Index e = 0; e < way.wide_E; e += lanes) {
+        Lane<Acc> x = load_some(dy[r] + e, p.E - e);
+        store(work.dy_rows + r * way.wide_E + e, x);
+        suspect += x * Acc(0);
+      }
+    }
+    meeting.wild = sum<Acc>(suspect) != 0;
+    // Rows that only fill up the last panel get weights of 0.
+    for (int r = meeting.count; r < meeting.panels * panel; ++r) meeting.set_row(r, Acc(kInfinity), 0, {0, 0});
+    for (int r = 0; r < meeting.panels * panel; r += lanes) {
+      pack_half_panel(q, p.D, work.queries, r);
+      pack_half_panel(dy, p.E, work.dys, r);
+    }
+  }
+
+  OVERT_INLINE void pack_half_panel(const In* const* rows, Index width, Acc* out, int r) const {
+    out += r / panel * panel * width + r % panel;
+    for (Index d = 0; d < width; d += lanes) {
+      Lane<Acc> x[lanes];
+      load_transposed<In>([&](int i) { return r + i < meeting.count ? rows[r + i] : nullptr; }, d, width, x);
+      OVERT_UNROLL
+      for (int i = 0; i < lanes; ++i)
+        if (d + i < width) store(out + (d + i) * panel, x[i]);
+    }
+  }
+
+  // A sink takes its share of a row and gives nothing for it, so its logit pulls by −p delta.
+  void pull_sinks() {
+    for (int r = 0; r < meeting.count; ++r) {
+      Index place = meeting.work.rows[r].place, head = place / p.T;
+      double sink = static_cast<const Acc*>(p.sinks)[head % p.H], lse = static_cast<const Acc*>(pull.lse)[place];
+      if (sink != -double(kInfinity)) shared.sinks[head] -= ::exp(sink - lse) * double(delta(r));
+    }
+  }
+
+  static bool run(const Problem& p, const Run& run, const Pull& pull) {
+    Way<Acc> way(p, p.sinks && pull.dsinks);
+    Run chosen = {int(smaller<Index>(worthwhile_threads(p, run), way.tasks)), run.poison};
+    Scratch<Shared, Bench<Acc>, Way<Acc>> scratch(way, chosen);
+    if (!scratch.memory) return false;
+    Shared shared = scratch.shared();
+    __builtin_memset(shared.turns, 0, way.sets * way.query_blocks * sizeof(int));
+    if (way.sinks) __builtin_memset(shared.sinks, 0, p.B * p.H * sizeof(double));
+    Queue queue;
+    in_parallel(chosen.threads, [&](int thread) {
+      Backward backward = {p, way, pull, shared, {p, way, pull, Scoring<Acc>(p), scratch.workspace(thread)}};
+      for (Index index; (index = queue.take()) < way.tasks;) backward.task(index);
+    });
+    for (Index h = 0; way.sinks && h < p.H; ++h) {
+      double total = 0;
+      for (Index b = 0; b < p.B; ++b) total += shared.sinks[b * p.H + h];
+      static_cast<Acc*>(pull.dsinks)[h] = Acc(total);
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+bool backward(const Problem& p, const Run& run, const Pull& pull) {
+  switch (p.type) {
+    case Type::float16: return Backward<Float16>::run(p, run, pull);
+    case Type::bfloat16: return Backward<BFloat16>::run(p, run, pull);
+    case Type::float32: return Backward<float>::run(p, run, pull);
+    default: return Backward<double>::run(p, run, pull);
+  }
+}
+
+}  // namespace overt::OVERT_LEVEL

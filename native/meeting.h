@@ -1,0 +1,334 @@
+// One block of keys against one block of queries, on the way back: weights and gradients of scores, tile by tile.
+// Tiles lie with keys down and queries across, so that what a task sums for its keys stays with the task.
+#pragma once
+#include "blocks.h"
+
+namespace overt::OVERT_LEVEL {
+
+// Whole panels and whole groups of rows at every level, and small enough that all of a task stays in the L2 cache.
+constexpr int kQueryBlock = 192;
+constexpr int kMostKeys = 192;
+// Rows of a tile lie this far apart.
+constexpr int kStep = kQueryBlock + 16;
+
+// How a call is cut into tasks, one for each block of keys of each key head.  Depends on shapes only.
+template <class Acc> struct Way {
+  const Problem& p;
+  Index heads;  // query heads that share a key head, and with it the rows of a task
+  Index rows;   // of a key head
+  Index sets;   // key heads
+  Index query_blocks, key_blocks, tasks;
+  int keys;     // of a task
+  Index wide_D, wide_E;
+  bool sinks;
+
+  Way(const Problem& p, bool sinks) : p(p), keys(kMostKeys), sinks(sinks) {
+    heads = p.H / p.G;
+    rows = heads * p.T;
+    sets = p.B * p.G;
+    query_blocks = ceil_div(rows, kQueryBlock);
+    // Smaller blocks where there would be little to share out.
+    while (keys > 48 && sets * ceil_div(p.S, keys) < 16) keys /= 2;
+    key_blocks = larger<Index>(1, ceil_div(p.S, keys));
+    tasks = sets * key_blocks;
+    wide_D = round_up(p.D, kLanes<Acc>);
+    wide_E = round_up(p.E, kLanes<Acc>);
+  }
+};
+
+// out += weights · rows for M rows of out and W vectors of columns.  The weights lie in a tile along its rows or, if
+// `across`, along its columns.
+template <class Acc, bool across, int M, int W>
+OVERT_INLINE void add_columns(const Acc* weights, const Acc* rows, int count, Acc* out, Index width) {
+  constexpr int lanes = kLanes<Acc>;
+  Lane<Acc> sums[M][W];
+  OVERT_UNROLL
+  for (int r = 0; r < M; ++r) {
+    OVERT_UNROLL
+    for (int c = 0; c < W; ++c) sums[r][c] = load(out + r * width + c * lanes);
+  }
+#pragma GCC unroll 2
+  for (int s = 0; s < count; ++s) {
+    Lane<Acc> row[W];
+    OVERT_UNROLL
+    for (int c = 0; c < W; ++c) row[c] = load(rows + c * lanes);
+    OVERT_UNROLL
+    for (int r = 0; r < M; ++r) {
+      Lane<Acc> weight = all(across ? weights[s * kStep + r] : weights[r * kStep + s]);
+      OVERT_UNROLL
+      for (int c = 0; c < W; ++c) sums[r][c] += weight * row[c];
+    }
+    rows += width;
+  }
+  OVERT_UNROLL
+  for (int r = 0; r < M; ++r) {
+    OVERT_UNROLL
+    for (int c = 0; c < W; ++c) store(out + r * width + c * lanes, sums[r][c]);
+  }
+}
+
+constexpr int columns_for(int M) {
+  int W = 8;
+  while (M * W > 2 * kRows) W /= 2;
+  return W;
+}
+
+template <class Acc, bool across, int M, int W = columns_for(M)>
+OVERT_INLINE void add(const Acc* weights, const Acc* rows, int count, Acc* out, Index width, Index column = 0) {
+  constexpr int step = W * kLanes<Acc>;
+  for (; column + step <= width; column += step)
+    add_columns<Acc, across, M, W>(weights, rows + column, count, out + column, width);
+  if constexpr (W > 1)
+    if (column < width) add<Acc, across, M, W / 2>(weights, rows, count, out, width, column);
+}
+
+// The same, but a weight of exactly 0 keeps its row out, though it be NaN or infinite.
+template <class Acc> void add_carefully(int M, const Acc* weights, const Acc* rows, int count, Acc* out, Index width) {
+  for (int r = 0; r < M; ++r)
+    for (int s = 0; s < count; ++s)
+      if (Acc weight = weights[r * kStep + s]; weight != 0)
+        for (Index e = 0; e < width; e += kLanes<Acc>)
+          store(out + r * width + e, load(out + r * width + e) + weight * load(rows + s * width + e));
+}
+
+// What is not finite becomes 0: where it can be seen, the weights or delta are NaN already and say so.
+template <class Lane> OVERT_INLINE Lane finite(Lane x) { return x - x == 0 ? x : Lane{}; }
+
+// One query of the block.
+template <class Acc> struct Row {
+  const std::uint8_t* bits;
+  const Acc* bias;
+  Index place;  // in a (B, H, T) array
+  Range span;
+};
+
+// Working memory of a task.
+template <class Acc> struct Bench {
+  using Edge = typename Vector<Acc>::Bits;
+  static constexpr int lanes = kLanes<Acc>;
+
+  // Of the block of keys: in groups of kRows to be broadcast, and as rows.
+  Acc *keys = nullptr, *values = nullptr;  // [groups][D or E][kQueries]
+  Acc* key_rows = nullptr;                 // [keys][wide_D]
+  Acc *dk = nullptr, *dv = nullptr;        // [keys][wide_D or wide_E]
+  // Of the block of queries: as panels, and as rows.
+  Row<Acc>* rows = nullptr;
+  Acc *queries = nullptr, *dys = nullptr;         // [panels][D or E][kPanel]
+  Acc *query_rows = nullptr, *dy_rows = nullptr;  // [kQueryBlock][wide_D or wide_E]
+  Acc* dq = nullptr;                              // [kQueryBlock][wide_D]
+  Acc *shift = nullptr, *delta = nullptr;         // score − shift is log₂ of the weight
+  Edge *first = nullptr, *last = nullptr;
+  // Of both.
+  Acc* weights = nullptr;  // [kRows][kStep]
+  Acc* slopes = nullptr;   // the same, of the softcap
+  Acc* pulls = nullptr;    // [keys][kStep] ds
+
+  void place(Arena& arena, const Way<Acc>& way) {
+    const Problem& p = way.p;
+    arena.take(keys, way.keys / kRows * p.D * kQueries<Acc>);
+    arena.take(values, way.keys / kRows * p.E * kQueries<Acc>);
+    arena.take(key_rows, way.keys * way.wide_D);
+    arena.take(dk, way.keys * way.wide_D);
+    arena.take(dv, way.keys * way.wide_E);
+    arena.take(rows, kQueryBlock);
+    arena.take(queries, kQueryBlock * p.D);
+    arena.take(dys, kQueryBlock * p.E);
+    arena.take(query_rows, kQueryBlock * way.wide_D);
+    arena.take(dy_rows, kQueryBlock * way.wide_E);
+    arena.take(dq, kQueryBlock * way.wide_D);
+    arena.take(shift, kQueryBlock);
+    arena.take(delta, kQueryBlock);
+    arena.take(first, kQueryBlock / lanes);
+    arena.take(last, kQueryBlock / lanes);
+    arena.take(weights, kRows * kStep);
+    if (p.softcap > 0) arena.take(slopes, kRows * kStep);
+    arena.take(pulls, way.keys * kStep);
+  }
+};
+
+template <class Acc> struct Meeting {
+  using Edge = typename Vector<Acc>::Bits;
+  static constexpr int lanes = kLanes<Acc>, panel = kPanel<Acc>, most_panels = kQueryBlock / panel;
+  static constexpr Acc hidden_score = Acc(-kInfinity);
+
+  const Problem& p;
+  const Way<Acc>& way;
+  const Pull& pull;
+  const Scoring<Acc> scoring;
+  Bench<Acc> work;
+  Range keys = {};                // of the task
+  int count = 0;                  // rows of the block of queries
+  int panels = 0;                 // that they fill
+  bool wild = false;              // some dy is not finite
+  Range any[most_panels] = {};    // no query of the panel sees a key outside
+  Range every[most_panels] = {};  // every query of the panel sees all keys inside, as far as the spans say
+  Range seen[most_panels] = {};   // groups of keys that the panel has met
+
+  // A block of queries: the task fills work.rows, notes each, and if any is visible sets each and calls meet().
+  void start(int rows) {
+    count = rows;
+    panels = int(ceil_div(rows, panel));
+    for (int i = 0; i < panels; ++i) any[i] = {INT_MAX, 0}, every[i] = {0, INT_MAX}, seen[i] = {INT_MAX, 0};
+  }
+
+  void note(int r) {
+    Range span = work.rows[r].span, &widest = any[r / panel];
+    if (!span.empty()) widest = {smaller(widest.begin, span.begin), larger(widest.end, span.end)};
+    every[r / panel] = intersect(every[r / panel], span);
+  }
+
+  bool any_visible() const {
+    for (int i = 0; i < panels; ++i)
+      if (!intersect(any[i], keys).empty()) return true;
+    return false;
+  }
+
+  void set_row(int r, Acc shift, Acc delta, Range span) {
+    work.shift[r] = shift;
+    work.delta[r] = delta;
+    work.first[r / lanes][r % lanes] = span.begin;
+    work.last[r / lanes][r % lanes] = span.end;
+  }
+
+  void meet() {
+    for (int s = keys.begin; s < keys.end; s += kRows) meet_keys(s);
+    pull_queries();
+  }
+
+  bool visible(int i, Range group) const {
+    if (intersect(any[i], group).empty()) return false;
+    if (!p.bits.data) return true;
+    unsigned found = 0;
+    for (int r = i * panel; r < smaller(count, (i + 1) * panel); ++r)
+      for (int s = group.begin; s < group.end; ++s) found |= work.rows[r].bits[s];
+    return found;
+  }
+
+  // Everything between one group of keys and the block of queries, but for dq.
+  void meet_keys(int key) {
+    Range group = {key, smaller(key + kRows, keys.end)};
+    int index = (key - keys.begin) / kRows, begin = 0, end = panels;
+    while (begin < end && !visible(begin, group)) ++begin;
+    while (begin < end && !visible(end - 1, group)) --end;
+    Acc* pulls = work.pulls + index * kRows * kStep;
+    // dq reads these out to the panels that other groups of keys meet.
+    for (int r = 0; r < group.end - group.begin; ++r) {
+      __builtin_memset(pulls + r * kStep, 0, begin * panel * sizeof(Acc));
+      __builtin_memset(pulls + r * kStep + end * panel, 0, (panels - end) * panel * sizeof(Acc));
+    }
+    if (begin == end) return;
+    for (int i = begin; i < end; ++i) seen[i] = {smaller(seen[i].begin, index), index + 1};
+    with_size(rounded_size(group.end - group.begin), [&]<int M>() { meet_group<M>(group, begin, end, pulls); });
+  }
+
+  template <int M> OVERT_INLINE void meet_group(Range group, int begin, int end, Acc* pulls) {
+    int index = (group.begin - keys.begin) / kRows;
+    int column = begin * panel, rows = smaller(count, end * panel) - column;
+    multiply<Acc, M, kStep>(work.keys + index * p.D * kQueries<Acc>, work.queries + column * p.D, p.D, end - begin,
+                            work.weights + column);
+    multiply<Acc, M, kStep>(work.values + index * p.E * kQueries<Acc>, work.dys + column * p.E, p.E, end - begin,
+                            pulls + column);
+    if (scoring.cap > 0) cap<M>(column, end * panel);
+    if (p.bias.data) add_bias<M>(group, column, end * panel);
+    if (p.bits.data) hide(group, column, column + rows);
+    for (int i = begin; i < end; ++i) {
+      bool plain = !p.bits.data && !p.bias.data && every[i].begin <= group.begin && every[i].end >= group.end &&
+                   (i + 1) * panel <= count;
+      if (plain) weigh<M, false>(i * panel, group.begin, pulls);
+      else weigh<M, true>(i * panel, group.begin, pulls);
+    }
+    if (pull.dbias) keep_bias(group, column, column + rows, pulls);
+    if (scoring.cap > 0)
+      for (int r = 0; r < M; ++r)
+        for (int i = r * kStep + column; i < r * kStep + end * panel; i += lanes) {
+          Lane<Acc> x = load(pulls + i);
+          store(pulls + i, x == 0 ? Lane<Acc>{} : x * load(work.slopes + i));
+        }
+    Acc* dk = work.dk + index * kRows * way.wide_D;
+    Acc* dv = work.dv + index * kRows * way.wide_E;
+    const Acc* dys = work.dy_rows + column * way.wide_E;
+    if (wild) add_carefully<Acc>(M, work.weights + column, dys, rows, dv, way.wide_E);
+    else add<Acc, false, M>(work.weights + column, dys, rows, dv, way.wide_E);
+    add<Acc, false, M>(pulls + column, work.query_rows + column * way.wide_D, rows, dk, way.wide_D);
+  }
+
+  // Scores to weights, and dp to ds, of one panel.
+  template <int M, bool masked> OVERT_INLINE void weigh(int column, int key, Acc* pulls) {
+    for (int i = column; i < column + panel; i += lanes) {
+      Lane<Acc> shift = load(work.shift + i), delta = load(work.delta + i);
+      Edge first = work.first[i / lanes], last = work.last[i / lanes];
+      OVERT_UNROLL
+      for (int r = 0; r < M; ++r) {
+        Acc *at_weight = work.weights + r * kStep + i, *at_pull = pulls + r * kStep + i;
+        Lane<Acc> x = load(at_weight), w = exp2<Acc>(x - shift), ds = w * (load(at_pull) - delta);
+        if constexpr (masked) {
+          Edge hidden = (first > key + r) | (last <= key + r) | (x == hidden_score);
+          w = hidden ? Lane<Acc>{} : w;
+          ds = hidden ? Lane<Acc>{} : ds;
+        }
+        store(at_weight, w);
+        store(at_pull, ds);
+      }
+    }
+  }
+
+  template <int M> void cap(int begin, int end) {
+    for (int r = 0; r < M; ++r)
+      for (int i = r * kStep + begin; i < r * kStep + end; i += lanes) {
+        Lane<Acc> x = tanh<Acc>(load(work.weights + i));
+        store(work.weights + i, x * scoring.cap);
+        store(work.slopes + i, (Acc(1) - x) * (Acc(1) + x));
+      }
+  }
+
+  template <int M> void add_bias(Range group, int begin, int end) {
+    for (int column = begin; column < end; column += lanes)
+      for (int s = 0; s < group.end - group.begin; s += lanes) {
+        Lane<Acc> x[lanes];
+        auto row = [&](int i) { return column + i < count ? work.rows[column + i].bias + group.begin : nullptr; };
+        load_transposed<Acc>(row, s, group.end - group.begin, x);
+        for (int i = 0; i < smaller(lanes, M - s); ++i) {
+          Acc* score = work.weights + (s + i) * kStep + column;
+          store(score, load(score) + x[i] * Acc(kLog2e));
+        }
+      }
+  }
+
+  void hide(Range group, int begin, int end) {
+    for (int t = begin; t < end; ++t)
+      for (int s = group.begin; s < group.end; ++s)
+        if (!work.rows[t].bits[s]) work.weights[(s - group.begin) * kStep + t] = hidden_score;
+  }
+
+  void clear_bias() {
+    for (int r = 0; r < count; ++r)
+      __builtin_memset(static_cast<Acc*>(pull.dbias) + work.rows[r].place * p.S + keys.begin, 0,
+                       (keys.end - keys.begin) * sizeof(Acc));
+  }
+
+  void keep_bias(Range group, int begin, int end, const Acc* pulls) {
+    for (int t = begin; t < end; ++t) {
+      Acc* to = static_cast<Acc*>(pull.dbias) + work.rows[t].place * p.S;
+      for (int s = group.begin; s < group.end; ++s) to[s] = pulls[(s - group.begin) * kStep + t];
+    }
+  }
+
+  // dq of the block of queries from the keys of the task.
+  void pull_queries() {
+    __builtin_memset(work.dq, 0, kQueryBlock * way.wide_D * sizeof(Acc));
+    for (int t = 0; t < count; t += kRows) {
+      int rows = smaller(kRows, count - t);
+      Range groups = {INT_MAX, 0};
+      for (int i = t / panel; i <= (t + rows - 1) / panel; ++i)
+        groups = {smaller(groups.begin, seen[i].begin), larger(groups.end, seen[i].end)};
+      if (groups.empty()) continue;
+      int begin = groups.begin * kRows, end = smaller(groups.end * kRows, keys.end - keys.begin);
+      with_size(rounded_size(rows), [&]<int M>() {
+        add<Acc, true, M>(work.pulls + begin * kStep + t, work.key_rows + begin * way.wide_D, end - begin,
+                          work.dq + t * way.wide_D, way.wide_D);
+      });
+    }
+  }
+};
+
+}  // namespace overt::OVERT_LEVEL
