@@ -31,7 +31,7 @@ sanitize: $(VENV)/dev
 	cp -r src/overt $(SANITIZED)/site
 	LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	  PYTHONPATH=$(SANITIZED)/site $(BIN)/python -m pytest -q tests/test_kernels.py
+	  PYTHONPATH=$(SANITIZED)/site $(BIN)/python -m pytest -q tests/test_kernels.py tests/test_backward.py
 
 $(VENV)/overt: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py')
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

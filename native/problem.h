@@ -43,9 +43,9 @@ struct Bins {
   bool mean;
 };
 
-// What the way back reads beside the problem: `output` and `dy` of the problem's type, (B, H, T, E).  What it writes:
-// dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, E) and, unless null, the gradient dbias (B, H, T, S) of the biased scores
-// and dsinks (H,), all of the accumulator's type.
+// What the way back reads beside the problem: `output` and `dy` of the problem's type, (B, H, T, E), and lse.
+// What it writes, all of the accumulator's type: dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, E) and, unless null,
+// the gradient dbias (B, H, T, S) of the biased scores and dsinks (H,).
 struct Pull {
   View output, dy;
   const void* lse;
