@@ -14,8 +14,8 @@ from array_api_compat import array_namespace
 from numpy.lib.stride_tricks import as_strided
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Shape, check_leading, dtype_name, host, integers, is_float, whole
-from overt.masks import Mask
+from overt.grid import Array, Cells, Shape, check_leading, dtype_name, host, is_float, whole
+from overt.masks import Mask, as_offset
 
 
 class Bias:
@@ -174,7 +174,7 @@ def alibi(slopes: Array, offset: int | Array | None = None) -> Bias:
     values = _floats("alibi slopes", slopes)
     if values.ndim != 1:
         raise ShapeError(f"alibi slopes have shape {values.shape}: give one number per query head, shape (H,)")
-    return _Alibi(values, None if offset is None else integers("offset", offset))
+    return _Alibi(values, as_offset(offset))
 
 
 def relative(
@@ -193,7 +193,7 @@ def relative(
     exact = values.shape[0] // (4 if bidirectional else 2)
     if whole("max_distance", max_distance) <= exact:
         raise ArgumentError(f"max_distance must be more than {exact}, the distances with a bucket of their own")
-    return _Relative(values, None if offset is None else integers("offset", offset), bidirectional, max_distance)
+    return _Relative(values, as_offset(offset), bidirectional, max_distance)
 
 
 def as_bias(bias: object, *, on_host: bool) -> Bias | None:

@@ -335,7 +335,7 @@ def causal(offset: int | Array | None = None) -> Mask:
     The last query stands at the last key (t + S − T), which is right with a cache and equal when T = S;
     ``offset=0`` aligns to the top left, and one offset per batch row (…,) is allowed.
     """
-    return _CAUSAL if offset is None else _Window(None, 0, _offset(offset))
+    return _CAUSAL if offset is None else _Window(None, 0, as_offset(offset))
 
 
 def window(left: int, right: int, offset: int | Array | None = None) -> Mask:
@@ -343,7 +343,7 @@ def window(left: int, right: int, offset: int | Array | None = None) -> Mask:
 
     A side without an end is any number beyond all lengths, such as ``sys.maxsize``.
     """
-    return _Window(min(whole("window left", left), _FAR), min(whole("window right", right), _FAR), _offset(offset))
+    return _Window(min(whole("window left", left), _FAR), min(whole("window right", right), _FAR), as_offset(offset))
 
 
 def padding(lengths: Array) -> Mask:
@@ -403,7 +403,8 @@ def _short(values: np.ndarray) -> str:
     return np.array2string(values, threshold=8, edgeitems=3, separator=", ")
 
 
-def _offset(offset: int | Array | None) -> np.ndarray | None:
+def as_offset(offset: int | Array | None) -> np.ndarray | None:
+    """What ``offset=`` accepts: None, a whole number, or one per batch row."""
     return None if offset is None else np.clip(integers("offset", offset), -_FAR, _FAR)
 
 

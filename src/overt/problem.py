@@ -96,7 +96,8 @@ class Problem:
         if dropout is not None and not isinstance(dropout, Dropout):
             raise DtypeError(f"dropout must be overt.dropout(rate, seed), not {dropout!r}")
         threads = 0 if num_threads is None else thread_count(num_threads)
-        softcap = None if softcap is None else float(softcap)
+        # Beyond these a cap is as good as none or as no score at all, and float32 has no room for more.
+        softcap = None if softcap is None else min(max(float(softcap), 1e-30), 1e30)
         ranges = range(shape.B), range(H), range(T), range(S)
         return Problem(q, k, v, score, mask, bias, softcap, sinks, dropout, threads, outer, given, shape, *ranges)
 
