@@ -3,6 +3,8 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 SANITIZED = build/sanitized
+SANITIZERS = PYTHONPATH=$(SANITIZED)/site ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+  LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)"
 
 .PHONY: example test lint check sanitize clean
 
@@ -29,9 +31,8 @@ sanitize: $(VENV)/dev
 	$(BIN)/cmake --build $(SANITIZED)
 	$(BIN)/cmake --install $(SANITIZED) --prefix $(SANITIZED)/site
 	cp -r src/overt $(SANITIZED)/site
-	LD_PRELOAD="$$($${CXX:-g++} -print-file-name=libasan.so) $$($${CXX:-g++} -print-file-name=libubsan.so)" \
-	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	  PYTHONPATH=$(SANITIZED)/site $(BIN)/python -m pytest -q tests/test_kernels.py tests/test_backward.py
+	$(SANITIZERS) $(BIN)/python -c 'import overt; assert "sanitized" in overt.__file__, overt.__file__'
+	$(SANITIZERS) $(BIN)/python -m pytest -q tests/test_kernels.py tests/test_backward.py
 
 $(VENV)/overt: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py')
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

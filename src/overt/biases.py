@@ -14,7 +14,7 @@ from array_api_compat import array_namespace
 from numpy.lib.stride_tricks import as_strided
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Shape, check_leading, dtype_name, host, is_float, whole
+from overt.grid import Array, Cells, Shape, broadcasts, check_leading, dtype_name, host, is_float, whole
 from overt.masks import Mask, as_offset
 
 
@@ -46,14 +46,9 @@ class Dense(Bias):
     parameter: Array
 
     def check(self, shape: Shape) -> None:
-        full = (*shape.batch, shape.H, shape.T, shape.S)
-        try:
-            fits = np.broadcast_shapes(self.parameter.shape, full) == full
-        except ValueError:
-            fits = False
-        if not fits:
+        if not broadcasts(self.parameter.shape, shape.full):
             raise ShapeError(
-                f"bias has shape {self.parameter.shape}, which does not broadcast to (…, H, T, S) = {full}: "
+                f"bias has shape {tuple(self.parameter.shape)}: it does not broadcast to (…, H, T, S) = {shape.full}: "
                 "give each missing axis the size 1"
             )
 

@@ -35,9 +35,14 @@ class Shape:
         """Broadcast values (…) to the leading axes and flatten them: (B,)."""
         return np.broadcast_to(values, self.batch).reshape(self.B)
 
+    @property
+    def full(self) -> tuple[int, ...]:
+        """(…, H, T, S)."""
+        return *self.batch, self.H, self.T, self.S
+
     def flattened(self, array: np.ndarray) -> np.ndarray | None:
         """An array that broadcasts to (…, H, T, S) as a view (B, H, T, S); None where only a copy has that shape."""
-        full = np.broadcast_to(array, (*self.batch, self.H, self.T, self.S))
+        full = np.broadcast_to(array, self.full)
         try:
             return full.reshape((self.B, self.H, self.T, self.S), copy=False)
         except ValueError:
@@ -120,12 +125,17 @@ def whole(name: str, value: Any) -> int:
     return int(value)
 
 
+def broadcasts(got: tuple[int, ...], full: tuple[int, ...]) -> bool:
+    """Whether an array of one shape broadcasts to another without changing it."""
+    try:
+        return np.broadcast_shapes(tuple(got), full) == full
+    except ValueError:
+        return False
+
+
 def check_leading(name: str, got: tuple[int, ...], batch: tuple[int, ...]) -> None:
     """Raise unless ``got`` broadcasts to the leading axes."""
-    try:
-        if np.broadcast_shapes(got, batch) == batch:
-            return
-    except ValueError:
-        pass
+    if broadcasts(got, batch):
+        return
     hint = "one per batch row" if batch else "a single one, or give the inputs a batch axis: q[None]"
     raise ShapeError(f"{name} have leading shape {got}, but the inputs have batch axes {batch}: give {hint}")

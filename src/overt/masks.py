@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Shape, check_leading, host, integers, whole
+from overt.grid import Array, Cells, Shape, broadcasts, check_leading, host, integers, whole
 
 
 class Plan(NamedTuple):
@@ -289,14 +289,9 @@ class Keep(Mask):
         return cells.of(self.array)
 
     def check(self, shape: Shape) -> None:
-        full = (*shape.batch, shape.H, shape.T, shape.S)
-        try:
-            fits = np.broadcast_shapes(self.array.shape, full) == full
-        except ValueError:
-            fits = False
-        if not fits:
+        if not broadcasts(self.array.shape, shape.full):
             raise ShapeError(
-                f"mask has shape {self.array.shape}, which does not broadcast to (…, H, T, S) = {full}: "
+                f"mask has shape {self.array.shape}, which does not broadcast to (…, H, T, S) = {shape.full}: "
                 "a (B, S) padding mask needs two more axes, mask[:, None, None, :]"
             )
 
@@ -315,11 +310,7 @@ class _Where(Mask):
                 f"the predicate of overt.where must return booleans, not {keep.dtype}: compare, e.g. s <= t"
             )
         full = np.broadcast_shapes(cells.b.shape, cells.h.shape, cells.t.shape, cells.s.shape)
-        try:
-            fits = np.broadcast_shapes(keep.shape, full) == full
-        except ValueError:
-            fits = False
-        if not fits:
+        if not broadcasts(keep.shape, full):
             raise ShapeError(f"the predicate of overt.where returned shape {keep.shape} for cells {full}")
         return keep
 

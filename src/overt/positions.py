@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, dtype_name, integers, is_float, is_number, whole
+from overt.grid import Array, broadcasts, dtype_name, integers, is_float, is_number, whole
 
 Layout = Literal["half", "interleaved"]
 
@@ -82,11 +82,7 @@ def rope(
     else:
         first, second = wide[..., 0:width:2], wide[..., 1:width:2]
     rows = tuple(x.shape[:-1])
-    try:
-        fits = np.broadcast_shapes(points.shape, rows) == rows
-    except ValueError:
-        fits = False
-    if not fits:
+    if not broadcasts(points.shape, rows):
         raise ShapeError(
             f"positions {points.shape} do not broadcast to x {tuple(x.shape)}: give (T,), or (B, T) for x (B, H, T, D)"
         )
