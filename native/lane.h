@@ -42,11 +42,15 @@ template <> struct Vector<float> {
   typedef float Lane __attribute__((vector_size(kBytes)));
   typedef float Unaligned __attribute__((vector_size(kBytes), aligned(4), may_alias));
   typedef std::int32_t Bits __attribute__((vector_size(kBytes)));
+  typedef std::uint32_t Word;
+  typedef Word Words __attribute__((vector_size(kBytes)));
 };
 template <> struct Vector<double> {
   typedef double Lane __attribute__((vector_size(kBytes)));
   typedef double Unaligned __attribute__((vector_size(kBytes), aligned(8), may_alias));
   typedef std::int64_t Bits __attribute__((vector_size(kBytes)));
+  typedef std::uint64_t Word;
+  typedef Word Words __attribute__((vector_size(kBytes)));
 };
 template <class Acc> using Lane = typename Vector<Acc>::Lane;
 template <class Acc> constexpr int kLanes = kBytes / int(sizeof(Acc));
@@ -174,10 +178,12 @@ template <> struct Exponent<double> {
   static constexpr std::int64_t bias = 1023, shift = 52;
 };
 
-// 2^n for an integer n + magic; 0 where n is `lowest`.
+// 2^n for an integer n + magic; 0 where n is `lowest`.  Unsigned, because lanes that nobody reads may hold anything.
 template <class Acc> OVERT_INLINE Lane<Acc> power(Lane<Acc> shifted) {
-  using Bits = typename Vector<Acc>::Bits;
-  return (Lane<Acc>)(((Bits)shifted << Exponent<Acc>::shift) + (Exponent<Acc>::bias << Exponent<Acc>::shift));
+  using Words = typename Vector<Acc>::Words;
+  using Word = typename Vector<Acc>::Word;
+  return (Lane<Acc>)(((Words)shifted << Word(Exponent<Acc>::shift)) +
+                     (Word(Exponent<Acc>::bias) << Word(Exponent<Acc>::shift)));
 }
 
 // 2^x for x up to 126: exactly 1 at 0, exactly 0 at −inf and where the result would be subnormal or less, NaN at NaN.
