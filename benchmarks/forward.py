@@ -45,7 +45,7 @@ def row(
     causal = repr(mask) == "causal()"
     bits = None
     if mask is not None and not causal:
-        bits = np.array(np.broadcast_to(mask.dense(T, S, (B,)), (B, 1, T, S)))
+        bits = np.array(np.broadcast_to(mask.dense(T, S, (B,)), (B, 1, T, S)), order="C")
     ours = bits if dense else mask
     contenders = {"overt": lambda: overt.attention(q, k, v, mask=ours, num_threads=threads)}
     contenders |= peers.forward(q, k, v, causal=causal, mask=bits, threads=threads)
