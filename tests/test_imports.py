@@ -29,6 +29,7 @@ LAYERS = [
     ["attended", "trace"],
     ["attention"],
     ["__init__"],
+    ["cli", "__main__"],
 ]
 RANKS = {name: rank for rank, name in enumerate(chain.from_iterable(LAYERS))}
 NAMES = [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import permutations
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
 
 import overt
 from overt.errors import ArgumentError, DtypeError
@@ -646,6 +648,21 @@ def test_any_layout_of_what_stands_beside(layout: str) -> None:
     for b, n in enumerate(lengths):
         np.testing.assert_allclose(padded[b], overt.attention(q, k[:, :n], v[:, :n]), rtol=1e-5, atol=1e-6)
     assert {name: x.tobytes() for name, x in other.items()} == before
+
+
+@pytest.mark.parametrize("turn", [lambda x: x.astype(">f8"), lambda x: pickle.loads(pickle.dumps(x))])
+@pytest.mark.parametrize("score", [overt.scaled_dot(), overt.additive(np.eye(4), np.eye(4), np.ones(4))])
+def test_what_stands_beside_keeps_its_precision(turn: Any, score: Any) -> None:
+    q, k, v = qkv(T=6, S=9)
+    beside = {"bias": normal(2, 6, 9), "sinks": normal(2)}
+    turned = {name: turn(x) for name, x in beside.items()}
+    expected = overt.trace(q, k, v, score=score, **beside)["output"]
+    for got in (
+        overt.attention(q, k, v, score=score, **turned),
+        overt.trace(q, k, v, score=score, **turned)["output"],
+        overt.attention(*map(torch.from_numpy, (q, k, v)), score=score, **turned).numpy(),
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("score", SCORES)

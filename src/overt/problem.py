@@ -298,4 +298,6 @@ def like(xp: Any, values: Array, q: Array) -> Array:
     """Values beside q in q's library and on its device; what is there already passes through, gradients and all."""
     if not isinstance(values, np.ndarray):
         return values
-    return xp.asarray(values if values.dtype.isbuiltin else values.astype(np.float32), device=q.device)
+    # Only NumPy knows bfloat16 as a type that somebody added to it, and byte orders other than the machine's own.
+    known = values.dtype.newbyteorder("=") if values.dtype.kind in "biuf" else np.float32
+    return xp.asarray(values.astype(known, copy=False), device=q.device)
