@@ -21,9 +21,11 @@ template <class In> struct Backward {
   struct Shared {
     int* turns = nullptr;     // [sets][query_blocks] how many blocks of keys have given dq their share
     double* sinks = nullptr;  // [B][H]
+    double* additive = nullptr;  // [tasks][D]
     void place(Arena& arena, const Way<Acc>& way) {
       arena.take(turns, way.sets * way.query_blocks);
       if (way.sinks) arena.take(sinks, way.p.B * way.p.H);
+      if (way.p.additive) arena.take(additive, way.tasks * way.p.D);
     }
   };
 
@@ -45,13 +47,23 @@ template <class In> struct Backward {
     const Bench<Acc>& work = meeting.work;
     __builtin_memset(work.dk, 0, way.keys * way.wide_D * sizeof(Acc));
     __builtin_memset(work.dv, 0, way.keys * way.wide_E * sizeof(Acc));
+    meeting.pulled = 0;
+    if (p.additive) __builtin_memset(work.additive, 0, p.D * sizeof(double));
     for (Index i = 0; i < way.query_blocks; ++i) pull_block(i, int(block));
     Acc* dk = static_cast<Acc*>(pull.dk) + (set * p.S + keys.begin) * p.D;
     Acc* dv = static_cast<Acc*>(pull.dv) + (set * p.S + keys.begin) * p.E;
     for (int s = 0; s < keys.end - keys.begin; ++s) {
-      for (Index d = 0; d < p.D; ++d) dk[s * p.D + d] = work.dk[s * way.wide_D + d] * Acc(p.scale);
+      for (Index d = 0; d < p.D; ++d) dk[s * p.D + d] = work.dk[s * way.wide_D + d] * factor(d);
       for (Index e = 0; e < p.E; ++e) dv[s * p.E + e] = work.dv[s * way.wide_E + e];
     }
+    // tanh = 1 − 2r.
+    for (Index d = 0; p.additive && d < p.D; ++d)
+      shared.additive[index * p.D + d] = p.scale * (meeting.pulled - 2 * work.additive[d]);
+  }
+
+  // What multiplies column d of dq and dk; tanh' = 4 (r − r²).
+  Acc factor(Index d) const {
+    return Acc(p.scale) * (p.additive ? 4 * static_cast<const Acc*>(p.additive)[d] : Acc(1));
   }
 
   void load_keys() {
@@ -67,10 +79,18 @@ template <class In> struct Backward {
           store(work.key_rows + (s + r) * way.wide_D + d, finite(load_some(k[r] + d, p.D - d)));
       }
       Acc* values = work.values + s / kRows * p.E * kQueries<Acc>;
-      pack_queries<In>(k, some, p.D, meeting.scoring.factor, work.keys + s / kRows * p.D * kQueries<Acc>);
+      Acc* keys = work.keys + s / kRows * p.D * kQueries<Acc>;
+      pack_queries<In>(k, some, p.D, meeting.scoring.factor, keys);
+      settle(keys, p.D * kQueries<Acc>);
       pack_queries<In>(v, some, p.E, Acc(1), values);
       for (Index i = 0; i < p.E * kQueries<Acc>; i += lanes) store(values + i, finite(load(values + i)));
     }
+  }
+
+  void settle(Acc* packed, Index size) const {
+    if (!p.additive) return;
+    clear_nan(packed, size);
+    raise(p.modest, packed, size);
   }
 
   // The task's keys and one block of queries.
@@ -90,8 +110,8 @@ template <class In> struct Backward {
         Acc* dq = static_cast<Acc*>(pull.dq) + meeting.work.rows[r].place * p.D;
         const Acc* share = meeting.work.dq + r * way.wide_D;
         if (!meet) __builtin_memset(dq, 0, p.D * sizeof(Acc));
-        else if (block == 0) for (Index d = 0; d < p.D; ++d) dq[d] = share[d] * Acc(p.scale);
-        else for (Index d = 0; d < p.D; ++d) dq[d] += share[d] * Acc(p.scale);
+        else if (block == 0) for (Index d = 0; d < p.D; ++d) dq[d] = share[d] * factor(d);
+        else for (Index d = 0; d < p.D; ++d) dq[d] += share[d] * factor(d);
       }
     __atomic_store_n(turn, block + 1, __ATOMIC_RELEASE);
   }
@@ -133,6 +153,12 @@ template <class In> struct Backward {
       // A row that sees nothing has lse −inf and weights 0.
       Acc lse = static_cast<const Acc*>(pull.lse)[work.rows[r].place] * Acc(kLog2e);
       meeting.set_row(r, lse == Acc(-kInfinity) ? Acc(kInfinity) : lse, delta(r), work.rows[r].span);
+      if (p.dropout > 0) {
+        Index place = work.rows[r].place;
+        work.query[r] = meeting.dropping.query(place);
+        work.head[r] = meeting.dropping.head(place);
+        work.batch[r] = meeting.dropping.batch(place);
+      }
       for (Index d = 0; d < way.wide_D; d += lanes)
         store(work.query_rows + r * way.wide_D + d, finite(load_some(q[r] + d, p.D - d)));
       for (Index e = 0; e < way.wide_E; e += lanes) {
@@ -148,6 +174,7 @@ template <class In> struct Backward {
       pack_half_panel(q, p.D, work.queries, r);
       pack_half_panel(dy, p.E, work.dys, r);
     }
+    settle(work.queries, meeting.panels * panel * p.D);
   }
 
   OVERT_INLINE void pack_half_panel(const In* const* rows, Index width, Acc* out, int r) const {
@@ -180,13 +207,18 @@ template <class In> struct Backward {
     if (way.sinks) __builtin_memset(shared.sinks, 0, p.B * p.H * sizeof(double));
     Queue queue;
     in_parallel(chosen.threads, [&](int thread) {
-      Backward backward = {p, way, pull, shared, {p, way, pull, Scoring<Acc>(p), scratch.workspace(thread)}};
+      Backward backward = {p, way, pull, shared, {p, way, pull, Scoring<Acc>(p), Dropping<Acc>(p), scratch.workspace(thread)}};
       for (Index index; (index = queue.take()) < way.tasks;) backward.task(index);
     });
     for (Index h = 0; way.sinks && h < p.H; ++h) {
       double total = 0;
       for (Index b = 0; b < p.B; ++b) total += shared.sinks[b * p.H + h];
       static_cast<Acc*>(pull.dsinks)[h] = Acc(total);
+    }
+    for (Index d = 0; p.additive && d < p.D; ++d) {
+      double total = 0;
+      for (Index task = 0; task < way.tasks; ++task) total += shared.additive[task * p.D + d];
+      static_cast<Acc*>(pull.dadditive)[d] = Acc(total);
     }
     return true;
   }

@@ -73,6 +73,7 @@ template <class In> struct Source {
     for (Index s = begin; s < end; s += kPanel<Acc>) {
       Index count = smaller<Index>(kPanel<Acc>, p.S - s);
       pack_panel<In>(at<In>(p.k, b, g, s), p.k.row, count, p.D, panels + (s - begin) * p.D);
+      raise(p.additive && p.modest, panels + (s - begin) * p.D, p.D * kPanel<Acc>);
       if (values) pack_rows<In>(at<In>(p.v, b, g, s), p.v.row, count, p.E, plan.width, values + (s - begin) * plan.width);
     }
   }
@@ -138,7 +139,7 @@ template <class In> struct Desk {
   }
 
   // Lays out the groups of a task.  Late blocks of rows come first: under a causal mask they are the longest.
-  void start(const Plan<Acc>& plan, Index task, Acc factor) {
+  void start(const Plan<Acc>& plan, Index task, const Scoring<Acc>& scoring) {
     Index sets = plan.p.H / plan.heads, set = task / plan.blocks;
     block = plan.blocks - 1 - task % plan.blocks;
     rows = {set / sets, set % sets * plan.heads, plan.heads};
@@ -147,7 +148,7 @@ template <class In> struct Desk {
     count = 0;
     for (; first < last; first += kRows, ++count) {
       Group<Acc>& group = groups[count];
-      fill_group<In>(plan.p, rows, first, int(smaller<Index>(kRows, last - first)), factor,
+      fill_group<In>(plan.p, rows, first, int(smaller<Index>(kRows, last - first)), scoring,
                      queries + count * plan.p.D * kQueries<Acc>, group);
       any = {smaller(any.begin, group.any.begin), larger(any.end, group.any.end)};
     }

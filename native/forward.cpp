@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "blocks.h"
+#include "drop.h"
 
 namespace overt::OVERT_LEVEL {
 namespace {
@@ -138,6 +139,7 @@ template <class In> struct Forward {
   const Plan<Acc>& plan;
   const Source<In>& source;
   const Scoring<Acc> scoring;
+  const Dropping<Acc> dropping;
   In* output;
   Acc* lse;
   Workspace work;
@@ -171,6 +173,8 @@ template <class In> struct Forward {
       alignas(64) Acc shrink[kQueries<Acc>];
       int width = score<Acc, M>(scoring, group, chunk.panels + (range.begin - chunk.origin) * p.D, p.D, range, tile);
       soften<Acc, M>(tile, width, work.top + i * kQueries<Acc>, work.sums + i * kRows * lanes, shrink);
+      if (p.dropout > 0)
+        for (int r = 0; r < group.count; ++r) dropping.drop(group.place[r], range.begin, width, tile + r * kTileStride);
       if (careful) mix_carefully(M, tile, values, chunk.value_stride, keys, shrink, out, plan.width);
       else mix<Acc, M>(tile, values, chunk.value_stride, keys, shrink, out, plan.width);
     });
@@ -204,7 +208,7 @@ template <class In> struct Forward {
 
   void task(Index index) {
     Desk<In>& desk = work.desk;
-    desk.start(plan, index, scoring.factor);
+    desk.start(plan, index, scoring);
     for (int i = 0; i < desk.count; ++i) reset(i);
     desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {
       for (int i = 0; i < desk.count; ++i) take_block(i, block, chunk, false);
@@ -228,7 +232,7 @@ template <class In> struct Forward {
     Source<In> source = scratch.shared();
     Queue pieces, tasks;
     in_parallel(chosen.threads, [&](int thread) {
-      Forward forward = {p, plan, source, Scoring<Acc>(p), static_cast<In*>(output), static_cast<Acc*>(lse),
+      Forward forward = {p, plan, source, Scoring<Acc>(p), Dropping<Acc>(p), static_cast<In*>(output), static_cast<Acc*>(lse),
                          scratch.workspace(thread)};
       source.pack_ahead(plan, pieces);
       wait_for_all(chosen.threads);

@@ -2,7 +2,7 @@
 #pragma once
 #include <limits.h>
 
-#include "pack.h"
+#include "additive.h"
 
 namespace overt::OVERT_LEVEL {
 
@@ -51,13 +51,27 @@ template <class T> OVERT_INLINE const T* at(const View& view, Index b, Index h, 
   return static_cast<const T*>(view.data) + b * view.batch + h * view.head + t * view.row;
 }
 
-// How a product of packed queries and keys becomes a score in units of log₂: constants of a call.
+// How packed queries and keys become a score in units of log₂: constants of a call.
 template <class Acc> struct Scoring {
-  Acc factor;  // goes into the queries
-  Acc cap;     // 0: none
+  Acc factor;     // of a product: goes into the queries
+  Acc cap;        // 0: none
+  const Acc* v;   // of the additive score, or null
+  bool modest;
+  Acc base, slope;  // of the additive score
 
   explicit Scoring(const Problem& p)
-      : factor(Acc(p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e)), cap(Acc(p.softcap * kLog2e)) {}
+      : factor(Acc(p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e)),
+        cap(Acc(p.softcap * kLog2e)),
+        v(static_cast<const Acc*>(p.additive)),
+        modest(p.additive && p.modest),
+        base(0),
+        slope(-2 * factor) {
+    if (!v) return;
+    double total = 0;
+    for (Index d = 0; d < p.D; ++d) total += v[d];
+    base = Acc(factor * total);
+    factor = 1;
+  }
 };
 
 // The rows of heads [head, head + heads) of batch b, ordered by (t, head): neighbours see similar keys.
@@ -67,7 +81,7 @@ struct Rows {
 
 // Fills one group with rows [first, first + count).
 template <class In>
-void fill_group(const Problem& p, const Rows& rows, Index first, int count, Accumulator<In> factor,
+void fill_group(const Problem& p, const Rows& rows, Index first, int count, const Scoring<Accumulator<In>>& scoring,
                 Accumulator<In>* queries, Group<Accumulator<In>>& group) {
   using Acc = Accumulator<In>;
   group.size = rounded_size(count);
@@ -99,7 +113,8 @@ void fill_group(const Problem& p, const Rows& rows, Index first, int count, Accu
     group.place[r] = (rows.b * p.H + h) * p.T + t;
     if (++h == rows.head + rows.heads) h = rows.head, ++t;
   }
-  pack_queries<In>(row, count, p.D, factor, queries);
+  pack_queries<In>(row, count, p.D, scoring.factor, queries);
+  raise(scoring.modest, queries, p.D * kQueries<Acc>);
 }
 
 template <class Acc> bool any_bit(const Group<Acc>& group, int begin, int end) {
@@ -157,6 +172,16 @@ OVERT_INLINE void multiply(const Acc* queries, const Acc* keys, Index D, int pan
   }
 }
 
+// Scores of M rows, packed [D][kQueries], with `panels` consecutive panels, in units of log₂ or of the softcap.
+template <class Acc, int M, int stride = kTileStride>
+OVERT_INLINE void compare(const Scoring<Acc>& scoring, const Acc* rows, const Acc* panel, Index D, int panels,
+                          Acc* tile) {
+  if (!scoring.v) multiply<Acc, M, stride>(rows, panel, D, panels, tile);
+  else if (scoring.modest)
+    add_terms<Acc, M, true>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
+  else add_terms<Acc, M, false>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
+}
+
 // Overwrites the cells of `row` that are masked, of keys [begin, begin + width).
 template <class Acc> void mask_row(const Group<Acc>& group, int r, int begin, int width, Acc masked, Acc* row) {
   int from = smaller(larger(group.span[r].begin - begin, 0), width);
@@ -180,7 +205,7 @@ OVERT_INLINE int score(const Scoring<Acc>& scoring, const Group<Acc>& group, con
                        Acc* tile) {
   constexpr int lanes = kLanes<Acc>;
   int panels = (range.end - range.begin + kPanel<Acc> - 1) / kPanel<Acc>, width = panels * kPanel<Acc>;
-  multiply<Acc, M>(group.queries, keys, D, panels, tile);
+  compare<Acc, M>(scoring, group.queries, keys, D, panels, tile);
   if (scoring.cap > 0)
     for (int r = 0; r < M; ++r)
       for (Acc *x = tile + r * kTileStride, *end = x + width; x < end; x += lanes) store(x, scoring.cap * tanh<Acc>(load(x)));

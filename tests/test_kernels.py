@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import overt
-from overt import _native, blocked, kernels, reference
+from overt import _native, kernels, reference
+from overt.scores import Additive
 from strategies import DTYPES, Case, cases
 
 LEVELS = kernels.levels()
@@ -38,8 +39,13 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> object:
 def slack(case: Case) -> float:
     """Rounding of a score grows with the score, and moves the weights as much."""
     scores = reference._scoring(case.wide().problem())[-1].array
-    finite = scores[np.isfinite(scores)]
-    return max(1.0, float(np.abs(finite).max()) / 6 if finite.size else 1.0)
+    summed = [np.abs(scores[np.isfinite(scores)]).max(initial=0.0)]
+    score = case.options.get("score")
+    if isinstance(score, Additive):
+        # Terms that cancel in the score have been rounded all the same.
+        projected = score.factors(np, case.q.astype(float), case.k.astype(float))[:2]
+        summed.append(np.abs(score.v).sum() * sum(np.abs(x).max(initial=1.0) for x in projected))
+    return max(1.0, float(max(summed)) / 6)
 
 
 def check_forward(case: Case, level: str) -> None:
@@ -50,7 +56,7 @@ def check_forward(case: Case, level: str) -> None:
     output, lse = kernels.forward(problem, level=level)
     assert output.dtype == case.q.dtype
     tolerance = TOLERANCE[case.q.dtype.name] * slack(case)
-    scale = named["weights"] @ np.abs(named["value"])
+    scale = named.get("dropped", named["weights"]) @ np.abs(named["value"])
     error = np.abs(output.astype(np.float64) - named["output"])
     # Weights below the smallest normal number become 0, and float16 cannot resolve what lies below its own.
     floor = TINY[case.q.dtype.name]
@@ -95,13 +101,13 @@ def check_statistics(case: Case, level: str, k: int, rows: int, columns: int) ->
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@given(case=cases(("float32", "float64"), products_only=True))
+@given(case=cases(("float32", "float64")))
 def test_forward(level: str, case: Case) -> None:
     check_forward(case, level)
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@given(case=cases(("float16", "bfloat16"), products_only=True))
+@given(case=cases(("float16", "bfloat16")))
 @settings(max_examples=50)
 def test_forward_of_half_types(level: str, case: Case) -> None:
     check_forward(case, level)
@@ -109,7 +115,7 @@ def test_forward_of_half_types(level: str, case: Case) -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 @given(
-    case=cases(tuple(DTYPES), products_only=True),
+    case=cases(tuple(DTYPES)),
     k=st.integers(1, 12),
     rows=st.integers(1, 9),
     columns=st.integers(1, 9),
@@ -117,22 +123,6 @@ def test_forward_of_half_types(level: str, case: Case) -> None:
 @settings(max_examples=60)
 def test_statistics(level: str, case: Case, k: int, rows: int, columns: int) -> None:
     check_statistics(case, level, k, rows, columns)
-
-
-@given(case=cases(tuple(DTYPES)))
-@settings(max_examples=60)
-def test_blocked_agrees_with_the_definition(case: Case) -> None:
-    problem = case.problem()
-    expected_output, expected_lse = reference.forward(problem)
-    with pytest.MonkeyPatch.context() as patch:
-        # So small that every case falls into many blocks.
-        patch.setattr(blocked, "_CELLS", 200)
-        output, lse = blocked.forward(problem)
-        np.testing.assert_allclose(lse, expected_lse, rtol=1e-5, atol=1e-5)
-        step = {"float16": 2**-10, "bfloat16": 2**-7}.get(case.q.dtype.name, 1e-5)
-        np.testing.assert_allclose(output.astype(float), expected_output.astype(float), rtol=step, atol=1e-5)
-        for got, expected in zip(blocked.statistics(problem, lse), reference.statistics(problem, lse), strict=True):
-            np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("level", LEVELS)
