@@ -143,7 +143,38 @@ def test_the_number_of_threads_changes_no_bit(level: str, dtype: str, B: int, H:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_what_stands_behind_a_mask_never_shows(level: str) -> None:
+def test_the_number_of_threads_changes_no_bit_of_the_additive_score_and_dropout(level: str) -> None:
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.normal(size=(2, h, n, 20)).astype(np.float32) for h, n in ((4, 301), (2, 400), (2, 400)))
+    score = overt.additive(rng.normal(size=(7, 20)), rng.normal(size=(7, 20)), rng.normal(size=7))
+    case, results = Case(q, k, v, {"score": score, "dropout": overt.dropout(0.2, 3)}), []
+    for threads in (1, 2, 5):
+        case.options["num_threads"] = threads
+        output, lse = kernels.forward(case.problem(), level=level)
+        found = kernels.gradient(case.problem(), output, lse, q, level=level)
+        results.append([x.tobytes() for x in (output, lse, *found[:3], *found.score.values())])
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("size", [1, 30, 1e4])
+def test_additive_terms_that_cancel(size: float) -> None:
+    # tanh(q + k) of a large q and a k that nearly undoes it, near and beyond what float32 can raise e to.
+    rng = np.random.default_rng(2)
+    large = (size * rng.normal(size=(1, 1, 8))).astype(np.float32)
+    q, k, v = large + rng.normal(size=(1, 40, 8)), rng.normal(size=(1, 50, 8)) - large, rng.normal(size=(1, 50, 3))
+    q, k, v = (x.astype(np.float32) for x in (q, k, v))
+    score = overt.additive(np.eye(8), np.eye(8), rng.normal(size=8))
+    seen = overt.attend(q, k, v, score=score)
+    wide = Case(q, k, v, {"score": score}).wide().problem()
+    np.testing.assert_allclose(seen.output, reference.forward(wide)[0][0], rtol=2e-6, atol=2e-6)
+    expected = reference.gradient(wide, seen.output[None].astype(np.float64))
+    for got, exact in zip(seen.gradient(seen.output)[:3], expected[:3], strict=True):
+        np.testing.assert_allclose(got, exact[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("score", [overt.scaled_dot(), overt.additive(np.eye(33), np.eye(33), np.ones(33))])
+def test_what_stands_behind_a_mask_never_shows(level: str, score: Any) -> None:
     rng = np.random.default_rng(2)
     T, S = 230, 250
     q, k, v = (rng.normal(size=(2, n, 33)).astype(np.float32) for n in (T, S, S))
@@ -151,16 +182,18 @@ def test_what_stands_behind_a_mask_never_shows(level: str) -> None:
     # Every seventh key is hidden from all, every fifth query sees nothing.
     seen = np.tri(T, S, S - T, dtype=bool) & (np.arange(S) % 7 != 3) & (np.arange(T) % 5 != 2)[:, None]
     for mask in (overt.keep(seen), overt.where(lambda b, h, t, s: seen[t, s])):
-        clean = overt.attend(q, k, v, mask=mask).gradient(dy)
+        clean = overt.attend(q, k, v, mask=mask, score=score).gradient(dy)
         assert not clean.q[:, 2::5].any()
         assert not clean.k[:, 3::7].any()
         assert not clean.v[:, 3::7].any()
         for poison in (np.nan, np.inf, -np.inf):
             bad_q, bad_k, bad_v, bad_dy = q.copy(), k.copy(), v.copy(), dy.copy()
             bad_q[:, 2::5] = bad_k[:, 3::7] = bad_v[:, 3::7] = bad_dy[:, 2::5] = poison
-            found = overt.attend(bad_q, bad_k, bad_v, mask=mask).gradient(bad_dy)
+            found = overt.attend(bad_q, bad_k, bad_v, mask=mask, score=score).gradient(bad_dy)
             for got, expected in zip(found[:3], clean[:3], strict=True):
-                np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-7)
+                # Infinities make the additive score sum before it raises, which rounds differently.
+                small = 4e-6 if isinstance(score, Additive) else 1e-7
+                np.testing.assert_allclose(got, expected, rtol=1e-6, atol=small)
 
 
 @pytest.mark.parametrize("which", ["q", "k", "v", "dy"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -159,18 +161,19 @@ def test_huge_logits(level: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_what_stands_behind_a_mask_never_shows(level: str) -> None:
+@pytest.mark.parametrize("score", [overt.scaled_dot(), overt.additive(np.eye(33), np.eye(33), np.ones(33))])
+def test_what_stands_behind_a_mask_never_shows(level: str, score: Any) -> None:
     rng = np.random.default_rng(2)
     q, k, v = (rng.normal(size=(2, n, 33)).astype(np.float32) for n in (40, 90, 90))
     mask = overt.causal() & overt.where(lambda b, h, t, s: s % 7 != 3)
-    clean, clean_lse = kernels.forward(Case(q, k, v, {"mask": mask}).problem(), level=level)
+    clean, clean_lse = kernels.forward(Case(q, k, v, {"mask": mask, "score": score}).problem(), level=level)
     for poison in (np.nan, np.inf, -np.inf):
         bad_k, bad_v = k.copy(), v.copy()
         bad_k[:, 3::7] = poison
         bad_v[:, 3::7] = poison
         # Keys after the query: visible to later rows, hidden from this one.
         bad_v[:, -1] = poison
-        output, lse = kernels.forward(Case(q, bad_k, bad_v, {"mask": mask}).problem(), level=level)
+        output, lse = kernels.forward(Case(q, bad_k, bad_v, {"mask": mask, "score": score}).problem(), level=level)
         assert lse.tobytes() == clean_lse.tobytes()
         np.testing.assert_array_equal(output[:, :, :-1], clean[:, :, :-1])
         assert not np.isfinite(output[:, :, -1]).any()
