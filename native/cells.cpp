@@ -131,7 +131,7 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
         const Group<Acc>& group = desk.groups[i];
         Range range = visible(group, block);
         if (range.empty()) continue;
-        const Acc* keys = chunk.panels + (range.begin - chunk.origin) * p.D;
+        Keys<Acc> keys = chunk.keys(range.begin);
         int width = 0;
         with_size(group.size,
                   [&]<int M>() { width = score<Acc, M>(scoring, group, keys, p.D, range, desk.tile); });
@@ -244,7 +244,7 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
         Index t = start + i * kRows;
         if (range.empty() || t >= bottom || t + group.count <= top) continue;
         Shift<Acc> shift(group, arguments.lse);
-        const Acc* keys = chunk.panels + (range.begin - chunk.origin) * p.D;
+        Keys<Acc> keys = chunk.keys(range.begin);
         with_size(group.size, [&]<int M>() {
           int width = score_for_weights<Acc, M>(scoring, group, shift, keys, p.D, range, desk.tile);
           weigh<Acc, M>(desk.tile, width, shift);
@@ -309,7 +309,7 @@ template <class In> struct Weights : Pass<In, WeightsArguments<Accumulator<In>>>
         Range range = visible(group, block);
         if (range.empty()) continue;
         Shift<Acc> shift(group, arguments.lse);
-        const Acc* keys = chunk.panels + (range.begin - chunk.origin) * p.D;
+        Keys<Acc> keys = chunk.keys(range.begin);
         with_size(group.size, [&]<int M>() {
           int width = score_for_weights<Acc, M>(scoring, group, shift, keys, p.D, range, desk.tile);
           weigh<Acc, M>(desk.tile, width, shift);

@@ -85,7 +85,7 @@ template <class In> struct Statistics {
         Range range = visible(group, block);
         if (range.empty()) continue;
         Shift<Acc> shift(group, arguments.lse);
-        const Acc* keys = chunk.panels + (range.begin - chunk.origin) * p.D;
+        Keys<Acc> keys = chunk.keys(range.begin);
         with_size(group.size, [&]<int M>() {
           int width = score_for_weights<Acc, M>(scoring, group, shift, keys, p.D, range, desk.tile);
           add<M>(desk.tile, width, shift, work.received + (range.begin - block.begin), work.spread + i * kRows * lanes);

@@ -28,8 +28,18 @@ template <class Acc> struct Group {
   const std::uint8_t* bits[kRows];  // all null or none
   const Acc* bias[kRows];           // all null or none
   Index place[kRows];               // of the row in a (B, H, T) array
-  const Acc* queries;               // [D][kQueries], scaled
+  const Acc* queries;               // [D][kQueries], scaled; or rows, if the keys are rows
 };
+
+// Keys as panels [D][kPanel]; or, where too few queries read them to be worth packing, as rows where they lie.
+template <class Acc> struct Keys {
+  const Acc* data;
+  bool rows;
+  Index step;  // from one row to the next
+};
+
+// As many queries of a task, or fewer, do not pay for packing the keys.
+constexpr int kThin = 2;
 
 // Calls body.operator()<M>() with a constant M = size.
 template <class Body> OVERT_INLINE void with_size(int size, const Body& body) {
@@ -81,8 +91,8 @@ struct Rows {
 
 // Fills one group with rows [first, first + count).
 template <class In>
-void fill_group(const Problem& p, const Rows& rows, Index first, int count, const Scoring<Accumulator<In>>& scoring,
-                Accumulator<In>* queries, Group<Accumulator<In>>& group) {
+void fill_group(const Problem& p, const Rows& rows, Index first, int count, bool as_rows,
+                const Scoring<Accumulator<In>>& scoring, Accumulator<In>* queries, Group<Accumulator<In>>& group) {
   using Acc = Accumulator<In>;
   group.size = rounded_size(count);
   group.count = count;
@@ -112,6 +122,13 @@ void fill_group(const Problem& p, const Rows& rows, Index first, int count, cons
     group.bias[r] = p.bias.data ? at<Acc>(p.bias, rows.b, h, t) : nullptr;
     group.place[r] = (rows.b * p.H + h) * p.T + t;
     if (++h == rows.head + rows.heads) h = rows.head, ++t;
+  }
+  if (as_rows) {
+    Index width = round_up(p.D, kLanes<Acc>);
+    for (int r = 0; r < count; ++r)
+      for (Index d = 0; d < width; d += kLanes<Acc>)
+        store(queries + r * width + d, load_some(row[r] + d, p.D - d) * scoring.factor);
+    return;
   }
   pack_queries<In>(row, count, p.D, scoring.factor, queries);
   raise(scoring.modest, queries, p.D * kQueries<Acc>);
@@ -172,6 +189,39 @@ OVERT_INLINE void multiply(const Acc* queries, const Acc* keys, Index D, int pan
   }
 }
 
+// Products of M queries with `count` keys, both as rows.
+template <class Acc, int M>
+OVERT_INLINE void multiply_rows(const Acc* queries, const Acc* key, Index row, Index D, int count, Acc* tile) {
+  constexpr int lanes = kLanes<Acc>;
+  Index width = round_up(D, lanes);
+  for (int s = 0; s < count; s += lanes, key += lanes * row)
+    for (int r = 0; r < M; ++r) {
+      const Acc* query = queries + r * width;
+      Lane<Acc> x[lanes] = {};
+      if (s + lanes <= count) {
+        for (Index d = 0; d < width; d += lanes) {
+          Lane<Acc> factor = load(query + d);
+          OVERT_UNROLL
+          for (int i = 0; i < lanes; ++i) {
+            x[i] += factor * load_some(key + i * row + d, D - d);
+            // These keys will not be read again, and come from memory.
+            if (r == 0) __builtin_prefetch(key + (lanes + i) * row + d);
+          }
+        }
+      } else {
+        for (int i = 0; i < count - s; ++i)
+          for (Index d = 0; d < width; d += lanes) x[i] += load(query + d) * load_some(key + i * row + d, D - d);
+      }
+      transpose<Acc>(x);
+      OVERT_UNROLL
+      for (int step = lanes / 2; step; step /= 2) {
+        OVERT_UNROLL
+        for (int i = 0; i < step; ++i) x[i] += x[i + step];
+      }
+      store(tile + r * kTileStride + s, x[0]);
+    }
+}
+
 // Scores of M rows, packed [D][kQueries], with `panels` consecutive panels, in units of log₂ or of the softcap.
 template <class Acc, int M, int stride = kTileStride>
 OVERT_INLINE void compare(const Scoring<Acc>& scoring, const Acc* rows, const Acc* panel, Index D, int panels,
@@ -199,13 +249,14 @@ template <class Acc> void mask_tile(const Group<Acc>& group, int begin, int widt
 }
 
 // Scores of keys [range.begin, range.end), masked cells −inf, out to the end of the last panel.  Returns the width of
-// the tile.  `keys` are the panels from range.begin on.
+// the tile.  `keys` begin at range.begin.
 template <class Acc, int M>
-OVERT_INLINE int score(const Scoring<Acc>& scoring, const Group<Acc>& group, const Acc* keys, Index D, Range range,
+OVERT_INLINE int score(const Scoring<Acc>& scoring, const Group<Acc>& group, Keys<Acc> keys, Index D, Range range,
                        Acc* tile) {
   constexpr int lanes = kLanes<Acc>;
   int panels = (range.end - range.begin + kPanel<Acc> - 1) / kPanel<Acc>, width = panels * kPanel<Acc>;
-  compare<Acc, M>(scoring, group.queries, keys, D, panels, tile);
+  if (!keys.rows) compare<Acc, M>(scoring, group.queries, keys.data, D, panels, tile);
+  else if constexpr (M <= kThin) multiply_rows<Acc, M>(group.queries, keys.data, keys.step, D, range.end - range.begin, tile);
   if (scoring.cap > 0)
     for (int r = 0; r < M; ++r)
       for (Acc *x = tile + r * kTileStride, *end = x + width; x < end; x += lanes) store(x, scoring.cap * tanh<Acc>(load(x)));

@@ -177,3 +177,44 @@ def test_what_stands_behind_a_mask_never_shows(level: str, score: Any) -> None:
         assert lse.tobytes() == clean_lse.tobytes()
         np.testing.assert_array_equal(output[:, :, :-1], clean[:, :, :-1])
         assert not np.isfinite(output[:, :, -1]).any()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("H", "G", "T", "S", "D"), [(2, 2, 1, 5000, 24), (4, 1, 3, 4100, 16), (1, 1, 2, 3000, 70)])
+def test_few_queries_and_many_keys(level: str, dtype: str, H: int, G: int, T: int, S: int, D: int) -> None:
+    rng = np.random.default_rng(S)
+    q, k, v = (rng.normal(size=(1, h, n, D)).astype(DTYPES[dtype]) for h, n in ((H, T), (G, S), (G, S)))
+    far = overt.window(200, 0)
+    for options in (
+        {},
+        {"sinks": rng.normal(size=H).astype(q.dtype)},
+        {"mask": far | overt.prefix(1)},
+        {"mask": overt.padding(np.array([0]))},
+        {"mask": overt.causal(), "bias": rng.normal(size=S).astype(np.float32), "softcap": 5.0},
+        {"dropout": overt.dropout(0.5, 0), "score": overt.cosine(4.0)},
+    ):
+        case, results = Case(q, k, v, options), []
+        check_forward(case, level)
+        for threads in (1, 3):
+            case.options["num_threads"] = threads
+            results.append([x.tobytes() for x in kernels.forward(case.problem(), level=level)])
+        assert results[0] == results[1]
+    # What only one of the parts holds, and nobody may see.
+    hidden = np.arange(S) % 1500 < 100
+    outputs = []
+    for poison in (0, np.nan):
+        bad_k, bad_v = (np.where(hidden[:, None], np.array(poison, x.dtype), x) for x in (k, v))
+        outputs.append(kernels.forward(Case(q, bad_k, bad_v, {"mask": ~hidden}).problem(), level=level)[0].tobytes())
+    assert outputs[0] == outputs[1]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("S", [1, 2, 40, 3000])
+def test_keys_that_are_read_where_they_lie(level: str, S: int) -> None:
+    rng = np.random.default_rng(S)
+    q, k, v = (rng.normal(size=(2, 3, n, 36)).astype(np.float32) for n in (1, S, S))
+    for keys in (k, k[:, :, ::-1], np.broadcast_to(k[:, :, :1], k.shape), np.repeat(k, 2, axis=2)[:, :, ::2]):
+        case = Case(q, keys, v)
+        check_forward(case, level)
+        check_statistics(case, level, 3, 1, 4)
