@@ -244,8 +244,7 @@ template <class In> struct Forward {
       } else {
         Acc inverse = 1 / total;
         Index e = 0;
-        if constexpr (sizeof(In) == sizeof(Acc))
-          for (; e + lanes <= p.E; e += lanes) store(to + e, load(out + e) * inverse);
+        for (; e + lanes <= p.E; e += lanes) store_rounded(to + e, load(out + e) * inverse);
         for (; e < p.E; ++e) round_to(to + e, out[e] * inverse);
       }
       if (lse) lse[group.place[r]] = total == 0 ? Acc(-kInfinity) : top * Acc(kLn2) + natural_log(total);

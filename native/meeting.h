@@ -374,7 +374,7 @@ template <class Acc> struct Meeting {
   void pull_queries() {
     if (scoring.v) {
       for (int r = 0; r < count; ++r)
-        for (Index d = 0; d < p.D; ++d) work.dq[r * way.wide_D + d] = work.turned[d * kQueryBlock + r];
+        for (Index d = 0; d < p.D; ++d) work.dq[r * way.wide_D + d] = 4 * scoring.v[d] * work.turned[d * kQueryBlock + r];
       return;
     }
     __builtin_memset(work.dq, 0, kQueryBlock * way.wide_D * sizeof(Acc));
