@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +37,7 @@ def row(
     mask: overt.masks.Mask | None = None,
     *,
     dense: bool = False,
+    rule: Callable[..., object] | None = None,
     threads: int = 1,
     floor: float,
     goal: float,
@@ -48,9 +51,14 @@ def row(
         bits = np.array(np.broadcast_to(mask.dense(T, S, (B,)), (B, 1, T, S)), order="C")
     ours = bits if dense else mask
     contenders = {"overt": lambda: overt.attention(q, k, v, mask=ours, num_threads=threads)}
-    contenders |= peers.forward(q, k, v, causal=causal, mask=bits, threads=threads)
+    contenders |= peers.forward(q, k, v, causal=causal, mask=bits, rule=rule, threads=threads)
     clock = time.process_time if threads == 1 else time.perf_counter
     return compete(name, contenders, exact(q, k, v, mask=mask), clock=clock, floor=floor, goal=goal)
+
+
+def near(t: Any, s: Any) -> Any:
+    """The window as a function of positions."""
+    return (s <= t) & (t - s < 256)
 
 
 def rows() -> list[Row]:
@@ -74,8 +82,9 @@ def rows() -> list[Row]:
         name = f"T = S = {T}, H = 8, D = {D}, {kind}"
         found.append(row(name, (1, 8, 8, T, T, D), mask, floor=floor, goal=goal))
     far = "T = S = 8192, H = 2, window of 256"
-    found.append(row(f"{far} as a dense mask", (1, 2, 2, 8192, 8192, 64), window, dense=True, floor=1.1, goal=2.5))
-    found.append(row(f"{far} as overt.window", (1, 2, 2, 8192, 8192, 64), window, floor=3.0, goal=3.5))
+    sizes = 1, 2, 2, 8192, 8192, 64
+    found.append(row(f"{far} as a dense mask", sizes, window, dense=True, rule=near, floor=1.1, goal=2.5))
+    found.append(row(f"{far} as overt.window", sizes, window, rule=near, floor=3.0, goal=3.5))
     found.append(row("4 × 4, H = 4, D = 8", (1, 4, 4, 4, 4, 8), floor=1.0, goal=2.0))
     found.append(row("4 × 16 × 16, D = 32", (4, 16, 16, 16, 16, 32), floor=1.0, goal=2.0))
     found.append(

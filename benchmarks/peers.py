@@ -15,7 +15,7 @@ Call = Callable[[], np.ndarray]
 @cache
 def missing() -> list[str]:
     """Peers that are not installed."""
-    return [name for name in ("torch", "onnxruntime", "openvino") if find_spec(name) is None]
+    return [name for name in ("torch", "onnxruntime", "openvino", "jax") if find_spec(name) is None]
 
 
 def forward(
@@ -25,9 +25,13 @@ def forward(
     *,
     causal: bool = False,
     mask: np.ndarray | None = None,
+    rule: Callable[..., Any] | None = None,
     threads: int = 1,
 ) -> dict[str, Call]:
-    """Scaled dot-product attention of q (B, H, T, D), k and v (B, G, S, ·), float32, mask (B, 1, T, S)."""
+    """Scaled dot-product attention of q (B, H, T, D), k and v (B, G, S, ·), float32, mask (B, 1, T, S).
+
+    ``rule`` is the mask as a function of positions, which FlexAttention wants.
+    """
     calls: dict[str, Call] = {}
     if "torch" not in missing():
         calls["torch"] = _torch(q, k, v, causal, mask, threads)
@@ -35,6 +39,10 @@ def forward(
         calls["ONNX Runtime Attention"] = _onnxruntime(q, k, v, causal, mask, threads)
         if q.shape[1] == k.shape[1] and mask is None:
             calls["ONNX Runtime MultiHeadAttention"] = _onnxruntime_heads(q, k, v, causal, threads)
+    if "torch" not in missing() and rule:
+        calls["FlexAttention"] = _flex(q, k, v, rule, threads)
+    if "jax" not in missing():
+        calls["JAX"] = _jax(q, k, v, causal, mask)
     if "openvino" not in missing() and q.shape[1] == k.shape[1]:
         calls["OpenVINO"] = _openvino(q, k, v, causal, mask, threads)
     return calls
@@ -49,6 +57,27 @@ def _torch(q: Any, k: Any, v: Any, causal: bool, mask: np.ndarray | None, thread
     grouped = q.shape[1] != k.shape[1]
     attend = torch.nn.functional.scaled_dot_product_attention
     return lambda: attend(*tensors, attn_mask=keep, is_causal=causal, enable_gqa=grouped).numpy()
+
+
+def _flex(q: Any, k: Any, v: Any, rule: Callable[..., Any], threads: int) -> Call:
+    import torch
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    torch.set_num_threads(threads)
+    tensors = [torch.from_numpy(x) for x in (q, k, v)]
+    blocks = create_block_mask(lambda b, h, t, s: rule(t, s), None, None, q.shape[2], k.shape[2], device="cpu")
+    compiled = torch.compile(flex_attention)
+    return lambda: compiled(*tensors, block_mask=blocks).numpy()
+
+
+def _jax(q: Any, k: Any, v: Any, causal: bool, mask: np.ndarray | None) -> Call:
+    import jax
+
+    # Batch, length, heads, width.
+    arrays = [jax.device_put(np.ascontiguousarray(x.swapaxes(1, 2))) for x in (q, k, v)]
+    keep = None if mask is None else jax.device_put(mask)
+    attend = jax.jit(lambda q, k, v: jax.nn.dot_product_attention(q, k, v, mask=keep, is_causal=causal))
+    return lambda: np.asarray(attend(*arrays)).swapaxes(1, 2)
 
 
 def _session(nodes: list[Any], inputs: dict[str, np.ndarray], shape: tuple[int, ...], threads: int) -> Call:

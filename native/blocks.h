@@ -23,6 +23,8 @@ template <class Acc> struct Plan {
   bool pack_values; // or read them where they are
   bool thin;        // read the keys where they are
   bool ahead;       // pack before the tasks start, once
+  // Where there are bits, each group of rows of each of these learns first which panels have one set.
+  Index lit_batches, lit_sets, all_groups;
 
   Plan(const Problem& p, int threads, Index heads, bool values) : p(p), threads(threads), heads(heads) {
     rows = heads * p.T;
@@ -33,7 +35,10 @@ template <class Acc> struct Plan {
     Index bytes = p.B * p.G * panels * kPanel<Acc> * (p.D + (pack_values ? width : 0)) * Index(sizeof(Acc));
     thin = same_type && !p.additive && rows <= kThin && p.D >= 4;
     ahead = bytes <= kAheadBytes && !thin;
-    Index sets = p.B * (p.H / heads), all_groups = ceil_div(rows, kRows);
+    Index sets = p.B * (p.H / heads);
+    all_groups = ceil_div(rows, kRows);
+    lit_batches = !p.bits.data ? 0 : p.bits.batch ? p.B : 1;
+    lit_sets = p.bits.head ? p.H / heads : 1;
     // Packing is worth its time only over many rows.
     Index most = ahead ? kMostGroups / 2 : kMostGroups;
     while (most > 1 && sets * ceil_div(all_groups, most) < 3 * threads && threads > 1) --most;
@@ -66,12 +71,35 @@ template <class In> struct Source {
   using Acc = Accumulator<In>;
   Acc* panels = nullptr;  // [B][G][panels][D][kPanel]
   Acc* values = nullptr;  // [B][G][panels · kPanel][width]
+  std::uint8_t* lit = nullptr;  // [lit_batches][lit_sets][all_groups][panels]
 
   void place(Arena& arena, const Plan<Acc>& plan) {
     const Problem& p = plan.p;
     Index all = p.B * p.G * plan.panels;
     if (plan.ahead) arena.take(panels, all * p.D * kPanel<Acc>);
     if (plan.ahead && plan.pack_values) arena.take(values, all * kPanel<Acc> * plan.width);
+    arena.take(lit, plan.lit_batches * plan.lit_sets * plan.all_groups * plan.panels);
+  }
+
+  // The panels with a bit set for a group of rows.
+  std::uint8_t* lit_of(const Plan<Acc>& plan, Index b, Index set, Index group) const {
+    if (!plan.lit_batches) return nullptr;
+    b = plan.lit_batches > 1 ? b : 0;
+    set = plan.lit_sets > 1 ? set : 0;
+    return lit + ((b * plan.lit_sets + set) * plan.all_groups + group) * plan.panels;
+  }
+
+  void find_lit(const Plan<Acc>& plan, Index index) const {
+    Index group = index % plan.all_groups, set = index / plan.all_groups % plan.lit_sets;
+    Index b = index / plan.all_groups / plan.lit_sets;
+    std::uint8_t* found = lit_of(plan, b, set, group);
+    __builtin_memset(found, 0, plan.panels);
+    const std::uint8_t* before = nullptr;
+    for (Index row = group * kRows; row < smaller((group + 1) * kRows, plan.rows); ++row) {
+      const std::uint8_t* bits = at<std::uint8_t>(plan.p.bits, b, set * plan.heads + row % plan.heads, row / plan.heads);
+      if (bits != before) note_lit<Acc>(bits, plan.p.S, found);
+      before = bits;
+    }
   }
 
   static void pack(const Plan<Acc>& plan, Index b, Index g, Index begin, Index end, Acc* panels, Acc* values) {
@@ -88,13 +116,18 @@ template <class In> struct Source {
     }
   }
 
-  // Everything, shared out among the threads.
-  void pack_ahead(const Plan<Acc>& plan, Queue& queue) {
-    if (!plan.ahead) return;
+  // What all tasks share, worked out by all threads.
+  void prepare(const Plan<Acc>& plan, Queue& queue) {
     const Problem& p = plan.p;
     constexpr Index some = 8;
     Index pieces = ceil_div(plan.panels, some), last = plan.panels * kPanel<Acc>;
-    for (Index task; (task = queue.take()) < p.B * p.G * pieces;) {
+    Index lits = plan.lit_batches * plan.lit_sets * plan.all_groups, packs = plan.ahead ? p.B * p.G * pieces : 0;
+    for (Index task; (task = queue.take()) < lits + packs;) {
+      if (task < lits) {
+        find_lit(plan, task);
+        continue;
+      }
+      task -= lits;
       Index head = task / pieces, begin = task % pieces * some * kPanel<Acc>;
       Index at = head * last + begin;
       pack(plan, head / p.G, head % p.G, begin, smaller(begin + some * kPanel<Acc>, last), panels + at * p.D,
@@ -156,7 +189,7 @@ template <class In> struct Desk {
   }
 
   // Lays out the groups of a task.  Late blocks of rows come first: under a causal mask they are the longest.
-  void start(const Plan<Acc>& plan, Index task, const Scoring<Acc>& scoring) {
+  void start(const Plan<Acc>& plan, const Source<In>& source, Index task, const Scoring<Acc>& scoring) {
     Index sets = plan.p.H / plan.heads, set = task / plan.blocks;
     block = plan.blocks - 1 - task % plan.blocks;
     rows = {set / sets, set % sets * plan.heads, plan.heads};
@@ -165,7 +198,8 @@ template <class In> struct Desk {
     count = 0;
     for (; first < last; first += kRows, ++count) {
       Group<Acc>& group = groups[count];
-      fill_group<In>(plan.p, rows, first, int(smaller<Index>(kRows, last - first)), plan.thin, scoring,
+      fill_group<In>(plan.p, rows, first, int(smaller<Index>(kRows, last - first)), plan.thin,
+                     source.lit_of(plan, rows.b, set % sets, first / kRows), scoring,
                      queries + count * plan.p.D * kQueries<Acc>, group);
       any = {smaller(any.begin, group.any.begin), larger(any.end, group.any.end)};
     }

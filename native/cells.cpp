@@ -123,7 +123,7 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
 
   void task(Index index) {
     Desk<In>& desk = work.desk;
-    desk.start(plan, index, scoring);
+    desk.start(plan, source, index, scoring);
     for (Index i = 0; i < desk.count * kRows; ++i)
       work.best[i] = {work.heaps + i * arguments.count, arguments.count, 0};
     desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {
@@ -234,7 +234,7 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
     const Bins& bins = arguments.bins;
     Index columns = bins.column_count;
     Desk<In>& desk = work.desk;
-    desk.start(plan, index, scoring);
+    desk.start(plan, source, index, scoring);
     Index start = desk.block * plan.groups * kRows;
     for (Index i = 0; i < desk.count * kRows * columns; ++i) work.pooled[i] = 0;
     desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {
@@ -299,7 +299,7 @@ template <class In> struct Weights : Pass<In, WeightsArguments<Accumulator<In>>>
 
   void task(Index index) {
     Desk<In>& desk = work.desk;
-    desk.start(plan, index, scoring);
+    desk.start(plan, source, index, scoring);
     for (int i = 0; i < desk.count; ++i)
       for (int r = 0; r < desk.groups[i].count; ++r)
         __builtin_memset(arguments.out + desk.groups[i].place[r] * p.S, 0, p.S * sizeof(Acc));

@@ -271,14 +271,14 @@ template <class In> struct Forward {
   }
 
   void task(Index index) {
-    work.desk.start(plan, index, scoring);
+    work.desk.start(plan, shared.source, index, scoring);
     see_keys();
     for (int i = 0; i < work.desk.count; ++i) finish(i);
   }
 
   // One of the parts into which the keys of a task are split.
   void part(Index index, Index splits) {
-    work.desk.start(plan, index / splits, scoring);
+    work.desk.start(plan, shared.source, index / splits, scoring);
     Index blocks = ceil_div(p.S, kBlock), split = index % splits;
     Range keys = {int(split * blocks / splits * kBlock), int((split + 1) * blocks / splits * kBlock)};
     work.desk.any = intersect(work.desk.any, keys);
@@ -288,7 +288,7 @@ template <class In> struct Forward {
   }
 
   void join(Index index, Index splits) {
-    work.desk.start(plan, index, scoring);
+    work.desk.start(plan, shared.source, index, scoring);
     Running<Acc> all_seen = shared.part(plan, index * splits);
     for (Index split = 1; split < splits; ++split) {
       Running<Acc> part = shared.part(plan, index * splits + split);
@@ -323,7 +323,7 @@ template <class In> struct Forward {
     in_parallel(chosen.threads, [&](int thread) {
       Forward forward = {p, plan, shared, Scoring<Acc>(p), Dropping<Acc>(p), static_cast<In*>(output), static_cast<Acc*>(lse),
                          scratch.workspace(thread)};
-      shared.source.pack_ahead(plan, pieces);
+      shared.source.prepare(plan, pieces);
       wait_for_all(chosen.threads);
       if (splits == 1) {
         for (Index index; (index = tasks.take()) < plan.tasks;) forward.task(index);

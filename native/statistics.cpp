@@ -76,7 +76,7 @@ template <class In> struct Statistics {
 
   void rows(Index index, double* received) {
     Desk<In>& desk = work.desk;
-    desk.start(plan, index, scoring);
+    desk.start(plan, source, index, scoring);
     __builtin_memset(work.spread, 0, desk.count * kRows * lanes * sizeof(Acc));
     desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {
       __builtin_memset(work.received, 0, kBlock * sizeof(Acc));

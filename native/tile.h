@@ -28,6 +28,7 @@ template <class Acc> struct Group {
   const std::uint8_t* bits[kRows];  // all null or none
   const Acc* bias[kRows];           // all null or none
   Index place[kRows];               // of the row in a (B, H, T) array
+  const std::uint8_t* lit;          // panels with a bit set in some row
   const Acc* queries;               // [D][kQueries], scaled; or rows, if the keys are rows
 };
 
@@ -91,13 +92,14 @@ struct Rows {
 
 // Fills one group with rows [first, first + count).
 template <class In>
-void fill_group(const Problem& p, const Rows& rows, Index first, int count, bool as_rows,
+void fill_group(const Problem& p, const Rows& rows, Index first, int count, bool as_rows, const std::uint8_t* lit,
                 const Scoring<Accumulator<In>>& scoring, Accumulator<In>* queries, Group<Accumulator<In>>& group) {
   using Acc = Accumulator<In>;
   group.size = rounded_size(count);
   group.count = count;
   group.any = {INT_MAX, 0};
   group.every = {0, INT_MAX};
+  group.lit = lit;
   group.queries = queries;
   const In* row[kRows];
   Index t = first / rows.heads, h = rows.head + first % rows.heads;
@@ -134,14 +136,16 @@ void fill_group(const Problem& p, const Rows& rows, Index first, int count, bool
   raise(scoring.modest, queries, p.D * kQueries<Acc>);
 }
 
-template <class Acc> bool any_bit(const Group<Acc>& group, int begin, int end) {
-  for (int r = 0; r < group.count; ++r) {
-    Range seen = intersect(group.span[r], {begin, end});
-    unsigned found = 0;
-    for (int s = seen.begin; s < seen.end; ++s) found |= group.bits[r][s];
-    if (found) return true;
+// Notes the panels in which a row of S bits has one set.
+template <class Acc> void note_lit(const std::uint8_t* bits, Index S, std::uint8_t* lit) {
+  constexpr int panel = kPanel<Acc>;
+  Index s = 0;
+  for (; s + panel <= S; s += panel) {
+    std::uint8_t found = 0;
+    for (int i = 0; i < panel; ++i) found |= bits[s + i];
+    lit[s / panel] |= found;
   }
-  return false;
+  for (; s < S; ++s) lit[s / panel] |= bits[s];
 }
 
 // The keys of a block that the group has to look at.  begin is a multiple of kPanel.
@@ -149,14 +153,9 @@ template <class Acc> Range visible(const Group<Acc>& group, Range block) {
   constexpr int panel = kPanel<Acc>;
   Range range = intersect(group.any, block);
   range.begin = range.begin / panel * panel;
-  if (range.empty() || !group.bits[0]) return range;
-  // Bits often say that little is visible: walk in from both ends to the first panel with a bit set.
-  while (!range.empty() && !any_bit(group, range.begin, smaller(range.begin + panel, range.end))) range.begin += panel;
-  while (!range.empty()) {
-    int start = larger(range.begin, (range.end - 1) / panel * panel);
-    if (any_bit(group, start, range.end)) break;
-    range.end = start;
-  }
+  if (!group.lit) return range;
+  while (!range.empty() && !group.lit[range.begin / panel]) range.begin += panel;
+  while (!range.empty() && !group.lit[(range.end - 1) / panel]) range.end = (range.end - 1) / panel * panel;
   return range;
 }
 

@@ -65,7 +65,7 @@ bool second_pass(const Plan<Accumulator<In>>& plan, const Run& run, const Argume
   Queue pieces, queue, endings;
   in_parallel(chosen.threads, [&](int thread) {
     Pass pass = {plan.p, plan, arguments, shared.source, shared.own, Scoring<Acc>(plan.p), scratch.workspace(thread)};
-    shared.source.pack_ahead(plan, pieces);
+    shared.source.prepare(plan, pieces);
     wait_for_all(chosen.threads);
     for (Index index; (index = queue.take()) < tasks;) pass.task(index);
     if constexpr (Pass::has_ending) {

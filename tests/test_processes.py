@@ -48,3 +48,19 @@ for _ in range(3):
 """
     environment = {**os.environ, "OMP_NUM_THREADS": "2"}
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=environment)
+
+
+def test_threads_are_those_that_were_asked_for() -> None:
+    code = """
+import threadpoolctl
+import overt
+assert overt.get_num_threads() == 3
+with threadpoolctl.threadpool_limits(1, user_api="openmp"):
+    assert overt.get_num_threads() == 1
+overt.set_num_threads(2)
+assert overt.get_num_threads() == 2
+overt.set_num_threads(None)
+assert overt.get_num_threads() == 3
+"""
+    environment = {**os.environ, "OMP_NUM_THREADS": "3"}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=environment)
