@@ -8,7 +8,6 @@ import json
 import zlib
 from collections.abc import Iterator
 from importlib.resources import files
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,31 +174,27 @@ def _steps(label: Labelled) -> dict[str, Any] | None:
     """What the step-by-step view needs, where the numbers are few enough to be edited."""
     problem = label.problem
     score, arrays = problem.score, {"q": problem.q, "k": problem.k, "v": problem.v}
+    kind = "cosine" if isinstance(score, Cosine) else "dot"
     weights: dict[str, Any] = {}
-    if isinstance(score, Additive):
-        weights = {"query_weight": score.query_weight, "key_weight": score.key_weight, "v": score.v}
-        if score.bias is not None:
-            weights["bias"] = score.bias
+    if isinstance(score, Bilinear):
+        kind, weights = "bilinear", {"weight": score.weight}
+    elif isinstance(score, Additive):
         kind = "additive"
-    elif isinstance(score, Bilinear):
-        weights, kind = {"weight": score.weight}, "bilinear"
-    else:
-        kind = "cosine" if isinstance(score, Cosine) else "dot"
-    numbers = {name: np.asarray(x, np.float64) for name, x in {**arrays, **weights}.items()}
-    cells = prod((problem.shape.T, problem.shape.S)) * score.cells()
-    if sum(x.size for x in numbers.values()) > _EDITABLE or cells > _EDITABLE:
+        weights = {"query_weight": score.query_weight, "key_weight": score.key_weight, "v": score.v}
+        weights["bias"] = np.zeros(len(score.v)) if score.bias is None else score.bias
+    arrays, weights = ({name: np.asarray(x, np.float64) for name, x in group.items()} for group in (arrays, weights))
+    everything = [*arrays.values(), *weights.values()]
+    cells = problem.shape.T * problem.shape.S * score.cells()
+    if sum(x.size for x in everything) > _EDITABLE or cells > _EDITABLE:
         return None
-    if not all(np.isfinite(x).all() for x in numbers.values()):
+    if not all(np.isfinite(x).all() for x in everything):
         return None
     return {
         "kind": kind,
         "scale": score.factors(np, problem.q[:, :1], problem.k[:, :1])[2] if isinstance(score, Product) else 1,
-        # Whether the scale is 1/√D and not a number that somebody chose.
-        "root": kind == "dot" and isinstance(score, Product) and score.scale is None,
         "sinks": None if problem.sinks is None else problem.sinks.astype(np.float64).tolist(),
-        **{name: numbers[name].tolist() for name in arrays},
-        "weights": {name: numbers[name].tolist() if name in weights and name != "v" else None for name in weights}
-        | ({"v": np.asarray(weights["v"], np.float64).tolist()} if "v" in weights else {}),
+        "weights": {name: x.tolist() for name, x in weights.items()},
+        **{name: x.tolist() for name, x in arrays.items()},
     }
 
 
