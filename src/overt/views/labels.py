@@ -102,7 +102,9 @@ class Labelled:
         for name, array in arrays.items():
             if array is not None and not np.isfinite(array).all():
                 place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-                return f"{name} holds {array[place]} at {place}, so there are no weights to show: look for where it came from"
+                return (
+                    f"{name} holds {array[place]} at {place}, so there are no weights to show: see where it came from"
+                )
         return "the scores overflow, so there are no weights to show: scale q and k down"
 
 

@@ -29,7 +29,7 @@ _BLOCK = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """One labelled attention: q (B, H, T, A) and k (B, G, S, A) in the dtype they are kept in, and what belongs to them.
+    """One labelled attention: q (B, H, T, A) and k (B, G, S, A) in the dtype they are kept in, and what they need.
 
     ``additive`` is v (A,) of the additive score, None for a dot product times ``scale``.
     """
@@ -45,7 +45,10 @@ class Stored:
         """Transform q and k as the score does, and round them to ``precision``."""
         problem = label.problem
         score = problem.score
-        q, k = (x.astype(problem.accumulate if score_is_plain(score) else np.float64, copy=False) for x in (problem.q, problem.k))
+        q, k = (
+            x.astype(problem.accumulate if score_is_plain(score) else np.float64, copy=False)
+            for x in (problem.q, problem.k)
+        )
         scale, v = 1.0, None
         if isinstance(score, Product):
             with np.errstate(invalid="ignore", over="ignore"):
@@ -84,7 +87,7 @@ class Stored:
         return compute.pooled(rough, lse, *edges, "max"), received, entropy
 
     def spans(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """First and past-the-last key of each query, (B or 1, H or 1, T or 1), and bits inside them where these decide."""
+        """First and past-the-last key of each query, (B or 1, H or 1, T or 1), and bits where these do not suffice."""
         shape, mask = self.exact.shape, self.exact.mask
         if mask is None:
             return np.zeros((1, 1, 1), np.int32), np.full((1, 1, 1), shape.S, np.int32), None

@@ -28,7 +28,7 @@ _LINES = 28
 _ROWS = 40
 _LABEL = 14
 # Numbers of a step that are printed one by one.
-_SMALL = 96
+_SMALL = 160
 _PAIRS = 8
 _GREYS = " ░▒▓█"
 
@@ -91,7 +91,7 @@ def _head(part: Labelled, console: Console, row: int, head: int) -> Iterator[Ren
     received = _per_head(part, part.seen.received())[row, head]
     most = np.argsort(-received, kind="stable")[:3]
     keys = ", ".join(f"{clipped(part.key(s), 20)} {received[s]:.3g}" for s in most)
-    yield Text(f"entropy {entropy.mean():.3f} nats on average, {entropy.min():.3f} … {entropy.max():.3f}")
+    yield Text(f"entropy {entropy.mean():.3f} nats on average, {abs(entropy.min()):.3f} … {entropy.max():.3f}")
     yield Text(f"most received by {keys}")
 
 
@@ -145,7 +145,8 @@ def _picture(part: Labelled, row: int, head: int, rows: int, columns: int, conso
     pooled = _per_head(part, part.seen.map(rows, columns))[row, head]
     level, _ = scaled(pooled)
     if console.color_system is None or console.no_color:
-        level = level[::2] if len(level) < 2 else np.maximum(level[::2], np.vstack([level[1::2], level[-1:]])[: len(level[::2])])
+        # Without colours a line is one row of shades: the darker of its two.
+        level = np.maximum(level[::2], np.vstack([level[1::2], level[-1:]])[: -(-len(level) // 2)])
         steps = np.ceil(level * (len(_GREYS) - 1)).astype(int)
         return [Text("".join(_GREYS[i] for i in line)) for line in steps]
     if len(level) % 2:
@@ -178,7 +179,7 @@ def _ticks(part: Labelled, columns: int) -> str:
 
 def _pairs(part: Labelled, row: int, heads: range | tuple[int, ...]) -> Text:
     """The heaviest pairs of a query that had a choice and a key."""
-    problem, shape = part.problem, part.problem.shape
+    shape = part.problem.shape
     indices, weights = (_per_head(part, x)[row] for x in part.seen.top(min(3, shape.S)))
     chosen = [h for h in range(shape.H) if h in heads]
     flat = np.argsort(-weights[chosen], axis=None, kind="stable")
@@ -207,8 +208,8 @@ def _choices(part: Labelled, row: int, head: int, t: int) -> int:
     shape, mask = part.problem.shape, part.problem.mask
     if mask is None:
         return shape.S
-    at = (np.array([i])[:, None] for i in (row, head, t))
-    return int(np.broadcast_to(mask.visible(Cells(shape, *at, np.arange(shape.S))), (1, shape.S)).sum())
+    b, h, at = (np.array([[i]]) for i in (row, head, t))
+    return int(np.broadcast_to(mask.visible(Cells(shape, b, h, at, np.arange(shape.S))), (1, shape.S)).sum())
 
 
 def _tile(part: Labelled, row: int, head: int) -> tuple[np.ndarray, np.ndarray]:
@@ -246,25 +247,38 @@ def _array(step: Step, array: np.ndarray, part: Labelled, console: Console) -> T
     table = array.reshape(-1, 1) if array.ndim == 1 else array
     names = part.query if axes[0] == "T" else part.key
     label = min(_LABEL, max(cell_len(names(i)) for i in range(min(len(table), 4096)))) + 1
-    across = axes[1:] == ["S"]
-    width = 10 if not across else max(10, min(_LABEL, max(cell_len(part.key(s)) for s in range(part.problem.shape.S))) + 1)
-    if table.ndim > 2 or table.size > _SMALL or 3 + label + table.shape[1] * width > console.width:
+    names_across = (
+        [part.key(s) for s in range(part.problem.shape.S)] if axes[1:] == ["S"] and table.size <= _SMALL else []
+    )
+    widest = max((min(_LABEL, cell_len(name)) for name in names_across), default=0)
+    # Fewer digits before no numbers at all.
+    for digits in (4, 3, 2):
+        cells = (
+            [[_number(x, digits) for x in line] for line in table] if table.ndim == 2 and table.size <= _SMALL else []
+        )
+        width = 2 + max([widest, *(len(cell) for line in cells for cell in line)])
+        if cells and 3 + label + len(cells[0]) * width <= console.width:
+            break
+    else:
         finite = array[np.isfinite(array)]
         if not finite.size:
             return Text("   nothing finite" if array.size else "   no numbers")
         return Text(f"   {finite.size:,} finite numbers, {finite.min():.4g} … {finite.max():.4g}")
     lines = Text()
-    if across:
-        lines.append("   " + " " * label + "".join(_right(part.key(s), width) for s in range(table.shape[1])) + "\n", "dim")
+    if names_across:
+        lines.append("   " + " " * label + "".join(_right(name, width) for name in names_across) + "\n", "dim")
     colors = shades(table) if step.name in ("weights", "dropped") else None
-    for i, numbers in enumerate(table):
+    for i, line in enumerate(cells):
         lines.append("   " + _left(names(i), label), "dim")
-        for j, number in enumerate(numbers):
-            cell = "−∞" if number == -np.inf else f"{number:.4f}" if abs(number) < 1e4 else f"{number:.4g}"
+        for j, cell in enumerate(line):
             lines.append(cell.rjust(width), _ink(colors[i, j]) if colors is not None else "")
         lines.append("\n")
     lines.rstrip()
     return lines
+
+
+def _number(x: float, digits: int) -> str:
+    return "−∞" if x == -np.inf else f"{x:.{digits}f}" if abs(x) < 1e4 else f"{x:.4g}"
 
 
 def _per_head(part: Labelled, x: np.ndarray) -> np.ndarray:

@@ -19,7 +19,9 @@ def replaced(path: str | Path) -> Iterator[IO[bytes]]:
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
-        raise ArgumentError(f"cannot write {path}: {error.strerror}; give a path in a folder that can be written") from None
+        raise ArgumentError(
+            f"cannot write {path}: {error.strerror}; give a path in a folder that can be written"
+        ) from None
     try:
         with os.fdopen(handle, "wb") as file:
             yield file

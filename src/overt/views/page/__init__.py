@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from overt import __version__
 from overt.errors import ArgumentError
 from overt.scores import Additive, Bilinear, Cosine, Product
 from overt.views.colors import STOPS
@@ -64,7 +63,6 @@ def pieces(view: View, precision: str | None = None) -> Iterator[str]:
         yield from arrays.written()
     meta = {
         "title": view.title,
-        "version": __version__,
         "steps": view.trace is not None,
         "stops": STOPS,
         "lists": arrays.lists,
@@ -110,7 +108,7 @@ def _packed(array: np.ndarray, delta: bool) -> str:
         flat = np.diff(flat, prepend=flat.dtype.type(0))
     flat = flat.astype(flat.dtype.newbyteorder("<"), copy=False)
     planes = np.ascontiguousarray(flat.view(np.uint8).reshape(-1, flat.itemsize).T)
-    return base64.b64encode(zlib.compress(planes, 1)).decode("ascii")
+    return base64.b64encode(zlib.compress(planes.data, 1)).decode("ascii")
 
 
 def _part(label: Labelled, arrays: _Arrays, precision: str) -> dict[str, Any]:
@@ -166,7 +164,11 @@ def _precision(parts: tuple[Labelled, ...]) -> str:
         return "float16"
     if "float64" in given and numbers * 8 <= _DOUBLE:
         return "float64"
-    fits = all(np.abs(np.nan_to_num(x, nan=0, posinf=0, neginf=0)).max(initial=0) < 6e4 for p in parts for x in (p.problem.q, p.problem.k))
+    fits = all(
+        np.abs(np.nan_to_num(x, nan=0, posinf=0, neginf=0)).max(initial=0) < 6e4
+        for p in parts
+        for x in (p.problem.q, p.problem.k)
+    )
     return "float32" if numbers * 4 <= _SINGLE or not fits else "float16"
 
 

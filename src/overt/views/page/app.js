@@ -361,4 +361,4 @@ class App {
 
 const app = new App(JSON.parse(document.getElementById("meta").textContent));
 window.overt = app;
-app.ready = app.start().then(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+app.ready = app.start().then(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))).then(() => performance.mark("ready"));
