@@ -50,7 +50,8 @@ def draw(view: View, kind: str, *, head: int | None, row: int, part: int) -> Fig
         _variance(figure)
     else:
         _lines(figure, label, kind, row, head)
-    figure.suptitle(view.title.replace("$", r"\$"), fontsize=11)
+    title = "Why scores are divided by √D" if kind == "variance" else view.title
+    figure.suptitle(title.replace("$", r"\$"), fontsize=11)
     return figure
 
 

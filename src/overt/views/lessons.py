@@ -60,7 +60,7 @@ def single_query() -> View:
 
 def bahdanau() -> View:
     """Additive attention of one decoder state to five encoder states.  Bahdanau et al. 2015 (arXiv:1409.0473)."""
-    random = np.random.RandomState(42)  # noqa: NPY002
+    random = np.random.RandomState(42)
     encoder, decoder, layer_1, layer_2 = (random.randn(*shape) for shape in ((5, 16), (1, 16), (32, 10), (10, 1)))
     score = additive(layer_1[16:].T, layer_1[:16].T, layer_2[:, 0])
     steps = trace(decoder, encoder, encoder, score=score)
@@ -76,7 +76,7 @@ def mask_of_zeros() -> View:
 
 def encoder_decoder() -> View:
     """Ten decoder steps over nine encoder states, a batch of three: one row of weights and one context per step."""
-    random = np.random.RandomState(0)  # noqa: NPY002
+    random = np.random.RandomState(0)
     q, k, v = (random.rand(3, 1, n, 18) for n in (10, 9, 9))
     part = Labelled(attend(q, k, v), [f"h{i}" for i in range(9)], [f"s{j}" for j in range(10)], name="cross")
     return View(part, title="encoder and decoder")

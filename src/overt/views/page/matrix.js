@@ -77,12 +77,14 @@ class Matrix {
 
   // Make cells `factor` times as large around a point of the canvas.
   zoom(factor, px, py) {
-    const { left, top, width, height } = this.inside, view = this.view, fit = this.fitting;
-    px ??= left + width / 2;
-    py ??= top + height / 2;
-    const ux = view.x + (px - left) / view.sx, uy = view.y + (py - top) / view.sy;
+    const before = this.inside, view = this.view, fit = this.fitting;
+    px ??= before.left + before.width / 2;
+    py ??= before.top + before.height / 2;
+    const ux = view.x + (px - before.left) / view.sx, uy = view.y + (py - before.top) / view.sy;
     view.sx = Math.min(LARGEST_CELL, Math.max(fit.sx, view.sx * factor));
     view.sy = Math.min(LARGEST_CELL, Math.max(fit.sy, view.sy * factor));
+    // A matrix that stood in the middle may now fill the room.
+    const { left, top } = this.inside;
     view.x = ux - (px - left) / view.sx;
     view.y = uy - (py - top) / view.sy;
     this.settle();
