@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,8 @@ from overt.views import View
 from overt.views.labels import Labelled, readable
 from overt.views.page import pieces
 
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync "
-    "--no-first-run"
-).split()
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+FLAGS += ["--disable-component-update", "--disable-sync"]
 Opened = Callable[..., Page]
 
 
@@ -159,7 +158,8 @@ def weights(name: str, q: np.ndarray, k: np.ndarray) -> np.ndarray:
 
 CELLS = """() => Promise.all(overt.parts.map((part) => part.open())).then((parts) => parts.map((part) => {
   const found = [];
-  for (let b = 0; b < part.B; b++) for (let h = 0; h < part.H; h++) found.push([...part.tile(b, h, 0, part.T, 0, part.S)]);
+  for (let b = 0; b < part.B; b++)
+    for (let h = 0; h < part.H; h++) found.push([...part.tile(b, h, 0, part.T, 0, part.S)]);
   return found;
 }))"""
 
@@ -407,10 +407,7 @@ def test_subwords_to_words(opened: Opened, tokens: list[str], words: list[str]) 
     sizes = page.evaluate("[...overt.columns.starts]")
     w = overt.attend(q, k, v).weights[0]
     # A word receives what its pieces receive and looks as they do on average.
-    expected = [
-        [w[a:b, c:d].sum() / (b - a) for c, d in zip(sizes, sizes[1:], strict=False)]
-        for a, b in zip(sizes, sizes[1:], strict=False)
-    ]
+    expected = [[w[a:b, c:d].sum() / (b - a) for c, d in pairwise(sizes)] for a, b in pairwise(sizes)]
     got = page.evaluate("[...overt.cells(0, overt.rows.length, 0, overt.columns.length)]")
     np.testing.assert_allclose(np.reshape(got, (3, 3)), expected, atol=1e-9)
     np.testing.assert_allclose(np.reshape(got, (3, 3)).sum(axis=1), 1, atol=1e-9)
@@ -438,7 +435,7 @@ def test_cross_attention_has_its_own_names_and_batch_rows(opened: Opened) -> Non
 def test_a_generation_has_a_timeline(opened: Opened) -> None:
     q = normal(1, 6, 4)
     seen = overt.attend(q, q, q, mask=overt.causal())
-    page = opened(View(Labelled(seen, "the cat sat on a mat".split(), prompt=3)))
+    page = opened(View(Labelled(seen, ["the", "cat", "sat", "on", "a", "mat"], prompt=3)))
     assert page.is_visible("#timeline")
     assert page.inner_text("#time-name") == "generated token 3 of 3"
     page.locator("#time").focus()
@@ -580,9 +577,12 @@ def test_readable_on_a_phone(opened: Opened) -> None:
 def test_everything_has_an_accessible_name(opened: Opened) -> None:
     page = opened(View(Labelled(overt.attend(*JOHN), ["▁My", "name", "▁is", "John"], prompt=2)))
     unnamed = page.evaluate(
-        """() => [...document.querySelectorAll("button, input, select, canvas:not([aria-hidden]), [role]")].filter((x) =>
-          !(x.getAttribute("aria-label") || x.getAttribute("aria-labelledby") || x.labels?.length || x.textContent.trim()
-            || x.getAttribute("role") === "status")).map((x) => x.outerHTML)"""
+        """() => {
+          const named = (x) => x.getAttribute("aria-label") || x.getAttribute("aria-labelledby") || x.labels?.length
+            || x.textContent.trim() || x.getAttribute("role") === "status";
+          const all = document.querySelectorAll("button, input, select, canvas:not([aria-hidden]), [role]");
+          return [...all].filter((x) => !named(x)).map((x) => x.outerHTML);
+        }"""
     )
     assert unnamed == []
     assert page.evaluate("document.documentElement.lang") == "en"

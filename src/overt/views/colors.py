@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 # Anchors from paper to ink; their CIELAB lightness falls evenly from 98 to 15, so that they also print in grey.
-STOPS = ((250, 250, 247), (212, 226, 240), (156, 192, 222), (98, 150, 199), (60, 104, 170), (44, 62, 130), (30, 22, 78))
+STOPS = ((250, 250, 247), (198, 211, 224), (142, 175, 202), (90, 137, 182), (56, 98, 160), (42, 60, 125), (32, 24, 80))
 
 
 def shades(x: np.ndarray) -> np.ndarray:

@@ -146,9 +146,8 @@ def _pictures(label: Labelled, row: int, pixels: int) -> np.ndarray:
 def _shades(picture: np.ndarray) -> dict[str, Any]:
     from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
-    colors = LinearSegmentedColormap.from_list("overt", [tuple(c / 255 for c in stop) for stop in STOPS])
-    colors.set_bad(_color(0))
-    colors.set_under(_color(0))
+    blend = LinearSegmentedColormap.from_list("overt", [tuple(c / 255 for c in stop) for stop in STOPS])
+    colors = blend.with_extremes(bad=_color(0), under=_color(0))
     highest = float(picture.max()) or 1.0
     if "logarithmic" in scaled(picture)[1]:
         some = picture[picture > 0]

@@ -49,10 +49,21 @@ def _arrays(part: Labelled) -> dict[str, np.ndarray]:
         "received": part.seen.received(),
         "entropy": part.seen.entropy(),
     }
+    shape, batch = problem.shape, problem.outer[:-1]
+
+    def headed(x: np.ndarray) -> np.ndarray:
+        """With the leading axes of the caller, or with none."""
+        return x.reshape((*batch, *x.shape[1:]) if problem.outer else x.shape[2:])
+
+    def beside(x: np.ndarray) -> np.ndarray:
+        """What broadcasts to (B, H, T, S) as what broadcasts to (…, H, T, S)."""
+        x = x.reshape((1,) * (4 - x.ndim) + x.shape)
+        return x.reshape(*(shape.batch if x.shape[0] == shape.B else (1,) * len(shape.batch)), *x.shape[1:])
+
     arrays = {
-        "q": stored.q,
-        "k": stored.k,
-        "v": problem.v.astype(dtype),
+        "q": headed(stored.q),
+        "k": headed(stored.k),
+        "v": headed(problem.v.astype(dtype)),
         "scale": np.array(stored.scale),
         "name": np.array(part.name),
         "layer": np.array(part.layer),
@@ -63,7 +74,6 @@ def _arrays(part: Labelled) -> dict[str, np.ndarray]:
     optional = {"softcap": problem.softcap, "sinks": problem.sinks, "prompt": part.prompt}
     arrays |= {name: _plain(np.asarray(x)) for name, x in optional.items() if x is not None}
     arrays |= {name: np.array(x) for name, x in (("tokens", part.tokens), ("queries", part.queries)) if x is not None}
-    shape = problem.shape
     if problem.mask is not None or problem.bias is not None:
         if shape.B * shape.H * shape.T * shape.S > _DENSE:
             raise ArgumentError(
@@ -71,11 +81,9 @@ def _arrays(part: Labelled) -> dict[str, np.ndarray]:
             )
         cells = shape.cells()
         if problem.mask is not None:
-            visible = problem.mask.visible(cells)
-            arrays["mask"] = visible.reshape((1,) * (4 - visible.ndim) + visible.shape)
+            arrays["mask"] = beside(problem.mask.visible(cells))
         if problem.bias is not None:
-            bias = np.asarray(problem.bias.at(cells))
-            arrays["bias"] = _plain(bias.reshape((1,) * (4 - bias.ndim) + bias.shape))
+            arrays["bias"] = _plain(beside(np.asarray(problem.bias.at(cells))))
     return arrays
 
 
@@ -99,7 +107,8 @@ def _read(path: Path) -> dict[str, np.ndarray]:
                 return load_file(path)
             except SafetensorError as error:
                 raise ArgumentError(f"{path} is no safetensors file: {error}") from None
-        with np.load(path, allow_pickle=False) as found:
+        with path.open("rb") as file:
+            found = np.load(file, allow_pickle=False)
             if not isinstance(found, np.lib.npyio.NpzFile):
                 raise ArgumentError(f"{path} holds a single array: save q, k and v with numpy.savez")
             return dict(found)

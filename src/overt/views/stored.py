@@ -58,11 +58,7 @@ class Stored:
             v = np.asarray(score.v, np.float64)
         else:
             raise ArgumentError(f"a file cannot hold the score {type(score).__name__}: use one of overt's own scores")
-        with np.errstate(over="ignore"):
-            q, k = (np.ascontiguousarray(x, precision) for x in (q, k))
-        if precision == "float16" and not (np.isfinite(q).all() or np.isfinite(problem.q).all()):
-            raise ArgumentError('q is too large for half precision: give precision="float32"')
-        return Stored(label, q, k, float(scale), v)
+        return Stored(label, _rounded("q", q, precision), _rounded("k", k, precision), float(scale), v)
 
     @cached_property
     def exact(self) -> Problem:
@@ -151,6 +147,14 @@ class Stored:
 def score_is_plain(score: object) -> bool:
     """Whether the score takes q and k as they are."""
     return isinstance(score, Product) and score.identity
+
+
+def _rounded(name: str, x: np.ndarray, precision: str) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        rounded = np.ascontiguousarray(x, precision)
+    if (np.isinf(rounded) & np.isfinite(x)).any():
+        raise ArgumentError(f'{name} holds numbers too large for {precision}: give precision="float32" or "float64"')
+    return rounded
 
 
 def _projections(score: Additive, q: np.ndarray, k: np.ndarray) -> list[tuple[str, str, str, np.ndarray]]:
