@@ -17,7 +17,7 @@ import numpy as np
 from overt.attended import engine
 from overt.biases import Alibi, Dense
 from overt.errors import ArgumentError
-from overt.grid import Cells
+from overt.grid import Cells, Shape
 from overt.problem import Problem
 from overt.scores import Additive, Product, additive, scaled_dot
 from overt.views.labels import Labelled
@@ -61,21 +61,22 @@ class Stored:
         return Stored(label, _rounded("q", q, precision), _rounded("k", k, precision), float(scale), v)
 
     @cached_property
-    def exact(self) -> Problem:
-        """The same attention over the stored numbers, in float64 and without values."""
-        return self._problem(np.float64)
-
-    @cached_property
     def lse(self) -> np.ndarray:
         """(B, H, T) in float64; −∞ where nothing is seen."""
-        return engine(self.exact).forward(self.exact)[1]
+        exact = self._problem(np.float64)
+        return engine(exact).forward(exact)[1]
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the whole score matrix."""
+        return self.label.problem.shape
 
     def overview(self, bins: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Largest weights (B, H, ≤ bins, ≤ bins), received (B, H, S) and entropy (B, H, T), in float32."""
         rough = self._problem(np.float32)
         lse, compute = self.lse.astype(np.float32), engine(rough)
         edges = []
-        for length in (self.exact.shape.T, self.exact.shape.S):
+        for length in (self.shape.T, self.shape.S):
             count = min(bins, length)
             cuts = np.arange(count + 1) * length
             edges.append(np.stack([cuts[:-1] // count, -(-cuts[1:] // count)], axis=-1))
@@ -84,7 +85,7 @@ class Stored:
 
     def spans(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """First and past-the-last key of each query, (B or 1, H or 1, T or 1), and bits where these do not suffice."""
-        shape, mask = self.exact.shape, self.exact.mask
+        shape, mask = self.shape, self.label.problem.mask
         if mask is None:
             return np.zeros((1, 1, 1), np.int32), np.full((1, 1, 1), shape.S, np.int32), None
         plan = mask.plan(shape.T, shape.S, shape.batch, shape.H)
@@ -112,7 +113,7 @@ class Stored:
         "alibi": slopes (H,); "distance": a table (B or 1, H, T + S − 1) of key − query from −(T − 1);
         "dense": an array of as many axes as (B, H, T, S), those of length 1 repeated.
         """
-        bias, shape = self.exact.bias, self.exact.shape
+        bias, shape = self.label.problem.bias, self.shape
         if bias is None:
             return None
         if isinstance(bias, Alibi):
@@ -129,7 +130,7 @@ class Stored:
         return "distance", np.concatenate([view[:, :, :0:-1, 0], view[:, :, 0, :]], axis=-1), None
 
     def _cells(self, rows: slice) -> Cells:
-        shape = self.exact.shape
+        shape = self.shape
         b, h, s = (np.arange(n) for n in (shape.B, shape.H, shape.S))
         return Cells(shape, b[:, None, None, None], h[:, None, None], np.arange(shape.T)[rows, None], s)
 

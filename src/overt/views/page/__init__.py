@@ -113,7 +113,7 @@ def _packed(array: np.ndarray, delta: bool) -> str:
 
 def _part(label: Labelled, arrays: _Arrays, precision: str) -> dict[str, Any]:
     stored = Stored.of(label, precision)
-    shape, A = stored.exact.shape, stored.q.shape[-1]
+    shape, mask, A = stored.shape, label.problem.mask, stored.q.shape[-1]
     first, last, bits = stored.spans()
     bias = stored.bias()
     part = {
@@ -127,8 +127,8 @@ def _part(label: Labelled, arrays: _Arrays, precision: str) -> dict[str, Any]:
         "S": shape.S,
         "A": A,
         "scale": stored.scale,
-        "softcap": stored.exact.softcap,
-        "mask": None if stored.exact.mask is None else repr(stored.exact.mask),
+        "softcap": label.problem.softcap,
+        "mask": None if mask is None else repr(mask),
         "keys": arrays.names(label.keys),
         "queries": arrays.names(label.rows),
         "q": arrays.add(stored.q),
