@@ -86,7 +86,7 @@ def _head(part: Labelled, console: Console, row: int, head: int) -> Iterator[Ren
     if T <= _ROWS and label + S * width + 9 <= console.width:
         yield _numbers(part, row, head, label, width, console)
     else:
-        yield _blocks(part, row, head, label, console)
+        yield _blocks(part, row, head, label if T <= 2 * _LINES else len(str(T)) + 1, console)
     entropy = _per_head(part, part.seen.entropy())[row, head]
     received = _per_head(part, part.seen.received())[row, head]
     most = np.argsort(-received, kind="stable")[:3]
@@ -122,7 +122,9 @@ def _blocks(part: Labelled, row: int, head: int, label: int, console: Console) -
     step = 2 if len(lines) < rows else 1
     table = Text()
     for i, line in enumerate(lines):
-        table.append(_left(part.query(i * step * T // rows), label), "dim").append(line).append("\n")
+        # A line that stands for many queries bears a position, not the name of one of them.
+        t = i * step * T // rows
+        table.append(_left(part.query(t) if rows == T else str(t), label), "dim").append(line).append("\n")
     table.append(" " * label + _ticks(part, columns), "dim")
     return table.append("\n" + " " * label + _scale(part, row, head, rows, columns), "dim")
 
@@ -134,7 +136,7 @@ def _overview(part: Labelled, console: Console, row: int) -> Columns:
     entropy = _per_head(part, part.seen.entropy())[row].mean(axis=-1)
     pictures = []
     for head in range(part.problem.shape.H):
-        title = Text(_left(f"head {head} · {entropy[head]:.2f}", min(size, max(S, 16))) + "\n", "dim")
+        title = Text().append(_left(f"head {head} · {entropy[head]:.2f}", min(size, max(S, 16))) + "\n", "dim")
         for line in _picture(part, row, head, min(T, size), min(S, size), console):
             title.append(line).append("\n")
         pictures.append(title)
@@ -171,7 +173,8 @@ def _ticks(part: Labelled, columns: int) -> str:
     """Names of some keys under the map, as many as have room."""
     S, line = part.problem.shape.S, ""
     for column in range(columns):
-        name = clipped(part.key(column * S // columns), _LABEL)
+        s = column * S // columns
+        name = clipped(part.key(s) if columns == S else str(s), _LABEL)
         if column >= cell_len(line) + (1 if line else 0) and column + cell_len(name) <= columns:
             line = set_cell_size(line, column) + name
     return line
@@ -183,7 +186,7 @@ def _pairs(part: Labelled, row: int, heads: range | tuple[int, ...]) -> Text:
     indices, weights = (_per_head(part, x)[row] for x in part.seen.top(min(3, shape.S)))
     chosen = [h for h in range(shape.H) if h in heads]
     flat = np.argsort(-weights[chosen], axis=None, kind="stable")
-    table, found = Text("strongest pairs\n", "bold"), 0
+    table, found = Text().append("strongest pairs\n", "bold"), 0
     for place in flat[: 64 * _PAIRS]:
         h, t, i = np.unravel_index(place, weights[chosen].shape)
         h = chosen[h]
@@ -232,7 +235,7 @@ def _trace(trace: Trace, part: Labelled, console: Console, head: int, row: int) 
         own = array.ndim - len(step.axes.split())
         array = array.reshape(shape.B, shape.H, *array.shape[own:])[row, head]
         sizes = " × ".join(f"{axis} {n}" for axis, n in zip(step.axes.split(), array.shape, strict=True))
-        title = Text(f"{number:2} ", "dim").append(step.name, "bold").append(f" = {step.formula}", "cyan")
+        title = Text().append(f"{number:2} ", "dim").append(step.name, "bold").append(f" = {step.formula}", "cyan")
         yield title.append(f"   {sizes}   mean {step.mean:.4g}, variance {step.variance:.4g}", "dim")
         if step.name == "scaled" and before is not None and before.variance:
             root = f" = 1/√{part.problem.q.shape[-1]}" if getattr(part.problem.score, "scale", 0) is None else ""

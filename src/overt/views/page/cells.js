@@ -138,6 +138,7 @@ class Attention {
     if (this.overview) {
       const at = b * this.H + h;
       loaded(this.overview, at * rows * columns, rows * columns, result.largest);
+      this._hide(b, h, rows, columns, result.largest);
       loaded(this.received, at * this.S, this.S, result.received);
       loaded(this.entropy, at * this.T, this.T, result.entropy);
       return result;
@@ -159,6 +160,18 @@ class Attention {
       yield null;
     }
     return result;
+  }
+
+  // Bins of the overview that lie outside all spans are masked.
+  _hide(b, h, rows, columns, largest) {
+    const seen = new Uint8Array(rows * columns);
+    for (let t = 0; t < this.T; t++) {
+      const [first, last] = this.span(b, h, t);
+      if (first >= last) continue;
+      const [top, bottom] = bins(t, this.T, rows), from = bins(first, this.S, columns)[0], to = bins(last - 1, this.S, columns)[1];
+      for (let r = top; r <= bottom; r++) seen.fill(1, r * columns + from, r * columns + to + 1);
+    }
+    for (let i = 0; i < seen.length; i++) if (!seen[i]) largest[i] = MASKED;
   }
 
   scan(b, h) { return this.scans.get(b * this.H + h); }

@@ -257,16 +257,17 @@ class Matrix {
   _cursor(theme) {
     const { context: g, view, app } = this, { left, top, width, height } = this.inside;
     const y = top + (app.query - view.y) * view.sy, x = left + (app.key - view.x) * view.sx;
+    const wide = Math.min(width, app.columns.length * view.sx), high = Math.min(height, app.rows.length * view.sy);
     g.fillStyle = theme.band;
-    for (const r of app.selected) g.fillRect(left, top + (r - view.y) * view.sy, width, Math.max(view.sy, 2));
+    for (const r of app.selected) g.fillRect(left, top + (r - view.y) * view.sy, wide, Math.max(view.sy, 2));
     g.strokeStyle = theme.cursor;
     g.lineWidth = 2;
     if (Math.min(view.sx, view.sy) >= 5) g.strokeRect(x + 1, y + 1, view.sx - 1, view.sy - 1);
     else {
       g.globalAlpha = 0.55;
       g.lineWidth = 1;
-      g.strokeRect(left, y - 0.5, width, view.sy + 1);
-      g.strokeRect(x - 0.5, top, view.sx + 1, height);
+      g.strokeRect(left, y - 0.5, wide, view.sy + 1);
+      g.strokeRect(x - 0.5, top, view.sx + 1, high);
       g.globalAlpha = 1;
     }
   }

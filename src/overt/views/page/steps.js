@@ -72,7 +72,7 @@ class Steps {
         const cell = element("td", {});
         if (editable) {
           const input = element("input", { type: "number", step: "any", "aria-label": `${step.name} ${shortened(name(down, r), 14)}, ${c}` });
-          input.value = String(+x.toPrecision(6));
+          input.value = String(+x.toPrecision(5));
           input.addEventListener("input", () => {
             const typed = Number(input.value), good = input.value.trim() !== "" && Number.isFinite(typed);
             input.setAttribute("aria-invalid", String(!good));
