@@ -9,11 +9,12 @@ import tempfile
 from io import StringIO
 from pathlib import Path
 
+from playwright.sync_api import Browser, Page, sync_playwright
+from rich.console import Console
+
 import overt
 from overt.views import View, terminal
 from overt.views.lessons import LESSONS
-from playwright.sync_api import Browser, Page, sync_playwright
-from rich.console import Console
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "examples"))
@@ -22,12 +23,16 @@ from induction import attend_to_text  # noqa: E402
 DOCS = ROOT / "docs"
 
 
+IDLE = "() => new Promise((done) => { const wait = () => overt.busy ? setTimeout(wait, 50) : done(); wait(); })"
+PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+PAPER = "body{margin:0;display:inline-block;padding:14px;background:#fff}"
+MONO = "pre{margin:0;font:14px/1.2 'DejaVu Sans Mono',monospace}"
+
+
 def settle(page: Page) -> None:
     """Wait until nothing is left to compute or to draw."""
-    page.evaluate(
-        "() => new Promise((done) => { const wait = () => overt.busy ? setTimeout(wait, 50) : done(); setTimeout(wait, 50); })"
-    )
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    for step in (PAINTED, IDLE, PAINTED):
+        page.evaluate(step)
 
 
 def opened(
@@ -50,8 +55,7 @@ def in_terminal(browser: Browser, view: View, path: Path) -> None:
     terminal.show(view, console=console)
     page = browser.new_context(viewport={"width": 100, "height": 100}, device_scale_factor=1.25).new_page()
     body = console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
-    style = "body{margin:0;display:inline-block;padding:14px;background:#fff}pre{margin:0;font:14px/1.2 'DejaVu Sans Mono',monospace}"
-    page.set_content(f"<!doctype html><style>{style}</style><body>{body}")
+    page.set_content(f"<!doctype html><style>{PAPER}{MONO}</style><body>{body}")
     page.locator("body").screenshot(path=path)
 
 
@@ -85,9 +89,7 @@ def main() -> None:
         page.evaluate(f"overt.go({at + 30}, {at})")
         settle(page)
         page.screenshot(path=DOCS / "page.png")
-        page.evaluate(
-            f"() => {{ const r = {at + 30}; overt.go(r, overt.inspector.row.indexOf(Math.max(...overt.inspector.row))); }}"
-        )
+        page.click("#row-list button >> nth=0")
         page.keyboard.press("z")
         settle(page)
         page.screenshot(path=DOCS / "cells.png")

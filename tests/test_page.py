@@ -605,6 +605,32 @@ def test_everything_has_an_accessible_name(opened: Opened) -> None:
     assert page.evaluate("document.documentElement.lang") == "en"
 
 
+def test_a_notebook_shows_the_same_page(browser: Browser) -> None:
+    page = browser.new_page(offline=True)
+    page.set_content(f"<!doctype html><body>{john()._repr_html_()}")
+    frame = page.frames[1]
+    frame.wait_for_selector("#cell .pair")
+    assert frame.inner_text("#where") == "attention · head 0 of 2 · 4 queries × 4 keys"
+    # The frame cannot reach what stands around it.
+    assert frame.evaluate("origin") == "null"
+    page.close()
+
+
+def test_a_turned_phone_keeps_the_place(opened: Opened) -> None:
+    q = normal(1, 60, 8)
+    page = opened(View(overt.attend(q, q, q)), width=390, height=800)
+    assert page.evaluate("overt.matrix.canvas.style.touchAction") == "pan-y"
+    page.set_viewport_size({"width": 800, "height": 390})
+    settled(page)
+    assert state(page, "matrix.view") == pytest.approx(page.evaluate("({ x: 0, y: 0, ...overt.matrix.fitting })"))
+    page.evaluate("() => { overt.go(30, 40); overt.matrix.reveal(30, 40, true); }")
+    assert page.evaluate("overt.matrix.canvas.style.touchAction") == "none"
+    zoomed = state(page, "matrix.view.sx")
+    page.set_viewport_size({"width": 390, "height": 800})
+    settled(page)
+    assert state(page, "matrix.view.sx") == zoomed
+
+
 def test_the_policy_allows_one_script_and_nothing_else(opened: Opened) -> None:
     page = opened(john())
     policy = page.get_attribute("meta[http-equiv=Content-Security-Policy]", "content")

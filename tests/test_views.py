@@ -161,6 +161,15 @@ def test_show_prints_and_gives_the_view(capsys: pytest.CaptureFixture[str]) -> N
     assert "layer 3 · self · 2 heads" in capsys.readouterr().out
 
 
+def test_some_layers_and_names_alone() -> None:
+    seen = overt.attend(Q, K, V)
+    view = View([Labelled(seen, layer=layer, name=name) for layer in range(3) for name in ("encoder", "cross")])
+    assert [(part.layer, part.name) for part in view.only(layer=1).parts] == [(1, "encoder"), (1, "cross")]
+    assert [part.layer for part in view.only(name="cross").parts] == [0, 1, 2]
+    with pytest.raises(ArgumentError, match=r"the layers are \[0, 1, 2\], the names \['cross', 'encoder'\]"):
+        view.only(layer=3)
+
+
 def test_rows_of_a_batch() -> None:
     seen = overt.attend(
         normal(3, 1, 4, 8), normal(3, 1, 4, 8), normal(3, 1, 4, 8), mask=overt.padding(np.array([4, 0, 2]))
@@ -482,7 +491,7 @@ def test_every_lesson_runs(lesson: str, tmp_path: Path) -> None:
     run("show", lesson, "--page", str(tmp_path / "x.html"), "--save", str(tmp_path / "x.npz"))
     assert (tmp_path / "x.html").stat().st_size > 10_000
     assert run("show", str(tmp_path / "x.npz"))[0] == 0
-    found = json.loads(run("show", lesson, "--json")[1])
+    found = json.loads(run("show", lesson, "--json", "--layer", "0")[1])
     assert sum(found["attentions"][0]["top"][0]["weights"]) <= 1 + 1e-9
     assert lesson in run("show")[1]
 

@@ -37,6 +37,8 @@ def _epilog() -> str:
     "--causal", "is_causal", is_flag=True, help="Let a query of a file look at no key after its own position."
 )
 @click.option("--steps", is_flag=True, help="Show every step of a file's attention, not its result.")
+@click.option("--layer", type=int, help="Show this layer alone.")
+@click.option("--name", help="Show attentions of this name alone, such as encoder, decoder or cross.")
 @click.option("--head", type=int, help="Print one query head.")
 @click.option("--row", type=int, default=0, show_default=True, help="Print this row of the batch.")
 @click.option("--page", type=click.Path(path_type=Path), help="Write one HTML file that needs no network.")
@@ -54,6 +56,8 @@ def command(
     queries: Path | None,
     is_causal: bool,
     steps: bool,
+    layer: int | None,
+    name: str | None,
     head: int | None,
     row: int,
     page: Path | None,
@@ -69,8 +73,8 @@ def command(
     Without a name, the lessons are listed.  A file may also hold mask, bias, sinks, softcap, scale and tokens.
     """
     if what is None:
-        for name, make in LESSONS.items():
-            click.echo(f"{name:<18}{(make.__doc__ or '').splitlines()[0]}")
+        for lesson, make in LESSONS.items():
+            click.echo(f"{lesson:<18}{(make.__doc__ or '').splitlines()[0]}")
         return
     if what in LESSONS:
         if is_causal or steps or tokens or queries:
@@ -82,6 +86,7 @@ def command(
         raise ArgumentError(
             f"{what} is neither a lesson ({', '.join(LESSONS)}) nor a file that ends in .npz or .safetensors"
         )
+    view = view.only(layer=layer, name=name)
     written = [
         view.page(page) if page else None,
         _drawn(view, kind, figure, head, row) if figure else None,

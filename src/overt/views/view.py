@@ -60,6 +60,16 @@ class View:
 
         return terminal.text(self)
 
+    def only(self, *, layer: int | None = None, name: str | None = None) -> View:
+        """The same without other layers, or without attentions of other names."""
+        chosen = [part for part in self.parts if layer in (None, part.layer) and name in (None, part.name)]
+        if not chosen:
+            layers, names = (sorted({getattr(part, what) for part in self.parts}) for what in ("layer", "name"))
+            raise ArgumentError(f"nothing is left: the layers are {layers}, the names {names}")
+        view = View(chosen, title=self.title)
+        view.trace = self.trace
+        return view
+
     def print(self, *, head: int | None = None, row: int = 0) -> None:
         """Print to the terminal: one query head or all of them, of one batch row."""
         from overt.views import terminal

@@ -328,7 +328,7 @@ class App {
       other.focus();
     });
     document.addEventListener("keydown", (event) => this._pressed(event));
-    addEventListener("resize", () => this.matrix.fit());
+    addEventListener("resize", () => this.matrix.resized());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this._repaint());
   }
 

@@ -72,7 +72,18 @@ class Matrix {
     const { height, beside } = this.inside, { sy } = this.fitting, needed = this.app.rows.length * sy;
     if (needed < height) this.canvas.style.height = `${Math.max(180, Math.ceil(needed + beside))}px`;
     this.view = { x: 0, y: 0, ...this.fitting };
+    this._whole(true);
     this.app.redraw();
+  }
+
+  // Whether all of the matrix is seen, so that a finger may scroll the page past it.
+  _whole(whole) {
+    this.whole = whole;
+    this.canvas.style.touchAction = whole ? "pan-y" : "none";
+  }
+
+  resized() {
+    if (this.whole) this.fit(); else this.settle();
   }
 
   // Make cells `factor` times as large around a point of the canvas.
@@ -83,6 +94,7 @@ class Matrix {
     const ux = view.x + (px - before.left) / view.sx, uy = view.y + (py - before.top) / view.sy;
     view.sx = Math.min(LARGEST_CELL, Math.max(fit.sx, view.sx * factor));
     view.sy = Math.min(LARGEST_CELL, Math.max(fit.sy, view.sy * factor));
+    this._whole(view.sx === fit.sx && view.sy === fit.sy);
     // A matrix that stood in the middle may now fill the room.
     const { left, top } = this.inside;
     view.x = ux - (px - left) / view.sx;
@@ -106,8 +118,11 @@ class Matrix {
   // Move so that a cell can be seen, and enlarge where cells are too small to be told apart.
   reveal(r, c, enlarge) {
     const { width, height } = this.inside, view = this.view;
-    if (enlarge && view.sx < 16) view.sx = 24;
-    if (enlarge && view.sy < 16) view.sy = 24;
+    if (enlarge) {
+      if (view.sx < 16) view.sx = 24;
+      if (view.sy < 16) view.sy = 24;
+      this._whole(false);
+    }
     const nx = width / view.sx, ny = height / view.sy;
     if (c < view.x) view.x = c; else if (c + 1 > view.x + nx) view.x = c + 1 - nx;
     if (r < view.y) view.y = r; else if (r + 1 > view.y + ny) view.y = r + 1 - ny;
@@ -152,10 +167,10 @@ class Matrix {
     const cells = (rows.end(box.r1 - 1) - rows.start(box.r0)) * (columns.end(box.c1 - 1) - columns.start(box.c0));
     const work = cells * (part.A + 8) * heads.length * (part.v ? 8 : 1);
     if (work > AT_ONCE) {
-      if (work <= IN_PIECES && this.job?.key !== key) this.job = { key, steps: this.weighing(box, R, C) };
+      if (work > IN_PIECES) this.job = null;
+      else if (this.job?.key !== key) this.job = { key, steps: this.weighing(box, R, C) };
       const coarse = this.app.coarse();
       if (coarse) return { box, R, C, values: null, coarse };
-      if (work > IN_PIECES) return { box, R, C, values: null };
       if (work > 8 * AT_ONCE) return { box, R, C, values: null };
     }
     this.job = null;
@@ -206,7 +221,7 @@ class Matrix {
         (at.c1 - at.c0) * view.sx, (at.r1 - at.r0) * view.sy);
       if (this.exact) this._details(box, C, values, scale, theme);
       app.legend(scale, values ? (this.exact ? "exact cells" : `largest of each ${Math.ceil((box.r1 - box.r0) / R)} × ${Math.ceil((box.c1 - box.c0) / C)} cells`) : "overview: zoom in for exact cells");
-    } else app.legend(null, "too many cells to compute at once: zoom in");
+    } else app.legend(null, this.job ? "computing …" : "too many cells to compute at once: zoom in");
     this._cursor(theme);
     g.restore();
     this._axes(box, theme);
