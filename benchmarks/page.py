@@ -35,11 +35,11 @@ for layer in range(layers):
     q, k, v = (rng.standard_normal((heads, length, width), np.float32) * 1.5 for _ in range(3))
     parts.append(Labelled(overt.attend(q, k, v, mask=overt.causal()), layer=layer))
     del q, k, v
-start = time.perf_counter()
+start, work = time.perf_counter(), time.process_time()
 View(parts).page({path!r})
-built = time.perf_counter() - start
+built, work = time.perf_counter() - start, time.process_time() - work
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps(dict(megabytes=Path({path!r}).stat().st_size / 1e6, built=built, peak=peak)))
+print(json.dumps(dict(megabytes=Path({path!r}).stat().st_size / 1e6, built=built, work=work, peak=peak)))
 """
 
 BERTVIZ = """
@@ -52,11 +52,11 @@ weights = []
 for layer in range(layers):
     q, k, v = (rng.standard_normal((heads, length, width), np.float32) * 1.5 for _ in range(3))
     weights.append(torch.from_numpy(overt.attend(q, k, v, mask=overt.causal()).weights[...])[None])
-start = time.perf_counter()
+start, work = time.perf_counter(), time.process_time()
 html = head_view(weights, [str(i) for i in range(length)], html_action="return")
-built = time.perf_counter() - start
+built, work = time.perf_counter() - start, time.process_time() - work
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps(dict(megabytes=len(html.data) / 1e6, built=built, peak=peak)))
+print(json.dumps(dict(megabytes=len(html.data) / 1e6, built=built, work=work, peak=peak)))
 """
 
 TILE = """() => {
@@ -93,27 +93,33 @@ def opened(path: Path) -> dict[str, float]:
     return {"opens": ready, "tile": tile}
 
 
+COLUMNS = {
+    "megabytes": "MB",
+    "built": "built, s",
+    "work": "of processors, s",
+    "peak": "peak, MiB",
+    "opens": "opens, s",
+    "tile": "256 × 256 tile, ms",
+}
+
+
 def main() -> None:
     cases = [(1, 1, int(length), 128) for length in sys.argv[1:]] or CASES
-    print("| | layers × heads, tokens, D | MB | built, s | peak, MiB | opens, s | 256 × 256 tile, ms |")
-    print("|---" * 7 + "|")
+    print(
+        "| | layers × heads, tokens, D | " + " | ".join(COLUMNS.values()) + " |\n" + "|---" * (2 + len(COLUMNS)) + "|"
+    )
     for case in cases:
-        name = "{} × {}, {:,}, {}".format(*case)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "page.html"
-            found = built(BUILD, case=case, path=str(path)) | opened(path)
-        print(
-            f"| overt | {name} | {found['megabytes']:.2f} | {found['built']:.2f} | {found['peak']:.0f} "
-            f"| {found['opens']:.2f} | {found['tile']:.1f} |",
-            flush=True,
-        )
+            row("overt", case, built(BUILD, case=case, path=str(path)) | opened(path))
         # Its weights are a list of numbers in JSON; longer ones fill the memory of the machine.
         if find_spec("bertviz") and find_spec("torch") and case[2] <= 2048:
-            found = built(BERTVIZ, case=case)
-            print(
-                f"| BertViz | {name} | {found['megabytes']:.2f} | {found['built']:.2f} | {found['peak']:.0f} | | |",
-                flush=True,
-            )
+            row("BertViz", case, built(BERTVIZ, case=case))
+
+
+def row(name: str, case: tuple[int, ...], found: dict[str, float]) -> None:
+    cells = [f"{found[column]:.4g}" if column in found else "" for column in COLUMNS]
+    print("| " + " | ".join([name, "{} × {}, {:,}, {}".format(*case), *cells]) + " |", flush=True)
 
 
 if __name__ == "__main__":
