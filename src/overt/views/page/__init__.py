@@ -23,7 +23,19 @@ from overt.views.writing import replaced
 if TYPE_CHECKING:
     from overt.views.view import View
 
-SCRIPTS = ("arrays.js", "cells.js", "words.js", "matrix.js", "inspector.js", "steps.js", "app.js")
+SCRIPTS = (
+    "arrays.js",
+    "cells.js",
+    "words.js",
+    "shades.js",
+    "matrix.js",
+    "pointers.js",
+    "overview.js",
+    "inspector.js",
+    "steps.js",
+    "controls.js",
+    "app.js",
+)
 _PRECISIONS = ("float16", "float32", "float64")
 # Bytes of q and k that are stored in float64 and in float32, before it is rounded to less.
 _DOUBLE, _SINGLE = 1 << 20, 1 << 25

@@ -1,63 +1,77 @@
 // The page: what is shown, and what the reader may do with it.
 
-const LIGHT_THEME = {
-  ink: "#1c2030", masked: "#e6e4dd", hatch: "#bdb9ad", gap: "rgba(255,255,255,0.65)", inkOnFull: "#ffffff", inkOnEmpty: "#14202e",
-  cursor: "#c2410c", band: "rgba(194,65,12,0.16)", bar: "#7c8aa5",
-};
-const DARK_THEME = {
-  ink: "#d9deea", masked: "#0a0c11", hatch: "#2c3242", gap: "rgba(0,0,0,0.45)", inkOnFull: "#0a0f18", inkOnEmpty: "#c9d6e8",
-  cursor: "#fb923c", band: "rgba(251,146,60,0.22)", bar: "#6b7a99",
-};
-
 class App {
   constructor(meta) {
     this.meta = meta;
     this.parts = meta.parts.map((part) => new Attention(part, meta.lists));
     this.part = this.parts[0];
-    Object.assign(this, { row: 0, head: 0, how: "one", words: false, wish: "auto", query: 0, key: 0, selected: new Set(), version: 0 });
+    Object.assign(this, {
+      row: 0,
+      head: 0,
+      how: "one",
+      words: false,
+      wish: "auto",
+      query: 0,
+      key: 0,
+      selected: new Set(),
+      version: 0,
+    });
     this.themes = { light: { ...LIGHT_THEME, ramp: ramp(meta.stops) }, dark: { ...DARK_THEME, ramp: ramp(DARK) } };
     this.matrix = new Matrix(document.getElementById("matrix"), this);
     this.inspector = new Inspector(this);
     this.steps = new Steps(this);
-    this.thumbs = new Map();
     this.queue = [];
     this.playing = null;
   }
 
   async start() {
-    this._overview();
-    this._controls();
+    this.overview = new Overview(this);
+    controls(this);
     await this.choose(0, 0);
-    this._tab(this.meta.steps && this.part.meta.steps ? "steps" : "map");
-    for (const part of this.parts) for (let b = 0; b < part.B; b++) for (let h = 0; h < part.H; h++) this.queue.push([part, b, h]);
+    this.tab(this.meta.steps && this.part.meta.steps ? "steps" : "map");
+    for (const part of this.parts)
+      for (let b = 0; b < part.B; b++) for (let h = 0; h < part.H; h++) this.queue.push([part, b, h]);
     this._idle();
   }
 
-  get heads() { return this.how === "one" ? [this.head] : Array.from({ length: this.part.H }, (_, h) => h); }
+  get heads() {
+    return this.how === "one" ? [this.head] : Array.from({ length: this.part.H }, (_, h) => h);
+  }
 
   get dark() {
     const asked = document.documentElement.dataset.theme;
     return asked ? asked === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   }
 
-  get theme() { return this.themes[this.dark ? "dark" : "light"]; }
+  get theme() {
+    return this.themes[this.dark ? "dark" : "light"];
+  }
 
   // Weights of a box of units, of one head or of all together.
   cells(r0, r1, c0, c1) {
     const { rows, columns } = this;
-    const w = this.part.blend(this.row, this.heads, this.how, rows.start(r0), rows.end(r1 - 1), columns.start(c0), columns.end(c1 - 1));
+    const w = this.part.blend(
+      this.row,
+      this.heads,
+      this.how,
+      rows.start(r0),
+      rows.end(r1 - 1),
+      columns.start(c0),
+      columns.end(c1 - 1),
+    );
     return merged(w, rows, columns, r0, r1, c0, c1);
   }
 
   async choose(index, head, row = this.row) {
-    const part = this.parts[index], other = part !== this.part || !this.rows;
+    const part = this.parts[index],
+      other = part !== this.part || !this.rows;
     await part.open();
     Object.assign(this, { part, head: Math.min(head, part.H - 1), row: Math.min(row, part.B - 1) });
     this.changed(other);
     this._describe();
     if (part.meta.steps) this.steps.reset();
     document.getElementById("steps-tab").hidden = !part.meta.steps;
-    if (!part.meta.steps) this._tab("map");
+    if (!part.meta.steps) this.tab("map");
   }
 
   // What the axes mean, again; the cursor stays at its tokens where it can.
@@ -74,7 +88,10 @@ class App {
       const best = largest(this.cells(this.query, this.query + 1, 0, this.columns.length), 1);
       this.key = best.length ? best[0][0] : 0;
     }
-    if (!same) { this.selected.clear(); this.matrix.fit(); }
+    if (!same) {
+      this.selected.clear();
+      this.matrix.fit();
+    }
     document.getElementById("words-label").hidden = !(this.rows.marks || this.columns.marks);
     this.refresh();
   }
@@ -94,7 +111,11 @@ class App {
 
   // Draw again, once, when the browser next paints.
   redraw() {
-    this.waiting ??= requestAnimationFrame(() => { this.waiting = null; this.matrix.draw(); this._idle(); });
+    this.waiting ??= requestAnimationFrame(() => {
+      this.waiting = null;
+      this.matrix.draw();
+      this._idle();
+    });
   }
 
   refresh() {
@@ -114,9 +135,12 @@ class App {
     if (scans.some((scan) => !scan)) return null;
     if (this.blended?.version === this.version) return this.blended;
     const values = Float32Array.from(scans[0].largest);
-    for (const { largest } of scans.slice(1))
-      for (let i = 0; i < values.length; i++) values[i] = this.how === "max" ? Math.max(values[i], largest[i]) : values[i] + Math.max(0, largest[i]);
-    if (this.how === "mean") for (let i = 0; i < values.length; i++) if (values[i] !== MASKED) values[i] /= scans.length;
+    if (scans.length > 1)
+      for (let i = 0; i < values.length; i++) {
+        const bins = scans.map(({ largest }) => largest[i]).filter((w) => w !== MASKED);
+        const sum = bins.reduce((a, b) => a + b, 0) / scans.length;
+        values[i] = bins.length === 0 ? MASKED : this.how === "max" ? Math.max(...bins) : sum;
+      }
     this.blended = { version: this.version, rows: scans[0].rows, columns: scans[0].columns, values };
     return this.blended;
   }
@@ -137,23 +161,38 @@ class App {
     const over = (units, name, mean) => {
       const out = new Float64Array(units.length);
       for (let i = 0; i < units.length; i++) {
-        for (let j = units.start(i); j < units.end(i); j++) for (const scan of scans) out[i] += scan[name][j] / scans.length;
+        for (let j = units.start(i); j < units.end(i); j++)
+          for (const scan of scans) out[i] += scan[name][j] / scans.length;
         if (mean) out[i] /= units.end(i) - units.start(i);
       }
       return out;
     };
-    const received = over(this.columns, "received", false), entropy = over(this.rows, "entropy", true);
+    const received = over(this.columns, "received", false),
+      entropy = over(this.rows, "entropy", true);
     const most = (x) => x.reduce((a, b) => Math.max(a, b), 0) || 1;
-    this.summed = { version: this.version, received, entropy, mostReceived: most(received), mostEntropy: most(entropy) };
+    this.summed = {
+      version: this.version,
+      received,
+      entropy,
+      mostReceived: most(received),
+      mostEntropy: most(entropy),
+    };
     return this.summed;
   }
 
   hover(hit, px, py) {
     const tip = document.getElementById("tip");
-    if (!hit || !hit.row || !hit.column) { tip.hidden = true; return; }
+    if (!hit || !hit.row || !hit.column) {
+      tip.hidden = true;
+      return;
+    }
     const w = this.cells(hit.r, hit.r + 1, hit.c, hit.c + 1)[0];
-    tip.replaceChildren(element("bdi", {}, shortened(this.rows.name(hit.r), 30)), " → ", element("bdi", {}, shortened(this.columns.name(hit.c), 30)),
-      element("b", {}, `  ${w === MASKED ? "masked" : w.toPrecision(4)}`));
+    tip.replaceChildren(
+      element("bdi", {}, shortened(this.rows.name(hit.r), 30)),
+      " → ",
+      element("bdi", {}, shortened(this.columns.name(hit.c), 30)),
+      element("b", {}, `  ${w === MASKED ? "masked" : w.toPrecision(4)}`),
+    );
     tip.hidden = false;
     const area = this.matrix.canvas.getBoundingClientRect();
     tip.style.left = `${Math.max(4, Math.min(px + 14, area.width - tip.offsetWidth - 4))}px`;
@@ -161,31 +200,52 @@ class App {
   }
 
   legend(scale, what) {
-    const host = document.getElementById("legend"), { ramp } = this.theme, stops = [];
-    for (let i = 0; i <= 8; i++) { const at = 3 * Math.round((i / 8) * 255); stops.push(`rgb(${ramp[at]},${ramp[at + 1]},${ramp[at + 2]})`); }
-    const bar = element("span", { class: "ramp", role: "img", "aria-label": "shades from the lowest to the highest weight" });
+    const host = document.getElementById("legend"),
+      { ramp } = this.theme,
+      stops = [];
+    for (let i = 0; i <= 8; i++) {
+      const at = 3 * Math.round((i / 8) * 255);
+      stops.push(`rgb(${ramp[at]},${ramp[at + 1]},${ramp[at + 2]})`);
+    }
+    const bar = element("span", {
+      class: "ramp",
+      role: "img",
+      "aria-label": "shades from the lowest to the highest weight",
+    });
     bar.style.background = `linear-gradient(to right, ${stops.join(",")})`;
     const ends = scale ? [scale.log ? scale.low.toExponential(0) : "0", scale.high.toPrecision(3)] : null;
-    host.replaceChildren(...(ends ? [element("span", {}, ends[0]), bar, element("span", {}, `${ends[1]}${scale.log ? ", logarithmic" : ""}`)] : []),
-      element("span", { class: "what" }, what), ...(this.part.meta.mask ? [element("span", { class: "swatch" }), element("span", {}, `masked by ${this.part.meta.mask}`)] : []));
+    host.replaceChildren(
+      ...(ends
+        ? [element("span", {}, ends[0]), bar, element("span", {}, `${ends[1]}${scale.log ? ", logarithmic" : ""}`)]
+        : []),
+      element("span", { class: "what" }, what),
+      ...(this.part.meta.mask
+        ? [element("span", { class: "swatch" }), element("span", {}, `masked by ${this.part.meta.mask}`)]
+        : []),
+    );
   }
 
-  _title(part) {
-    return this.parts.length > 1 || part.meta.layer || part.meta.name !== "attention" ? `layer ${part.meta.layer} · ${part.meta.name}` : part.meta.name;
+  title(part) {
+    return this.parts.length > 1 || part.meta.layer || part.meta.name !== "attention"
+      ? `layer ${part.meta.layer} · ${part.meta.name}`
+      : part.meta.name;
   }
 
   _describe() {
-    const { part } = this, n = (x) => x.toLocaleString("en");
-    const which = this.how === "one" ? `head ${this.head} of ${part.H}` : `${this.how === "mean" ? "mean" : "largest"} of ${part.H} heads`;
-    document.getElementById("where").textContent = `${this._title(part)} · ${part.H > 1 ? `${which} · ` : ""}${n(part.T)} queries × ${n(part.S)} keys`
-      + `${part.meta.rounded ? ` · q and k kept in ${part.meta.q.dtype}, cells exact for these` : ""}`;
-    for (const [key, { button }] of this.thumbs) {
-      const [index, head] = key.split(" ").map(Number);
-      button.setAttribute("aria-pressed", String(this.parts[index] === part && (this.how !== "one" || head === this.head)));
-    }
+    const { part } = this,
+      n = (x) => x.toLocaleString("en");
+    const which =
+      this.how === "one"
+        ? `head ${this.head} of ${part.H}`
+        : `${this.how === "mean" ? "mean" : "largest"} of ${part.H} heads`;
+    document.getElementById("where").textContent =
+      `${this.title(part)} · ${part.H > 1 ? `${which} · ` : ""}${n(part.T)} queries × ${n(part.S)} keys` +
+      `${part.meta.rounded ? ` · q and k kept in ${part.meta.q.dtype}, cells exact for these` : ""}`;
+    this.overview.mark();
     const rows = document.getElementById("row");
     document.getElementById("row-label").hidden = part.B < 2;
-    if (rows.options.length !== part.B) rows.replaceChildren(...Array.from({ length: part.B }, (_, b) => element("option", { value: b }, String(b))));
+    if (rows.options.length !== part.B)
+      rows.replaceChildren(...Array.from({ length: part.B }, (_, b) => element("option", { value: b }, String(b))));
     rows.value = String(this.row);
     document.getElementById("how-label").hidden = part.H < 2;
     document.getElementById("how").value = this.how;
@@ -193,46 +253,8 @@ class App {
 
   _status() {
     const w = this.cells(this.query, this.query + 1, this.key, this.key + 1)[0];
-    document.getElementById("status").textContent = `query ${shortened(this.rows.name(this.query))}, key ${shortened(this.columns.name(this.key))}: ${w === MASKED ? "masked" : w.toPrecision(4)}`;
-  }
-
-  // One small picture of every head, a row of them for every attention.
-  _overview() {
-    const host = document.getElementById("overview");
-    if (this.parts.length === 1 && this.part.H === 1) { host.hidden = true; return; }
-    this.parts.forEach((part, index) => {
-      const heads = Array.from({ length: part.H }, (_, h) => {
-        const canvas = element("canvas", { width: 64, height: 64, "aria-hidden": "true" });
-        const button = element("button", {
-          class: "thumb", "aria-label": `${this._title(part)}, head ${h}`, title: `${this._title(part)}, head ${h}`,
-          onclick: () => { this.how = "one"; this.choose(index, h); },
-        }, canvas);
-        this.thumbs.set(`${index} ${h}`, { button, canvas, part, h });
-        return button;
-      });
-      host.append(element("div", { class: "heads", role: "group", "aria-label": this._title(part) }, element("span", { class: "name" }, this._title(part)), element("div", {}, ...heads)));
-    });
-  }
-
-  _thumb(part, h) {
-    const thumb = this.thumbs.get(`${this.parts.indexOf(part)} ${h}`), scan = part.scan(this.row < part.B ? this.row : 0, h);
-    if (!thumb || !scan) return;
-    const { ramp, masked } = this.theme, g = thumb.canvas.getContext("2d"), size = 64;
-    const R = Math.min(size, scan.rows), C = Math.min(size, scan.columns);
-    const values = pooled(scan.largest, 0, scan.rows, 0, scan.columns, scan.rows, scan.columns, R, C, new Float32Array(R * C).fill(MASKED));
-    const scale = new Scale(values, this.wish), image = g.createImageData(C, R);
-    for (let i = 0; i < values.length; i++) {
-      if (values[i] === MASKED) continue;
-      const at = 3 * Math.round(scale.level(values[i]) * 255);
-      image.data.set([ramp[at], ramp[at + 1], ramp[at + 2], 255], 4 * i);
-    }
-    const small = document.createElement("canvas");
-    [small.width, small.height] = [C, R];
-    small.getContext("2d").putImageData(image, 0, 0);
-    g.imageSmoothingEnabled = false;
-    g.fillStyle = masked;
-    g.fillRect(0, 0, size, size);
-    g.drawImage(small, 0, 0, size, size);
+    document.getElementById("status").textContent =
+      `query ${shortened(this.rows.name(this.query))}, key ${shortened(this.columns.name(this.key))}: ${w === MASKED ? "masked" : w.toPrecision(4)}`;
   }
 
   // What nobody waits for: the exact picture of a large window, then the overview of every head, the current ones first.
@@ -240,22 +262,31 @@ class App {
     if (this.busy) return;
     this.busy = true;
     const slice = async () => {
-      if (this.matrix.work()) { setTimeout(slice, 0); return; }
+      if (this.matrix.work()) {
+        setTimeout(slice, 0);
+        return;
+      }
       if (!this.scanning) {
-        const here = this.queue.findIndex(([part, b, h]) => part === this.part && b === this.row && this.heads.includes(h));
+        const here = this.queue.findIndex(
+          ([part, b, h]) => part === this.part && b === this.row && this.heads.includes(h),
+        );
         const next = this.queue.splice(Math.max(0, here), 1)[0];
-        if (!next) { this.busy = false; return; }
+        if (!next) {
+          this.busy = false;
+          return;
+        }
         const [part, b, h] = next;
         await part.open();
         this.scanning = { part, b, h, steps: part.scanning(b, h) };
       }
-      const { part, b, h, steps } = this.scanning, until = performance.now() + 12;
+      const { part, b, h, steps } = this.scanning,
+        until = performance.now() + 12;
       let next = steps.next();
       while (!next.done && performance.now() < until) next = steps.next();
       if (next.done) {
         part.scans.set(b * part.H + h, next.value);
         this.scanning = null;
-        if (b === Math.min(this.row, part.B - 1)) this._thumb(part, h);
+        if (b === Math.min(this.row, part.B - 1)) this.overview.draw(part, h);
         if (part === this.part && this.sums()) this.refresh();
       }
       setTimeout(slice, 0);
@@ -264,26 +295,34 @@ class App {
   }
 
   _timeline() {
-    const { prompt } = this.part.meta, host = document.getElementById("timeline");
+    const { prompt } = this.part.meta,
+      host = document.getElementById("timeline");
     host.hidden = prompt === null;
     if (prompt === null) return;
     const slider = document.getElementById("time");
     [slider.min, slider.max, slider.value] = [0, this.rows.length - 1, this.query];
     const token = this.rows.start(this.query);
-    document.getElementById("time-name").textContent = token < prompt ? `prompt, token ${token}` : `generated token ${token - prompt + 1} of ${this.part.T - prompt}`;
+    document.getElementById("time-name").textContent =
+      token < prompt ? `prompt, token ${token}` : `generated token ${token - prompt + 1} of ${this.part.T - prompt}`;
   }
 
   play() {
     const button = document.getElementById("play");
-    if (this.playing) { clearInterval(this.playing); this.playing = null; button.textContent = "Play"; return; }
+    if (this.playing) {
+      clearInterval(this.playing);
+      this.playing = null;
+      button.textContent = "Play";
+      return;
+    }
     button.textContent = "Pause";
     if (this.query === this.rows.length - 1) this.go(this.rows.of(this.part.meta.prompt), this.key);
     this.playing = setInterval(() => {
-      if (this.query >= this.rows.length - 1) this.play(); else this.go(this.query + 1, this.key);
+      if (this.query >= this.rows.length - 1) this.play();
+      else this.go(this.query + 1, this.key);
     }, 700);
   }
 
-  _tab(name) {
+  tab(name) {
     for (const tab of ["map", "steps"]) {
       document.getElementById(`${tab}-panel`).hidden = tab !== name;
       document.getElementById(`${tab}-tab`).setAttribute("aria-selected", String(tab === name));
@@ -293,72 +332,34 @@ class App {
     this.redraw();
   }
 
-  _repaint() {
+  repaint() {
     this.version++;
-    for (const { part, h } of this.thumbs.values()) this._thumb(part, h);
+    this.overview.drawAll();
     if (this.part.meta.steps) this.steps.update();
     this.refresh();
   }
 
-  setHow(how) { this.how = how; this.changed(false); this._describe(); }
-
-  setWords(words) { this.words = words; document.getElementById("words").checked = words; this.changed(false); }
-
-  setTheme() { document.documentElement.dataset.theme = this.dark ? "light" : "dark"; this._repaint(); }
-
-  _controls() {
-    const on = (id, event, act) => document.getElementById(id).addEventListener(event, act), value = (event) => event.target.value;
-    on("in", "click", () => this.matrix.zoom(1.6));
-    on("out", "click", () => this.matrix.zoom(1 / 1.6));
-    on("fit", "click", () => this.matrix.fit());
-    on("how", "change", (event) => this.setHow(value(event)));
-    on("scale", "change", (event) => { this.wish = value(event); this._repaint(); });
-    on("words", "change", (event) => this.setWords(event.target.checked));
-    on("row", "change", (event) => this.choose(this.parts.indexOf(this.part), this.head, Number(value(event))).then(() => this._repaint()));
-    on("count", "change", (event) => { this.inspector.count = Number(value(event)); this.refresh(); });
-    on("theme", "click", () => this.setTheme());
-    on("help", "click", () => document.getElementById("keys-help").showModal());
-    on("play", "click", () => this.play());
-    on("time", "input", (event) => this.go(Number(value(event)), this.key));
-    for (const tab of ["map", "steps"]) on(`${tab}-tab`, "click", () => this._tab(tab));
-    on("tabs", "keydown", (event) => {
-      if (!["ArrowLeft", "ArrowRight"].includes(event.key)) return;
-      const other = document.getElementById(document.activeElement.id === "map-tab" ? "steps-tab" : "map-tab");
-      other.click();
-      other.focus();
-    });
-    document.addEventListener("keydown", (event) => this._pressed(event));
-    addEventListener("resize", () => this.matrix.resized());
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this._repaint());
+  setHow(how) {
+    this.how = how;
+    this.changed(false);
+    this._describe();
   }
 
-  _pressed(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-    if (document.querySelector("dialog[open]") || document.getElementById("map-panel").hidden) return;
-    const far = event.shiftKey ? 10 : 1, index = this.parts.indexOf(this.part), turn = (x, n) => (x + n) % n;
-    const acts = {
-      ArrowLeft: () => this.go(this.query, this.key - far), ArrowRight: () => this.go(this.query, this.key + far),
-      ArrowUp: () => this.go(this.query - far, this.key), ArrowDown: () => this.go(this.query + far, this.key),
-      Home: () => this.go(this.query, 0), End: () => this.go(this.query, this.columns.length - 1),
-      PageUp: () => this.go(0, this.key), PageDown: () => this.go(this.rows.length - 1, this.key),
-      "+": () => this.matrix.zoom(1.6), "=": () => this.matrix.zoom(1.6), "-": () => this.matrix.zoom(1 / 1.6), 0: () => this.matrix.fit(),
-      z: () => this.matrix.reveal(this.query, this.key, true),
-      "]": () => this.choose(index, turn(this.head + 1, this.part.H)), "[": () => this.choose(index, turn(this.head + this.part.H - 1, this.part.H)),
-      "}": () => this.choose(turn(index + 1, this.parts.length), this.head), "{": () => this.choose(turn(index + this.parts.length - 1, this.parts.length), this.head),
-      a: () => this.part.H > 1 && this.setHow({ one: "mean", mean: "max", max: "one" }[this.how]),
-      w: () => (this.rows.marks || this.columns.marks) && this.setWords(!this.words),
-      s: () => this.toggle(this.query), Escape: () => { this.selected.clear(); this.refresh(); },
-      d: () => this.setTheme(), "?": () => document.getElementById("keys-help").showModal(),
-      p: () => this.part.meta.prompt !== null && this.play(),
-    };
-    const act = acts[event.key.length === 1 && /[A-Z]/.test(event.key) ? event.key.toLowerCase() : event.key];
-    // Space and Enter stay with the button that has the focus.
-    if (!act) return;
-    event.preventDefault();
-    act();
+  setWords(words) {
+    this.words = words;
+    document.getElementById("words").checked = words;
+    this.changed(false);
+  }
+
+  setTheme() {
+    document.documentElement.dataset.theme = this.dark ? "light" : "dark";
+    this.repaint();
   }
 }
 
 const app = new App(JSON.parse(document.getElementById("meta").textContent));
 window.overt = app;
-app.ready = app.start().then(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))).then(() => performance.mark("ready"));
+app.ready = app
+  .start()
+  .then(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+  .then(() => performance.mark("ready"));

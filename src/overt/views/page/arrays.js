@@ -2,21 +2,36 @@
 
 const HALVES = new Float32Array(65536);
 for (let i = 0; i < 65536; i++) {
-  const sign = i >> 15 ? -1 : 1, exponent = (i >> 10) & 31, fraction = i & 1023;
-  HALVES[i] = sign * (exponent === 0 ? fraction * 2 ** -24
-    : exponent === 31 ? (fraction ? NaN : Infinity) : (1 + fraction / 1024) * 2 ** (exponent - 15));
+  const sign = i >> 15 ? -1 : 1,
+    exponent = (i >> 10) & 31,
+    fraction = i & 1023;
+  HALVES[i] =
+    sign *
+    (exponent === 0
+      ? fraction * 2 ** -24
+      : exponent === 31
+        ? fraction
+          ? NaN
+          : Infinity
+        : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
 const KINDS = {
-  float16: Uint16Array, float32: Float32Array, float64: Float64Array, int32: Int32Array, uint8: Uint8Array,
+  float16: Uint16Array,
+  float32: Float32Array,
+  float64: Float64Array,
+  int32: Int32Array,
+  uint8: Uint8Array,
 };
 
 // Base64 as bytes, in pieces where the browser has no quick way.
 function decoded(text) {
   if (Uint8Array.fromBase64) return [Uint8Array.fromBase64(text)];
-  const pieces = [], step = 1 << 22;
+  const pieces = [],
+    step = 1 << 22;
   for (let start = 0; start < text.length; start += step) {
-    const some = atob(text.slice(start, start + step)), bytes = new Uint8Array(some.length);
+    const some = atob(text.slice(start, start + step)),
+      bytes = new Uint8Array(some.length);
     for (let i = 0; i < some.length; i++) bytes[i] = some.charCodeAt(i);
     pieces.push(bytes);
   }
@@ -24,11 +39,14 @@ function decoded(text) {
 }
 
 async function unpacked(reference) {
-  const element = document.getElementById("a" + reference.id), pieces = decoded(element.textContent);
+  const element = document.getElementById("a" + reference.id),
+    pieces = decoded(element.textContent);
   element.remove();
   const stream = new Blob(pieces).stream().pipeThrough(new DecompressionStream("deflate"));
   const planes = new Uint8Array(await new Response(stream).arrayBuffer());
-  const Kind = KINDS[reference.dtype], size = Kind.BYTES_PER_ELEMENT, count = planes.length / size;
+  const Kind = KINDS[reference.dtype],
+    size = Kind.BYTES_PER_ELEMENT,
+    count = planes.length / size;
   const bytes = new Uint8Array(planes.length);
   for (let place = 0; place < size; place++) {
     const plane = planes.subarray(place * count, (place + 1) * count);

@@ -28,8 +28,12 @@ class Attention {
     return this;
   }
 
-  key(s) { return this.keys ? this.keys[s] : String(s); }
-  query(t) { return this.queries ? this.queries[t] : String(t); }
+  key(s) {
+    return this.keys ? this.keys[s] : String(s);
+  }
+  query(t) {
+    return this.queries ? this.queries[t] : String(t);
+  }
 
   // Keys first ≤ s < last of a query.
   span(b, h, t) {
@@ -52,7 +56,8 @@ class Attention {
   }
 
   bias(b, h, t, s) {
-    const { kind, offset } = this.meta.bias, { values, shape, half } = this.biasNumbers;
+    const { kind, offset } = this.meta.bias,
+      { values, shape, half } = this.biasNumbers;
     let place;
     if (kind === "alibi") return -(half ? HALVES[values[h]] : values[h]) * Math.abs(s - t - offset[b]);
     if (kind === "distance") place = ((shape[0] > 1 ? b : 0) * shape[1] + h) * shape[2] + (s - t + this.T - 1);
@@ -69,8 +74,13 @@ class Attention {
     let score = 0;
     if (this.v) for (let d = 0; d < A; d++) score += this.v[d] * Math.tanh(q[d] + k[at + d]);
     else {
-      let one = 0, two = 0, d = 0;
-      for (; d + 1 < A; d += 2) { one += q[d] * k[at + d]; two += q[d + 1] * k[at + d + 1]; }
+      let one = 0,
+        two = 0,
+        d = 0;
+      for (; d + 1 < A; d += 2) {
+        one += q[d] * k[at + d];
+        two += q[d + 1] * k[at + d + 1];
+      }
       if (d < A) one += q[d] * k[at + d];
       score = (one + two) * this.meta.scale;
     }
@@ -80,26 +90,35 @@ class Attention {
   }
 
   scoreAt(b, h, t, s) {
-    const A = this.A, q = new Float64Array(A), k = new Float64Array(A);
+    const A = this.A,
+      q = new Float64Array(A),
+      k = new Float64Array(A);
     loaded(this.q, ((b * this.H + h) * this.T + t) * A, A, q);
     loaded(this.k, ((b * this.G + Math.floor(h / (this.H / this.G))) * this.S + s) * A, A, k);
     return this.score(b, h, t, s, q, k, 0);
   }
 
-  lseAt(b, h, t) { return this.lse.values[(b * this.H + h) * this.T + t]; }
+  lseAt(b, h, t) {
+    return this.lse.values[(b * this.H + h) * this.T + t];
+  }
 
   // Weights of queries t0 ≤ t < t1 and keys s0 ≤ s < s1, MASKED where the query may not look.
   tile(b, h, t0, t1, s0, s1) {
-    const A = this.A, n = s1 - s0, out = new Float64Array((t1 - t0) * n).fill(MASKED);
+    const A = this.A,
+      n = s1 - s0,
+      out = new Float64Array((t1 - t0) * n).fill(MASKED);
     const keys = (b * this.G + Math.floor(h / (this.H / this.G))) * this.S;
     const block = Math.min(n, Math.max(1, Math.floor(BLOCK / Math.max(A, 1))));
-    const q = new Float64Array(A), k = new Float64Array(block * A);
+    const q = new Float64Array(A),
+      k = new Float64Array(block * A);
     for (let start = s0; start < s1; start += block) {
       const end = Math.min(s1, start + block);
       loaded(this.k, (keys + start) * A, (end - start) * A, k);
       for (let t = t0; t < t1; t++) {
-        const [first, last] = this.span(b, h, t), lse = this.lseAt(b, h, t);
-        const from = Math.max(start, first), to = Math.min(end, last);
+        const [first, last] = this.span(b, h, t),
+          lse = this.lseAt(b, h, t);
+        const from = Math.max(start, first),
+          to = Math.min(end, last);
         if (from >= to) continue;
         loaded(this.q, ((b * this.H + h) * this.T + t) * A, A, q);
         for (let s = from; s < to; s++) {
@@ -130,10 +149,14 @@ class Attention {
 
   // One pass over a head: overview of the largest weights, received, entropy.  A generator, so that a page stays alive.
   *scanning(b, h) {
-    const rows = Math.min(256, this.T), columns = Math.min(256, this.S);
+    const rows = Math.min(256, this.T),
+      columns = Math.min(256, this.S);
     const result = {
-      rows, columns, largest: new Float32Array(rows * columns).fill(MASKED),
-      received: new Float64Array(this.S), entropy: new Float64Array(this.T),
+      rows,
+      columns,
+      largest: new Float32Array(rows * columns).fill(MASKED),
+      received: new Float64Array(this.S),
+      entropy: new Float64Array(this.T),
     };
     if (this.overview) {
       const at = b * this.H + h;
@@ -145,7 +168,8 @@ class Attention {
     }
     const step = Math.max(1, Math.floor(2e6 / (this.S * this.A)));
     for (let t0 = 0; t0 < this.T; t0 += step) {
-      const t1 = Math.min(this.T, t0 + step), w = this.tile(b, h, t0, t1, 0, this.S);
+      const t1 = Math.min(this.T, t0 + step),
+        w = this.tile(b, h, t0, t1, 0, this.S);
       for (let t = t0; t < t1; t++) {
         let entropy = 0;
         for (let s = 0, i = (t - t0) * this.S; s < this.S; s++, i++) {
@@ -168,25 +192,30 @@ class Attention {
     for (let t = 0; t < this.T; t++) {
       const [first, last] = this.span(b, h, t);
       if (first >= last) continue;
-      const [top, bottom] = bins(t, this.T, rows), from = bins(first, this.S, columns)[0], to = bins(last - 1, this.S, columns)[1];
+      const [top, bottom] = bins(t, this.T, rows),
+        from = bins(first, this.S, columns)[0],
+        to = bins(last - 1, this.S, columns)[1];
       for (let r = top; r <= bottom; r++) seen.fill(1, r * columns + from, r * columns + to + 1);
     }
     for (let i = 0; i < seen.length; i++) if (!seen[i]) largest[i] = MASKED;
   }
 
-  scan(b, h) { return this.scans.get(b * this.H + h); }
+  scan(b, h) {
+    return this.scans.get(b * this.H + h);
+  }
 }
 
 // Largest cell of each bin, by the rule of adaptive pooling: bin i of n holds ⌊i·L/n⌋ ≤ index < ⌈(i+1)·L/n⌉.
 function pooled(w, t0, t1, s0, s1, T, S, rows, columns, into, down = 0, across = 0) {
-  const n = s1 - s0, low = new Int32Array(n), high = new Int32Array(n);
+  const n = s1 - s0,
+    low = new Int32Array(n),
+    high = new Int32Array(n);
   for (let s = s0; s < s1; s++) [low[s - s0], high[s - s0]] = bins(s - across, S, columns);
   for (let t = t0; t < t1; t++) {
     const [top, bottom] = bins(t - down, T, rows);
     for (let s = 0, i = (t - t0) * n; s < n; s++, i++)
       for (let r = top; r <= bottom; r++)
-        for (let c = low[s]; c <= high[s]; c++)
-          if (w[i] > into[r * columns + c]) into[r * columns + c] = w[i];
+        for (let c = low[s]; c <= high[s]; c++) if (w[i] > into[r * columns + c]) into[r * columns + c] = w[i];
   }
   return into;
 }
