@@ -106,9 +106,8 @@ def test_wide_characters_stay_in_their_columns() -> None:
 def test_half_blocks_are_coloured_by_the_largest_weights() -> None:
     q = normal(1, 100, 8)
     seen = overt.attend(q, q, q)
-    view = View(seen)
     console = Console(width=80, color_system="truecolor", force_terminal=True)
-    lines = terminal._picture(view.parts[0], 0, 0, 56, 70, console)
+    lines = terminal._picture(seen.map(56, 70)[0], console)
     level, _ = scaled(seen.map(56, 70)[0])
     expected = shades(level)
     assert len(lines) == 28
@@ -192,6 +191,33 @@ def test_tensors_are_shown_as_arrays_are(dtype: torch.dtype) -> None:
         text = printed(View(how(*tensors, bias=torch.from_numpy(bias)), tokens=WORDS), head=0)
         if how is overt.attend:
             assert text == printed(View(how(*arrays, bias=bias), tokens=WORDS), head=0)
+
+
+def test_scores_with_tensors_of_parameters(tmp_path: Path) -> None:
+    def parameter(*shape: int) -> torch.Tensor:
+        return torch.from_numpy(normal(*shape)).requires_grad_()
+
+    q, k, v = (torch.from_numpy(x) for x in (Q, K, V))
+    for score in (overt.bilinear(parameter(8, 8)), overt.additive(parameter(5, 8), parameter(5, 8), parameter(5))):
+        seen = overt.attend(q, k, v, score=score, bias=overt.alibi(parameter(2)), sinks=parameter(2))
+        view = View(seen, tokens=WORDS)
+        view.page(tmp_path / "x.html")
+        (again,) = load(view.save(tmp_path / "x.npz"))
+        np.testing.assert_allclose(again.seen.weights[...], seen.weights[...], rtol=1e-9)
+
+
+@pytest.mark.parametrize("hostile", ["\ud800", "\x1b[31m", "<b>", "a\nb", "$x^{", "\0"])
+def test_titles_and_names_of_attentions_do_no_harm(tmp_path: Path, hostile: str) -> None:
+    view = View(Labelled(overt.attend(Q, K, V), name=hostile), title=hostile)
+    text = printed(view)
+    assert "\x1b" not in text
+    text.encode()
+    view.page(tmp_path / "x.html")
+    view.csv(tmp_path / "x.csv")
+    view._repr_html_().encode()
+    json.dumps(view.as_dict(), ensure_ascii=False).encode()
+    view.figure().canvas.draw()
+    assert load(view.save(tmp_path / "x.npz"))[0].name in (hostile, "")
 
 
 # Names.

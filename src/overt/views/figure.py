@@ -12,7 +12,7 @@ from overt.attended import Attended
 from overt.errors import ArgumentError
 from overt.grid import host
 from overt.views.colors import STOPS, scaled, shades
-from overt.views.labels import Labelled
+from overt.views.labels import Labelled, readable
 from overt.views.writing import replaced
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def draw(view: View, kind: str, *, head: int | None, row: int, part: int) -> Fig
         _variance(figure)
     else:
         _lines(figure, label, kind, row, head)
-    title = "Why scores are divided by √D" if kind == "variance" else view.title
+    title = "Why scores are divided by √D" if kind == "variance" else readable(view.title)
     figure.suptitle(title.replace("$", r"\$"), fontsize=11)
     return figure
 

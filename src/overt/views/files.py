@@ -15,7 +15,7 @@ from overt.errors import ArgumentError
 from overt.grid import host
 from overt.masks import keep
 from overt.scores import additive, scaled_dot
-from overt.views.labels import Labelled
+from overt.views.labels import Labelled, readable
 from overt.views.stored import Stored
 from overt.views.writing import replaced
 
@@ -179,14 +179,16 @@ def csv(view: View, path: str | Path, k: int) -> Path:
         for part in view.parts:
             for (b, h, t), found in _tops(part, k):
                 for rank, (s, w) in enumerate(found):
-                    lines.writerow((part.layer, part.name, b, h, t, part.query(t), rank, s, part.key(s), repr(w)))
+                    lines.writerow(
+                        (part.layer, readable(part.name), b, h, t, part.query(t), rank, s, part.key(s), repr(w))
+                    )
         text.detach()
     return Path(path)
 
 
 def as_dict(view: View, k: int) -> dict[str, Any]:
     """What ``--json`` prints."""
-    found: dict[str, Any] = {"title": view.title, "attentions": [_part(part, k) for part in view.parts]}
+    found: dict[str, Any] = {"title": readable(view.title), "attentions": [_part(part, k) for part in view.parts]}
     if view.trace is not None:
         found["steps"] = [
             {
@@ -207,7 +209,7 @@ def _part(part: Labelled, k: int) -> dict[str, Any]:
     shape = part.problem.shape
     return {
         "layer": part.layer,
-        "name": part.name,
+        "name": readable(part.name),
         "shape": list(shape.full),
         "mask": None if part.problem.mask is None else repr(part.problem.mask),
         "tokens": part.keys,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from overt.views.labels import readable
 from overt.views.page import pieces
 
 if TYPE_CHECKING:
@@ -24,6 +25,6 @@ def html(view: View) -> str:
         )
     page = "".join(pieces(view))
     return (
-        f'<iframe sandbox="allow-scripts" title="{escape(view.title)}" width="100%" height="720" frameborder="0" '
-        f'srcdoc="{escape(page)}"></iframe>'
+        f'<iframe sandbox="allow-scripts" title="{escape(readable(view.title))}" width="100%" height="720" '
+        f'style="border: 0" srcdoc="{escape(page)}"></iframe>'
     )

@@ -17,7 +17,7 @@ import numpy as np
 from overt.attended import engine
 from overt.biases import Alibi, Dense
 from overt.errors import ArgumentError
-from overt.grid import Cells, Shape
+from overt.grid import Cells, Shape, host
 from overt.problem import Problem
 from overt.scores import Additive, Product, additive, scaled_dot
 from overt.views.labels import Labelled
@@ -55,7 +55,7 @@ class Stored:
                 q, k, scale = score.factors(np, q, k)
         elif isinstance(score, Additive):
             (_, _, _, q), (_, _, _, k), *_ = _projections(score, q, k)
-            v = np.asarray(score.v, np.float64)
+            v = host("v of the additive score", score.v).astype(np.float64)
         else:
             raise ArgumentError(f"a file cannot hold the score {type(score).__name__}: use one of overt's own scores")
         return Stored(label, _rounded("q", q, precision), _rounded("k", k, precision), float(scale), v)

@@ -18,7 +18,7 @@ from overt.grid import Cells, host
 from overt.reference import Step
 from overt.trace import Trace
 from overt.views.colors import scaled, shades
-from overt.views.labels import Labelled
+from overt.views.labels import Labelled, readable
 
 if TYPE_CHECKING:
     from overt.views.view import View
@@ -69,7 +69,7 @@ def _view(view: View, console: Console, head: int | None, row: int) -> Iterator[
 
 def _heading(part: Labelled, row: int) -> str:
     shape = part.problem.shape
-    where = f"layer {part.layer} · {part.name} · " if part.layer or part.name != "attention" else ""
+    where = f"layer {part.layer} · {readable(part.name)} · " if part.layer or part.name != "attention" else ""
     batch = f"row {row} of {shape.B} · " if shape.B > 1 else ""
     return f"{where}{batch}{_count(shape.H, 'head')} · {_count(shape.T, 'query')} × {_count(shape.S, 'key')}"
 
@@ -118,7 +118,8 @@ def _blocks(part: Labelled, row: int, head: int, label: int, console: Console) -
     """The whole matrix, pooled to the window: two rows of cells a line."""
     T, S = part.problem.shape.T, part.problem.shape.S
     columns, rows = min(S, max(console.width - label - 1, 8)), min(T, 2 * _LINES)
-    lines = _picture(part, row, head, rows, columns, console)
+    pooled = _per_head(part, part.seen.map(rows, columns))[row, head]
+    lines = _picture(pooled, console)
     step = 2 if len(lines) < rows else 1
     table = Text()
     for i, line in enumerate(lines):
@@ -126,7 +127,8 @@ def _blocks(part: Labelled, row: int, head: int, label: int, console: Console) -
         t = i * step * T // rows
         table.append(_left(part.query(t) if rows == T else str(t), label), "dim").append(line).append("\n")
     table.append(" " * label + _ticks(part, columns), "dim")
-    return table.append("\n" + " " * label + _scale(part, row, head, rows, columns), "dim")
+    largest = "" if pooled.shape == (T, S) else f"largest of each {-(-T // rows)} × {-(-S // columns)} weights, "
+    return table.append("\n" + " " * label + largest + scaled(pooled)[1], "dim")
 
 
 def _overview(part: Labelled, console: Console, row: int) -> Columns:
@@ -134,17 +136,18 @@ def _overview(part: Labelled, console: Console, row: int) -> Columns:
     T, S = part.problem.shape.T, part.problem.shape.S
     size = min(32, max(8, (console.width - 2) // 4 - 2))
     entropy = _per_head(part, part.seen.entropy())[row].mean(axis=-1)
+    pooled = _per_head(part, part.seen.map(min(T, size), min(S, size)))[row]
     pictures = []
     for head in range(part.problem.shape.H):
         title = Text().append(_left(f"head {head} · {entropy[head]:.2f}", min(size, max(S, 16))) + "\n", "dim")
-        for line in _picture(part, row, head, min(T, size), min(S, size), console):
+        for line in _picture(pooled[head], console):
             title.append(line).append("\n")
         pictures.append(title)
     return Columns(pictures, padding=(0, 2))
 
 
-def _picture(part: Labelled, row: int, head: int, rows: int, columns: int, console: Console) -> list[Text]:
-    pooled = _per_head(part, part.seen.map(rows, columns))[row, head]
+def _picture(pooled: np.ndarray, console: Console) -> list[Text]:
+    """Two rows of cells a line, in half blocks."""
     level, _ = scaled(pooled)
     if console.color_system is None or console.no_color:
         # Without colours a line is one row of shades: the darker of its two.
@@ -161,12 +164,6 @@ def _picture(part: Labelled, row: int, head: int, rows: int, columns: int, conso
             line.append("▀", Style(color=_rgb(a), bgcolor=_rgb(b)))
         lines.append(line)
     return lines
-
-
-def _scale(part: Labelled, row: int, head: int, rows: int, columns: int) -> str:
-    T, S = part.problem.shape.T, part.problem.shape.S
-    pooled = "" if (rows, columns) == (T, S) else f"largest of each {-(-T // rows)} × {-(-S // columns)} weights, "
-    return f"{pooled}{scaled(_per_head(part, part.seen.map(rows, columns))[row, head])[1]}"
 
 
 def _ticks(part: Labelled, columns: int) -> str:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from overt.errors import ArgumentError
+from overt.grid import host
 from overt.scores import Additive, Bilinear, Cosine, Product
 from overt.views.colors import STOPS
-from overt.views.labels import Labelled
+from overt.views.labels import Labelled, readable
 from overt.views.stored import Stored
 from overt.views.writing import replaced
 
@@ -66,7 +67,11 @@ def pieces(view: View, precision: str | None = None) -> Iterator[str]:
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
     before, after = (here / "page.html").read_text("utf-8").split("<!-- data -->")
-    yield before.replace("{{policy}}", policy).replace("{{title}}", _escaped(view.title)).replace("{{style}}", style)
+    yield (
+        before.replace("{{policy}}", policy)
+        .replace("{{title}}", _escaped(readable(view.title)))
+        .replace("{{style}}", style)
+    )
     arrays = _Arrays()
     parts = []
     for label in view.parts:
@@ -74,7 +79,7 @@ def pieces(view: View, precision: str | None = None) -> Iterator[str]:
         # An array is written when it is known, so that only one is held.
         yield from arrays.written()
     meta = {
-        "title": view.title,
+        "title": readable(view.title),
         "steps": view.trace is not None,
         "stops": STOPS,
         "lists": arrays.lists,
@@ -129,7 +134,7 @@ def _part(label: Labelled, arrays: _Arrays, precision: str) -> dict[str, Any]:
     first, last, bits = stored.spans()
     bias = stored.bias()
     part = {
-        "name": label.name,
+        "name": readable(label.name),
         "layer": label.layer,
         "prompt": label.prompt,
         "B": shape.B,
@@ -196,7 +201,9 @@ def _steps(label: Labelled) -> dict[str, Any] | None:
         kind = "additive"
         weights = {"query_weight": score.query_weight, "key_weight": score.key_weight, "v": score.v}
         weights["bias"] = np.zeros(len(score.v)) if score.bias is None else score.bias
-    arrays, weights = ({name: np.asarray(x, np.float64) for name, x in group.items()} for group in (arrays, weights))
+    arrays, weights = (
+        {name: host(name, x).astype(np.float64) for name, x in group.items()} for group in (arrays, weights)
+    )
     everything = [*arrays.values(), *weights.values()]
     cells = problem.shape.T * problem.shape.S * score.cells()
     if sum(x.size for x in everything) > _EDITABLE or cells > _EDITABLE:
