@@ -20,6 +20,7 @@ from overt.views.page import pieces
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 FLAGS += ["--disable-component-update", "--disable-sync"]
+IDLE = "() => new Promise((done) => { const wait = () => overt.busy ? setTimeout(wait, 20) : done(); wait(); })"
 Opened = Callable[..., Page]
 
 
@@ -201,9 +202,7 @@ def test_statistics_and_overview_of_the_browser(opened: Opened) -> None:
     seen = overt.attend(q, k, k, mask=overt.causal())
     page = opened(View(seen))
     page.wait_for_selector("#cell dt:has-text('entropy')")
-    page.evaluate(
-        "() => new Promise((done) => { const wait = () => overt.busy ? setTimeout(wait, 20) : done(); wait(); })"
-    )
+    page.evaluate(IDLE)
     for h in range(2):
         scan = page.evaluate(
             f"() => {{ const s = overt.part.scan(0, {h}); return [[...s.received], [...s.entropy], [...s.largest]]; }}"
@@ -230,9 +229,7 @@ def test_a_large_head_brings_its_overview_and_is_exact_where_one_looks(opened: O
     q, k = (2 * normal(1, 2400, 64, seed=i, dtype=np.float32) for i in (0, 1))
     seen = overt.attend(q, k, k[..., :0], mask=overt.causal())
     page = opened(View(seen))
-    page.evaluate(
-        "() => new Promise((done) => { const wait = () => overt.busy ? setTimeout(wait, 20) : done(); wait(); })"
-    )
+    page.evaluate(IDLE)
     overview = np.array(page.evaluate("[...overt.part.scan(0, 0).largest]")).reshape(256, 256)
     np.testing.assert_allclose(np.maximum(overview, 0), seen.map(256, 256)[0], rtol=1e-3, atol=1e-6)
     # A bin is masked where no query of it may look at any key of it: its last query stands before its first key.
@@ -248,6 +245,22 @@ def test_a_large_head_brings_its_overview_and_is_exact_where_one_looks(opened: O
     got = page.evaluate("[...overt.part.tile(0, 0, 2000, 2100, 100, 300)]")
     exact = overt.attend(*(x.astype(np.float64) for x in (q, k, k[..., :0])), mask=overt.causal())
     np.testing.assert_allclose(np.reshape(got, (100, 200)), exact.weights[0, 2000:2100, 100:300], atol=1e-9)
+
+
+@pytest.mark.parametrize(("T", "S", "D"), [(1, 1, 3), (1, 700, 3), (700, 1, 3), (3, 2000, 3), (2000, 3, 3), (4, 5, 0)])
+def test_odd_shapes(opened: Opened, T: int, S: int, D: int) -> None:
+    q, k = normal(2, T, D), normal(1, S, D)
+    seen = overt.attend(q, k, k[..., :0], bias=normal(2, T, S))
+    page = opened(View(seen, tokens=[f"▁key{i}" for i in range(S)], queries=[f"▁query{i}" for i in range(T)]))
+    page.evaluate(IDLE)
+    for key in ("z", "ArrowUp", "ArrowLeft", "+", "-", "0", "a", "w", "a", "PageUp", "Home", "d", "]"):
+        page.keyboard.press(key)
+        settled(page)
+    t, s = T // 2, S // 2
+    page.evaluate(f"overt.go({t}, {s})")
+    settled(page)
+    got = page.evaluate(f"overt.part.tile(0, 1, {t}, {t + 1}, {s}, {s + 1})[0]")
+    assert got == pytest.approx(seen.weights[1, t, s], abs=1e-12)
 
 
 def john(**options: Any) -> View:

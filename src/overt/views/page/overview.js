@@ -9,6 +9,7 @@ class Overview {
       host.hidden = true;
       return;
     }
+    host.classList.toggle("many", app.parts.reduce((sum, part) => sum + part.H, 0) > 24);
     app.parts.forEach((part, index) => {
       const heads = Array.from({ length: part.H }, (_, h) => {
         const canvas = element("canvas", { width: 64, height: 64, "aria-hidden": "true" });
