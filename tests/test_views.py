@@ -70,8 +70,8 @@ def test_a_small_head_is_a_table_of_its_weights() -> None:
 
 def test_all_heads_are_small_pictures() -> None:
     text = printed(View(overt.attend(Q, K, V)))
-    assert "head 0 · " in text
-    assert "head 1 · " in text
+    assert "head 0, entropy " in text
+    assert "head 1, entropy " in text
     assert "strongest pairs" in text
 
 
@@ -139,9 +139,8 @@ def test_a_trace_is_shown_step_by_step() -> None:
     text = printed(View(steps, tokens=WORDS))
     at = [text.index(f"{i:2} {name} = ") for i, name in enumerate(steps.names, 1)]
     assert at == sorted(at)
-    assert (
-        f"variance {steps.step('scores').variance:.4g} → {steps.step('scaled').variance:.4g}: the scale = 1/√8" in text
-    )
+    before, after = (f"{steps.step(name).variance:.4g}" for name in ("scores", "scaled"))
+    assert f"variance {before} → {after}: the scale 1/√8 divides it by 8" in text
     for x in steps["output"][0].reshape(-1):
         assert f"{x:.4f}" in text
     assert "−∞" in text
@@ -470,7 +469,9 @@ def test_figures(kind: str, length: int) -> None:
     figure.canvas.draw()
     axes = figure.axes[0]
     if kind == "map":
-        np.testing.assert_allclose(axes.images[0].get_array(), seen.weights[...].mean(axis=0), atol=1e-12)
+        shown = axes.images[0].get_array()
+        np.testing.assert_allclose(shown.filled(0), seen.weights[...].mean(axis=0), atol=1e-12)
+        np.testing.assert_array_equal(shown.mask, np.triu(np.ones((length, length), bool), 1))
     elif kind == "heads":
         np.testing.assert_allclose(figure.axes[1].images[0].get_array(), seen.weights[1], atol=1e-12)
     elif kind == "variance":

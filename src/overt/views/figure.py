@@ -24,6 +24,7 @@ KINDS = ("map", "heads", "entropy", "received", "variance")
 # More names than this have no room on an axis.
 _NAMES = 40
 _PIXELS = 768
+_MASKED = "#e6e4dd"
 _WIDTHS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -70,9 +71,11 @@ def _map(figure: Figure, label: Labelled, row: int, head: int | None) -> None:
     axes = figure.subplots()
     picture = _pictures(label, row, _PIXELS)
     picture = picture.mean(axis=0) if head is None else picture[head]
-    shade = axes.imshow(
-        picture, **_shades(picture), aspect=_aspect(label), interpolation="nearest", extent=_extent(label)
-    )
+    coloring = _shades(picture)
+    if picture.shape == (label.problem.shape.T, label.problem.shape.S):
+        heads = range(label.problem.shape.H) if head is None else (head,)
+        picture = np.ma.masked_where(~np.any([label.visible(row, h) for h in heads], axis=0), picture)
+    shade = axes.imshow(picture, **coloring, aspect=_aspect(label), interpolation="nearest", extent=_extent(label))
     _name(axes, label)
     figure.colorbar(
         shade, label="weight" if label.problem.shape.H == 1 or head is not None else "mean weight of all heads"
@@ -85,12 +88,12 @@ def _heads(figure: Figure, label: Labelled, row: int) -> None:
     across = min(len(pictures), ceil(len(pictures) ** 0.5))
     down = ceil(len(pictures) / across)
     figure.set_size_inches(2 * across + 1, 2 * down + 0.6)
-    shades = _shades(pictures)
+    coloring = _shades(pictures)
     every = np.atleast_1d(figure.subplots(down, across, squeeze=False)).reshape(-1)
     for number, axes in enumerate(every):
         axes.set_axis_off()
         if number < len(pictures):
-            shade = axes.imshow(pictures[number], **shades, aspect=_aspect(label), interpolation="nearest")
+            shade = axes.imshow(pictures[number], **coloring, aspect=_aspect(label), interpolation="nearest")
             axes.set_title(f"head {number}", fontsize=9)
     figure.colorbar(shade, ax=list(every), label="weight", shrink=0.8)
 
@@ -147,7 +150,7 @@ def _shades(picture: np.ndarray) -> dict[str, Any]:
     from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
     blend = LinearSegmentedColormap.from_list("overt", [tuple(c / 255 for c in stop) for stop in STOPS])
-    colors = blend.with_extremes(bad=_color(0), under=_color(0))
+    colors = blend.with_extremes(bad=_MASKED, under=_color(0))
     highest = float(picture.max()) or 1.0
     if "logarithmic" in scaled(picture)[1]:
         some = picture[picture > 0]

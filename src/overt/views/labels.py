@@ -13,7 +13,7 @@ import numpy as np
 from overt.attended import Attended
 from overt.biases import Dense, as_bias
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import host
+from overt.grid import Cells, host
 from overt.problem import Problem
 
 # What no reader and no terminal should be made to swallow whole.
@@ -85,6 +85,13 @@ class Labelled:
             return tuple(readable(token) for token in self.queries)
         T, S = self.problem.shape.T, self.problem.shape.S
         return None if self.keys is None or T > S else self.keys[S - T :]
+
+    def visible(self, row: int, head: int, query: int | None = None) -> np.ndarray:
+        """Which keys may be seen: (T, S) of one head, or (1, S) of one query."""
+        shape, mask = self.problem.shape, self.problem.mask
+        t = np.arange(shape.T) if query is None else np.array([query])
+        cells = Cells(shape, np.array([[row]]), np.array([[head]]), t[:, None], np.arange(shape.S))
+        return np.broadcast_to(True if mask is None else mask.visible(cells), (len(t), shape.S))
 
     def key(self, s: int) -> str:
         """Name of a key, its position where it has none."""

@@ -14,7 +14,7 @@ from rich.style import Style
 from rich.text import Text
 
 from overt.errors import ArgumentError
-from overt.grid import Cells, host
+from overt.grid import host
 from overt.reference import Step
 from overt.trace import Trace
 from overt.views.colors import scaled, shades
@@ -139,7 +139,7 @@ def _overview(part: Labelled, console: Console, row: int) -> Columns:
     pooled = _per_head(part, part.seen.map(min(T, size), min(S, size)))[row]
     pictures = []
     for head in range(part.problem.shape.H):
-        title = Text().append(_left(f"head {head} · {entropy[head]:.2f}", min(size, max(S, 16))) + "\n", "dim")
+        title = Text().append(_left(f"head {head}, entropy {entropy[head]:.2f}", min(size, max(S, 21))) + "\n", "dim")
         for line in _picture(pooled[head], console):
             title.append(line).append("\n")
         pictures.append(title)
@@ -187,7 +187,7 @@ def _pairs(part: Labelled, row: int, heads: range | tuple[int, ...]) -> Text:
     for place in flat[: 64 * _PAIRS]:
         h, t, i = np.unravel_index(place, weights[chosen].shape)
         h = chosen[h]
-        if not weights[h, t, i] or (shape.S > 1 and _choices(part, row, h, int(t)) == 1):
+        if not weights[h, t, i] or (shape.S > 1 and part.visible(row, h, int(t)).sum() == 1):
             continue
         name = f"head {h}  " if shape.H > 1 else ""
         table.append(f"  {weights[h, t, i]:.4f}  ").append(name, "dim")
@@ -203,23 +203,9 @@ def _pairs(part: Labelled, row: int, heads: range | tuple[int, ...]) -> Text:
     return table
 
 
-def _choices(part: Labelled, row: int, head: int, t: int) -> int:
-    """How many keys a query may see."""
-    shape, mask = part.problem.shape, part.problem.mask
-    if mask is None:
-        return shape.S
-    b, h, at = (np.array([[i]]) for i in (row, head, t))
-    return int(np.broadcast_to(mask.visible(Cells(shape, b, h, at, np.arange(shape.S))), (1, shape.S)).sum())
-
-
 def _tile(part: Labelled, row: int, head: int) -> tuple[np.ndarray, np.ndarray]:
     """All weights of one small head, and which cells may be seen."""
-    shape, mask = part.problem.shape, part.problem.mask
-    w = _per_head(part, host("weights", part.seen.weights[...]))[row, head]
-    if mask is None:
-        return w, np.ones(w.shape, bool)
-    b, h, t, s = np.array([[row]]), np.array([[head]]), np.arange(shape.T)[:, None], np.arange(shape.S)
-    return w, np.broadcast_to(mask.visible(Cells(shape, b, h, t, s)), w.shape)
+    return _per_head(part, part.seen.weights[...])[row, head], part.visible(row, head)
 
 
 def _trace(trace: Trace, part: Labelled, console: Console, head: int, row: int) -> Iterator[RenderableType]:
@@ -235,8 +221,11 @@ def _trace(trace: Trace, part: Labelled, console: Console, head: int, row: int) 
         title = Text().append(f"{number:2} ", "dim").append(step.name, "bold").append(f" = {step.formula}", "cyan")
         yield title.append(f"   {sizes}   mean {step.mean:.4g}, variance {step.variance:.4g}", "dim")
         if step.name == "scaled" and before is not None and before.variance:
-            root = f" = 1/√{part.problem.q.shape[-1]}" if getattr(part.problem.score, "scale", 0) is None else ""
-            yield Text(f"   variance {before.variance:.4g} → {step.variance:.4g}: the scale{root} is squared", "italic")
+            width = part.problem.q.shape[-1]
+            how = f"multiplies it by {step.variance / before.variance:.4g}"
+            if getattr(part.problem.score, "scale", 0) is None:
+                how = f"1/√{width} divides it by {width}"
+            yield Text(f"   variance {before.variance:.4g} → {step.variance:.4g}: the scale {how}", "italic")
         yield _array(step, array, part, console)
         before = step
 
