@@ -20,10 +20,14 @@ template <class In> struct Backward {
 
   struct Shared {
     int* turns = nullptr;     // [sets][query_blocks] how many blocks of keys have given dq their share
+    Acc* deltas = nullptr;    // [B][H][T]
     double* sinks = nullptr;  // [B][H]
+    double* additive = nullptr;  // [tasks][D]
     void place(Arena& arena, const Way<Acc>& way) {
       arena.take(turns, way.sets * way.query_blocks);
+      arena.take(deltas, way.p.B * way.p.H * way.p.T);
       if (way.sinks) arena.take(sinks, way.p.B * way.p.H);
+      if (way.p.additive) arena.take(additive, way.tasks * way.p.D);
     }
   };
 
@@ -33,7 +37,7 @@ template <class In> struct Backward {
   const Shared& shared;
   Meeting<Acc> meeting;
   Index set = 0;
-  const In *q[kQueryBlock] = {}, *y[kQueryBlock] = {}, *dy[kQueryBlock] = {};
+  const In *q[kQueryBlock] = {}, *dy[kQueryBlock] = {};
 
   void task(Index index) {
     // Neighbouring tasks belong to different key heads, and so seldom wait for each other.
@@ -45,13 +49,21 @@ template <class In> struct Backward {
     const Bench<Acc>& work = meeting.work;
     __builtin_memset(work.dk, 0, way.keys * way.wide_D * sizeof(Acc));
     __builtin_memset(work.dv, 0, way.keys * way.wide_E * sizeof(Acc));
+    meeting.pulled = 0;
+    if (p.additive) __builtin_memset(work.additive, 0, p.D * sizeof(double));
     for (Index i = 0; i < way.query_blocks; ++i) pull_block(i, int(block));
     Acc* dk = static_cast<Acc*>(pull.dk) + (set * p.S + keys.begin) * p.D;
     Acc* dv = static_cast<Acc*>(pull.dv) + (set * p.S + keys.begin) * p.E;
+    const Acc scale = Acc(p.scale), *additive = meeting.scoring.v;
     for (int s = 0; s < keys.end - keys.begin; ++s) {
-      for (Index d = 0; d < p.D; ++d) dk[s * p.D + d] = work.dk[s * way.wide_D + d] * Acc(p.scale);
+      for (Index d = 0; d < p.D; ++d) dk[s * p.D + d] = work.dk[s * way.wide_D + d] * scale;
+      // tanh' = 4 (r − r²).
+      for (Index d = 0; additive && d < p.D; ++d) dk[s * p.D + d] *= 4 * additive[d];
       for (Index e = 0; e < p.E; ++e) dv[s * p.E + e] = work.dv[s * way.wide_E + e];
     }
+    // tanh = 1 − 2r.
+    for (Index d = 0; p.additive && d < p.D; ++d)
+      shared.additive[index * p.D + d] = p.scale * (meeting.pulled - 2 * work.additive[d]);
   }
 
   void load_keys() {
@@ -67,10 +79,18 @@ template <class In> struct Backward {
           store(work.key_rows + (s + r) * way.wide_D + d, finite(load_some(k[r] + d, p.D - d)));
       }
       Acc* values = work.values + s / kRows * p.E * kQueries<Acc>;
-      pack_queries<In>(k, some, p.D, meeting.scoring.factor, work.keys + s / kRows * p.D * kQueries<Acc>);
+      Acc* keys = work.keys + s / kRows * p.D * kQueries<Acc>;
+      pack_queries<In>(k, some, p.D, meeting.scoring.factor, keys);
+      settle(keys, p.D * kQueries<Acc>);
       pack_queries<In>(v, some, p.E, Acc(1), values);
       for (Index i = 0; i < p.E * kQueries<Acc>; i += lanes) store(values + i, finite(load(values + i)));
     }
+  }
+
+  void settle(Acc* packed, Index size) const {
+    if (!p.additive) return;
+    clear_nan(packed, size);
+    raise(p.modest, packed, size);
   }
 
   // The task's keys and one block of queries.
@@ -85,13 +105,14 @@ template <class In> struct Backward {
     int* turn = shared.turns + set * way.query_blocks + index;
     // Whoever comes before us has started before us, and waits for nobody who comes after.
     while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) != block) sched_yield();
+    const Acc scale = Acc(p.scale);
     if (meet || block == 0)
       for (int r = 0; r < meeting.count; ++r) {
-        Acc* dq = static_cast<Acc*>(pull.dq) + meeting.work.rows[r].place * p.D;
+        Acc* __restrict dq = static_cast<Acc*>(pull.dq) + meeting.work.rows[r].place * p.D;
         const Acc* share = meeting.work.dq + r * way.wide_D;
         if (!meet) __builtin_memset(dq, 0, p.D * sizeof(Acc));
-        else if (block == 0) for (Index d = 0; d < p.D; ++d) dq[d] = share[d] * Acc(p.scale);
-        else for (Index d = 0; d < p.D; ++d) dq[d] += share[d] * Acc(p.scale);
+        else if (block == 0) for (Index d = 0; d < p.D; ++d) dq[d] = share[d] * scale;
+        else for (Index d = 0; d < p.D; ++d) dq[d] += share[d] * scale;
       }
     __atomic_store_n(turn, block + 1, __ATOMIC_RELEASE);
   }
@@ -104,7 +125,6 @@ template <class In> struct Backward {
     meeting.start(count);
     for (int r = 0; r < count; ++r) {
       q[r] = at<In>(p.q, b, h, t);
-      y[r] = at<In>(pull.output, b, h, t);
       dy[r] = at<In>(pull.dy, b, h, t);
       Range span = {0, int(p.S)};
       if (p.first.data) span.begin = larger(0, int(*at<std::int32_t>(p.first, b, h, t)));
@@ -120,10 +140,14 @@ template <class In> struct Backward {
     return meeting.any_visible();
   }
 
-  Acc delta(int r) const {
-    Lane<Acc> products = {};
-    for (Index e = 0; e < p.E; e += lanes) products += load_some(y[r] + e, p.E - e) * load_some(dy[r] + e, p.E - e);
-    return sum<Acc>(products);
+  // delta of all rows of one query head.
+  void find_deltas(Index head) {
+    for (Index t = 0; t < p.T; ++t) {
+      const In *y = at<In>(pull.output, head / p.H, head % p.H, t), *dy = at<In>(pull.dy, head / p.H, head % p.H, t);
+      Lane<Acc> products = {};
+      for (Index e = 0; e < p.E; e += lanes) products += load_some(y + e, p.E - e) * load_some(dy + e, p.E - e);
+      shared.deltas[head * p.T + t] = sum<Acc>(products);
+    }
   }
 
   void load_rows() {
@@ -131,8 +155,14 @@ template <class In> struct Backward {
     Lane<Acc> suspect = {};
     for (int r = 0; r < meeting.count; ++r) {
       // A row that sees nothing has lse −inf and weights 0.
-      Acc lse = static_cast<const Acc*>(pull.lse)[work.rows[r].place] * Acc(kLog2e);
-      meeting.set_row(r, lse == Acc(-kInfinity) ? Acc(kInfinity) : lse, delta(r), work.rows[r].span);
+      Index place = work.rows[r].place;
+      Acc lse = static_cast<const Acc*>(pull.lse)[place] * Acc(kLog2e);
+      meeting.set_row(r, lse == Acc(-kInfinity) ? Acc(kInfinity) : lse, shared.deltas[place], work.rows[r].span);
+      if (p.dropout > 0) {
+        work.query[r] = meeting.dropping.query(place);
+        work.head[r] = meeting.dropping.head(place);
+        work.batch[r] = meeting.dropping.batch(place);
+      }
       for (Index d = 0; d < way.wide_D; d += lanes)
         store(work.query_rows + r * way.wide_D + d, finite(load_some(q[r] + d, p.D - d)));
       for (Index e = 0; e < way.wide_E; e += lanes) {
@@ -148,6 +178,7 @@ template <class In> struct Backward {
       pack_half_panel(q, p.D, work.queries, r);
       pack_half_panel(dy, p.E, work.dys, r);
     }
+    settle(work.queries, meeting.panels * panel * p.D);
   }
 
   OVERT_INLINE void pack_half_panel(const In* const* rows, Index width, Acc* out, int r) const {
@@ -166,7 +197,7 @@ template <class In> struct Backward {
     for (int r = 0; r < meeting.count; ++r) {
       Index place = meeting.work.rows[r].place, head = place / p.T;
       double sink = static_cast<const Acc*>(p.sinks)[head % p.H], lse = static_cast<const Acc*>(pull.lse)[place];
-      if (sink != -double(kInfinity)) shared.sinks[head] -= ::exp(sink - lse) * double(delta(r));
+      if (sink != -double(kInfinity)) shared.sinks[head] -= ::exp(sink - lse) * double(shared.deltas[place]);
     }
   }
 
@@ -178,15 +209,22 @@ template <class In> struct Backward {
     Shared shared = scratch.shared();
     __builtin_memset(shared.turns, 0, way.sets * way.query_blocks * sizeof(int));
     if (way.sinks) __builtin_memset(shared.sinks, 0, p.B * p.H * sizeof(double));
-    Queue queue;
+    Queue heads, queue;
     in_parallel(chosen.threads, [&](int thread) {
-      Backward backward = {p, way, pull, shared, {p, way, pull, Scoring<Acc>(p), scratch.workspace(thread)}};
+      Backward backward = {p, way, pull, shared, {p, way, pull, Scoring<Acc>(p), Dropping<Acc>(p), scratch.workspace(thread)}};
+      for (Index head; (head = heads.take()) < p.B * p.H;) backward.find_deltas(head);
+      wait_for_all(chosen.threads);
       for (Index index; (index = queue.take()) < way.tasks;) backward.task(index);
     });
     for (Index h = 0; way.sinks && h < p.H; ++h) {
       double total = 0;
       for (Index b = 0; b < p.B; ++b) total += shared.sinks[b * p.H + h];
       static_cast<Acc*>(pull.dsinks)[h] = Acc(total);
+    }
+    for (Index d = 0; p.additive && d < p.D; ++d) {
+      double total = 0;
+      for (Index task = 0; task < way.tasks; ++task) total += shared.additive[task * p.D + d];
+      static_cast<Acc*>(pull.dadditive)[d] = Acc(total);
     }
     return true;
   }

@@ -134,8 +134,9 @@ struct HeldProblem : Problem {
   }
 
   HeldProblem(nb::object q_, nb::object k_, nb::object v_, const char* dtype, double scale_, double softcap_,
-              nb::object first_, nb::object last_, nb::object bits_, nb::object bias_, nb::object sinks_) {
-    held.reserve(8);
+              nb::object first_, nb::object last_, nb::object bits_, nb::object bias_, nb::object sinks_,
+              nb::object additive_, bool modest_, double dropout_, std::uint64_t seed_, Index first_query_) {
+    held.reserve(9);
     type = type_of(dtype);
     scale = scale_;
     softcap = softcap_;
@@ -161,13 +162,21 @@ struct HeldProblem : Problem {
     last = span(last_, "last");
     bits = cells(bits_, "bits", kBool);
     bias = cells(bias_, "bias", accumulator());
-    sinks = nullptr;
-    if (!sinks_.is_none()) {
-      const Array& array = hold(sinks_, "sinks", accumulator(), 1);
-      array.expect({H});
-      if (H > 1 && array.stride(0) != 1) reject("sinks must have unit stride");
-      sinks = array.data();
-    }
+    sinks = vector(sinks_, "sinks", H);
+    additive = vector(additive_, "additive", D);
+    modest = modest_;
+    if (!(dropout_ >= 0 && dropout_ < 1)) reject("dropout must be at least 0 and below 1");
+    dropout = dropout_;
+    seed = seed_;
+    first_query = first_query_;
+  }
+
+  const void* vector(const nb::object& object, const char* name, Index size) {
+    if (object.is_none()) return nullptr;
+    const Array& array = hold(object, name, accumulator(), 1);
+    array.expect({size});
+    if (size > 1 && array.stride(0) != 1) reject(std::string(name) + " must have unit stride");
+    return array.data();
   }
 
   View span(const nb::object& object, const char* name) {
@@ -226,7 +235,7 @@ void forward(const HeldProblem& p, nb::object output_, nb::object lse_, int thre
 }
 
 void backward(const HeldProblem& p, nb::object output_, nb::object lse_, nb::object dy_, nb::object dq_, nb::object dk_,
-              nb::object dv_, nb::object dbias_, nb::object dsinks_, int threads, Name level) {
+              nb::object dv_, nb::object dbias_, nb::object dsinks_, nb::object dadditive_, int threads, Name level) {
   if (!p.has_values) reject("backward needs v");
   Array output(output_, "output", p.input(), 4), lse = p.lse(lse_), dy(dy_, "dy", p.input(), 4);
   for (const Array* array : {&output, &dy}) array->expect({p.B, p.H, p.T, p.E});
@@ -240,7 +249,11 @@ void backward(const HeldProblem& p, nb::object output_, nb::object lse_, nb::obj
   Array dsinks = dsinks_.is_none() ? Array() : Array(dsinks_, "dsinks", p.accumulator(), 1, true);
   if (dsinks.data()) dsinks.expect({p.H});
   if (dsinks.data() && !p.sinks) reject("dsinks asks for the gradient of sinks, and there are none");
-  Pull pull = {output.view(), dy.view(), lse.data(), dq.data(), dk.data(), dv.data(), dbias.data(), dsinks.data()};
+  Array dadditive = dadditive_.is_none() ? Array() : Array(dadditive_, "dadditive", p.accumulator(), 1, true);
+  if (dadditive.data()) dadditive.expect({p.D});
+  if (p.D && !dadditive.data() != !p.additive) reject("dadditive belongs to the additive score, and to no other");
+  Pull pull = {output.view(), dy.view(),    lse.data(),    dq.data(),       dk.data(),
+               dv.data(),     dbias.data(), dsinks.data(), dadditive.data()};
   compute(p, threads, level, [&](const Kernels& kernels, const Run& run) { return kernels.backward(p, run, pull); });
 }
 
@@ -307,14 +320,15 @@ NB_MODULE(_native, m) {
 
   nb::class_<HeldProblem>(m, "Problem")
       .def(nb::init<nb::object, nb::object, nb::object, const char*, double, double, nb::object, nb::object, nb::object,
-                    nb::object, nb::object>(),
+                    nb::object, nb::object, nb::object, bool, double, std::uint64_t, Index>(),
            "q"_a, "k"_a, "v"_a.none(), nb::kw_only(), "dtype"_a = "float32", "scale"_a, "softcap"_a = 0.0,
            "first"_a = nb::none(), "last"_a = nb::none(), "bits"_a = nb::none(), "bias"_a = nb::none(),
-           "sinks"_a = nb::none());
+           "sinks"_a = nb::none(), "additive"_a = nb::none(), "modest"_a = false, "dropout"_a = 0.0, "seed"_a = 0,
+           "first_query"_a = 0);
   m.def("forward", &forward, "problem"_a, "output"_a, "lse"_a = nb::none(), nb::kw_only(), "threads"_a = 0,
         "level"_a = nb::none());
   m.def("backward", &backward, "problem"_a, "output"_a, "lse"_a, "dy"_a, "dq"_a, "dk"_a, "dv"_a,
-        "dbias"_a = nb::none(), "dsinks"_a = nb::none(), nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
+        "dbias"_a = nb::none(), "dsinks"_a = nb::none(), "dadditive"_a = nb::none(), nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
   m.def("statistics", &statistics, "problem"_a, "lse"_a, "received"_a = nb::none(), "entropy"_a = nb::none(),
         nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
   m.def("top", &top, "problem"_a, "lse"_a, "indices"_a, "weights"_a, nb::kw_only(), "threads"_a = 0,

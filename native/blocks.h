@@ -21,6 +21,7 @@ template <class Acc> struct Plan {
   Index panels;     // of one key head
   Index width;      // of a packed row of values
   bool pack_values; // or read them where they are
+  bool thin;        // read the keys where they are
   bool ahead;       // pack before the tasks start, once
 
   Plan(const Problem& p, int threads, Index heads, bool values) : p(p), threads(threads), heads(heads) {
@@ -30,7 +31,8 @@ template <class Acc> struct Plan {
     bool same_type = p.type == (sizeof(Acc) == 8 ? Type::float64 : Type::float32);
     pack_values = values && !(same_type && width == p.E);
     Index bytes = p.B * p.G * panels * kPanel<Acc> * (p.D + (pack_values ? width : 0)) * Index(sizeof(Acc));
-    ahead = bytes <= kAheadBytes;
+    thin = same_type && !p.additive && rows <= kThin && p.D >= 4;
+    ahead = bytes <= kAheadBytes && !thin;
     Index sets = p.B * (p.H / heads), all_groups = ceil_div(rows, kRows);
     // Packing is worth its time only over many rows.
     Index most = ahead ? kMostGroups / 2 : kMostGroups;
@@ -51,9 +53,13 @@ inline int worthwhile_threads(const Problem& p, const Run& run) {
 // Keys and values as the kernels read them, from key `origin` on.
 template <class Acc> struct Chunk {
   const Acc* panels;
+  Index key_step;
+  bool key_rows;
   const Acc* values;
   Index value_stride;
   int origin;
+
+  Keys<Acc> keys(int begin) const { return {panels + (begin - origin) * key_step, key_rows, key_step}; }
 };
 
 template <class In> struct Source {
@@ -70,9 +76,14 @@ template <class In> struct Source {
 
   static void pack(const Plan<Acc>& plan, Index b, Index g, Index begin, Index end, Acc* panels, Acc* values) {
     const Problem& p = plan.p;
+    if (plan.thin && !values) return;
     for (Index s = begin; s < end; s += kPanel<Acc>) {
       Index count = smaller<Index>(kPanel<Acc>, p.S - s);
-      pack_panel<In>(at<In>(p.k, b, g, s), p.k.row, count, p.D, panels + (s - begin) * p.D);
+      if (!plan.thin) {
+        Acc* panel = panels + (s - begin) * p.D;
+        pack_panel<In>(at<In>(p.k, b, g, s), p.k.row, count, p.D, panel);
+        raise(p.additive && p.modest, panel, p.D * kPanel<Acc>);
+      }
       if (values) pack_rows<In>(at<In>(p.v, b, g, s), p.v.row, count, p.E, plan.width, values + (s - begin) * plan.width);
     }
   }
@@ -96,6 +107,8 @@ template <class In> struct Source {
     const Problem& p = plan.p;
     Chunk<Acc> chunk;
     chunk.origin = range.begin / kPanel<Acc> * kPanel<Acc>;
+    chunk.key_step = p.D;
+    chunk.key_rows = plan.thin;
     Index at_key = (b * p.G + g) * plan.panels * kPanel<Acc> + chunk.origin;
     if (plan.ahead) {
       chunk.panels = panels + at_key * p.D;
@@ -106,11 +119,16 @@ template <class In> struct Source {
       chunk.values = local_values;
     }
     chunk.value_stride = plan.width;
-    if constexpr (sizeof(In) == sizeof(Acc))
+    if constexpr (sizeof(In) == sizeof(Acc)) {
+      if (plan.thin) {
+        chunk.panels = at<In>(p.k, b, g, chunk.origin);
+        chunk.key_step = p.k.row;
+      }
       if (!plan.pack_values && p.v.data) {
         chunk.values = at<In>(p.v, b, g, chunk.origin);
         chunk.value_stride = p.v.row;
       }
+    }
     return chunk;
   }
 };
@@ -133,12 +151,12 @@ template <class In> struct Desk {
     arena.take(queries, plan.groups * plan.p.D * kQueries<Acc>);
     arena.take(tile, kRows * kTileStride);
     if (plan.ahead) return;
-    arena.take(panels, kBlock * plan.p.D);
+    if (!plan.thin) arena.take(panels, kBlock * plan.p.D);
     if (plan.pack_values) arena.take(values, kBlock * plan.width);
   }
 
   // Lays out the groups of a task.  Late blocks of rows come first: under a causal mask they are the longest.
-  void start(const Plan<Acc>& plan, Index task, Acc factor) {
+  void start(const Plan<Acc>& plan, Index task, const Scoring<Acc>& scoring) {
     Index sets = plan.p.H / plan.heads, set = task / plan.blocks;
     block = plan.blocks - 1 - task % plan.blocks;
     rows = {set / sets, set % sets * plan.heads, plan.heads};
@@ -147,7 +165,7 @@ template <class In> struct Desk {
     count = 0;
     for (; first < last; first += kRows, ++count) {
       Group<Acc>& group = groups[count];
-      fill_group<In>(plan.p, rows, first, int(smaller<Index>(kRows, last - first)), factor,
+      fill_group<In>(plan.p, rows, first, int(smaller<Index>(kRows, last - first)), plan.thin, scoring,
                      queries + count * plan.p.D * kQueries<Acc>, group);
       any = {smaller(any.begin, group.any.begin), larger(any.end, group.any.end)};
     }

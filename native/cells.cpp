@@ -123,7 +123,7 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
 
   void task(Index index) {
     Desk<In>& desk = work.desk;
-    desk.start(plan, index, scoring.factor);
+    desk.start(plan, index, scoring);
     for (Index i = 0; i < desk.count * kRows; ++i)
       work.best[i] = {work.heaps + i * arguments.count, arguments.count, 0};
     desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {
@@ -131,7 +131,7 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
         const Group<Acc>& group = desk.groups[i];
         Range range = visible(group, block);
         if (range.empty()) continue;
-        const Acc* keys = chunk.panels + (range.begin - chunk.origin) * p.D;
+        Keys<Acc> keys = chunk.keys(range.begin);
         int width = 0;
         with_size(group.size,
                   [&]<int M>() { width = score<Acc, M>(scoring, group, keys, p.D, range, desk.tile); });
@@ -234,7 +234,7 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
     const Bins& bins = arguments.bins;
     Index columns = bins.column_count;
     Desk<In>& desk = work.desk;
-    desk.start(plan, index, scoring.factor);
+    desk.start(plan, index, scoring);
     Index start = desk.block * plan.groups * kRows;
     for (Index i = 0; i < desk.count * kRows * columns; ++i) work.pooled[i] = 0;
     desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {
@@ -244,7 +244,7 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
         Index t = start + i * kRows;
         if (range.empty() || t >= bottom || t + group.count <= top) continue;
         Shift<Acc> shift(group, arguments.lse);
-        const Acc* keys = chunk.panels + (range.begin - chunk.origin) * p.D;
+        Keys<Acc> keys = chunk.keys(range.begin);
         with_size(group.size, [&]<int M>() {
           int width = score_for_weights<Acc, M>(scoring, group, shift, keys, p.D, range, desk.tile);
           weigh<Acc, M>(desk.tile, width, shift);
@@ -299,7 +299,7 @@ template <class In> struct Weights : Pass<In, WeightsArguments<Accumulator<In>>>
 
   void task(Index index) {
     Desk<In>& desk = work.desk;
-    desk.start(plan, index, scoring.factor);
+    desk.start(plan, index, scoring);
     for (int i = 0; i < desk.count; ++i)
       for (int r = 0; r < desk.groups[i].count; ++r)
         __builtin_memset(arguments.out + desk.groups[i].place[r] * p.S, 0, p.S * sizeof(Acc));
@@ -309,7 +309,7 @@ template <class In> struct Weights : Pass<In, WeightsArguments<Accumulator<In>>>
         Range range = visible(group, block);
         if (range.empty()) continue;
         Shift<Acc> shift(group, arguments.lse);
-        const Acc* keys = chunk.panels + (range.begin - chunk.origin) * p.D;
+        Keys<Acc> keys = chunk.keys(range.begin);
         with_size(group.size, [&]<int M>() {
           int width = score_for_weights<Acc, M>(scoring, group, shift, keys, p.D, range, desk.tile);
           weigh<Acc, M>(desk.tile, width, shift);

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "blocks.h"
+#include "drop.h"
 
 namespace overt::OVERT_LEVEL {
 namespace {
@@ -116,40 +117,82 @@ void mix_carefully(int rows, const Acc* weights, const Acc* values, Index stride
     }
 }
 
+// What the rows of a task have seen so far.
+template <class Acc> struct Running {
+  static constexpr int lanes = kLanes<Acc>;
+  Acc* top = nullptr;   // [groups][kQueries] maxima
+  Acc* sums = nullptr;  // [groups][kRows][lanes] sums
+  Acc* out = nullptr;   // [groups][kRows][width] outputs
+
+  void place(Arena& arena, const Plan<Acc>& plan) {
+    arena.take(top, plan.groups * kQueries<Acc>);
+    arena.take(sums, plan.groups * kRows * lanes);
+    arena.take(out, plan.groups * kRows * plan.width);
+  }
+};
+
+// Few queries and many keys, as in decoding, would leave threads idle: their keys are split into parts, and what the
+// parts have seen is joined at the end.  How many depends on shapes only.
+constexpr Index kSplitQueries = 24, kSplitKeys = 2 * kBlock, kSplitTasks = 16;
+
+inline Index splits(const Problem& p, Index heads) {
+  Index sets = p.B * (p.H / heads);
+  if (heads * p.T > kSplitQueries || sets == 0) return 1;
+  return larger<Index>(1, smaller(p.S / kSplitKeys, kSplitTasks / sets));
+}
+
 template <class In> struct Forward {
   using Acc = Accumulator<In>;
   static constexpr int lanes = kLanes<Acc>;
 
   struct Workspace {
     Desk<In> desk;
-    Acc* top = nullptr;   // [groups][kQueries] running maxima
-    Acc* sums = nullptr;  // [groups][kRows][lanes] running sums
-    Acc* out = nullptr;   // [groups][kRows][width] running outputs
-
+    Running<Acc> own;
     void place(Arena& arena, const Plan<Acc>& plan) {
       desk.place(arena, plan);
-      arena.take(top, plan.groups * kQueries<Acc>);
-      arena.take(sums, plan.groups * kRows * lanes);
-      arena.take(out, plan.groups * kRows * plan.width);
+      own.place(arena, plan);
+    }
+  };
+  struct Shared {
+    Source<In> source;
+    char* memory = nullptr;  // [tasks][splits] Running, if the keys are split
+    Index bytes = 0;  // of a part
+    void place(Arena& arena, const Plan<Acc>& plan) {
+      source.place(arena, plan);
+      Index splits = overt::OVERT_LEVEL::splits(plan.p, plan.heads);
+      if (splits == 1) return;
+      Arena part;
+      Running<Acc>().place(part, plan);
+      bytes = part.used;
+      arena.take(memory, plan.tasks * splits * bytes);
+    }
+    Running<Acc> part(const Plan<Acc>& plan, Index index) const {
+      Arena arena{memory + index * bytes};
+      Running<Acc> pieces;
+      pieces.place(arena, plan);
+      return pieces;
     }
   };
 
   const Problem& p;
   const Plan<Acc>& plan;
-  const Source<In>& source;
+  const Shared& shared;
   const Scoring<Acc> scoring;
+  const Dropping<Acc> dropping;
   In* output;
   Acc* lse;
   Workspace work;
+  Running<Acc> seen = work.own;
+  bool first = true;  // these are the first keys that the rows see
 
   // A sink is a key without a value that every row of its head has seen before the first block.
   void reset(int i) {
-    Acc* top = work.top + i * kQueries<Acc>;
-    Acc* sums = work.sums + i * kRows * lanes;
+    Acc* top = seen.top + i * kQueries<Acc>;
+    Acc* sums = seen.sums + i * kRows * lanes;
     for (int r = 0; r < kQueries<Acc>; ++r) top[r] = -kInfinity;
     __builtin_memset(sums, 0, kRows * lanes * sizeof(Acc));
-    __builtin_memset(work.out + i * kRows * plan.width, 0, kRows * plan.width * sizeof(Acc));
-    if (!p.sinks) return;
+    __builtin_memset(seen.out + i * kRows * plan.width, 0, kRows * plan.width * sizeof(Acc));
+    if (!p.sinks || !first) return;
     const Group<Acc>& group = work.desk.groups[i];
     for (int r = 0; r < group.count; ++r) {
       Acc sink = static_cast<const Acc*>(p.sinks)[group.place[r] / p.T % p.H] * Acc(kLog2e);
@@ -164,75 +207,131 @@ template <class In> struct Forward {
     Range range = visible(group, block);
     if (range.empty()) return;
     Acc* tile = work.desk.tile;
-    Acc* out = work.out + i * kRows * plan.width;
+    Acc* out = seen.out + i * kRows * plan.width;
     const Acc* values = chunk.values + (range.begin - chunk.origin) * chunk.value_stride;
     int keys = range.end - range.begin;
     with_size(group.size, [&]<int M>() {
       alignas(64) Acc shrink[kQueries<Acc>];
-      int width = score<Acc, M>(scoring, group, chunk.panels + (range.begin - chunk.origin) * p.D, p.D, range, tile);
-      soften<Acc, M>(tile, width, work.top + i * kQueries<Acc>, work.sums + i * kRows * lanes, shrink);
+      int width = score<Acc, M>(scoring, group, chunk.keys(range.begin), p.D, range, tile);
+      soften<Acc, M>(tile, width, seen.top + i * kQueries<Acc>, seen.sums + i * kRows * lanes, shrink);
+      if (p.dropout > 0)
+        for (int r = 0; r < group.count; ++r) dropping.drop(group.place[r], range.begin, width, tile + r * kTileStride);
       if (careful) mix_carefully(M, tile, values, chunk.value_stride, keys, shrink, out, plan.width);
       else mix<Acc, M>(tile, values, chunk.value_stride, keys, shrink, out, plan.width);
     });
   }
 
-  // Writes the rows of a group; false if one of them is not finite.
-  bool finish(int i) {
-    const Group<Acc>& group = work.desk.groups[i];
+  // Whether all rows of a group are finite, of those that have seen anything.
+  bool sound(int i) const {
     Lane<Acc> suspect = {};
+    for (int r = 0; r < work.desk.groups[i].count; ++r) {
+      const Acc* out = seen.out + (i * kRows + r) * plan.width;
+      if (sum<Acc>(load(seen.sums + (i * kRows + r) * lanes)) == 0) continue;
+      for (Index e = 0; e < plan.width; e += lanes) suspect += load(out + e) * Acc(0);
+    }
+    return sum<Acc>(suspect) == 0;
+  }
+
+  // Writes the rows of a group.
+  void finish(int i) {
+    const Group<Acc>& group = work.desk.groups[i];
     for (int r = 0; r < group.count; ++r) {
-      const Acc* out = work.out + (i * kRows + r) * plan.width;
-      Acc total = sum<Acc>(load(work.sums + (i * kRows + r) * lanes)), top = work.top[i * kQueries<Acc> + r];
+      const Acc* out = seen.out + (i * kRows + r) * plan.width;
+      Acc total = sum<Acc>(load(seen.sums + (i * kRows + r) * lanes)), top = seen.top[i * kQueries<Acc> + r];
       In* to = output + group.place[r] * p.E;
       if (total == 0) {
         __builtin_memset(to, 0, p.E * sizeof(In));
       } else {
         Acc inverse = 1 / total;
-        for (Index e = 0; e < plan.width; e += lanes) suspect += load(out + e) * Acc(0);
         Index e = 0;
-        if constexpr (sizeof(In) == sizeof(Acc))
-          for (; e + lanes <= p.E; e += lanes) store(to + e, load(out + e) * inverse);
+        for (; e + lanes <= p.E; e += lanes) store_rounded(to + e, load(out + e) * inverse);
         for (; e < p.E; ++e) round_to(to + e, out[e] * inverse);
       }
       if (lse) lse[group.place[r]] = total == 0 ? Acc(-kInfinity) : top * Acc(kLn2) + natural_log(total);
     }
-    return sum<Acc>(suspect) == 0;
   }
 
   static float natural_log(float x) { return logf(x); }
   static double natural_log(double x) { return ::log(x); }
 
-  void task(Index index) {
+  void see_keys() {
     Desk<In>& desk = work.desk;
-    desk.start(plan, index, scoring.factor);
     for (int i = 0; i < desk.count; ++i) reset(i);
-    desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {
+    desk.each_block(plan, shared.source, [&](Range block, const Chunk<Acc>& chunk) {
       for (int i = 0; i < desk.count; ++i) take_block(i, block, chunk, false);
     });
     // A NaN in a value that one row may not see reaches its row as 0 · NaN, when another row of the group may see it.
     // That is rare, so nothing guards against it until an output has come out wrong.
     for (int i = 0; i < desk.count; ++i) {
-      if (finish(i)) continue;
+      if (sound(i)) continue;
       reset(i);
-      desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) { take_block(i, block, chunk, true); });
-      finish(i);
+      desk.each_block(plan, shared.source,
+                      [&](Range block, const Chunk<Acc>& chunk) { take_block(i, block, chunk, true); });
     }
+  }
+
+  void task(Index index) {
+    work.desk.start(plan, index, scoring);
+    see_keys();
+    for (int i = 0; i < work.desk.count; ++i) finish(i);
+  }
+
+  // One of the parts into which the keys of a task are split.
+  void part(Index index, Index splits) {
+    work.desk.start(plan, index / splits, scoring);
+    Index blocks = ceil_div(p.S, kBlock), split = index % splits;
+    Range keys = {int(split * blocks / splits * kBlock), int((split + 1) * blocks / splits * kBlock)};
+    work.desk.any = intersect(work.desk.any, keys);
+    seen = shared.part(plan, index);
+    first = split == 0;
+    see_keys();
+  }
+
+  void join(Index index, Index splits) {
+    work.desk.start(plan, index, scoring);
+    Running<Acc> all_seen = shared.part(plan, index * splits);
+    for (Index split = 1; split < splits; ++split) {
+      Running<Acc> part = shared.part(plan, index * splits + split);
+      for (int row = 0; row < work.desk.count * kRows; ++row) join_row(all_seen, part, row);
+    }
+    seen = all_seen;
+    for (int i = 0; i < work.desk.count; ++i) finish(i);
+  }
+
+  void join_row(const Running<Acc>& into, const Running<Acc>& from, int row) const {
+    int place = row / kRows * kQueries<Acc> + row % kRows;
+    Acc before = into.top[place], other = from.top[place], top = larger(before, other);
+    into.top[place] = top;
+    if (top == Acc(-kInfinity)) return;
+    Lane<Acc> keep = exp2<Acc>(all(before - top)), take = exp2<Acc>(all(other - top));
+    auto join = [&](Acc* a, const Acc* b, Index size) {
+      for (Index i = 0; i < size; i += lanes) store(a + i, load(a + i) * keep + load(b + i) * take);
+    };
+    join(into.sums + row * lanes, from.sums + row * lanes, lanes);
+    join(into.out + row * plan.width, from.out + row * plan.width, plan.width);
   }
 
   static bool run(const Problem& p, const Run& run, void* output, void* lse) {
     Run chosen = {worthwhile_threads(p, run), run.poison};
     Plan<Acc> plan(p, chosen.threads, p.H / p.G, true);
-    chosen.threads = int(smaller<Index>(chosen.threads, larger<Index>(plan.tasks, 1)));
-    Scratch<Source<In>, Workspace, Plan<Acc>> scratch(plan, chosen);
+    Index splits = overt::OVERT_LEVEL::splits(p, plan.heads), parts = plan.tasks * splits;
+    chosen.threads = int(smaller<Index>(chosen.threads, larger<Index>(parts, 1)));
+    Scratch<Shared, Workspace, Plan<Acc>> scratch(plan, chosen);
     if (!scratch.memory) return false;
-    Source<In> source = scratch.shared();
-    Queue pieces, tasks;
+    Shared shared = scratch.shared();
+    Queue pieces, tasks, endings;
     in_parallel(chosen.threads, [&](int thread) {
-      Forward forward = {p, plan, source, Scoring<Acc>(p), static_cast<In*>(output), static_cast<Acc*>(lse),
+      Forward forward = {p, plan, shared, Scoring<Acc>(p), Dropping<Acc>(p), static_cast<In*>(output), static_cast<Acc*>(lse),
                          scratch.workspace(thread)};
-      source.pack_ahead(plan, pieces);
+      shared.source.pack_ahead(plan, pieces);
       wait_for_all(chosen.threads);
-      for (Index index; (index = tasks.take()) < plan.tasks;) forward.task(index);
+      if (splits == 1) {
+        for (Index index; (index = tasks.take()) < plan.tasks;) forward.task(index);
+        return;
+      }
+      for (Index index; (index = tasks.take()) < parts;) forward.part(index, splits);
+      wait_for_all(chosen.threads);
+      for (Index index; (index = endings.take()) < plan.tasks;) forward.join(index, splits);
     });
     return true;
   }

@@ -2,6 +2,7 @@
 // Tiles lie with keys down and queries across, so that what a task sums for its keys stays with the task.
 #pragma once
 #include "blocks.h"
+#include "drop.h"
 
 namespace overt::OVERT_LEVEL {
 
@@ -121,7 +122,11 @@ template <class Acc> struct Bench {
   // Of both.
   Acc* weights = nullptr;  // [kRows][kStep]
   Acc* slopes = nullptr;   // the same, of the softcap
+  Acc* kept = nullptr;     // the same, factors of dropout
   Acc* pulls = nullptr;    // [keys][kStep] ds
+  std::uint32_t *query = nullptr, *head = nullptr, *batch = nullptr;  // [kQueryBlock] as dropout knows the rows
+  Acc* turned = nullptr;      // [D][kQueryBlock] dq of the additive score
+  double* additive = nullptr;  // [D] Σ ds r
 
   void place(Arena& arena, const Way<Acc>& way) {
     const Problem& p = way.p;
@@ -143,6 +148,16 @@ template <class Acc> struct Bench {
     arena.take(weights, kRows * kStep);
     if (p.softcap > 0) arena.take(slopes, kRows * kStep);
     arena.take(pulls, way.keys * kStep);
+    if (p.dropout > 0) {
+      arena.take(kept, kRows * kStep);
+      arena.take(query, kQueryBlock);
+      arena.take(head, kQueryBlock);
+      arena.take(batch, kQueryBlock);
+    }
+    if (p.additive) {
+      arena.take(turned, p.D * kQueryBlock);
+      arena.take(additive, p.D);
+    }
   }
 };
 
@@ -155,11 +170,13 @@ template <class Acc> struct Meeting {
   const Way<Acc>& way;
   const Pull& pull;
   const Scoring<Acc> scoring;
+  const Dropping<Acc> dropping;
   Bench<Acc> work;
   Range keys = {};                // of the task
   int count = 0;                  // rows of the block of queries
   int panels = 0;                 // that they fill
   bool wild = false;              // some dy is not finite
+  double pulled = 0;              // Σ ds of the task
   Range any[most_panels] = {};    // no query of the panel sees a key outside
   Range every[most_panels] = {};  // every query of the panel sees all keys inside, as far as the spans say
   Range seen[most_panels] = {};   // groups of keys that the panel has met
@@ -191,6 +208,7 @@ template <class Acc> struct Meeting {
   }
 
   void meet() {
+    if (scoring.v) __builtin_memset(work.turned, 0, p.D * kQueryBlock * sizeof(Acc));
     for (int s = keys.begin; s < keys.end; s += kRows) meet_keys(s);
     pull_queries();
   }
@@ -224,19 +242,21 @@ template <class Acc> struct Meeting {
   template <int M> OVERT_INLINE void meet_group(Range group, int begin, int end, Acc* pulls) {
     int index = (group.begin - keys.begin) / kRows;
     int column = begin * panel, rows = smaller(count, end * panel) - column;
-    multiply<Acc, M, kStep>(work.keys + index * p.D * kQueries<Acc>, work.queries + column * p.D, p.D, end - begin,
-                            work.weights + column);
+    const Acc* key = work.keys + index * p.D * kQueries<Acc>;
+    compare<Acc, M, kStep>(scoring, key, work.queries + column * p.D, p.D, end - begin, work.weights + column);
     multiply<Acc, M, kStep>(work.values + index * p.E * kQueries<Acc>, work.dys + column * p.E, p.E, end - begin,
                             pulls + column);
     if (scoring.cap > 0) cap<M>(column, end * panel);
     if (p.bias.data) add_bias<M>(group, column, end * panel);
     if (p.bits.data) hide(group, column, column + rows);
+    if (p.dropout > 0) draw(group, column, end * panel, pulls);
     for (int i = begin; i < end; ++i) {
       bool plain = !p.bits.data && !p.bias.data && every[i].begin <= group.begin && every[i].end >= group.end &&
                    (i + 1) * panel <= count;
       if (plain) weigh<M, false>(i * panel, group.begin, pulls);
       else weigh<M, true>(i * panel, group.begin, pulls);
     }
+    if (p.dropout > 0) scale_by_kept(group, column, end * panel, work.weights);
     if (pull.dbias) keep_bias(group, column, column + rows, pulls);
     if (scoring.cap > 0)
       for (int r = 0; r < M; ++r)
@@ -249,7 +269,44 @@ template <class Acc> struct Meeting {
     const Acc* dys = work.dy_rows + column * way.wide_E;
     if (wild) add_carefully<Acc>(M, work.weights + column, dys, rows, dv, way.wide_E);
     else add<Acc, false, M>(work.weights + column, dys, rows, dv, way.wide_E);
+    if (scoring.v) return pull_additive<M>(group, column, end * panel - column, pulls + column, dk);
     add<Acc, false, M>(pulls + column, work.query_rows + column * way.wide_D, rows, dk, way.wide_D);
+  }
+
+  template <int M> void pull_additive(Range group, int column, int width, Acc* pulls, Acc* dk) {
+    // Rows that only fill up the group.
+    for (int r = group.end - group.begin; r < M; ++r) __builtin_memset(pulls + r * kStep, 0, width * sizeof(Acc));
+    Lane<Acc> total = {};
+    for (int r = 0; r < M; ++r)
+      for (int i = 0; i < width; i += lanes) total += load(pulls + r * kStep + i);
+    pulled += sum<Acc>(total);
+    const Acc* key = work.keys + (group.begin - keys.begin) * p.D / kRows * kQueries<Acc>;
+    for (Index d = 0; d < p.D; ++d) {
+      const Acc *row = key + d * kQueries<Acc>, *queries = work.queries + column * p.D + d * panel;
+      Acc* down = work.turned + d * kQueryBlock + column;
+      work.additive[d] +=
+          scoring.modest ? pull_feature<Acc, M, true>(row, queries, p.D, width, pulls, kStep, dk + d, way.wide_D, down)
+                         : pull_feature<Acc, M, false>(row, queries, p.D, width, pulls, kStep, dk + d, way.wide_D, down);
+    }
+  }
+
+  // Factors of dropout; a dropped weight gets nothing from its value.
+  void draw(Range group, int begin, int end, Acc* pulls) {
+    auto words = [](const std::uint32_t* from) {
+      Words x;
+      __builtin_memcpy(&x, from, kBytes);
+      return x;
+    };
+    for (int i = begin; i < end; i += kWords)
+      dropping.factors(group.begin, group.end, words(work.query + i), words(work.head + i), words(work.batch + i),
+                       work.kept + i, kStep);
+    scale_by_kept(group, begin, end, pulls);
+  }
+
+  void scale_by_kept(Range group, int begin, int end, Acc* tile) {
+    for (int r = 0; r < group.end - group.begin; ++r)
+      for (int i = r * kStep + begin; i < r * kStep + end; i += lanes)
+        store(tile + i, load(tile + i) * load(work.kept + i));
   }
 
   // Scores to weights, and dp to ds, of one panel.
@@ -315,6 +372,11 @@ template <class Acc> struct Meeting {
 
   // dq of the block of queries from the keys of the task.
   void pull_queries() {
+    if (scoring.v) {
+      for (int r = 0; r < count; ++r)
+        for (Index d = 0; d < p.D; ++d) work.dq[r * way.wide_D + d] = 4 * scoring.v[d] * work.turned[d * kQueryBlock + r];
+      return;
+    }
     __builtin_memset(work.dq, 0, kQueryBlock * way.wide_D * sizeof(Acc));
     for (int t = 0; t < count; t += kRows) {
       int rows = smaller(kRows, count - t);

@@ -19,6 +19,15 @@ OVERT_INLINE Lane<double> load_lanes(const double* p) { return load(p); }
 OVERT_INLINE Lane<float> load_lanes(const BFloat16* p) {
   return (Lane<float>)(__builtin_convertvector(*reinterpret_cast<const Halves*>(p), Words) << 16);
 }
+#if defined(__AVX512F__)
+OVERT_INLINE Lane<float> load_lanes(const Float16* p) {
+  return (Lane<float>)_mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
+#elif defined(__F16C__)
+OVERT_INLINE Lane<float> load_lanes(const Float16* p) {
+  return (Lane<float>)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
+#else
 OVERT_INLINE Lane<float> load_lanes(const Float16* p) {
   Words half = __builtin_convertvector(*reinterpret_cast<const Halves*>(p), Words);
   Words size = (half & 0x7fff) << 13;
@@ -27,6 +36,7 @@ OVERT_INLINE Lane<float> load_lanes(const Float16* p) {
   Words special = size | 0x7f800000;
   return (Lane<float>)((size >= 0x0f800000 ? special : finite) | (half & 0x8000) << 16);
 }
+#endif
 
 // The first `count` elements, and zeros; reads nothing beyond them.
 template <class In> OVERT_INLINE Lane<Accumulator<In>> load_some(const In* p, Index count) {
@@ -70,6 +80,23 @@ OVERT_INLINE void round_to(Float16* to, float x) {
                        : size < 0x38800000  ? subnormal - 0x3f000000
                                             : even;
   to->bits = std::uint16_t(sign | half);
+}
+
+// A whole vector, rounded to the type of the output.
+OVERT_INLINE void store_rounded(float* to, Lane<float> x) { store(to, x); }
+OVERT_INLINE void store_rounded(double* to, Lane<double> x) { store(to, x); }
+OVERT_INLINE void store_rounded(BFloat16* to, Lane<float> x) {
+  Words bits = (Words)x, even = bits + 0x7fff + (bits >> 16 & 1);
+  *reinterpret_cast<Halves*>(to) = __builtin_convertvector((x != x ? bits | 0x400000 : even) >> 16, Halves);
+}
+OVERT_INLINE void store_rounded(Float16* to, Lane<float> x) {
+#if defined(__AVX512F__)
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtps_ph(0xffff, (__m512)x, 0));
+#elif defined(__F16C__)
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph((__m256)x, 0));
+#else
+  for (int i = 0; i < kLanes<float>; ++i) round_to(to + i, x[i]);
+#endif
 }
 
 // row(i) gives the i-th of up to kLanes rows or null; x becomes the columns [d, d + kLanes) of them, transposed.

@@ -26,6 +26,13 @@ struct Problem {
   View bias;         // (B, H, T, S) or null, of the accumulator's type
   const void* sinks; // (H,) or null, of the accumulator's type
   double scale, softcap;
+  // (D,) or null, of the accumulator's type: score = scale · Σ vector tanh(q + k), and not scale · q kᵀ.
+  const void* additive;
+  bool modest;  // no |q| or |k| exceeds 10, so that e^2q e^2k is far from overflow
+  // Each weight is dropped with this probability.
+  double dropout;
+  std::uint64_t seed;
+  Index first_query;  // what the generator calls query 0
 };
 
 // How to run, as opposed to what.
@@ -45,11 +52,11 @@ struct Bins {
 
 // What the way back reads beside the problem: `output` and `dy` of the problem's type, (B, H, T, E), and lse.
 // What it writes, all of the accumulator's type: dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, E) and, unless null,
-// the gradient dbias (B, H, T, S) of the biased scores and dsinks (H,).
+// the gradient dbias (B, H, T, S) of the biased scores, dsinks (H,) and dadditive (D,).
 struct Pull {
   View output, dy;
   const void* lse;
-  void *dq, *dk, *dv, *dbias, *dsinks;
+  void *dq, *dk, *dv, *dbias, *dsinks, *dadditive;
 };
 
 // The entry points of one level.  All return false when memory runs out, and may leave their outputs half written then.

@@ -76,7 +76,7 @@ template <class In> struct Statistics {
 
   void rows(Index index, double* received) {
     Desk<In>& desk = work.desk;
-    desk.start(plan, index, scoring.factor);
+    desk.start(plan, index, scoring);
     __builtin_memset(work.spread, 0, desk.count * kRows * lanes * sizeof(Acc));
     desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {
       __builtin_memset(work.received, 0, kBlock * sizeof(Acc));
@@ -85,7 +85,7 @@ template <class In> struct Statistics {
         Range range = visible(group, block);
         if (range.empty()) continue;
         Shift<Acc> shift(group, arguments.lse);
-        const Acc* keys = chunk.panels + (range.begin - chunk.origin) * p.D;
+        Keys<Acc> keys = chunk.keys(range.begin);
         with_size(group.size, [&]<int M>() {
           int width = score_for_weights<Acc, M>(scoring, group, shift, keys, p.D, range, desk.tile);
           add<M>(desk.tile, width, shift, work.received + (range.begin - block.begin), work.spread + i * kRows * lanes);

@@ -2,7 +2,7 @@
 #pragma once
 #include <limits.h>
 
-#include "pack.h"
+#include "additive.h"
 
 namespace overt::OVERT_LEVEL {
 
@@ -28,8 +28,18 @@ template <class Acc> struct Group {
   const std::uint8_t* bits[kRows];  // all null or none
   const Acc* bias[kRows];           // all null or none
   Index place[kRows];               // of the row in a (B, H, T) array
-  const Acc* queries;               // [D][kQueries], scaled
+  const Acc* queries;               // [D][kQueries], scaled; or rows, if the keys are rows
 };
+
+// Keys as panels [D][kPanel]; or, where too few queries read them to be worth packing, as rows where they lie.
+template <class Acc> struct Keys {
+  const Acc* data;
+  bool rows;
+  Index step;  // from one row to the next
+};
+
+// As many queries of a task, or fewer, do not pay for packing the keys.
+constexpr int kThin = 2;
 
 // Calls body.operator()<M>() with a constant M = size.
 template <class Body> OVERT_INLINE void with_size(int size, const Body& body) {
@@ -51,13 +61,27 @@ template <class T> OVERT_INLINE const T* at(const View& view, Index b, Index h, 
   return static_cast<const T*>(view.data) + b * view.batch + h * view.head + t * view.row;
 }
 
-// How a product of packed queries and keys becomes a score in units of log₂: constants of a call.
+// How packed queries and keys become a score in units of log₂: constants of a call.
 template <class Acc> struct Scoring {
-  Acc factor;  // goes into the queries
-  Acc cap;     // 0: none
+  Acc factor;     // of a product: goes into the queries
+  Acc cap;        // 0: none
+  const Acc* v;   // of the additive score, or null
+  bool modest;
+  Acc base, slope;  // of the additive score
 
   explicit Scoring(const Problem& p)
-      : factor(Acc(p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e)), cap(Acc(p.softcap * kLog2e)) {}
+      : factor(Acc(p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e)),
+        cap(Acc(p.softcap * kLog2e)),
+        v(static_cast<const Acc*>(p.additive)),
+        modest(p.additive && p.modest),
+        base(0),
+        slope(-2 * factor) {
+    if (!v) return;
+    double total = 0;
+    for (Index d = 0; d < p.D; ++d) total += v[d];
+    base = Acc(factor * total);
+    factor = 1;
+  }
 };
 
 // The rows of heads [head, head + heads) of batch b, ordered by (t, head): neighbours see similar keys.
@@ -67,8 +91,8 @@ struct Rows {
 
 // Fills one group with rows [first, first + count).
 template <class In>
-void fill_group(const Problem& p, const Rows& rows, Index first, int count, Accumulator<In> factor,
-                Accumulator<In>* queries, Group<Accumulator<In>>& group) {
+void fill_group(const Problem& p, const Rows& rows, Index first, int count, bool as_rows,
+                const Scoring<Accumulator<In>>& scoring, Accumulator<In>* queries, Group<Accumulator<In>>& group) {
   using Acc = Accumulator<In>;
   group.size = rounded_size(count);
   group.count = count;
@@ -99,7 +123,15 @@ void fill_group(const Problem& p, const Rows& rows, Index first, int count, Accu
     group.place[r] = (rows.b * p.H + h) * p.T + t;
     if (++h == rows.head + rows.heads) h = rows.head, ++t;
   }
-  pack_queries<In>(row, count, p.D, factor, queries);
+  if (as_rows) {
+    Index width = round_up(p.D, kLanes<Acc>);
+    for (int r = 0; r < count; ++r)
+      for (Index d = 0; d < width; d += kLanes<Acc>)
+        store(queries + r * width + d, load_some(row[r] + d, p.D - d) * scoring.factor);
+    return;
+  }
+  pack_queries<In>(row, count, p.D, scoring.factor, queries);
+  raise(scoring.modest, queries, p.D * kQueries<Acc>);
 }
 
 template <class Acc> bool any_bit(const Group<Acc>& group, int begin, int end) {
@@ -157,6 +189,49 @@ OVERT_INLINE void multiply(const Acc* queries, const Acc* keys, Index D, int pan
   }
 }
 
+// Products of M queries with `count` keys, both as rows.
+template <class Acc, int M>
+OVERT_INLINE void multiply_rows(const Acc* queries, const Acc* key, Index row, Index D, int count, Acc* tile) {
+  constexpr int lanes = kLanes<Acc>;
+  Index width = round_up(D, lanes);
+  for (int s = 0; s < count; s += lanes, key += lanes * row)
+    for (int r = 0; r < M; ++r) {
+      const Acc* query = queries + r * width;
+      Lane<Acc> x[lanes] = {};
+      if (s + lanes <= count) {
+        for (Index d = 0; d < width; d += lanes) {
+          Lane<Acc> factor = load(query + d);
+          OVERT_UNROLL
+          for (int i = 0; i < lanes; ++i) {
+            x[i] += factor * load_some(key + i * row + d, D - d);
+            // These keys will not be read again, and come from memory.
+            if (r == 0) __builtin_prefetch(key + (lanes + i) * row + d);
+          }
+        }
+      } else {
+        for (int i = 0; i < count - s; ++i)
+          for (Index d = 0; d < width; d += lanes) x[i] += load(query + d) * load_some(key + i * row + d, D - d);
+      }
+      transpose<Acc>(x);
+      OVERT_UNROLL
+      for (int step = lanes / 2; step; step /= 2) {
+        OVERT_UNROLL
+        for (int i = 0; i < step; ++i) x[i] += x[i + step];
+      }
+      store(tile + r * kTileStride + s, x[0]);
+    }
+}
+
+// Scores of M rows, packed [D][kQueries], with `panels` consecutive panels, in units of log₂ or of the softcap.
+template <class Acc, int M, int stride = kTileStride>
+OVERT_INLINE void compare(const Scoring<Acc>& scoring, const Acc* rows, const Acc* panel, Index D, int panels,
+                          Acc* tile) {
+  if (!scoring.v) multiply<Acc, M, stride>(rows, panel, D, panels, tile);
+  else if (scoring.modest)
+    add_terms<Acc, M, true>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
+  else add_terms<Acc, M, false>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
+}
+
 // Overwrites the cells of `row` that are masked, of keys [begin, begin + width).
 template <class Acc> void mask_row(const Group<Acc>& group, int r, int begin, int width, Acc masked, Acc* row) {
   int from = smaller(larger(group.span[r].begin - begin, 0), width);
@@ -174,13 +249,14 @@ template <class Acc> void mask_tile(const Group<Acc>& group, int begin, int widt
 }
 
 // Scores of keys [range.begin, range.end), masked cells −inf, out to the end of the last panel.  Returns the width of
-// the tile.  `keys` are the panels from range.begin on.
+// the tile.  `keys` begin at range.begin.
 template <class Acc, int M>
-OVERT_INLINE int score(const Scoring<Acc>& scoring, const Group<Acc>& group, const Acc* keys, Index D, Range range,
+OVERT_INLINE int score(const Scoring<Acc>& scoring, const Group<Acc>& group, Keys<Acc> keys, Index D, Range range,
                        Acc* tile) {
   constexpr int lanes = kLanes<Acc>;
   int panels = (range.end - range.begin + kPanel<Acc> - 1) / kPanel<Acc>, width = panels * kPanel<Acc>;
-  multiply<Acc, M>(group.queries, keys, D, panels, tile);
+  if (!keys.rows) compare<Acc, M>(scoring, group.queries, keys.data, D, panels, tile);
+  else if constexpr (M <= kThin) multiply_rows<Acc, M>(group.queries, keys.data, keys.step, D, range.end - range.begin, tile);
   if (scoring.cap > 0)
     for (int r = 0; r < M; ++r)
       for (Acc *x = tile + r * kTileStride, *end = x + width; x < end; x += lanes) store(x, scoring.cap * tanh<Acc>(load(x)));

@@ -24,7 +24,7 @@ template <class Acc> struct Shift {
 // score(), and NaN for the visible cells of a row whose lse is NaN, so that its masked cells still get weight 0.
 template <class Acc, int M>
 OVERT_INLINE int score_for_weights(const Scoring<Acc>& scoring, const Group<Acc>& group, const Shift<Acc>& shift,
-                                   const Acc* keys, Index D, Range range, Acc* tile) {
+                                   Keys<Acc> keys, Index D, Range range, Acc* tile) {
   int width = score<Acc, M>(scoring, group, keys, D, range, tile);
   if (shift.any_spoilt)
     for (int r = 0; r < M; ++r) {

@@ -50,7 +50,7 @@ def _wide(x: np.ndarray | None) -> np.ndarray | None:
 
 
 @st.composite
-def cases(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",), products_only: bool = False) -> Case:
+def cases(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",)) -> Case:
     """Problems of every shape, mask, bias and score."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     dtype = DTYPES[draw(st.sampled_from(dtypes))]
@@ -60,7 +60,7 @@ def cases(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",), products_only
     T, S, D, E = draw(LENGTHS), draw(KEYS), draw(WIDTHS), draw(WIDTHS)
     options: dict[str, Any] = {}
 
-    score, Dk = draw(scores(rng, D, products_only))
+    score, Dk = draw(scores(rng, D))
     options["score"] = score
     q = _array(draw, rng, (*batch, H, T, D), dtype)
     k = _array(draw, rng, (*batch, G, S, Dk), dtype)
@@ -72,22 +72,27 @@ def cases(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",), products_only
     options["softcap"] = draw(st.sampled_from([None, None, 2.0, 30.0]))
     if draw(st.booleans()):
         options["sinks"] = rng.normal(size=H).astype(dtype)
+    if draw(st.integers(0, 3)) == 0:
+        options["dropout"] = overt.dropout(
+            draw(st.sampled_from([0.0, 0.1, 0.7])), draw(st.sampled_from([0, 2**64 - 1]))
+        )
     return Case(q, k, v, options)
 
 
 @st.composite
-def scores(draw: st.DrawFn, rng: np.random.Generator, D: int, products_only: bool) -> tuple[Any, int]:
+def scores(draw: st.DrawFn, rng: np.random.Generator, D: int) -> tuple[Any, int]:
     """A score for queries of width D, and the width that its keys have."""
-    kind = draw(
-        st.sampled_from(["scaled", "scaled", "dot", "cosine", "bilinear", *([] if products_only else ["additive"])])
-    )
+    kind = draw(st.sampled_from(["scaled", "scaled", "dot", "cosine", "bilinear", "additive"]))
     if kind == "bilinear":
         Dk = draw(st.integers(1, 20))
         return overt.bilinear(rng.normal(size=(D, Dk)) / max(D * Dk, 1) ** 0.5), Dk
     if kind == "additive":
-        A, Dk = draw(st.integers(1, 9)), draw(st.integers(1, 9))
-        weights = rng.normal(size=(A, D)), rng.normal(size=(A, Dk)), rng.normal(size=A)
-        return overt.additive(*weights, draw(st.sampled_from([None, rng.normal(size=A)]))), Dk
+        A, Dk = draw(st.sampled_from([0, 1, 2, 5, 9, 16, 33])), draw(st.integers(1, 9))
+        # The larger of these leaves the range in which exponentials may be multiplied.
+        large = draw(st.sampled_from([1, 1, 8]))
+        weights = (large * rng.normal(size=(A, width)) / max(width, 1) ** 0.5 for width in (D, Dk))
+        bias = draw(st.sampled_from([None, rng.normal(size=A)]))
+        return overt.additive(*weights, rng.normal(size=A) / max(A, 1) ** 0.5, bias), Dk
     if kind == "cosine":
         return overt.cosine(draw(st.sampled_from([1.0, 10.0]))), D
     if kind == "dot":

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import overt
-from overt import blocked, kernels
+from overt import kernels
 from overt.errors import ArgumentError, DtypeError, OvertError, ShapeError
 
 B, H, G, T, S, D, E = 2, 4, 2, 10, 12, 5, 3
@@ -436,17 +436,16 @@ def test_indices_that_numpy_refuses(index: Any) -> None:
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """Shapes of the tiles that the engine is asked for."""
     shapes: list[tuple[int, ...]] = []
-    for engine in (kernels, blocked):
-        original = engine.weights
+    original = kernels.weights
 
-        def spy(problem: Any, lse: Any, original: Any = original) -> Any:
-            assert lse.shape == problem.q.shape[:3]
-            assert problem.q.shape[:2] == (len(problem.b), len(problem.h))
-            shapes.append((*problem.q.shape[:3], problem.k.shape[2]))
-            assert shapes[-1] == tuple(len(part) for part in (problem.b, problem.h, problem.t, problem.s))
-            return original(problem, lse)
+    def spy(problem: Any, lse: Any) -> Any:
+        assert lse.shape == problem.q.shape[:3]
+        assert problem.q.shape[:2] == (len(problem.b), len(problem.h))
+        shapes.append((*problem.q.shape[:3], problem.k.shape[2]))
+        assert shapes[-1] == tuple(len(part) for part in (problem.b, problem.h, problem.t, problem.s))
+        return original(problem, lse)
 
-        monkeypatch.setattr(engine, "weights", spy)
+    monkeypatch.setattr(kernels, "weights", spy)
     return shapes
 
 

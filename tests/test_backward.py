@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import overt
-from overt import blocked, kernels, reference
+from overt import kernels, reference
 from overt.problem import Problem
+from overt.scores import Additive
 from strategies import DTYPES, Case, cases
 from test_kernels import LEVELS, TOLERANCE, poisoned, slack
 
@@ -23,9 +24,12 @@ def bounds(problem: Problem, dy: np.ndarray) -> dict[str, float]:
     """Largest sum of magnitudes behind a number of each gradient: the scale on which rounding acts."""
     named = {step.name: step.array for step in reference.steps(problem)}
     w, q, k, v, dy = named["weights"], *(np.abs(named[x]) for x in ("query", "key", "value")), np.abs(dy)
-    dw = dy @ v.swapaxes(-1, -2)
+    mixed = named.get("dropped", w)
+    dw = dy @ v.swapaxes(-1, -2) * (1 if problem.dropout is None else 1 / (1 - problem.dropout.rate))
     delta = (w * dw).sum(axis=-1, keepdims=True)
     dscores = w * (dw + delta)
+    if isinstance(problem.score, Additive):
+        return additive_bounds(problem, problem.score, dscores, q, k) | others(problem, dscores, delta, mixed, dy)
     left, right, scale = problem.score.factors(np, q, k)
     shrink = [np.ones(1), np.ones(1)]
     if isinstance(problem.score, type(overt.cosine())):
@@ -37,12 +41,36 @@ def bounds(problem: Problem, dy: np.ndarray) -> dict[str, float]:
     found = {
         "q": widen * scale * (dscores @ np.abs(right)) / shrink[0],
         "k": problem.ungroup(scale * (dscores.swapaxes(-1, -2) @ np.abs(left)) / shrink[1]),
-        "v": problem.ungroup(w.swapaxes(-1, -2) @ dy),
-        "sinks": delta.sum(axis=(0, 2, 3)),
+        "score.weight": (q.swapaxes(-1, -2) @ (dscores @ k)).sum(axis=(0, 1)),
     }
+    return most(found) | others(problem, dscores, delta, mixed, dy)
+
+
+def others(problem: Problem, dscores: np.ndarray, delta: np.ndarray, w: np.ndarray, dy: np.ndarray) -> dict[str, float]:
+    """Bounds of what does not depend on the score."""
+    found = {"v": problem.ungroup(w.swapaxes(-1, -2) @ dy), "sinks": delta.sum(axis=(0, 2, 3))}
     if problem.bias is not None:
         found["bias"] = np.zeros(problem.bias.parameter.shape)
         problem.bias.pull(dscores, problem.cells, found["bias"])
+    return most(found)
+
+
+def additive_bounds(
+    problem: Problem, score: Additive, dscores: np.ndarray, q: np.ndarray, k: np.ndarray
+) -> dict[str, float]:
+    dquery, dkey = (dscores.sum(axis=axis)[..., None] * np.abs(score.v) for axis in (-1, -2))
+    found = {
+        "q": dquery @ np.abs(score.query_weight),
+        "k": problem.ungroup(dkey @ np.abs(score.key_weight)),
+        "score.query_weight": (dquery.swapaxes(-1, -2) @ q).sum(axis=(0, 1)),
+        "score.key_weight": (dkey.swapaxes(-1, -2) @ k).sum(axis=(0, 1)),
+        "score.bias": dquery.sum(axis=(0, 1, 2)),
+        "score.v": dscores.sum(),
+    }
+    return most(found)
+
+
+def most(found: dict[str, np.ndarray]) -> dict[str, float]:
     return {name: float(np.abs(x).max(initial=0)) for name, x in found.items()}
 
 
@@ -55,8 +83,14 @@ def check_gradient(case: Case, level: str, seed: int) -> None:
     scale, tolerance = bounds(wide, dy.astype(np.float64)), 2 * TOLERANCE[case.q.dtype.name] * slack(case)
     assert (found.bias is None) == (problem.bias is None)
     assert (found.sinks is None) == (problem.sinks is None)
-    for name in ("q", "k", "v", "bias", "sinks"):
-        got, exact = getattr(found, name), getattr(expected, name)
+    gradients = [
+        {name: getattr(each, name) for name in ("q", "k", "v", "bias", "sinks")}
+        | {f"score.{name}": x for name, x in each.score.items()}
+        for each in (found, expected)
+    ]
+    assert gradients[0].keys() == gradients[1].keys()
+    for name, got in gradients[0].items():
+        exact = gradients[1][name]
         if got is None:
             continue
         assert got.shape == exact.shape
@@ -67,9 +101,7 @@ def check_gradient(case: Case, level: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@given(
-    case=cases(("float32", "float64"), products_only=True), seed=st.integers(0, 99), cells=st.sampled_from([1, 2**21])
-)
+@given(case=cases(("float32", "float64")), seed=st.integers(0, 99), cells=st.sampled_from([1, 2**21]))
 def test_gradient(level: str, case: Case, seed: int, cells: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         # Slices of as few rows as there may be, or as many.
@@ -78,7 +110,7 @@ def test_gradient(level: str, case: Case, seed: int, cells: int) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@given(case=cases(("float16", "bfloat16"), products_only=True), seed=st.integers(0, 99))
+@given(case=cases(("float16", "bfloat16")), seed=st.integers(0, 99))
 @settings(max_examples=40)
 def test_gradient_of_half_types(level: str, case: Case, seed: int) -> None:
     check_gradient(case, level, seed)
@@ -111,7 +143,38 @@ def test_the_number_of_threads_changes_no_bit(level: str, dtype: str, B: int, H:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_what_stands_behind_a_mask_never_shows(level: str) -> None:
+def test_the_number_of_threads_changes_no_bit_of_the_additive_score_and_dropout(level: str) -> None:
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.normal(size=(2, h, n, 20)).astype(np.float32) for h, n in ((4, 301), (2, 400), (2, 400)))
+    score = overt.additive(rng.normal(size=(7, 20)), rng.normal(size=(7, 20)), rng.normal(size=7))
+    case, results = Case(q, k, v, {"score": score, "dropout": overt.dropout(0.2, 3)}), []
+    for threads in (1, 2, 5):
+        case.options["num_threads"] = threads
+        output, lse = kernels.forward(case.problem(), level=level)
+        found = kernels.gradient(case.problem(), output, lse, q, level=level)
+        results.append([x.tobytes() for x in (output, lse, *found[:3], *found.score.values())])
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("size", [1, 30, 1e4])
+def test_additive_terms_that_cancel(size: float) -> None:
+    # tanh(q + k) of a large q and a k that nearly undoes it, near and beyond what float32 can raise e to.
+    rng = np.random.default_rng(2)
+    large = (size * rng.normal(size=(1, 1, 8))).astype(np.float32)
+    q, k, v = large + rng.normal(size=(1, 40, 8)), rng.normal(size=(1, 50, 8)) - large, rng.normal(size=(1, 50, 3))
+    q, k, v = (x.astype(np.float32) for x in (q, k, v))
+    score = overt.additive(np.eye(8), np.eye(8), rng.normal(size=8))
+    seen = overt.attend(q, k, v, score=score)
+    wide = Case(q, k, v, {"score": score}).wide().problem()
+    np.testing.assert_allclose(seen.output, reference.forward(wide)[0][0], rtol=2e-6, atol=2e-6)
+    expected = reference.gradient(wide, seen.output[None].astype(np.float64))
+    for got, exact in zip(seen.gradient(seen.output)[:3], expected[:3], strict=True):
+        np.testing.assert_allclose(got, exact[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("score", [overt.scaled_dot(), overt.additive(np.eye(33), np.eye(33), np.ones(33))])
+def test_what_stands_behind_a_mask_never_shows(level: str, score: Any) -> None:
     rng = np.random.default_rng(2)
     T, S = 230, 250
     q, k, v = (rng.normal(size=(2, n, 33)).astype(np.float32) for n in (T, S, S))
@@ -119,16 +182,18 @@ def test_what_stands_behind_a_mask_never_shows(level: str) -> None:
     # Every seventh key is hidden from all, every fifth query sees nothing.
     seen = np.tri(T, S, S - T, dtype=bool) & (np.arange(S) % 7 != 3) & (np.arange(T) % 5 != 2)[:, None]
     for mask in (overt.keep(seen), overt.where(lambda b, h, t, s: seen[t, s])):
-        clean = overt.attend(q, k, v, mask=mask).gradient(dy)
+        clean = overt.attend(q, k, v, mask=mask, score=score).gradient(dy)
         assert not clean.q[:, 2::5].any()
         assert not clean.k[:, 3::7].any()
         assert not clean.v[:, 3::7].any()
         for poison in (np.nan, np.inf, -np.inf):
             bad_q, bad_k, bad_v, bad_dy = q.copy(), k.copy(), v.copy(), dy.copy()
             bad_q[:, 2::5] = bad_k[:, 3::7] = bad_v[:, 3::7] = bad_dy[:, 2::5] = poison
-            found = overt.attend(bad_q, bad_k, bad_v, mask=mask).gradient(bad_dy)
+            found = overt.attend(bad_q, bad_k, bad_v, mask=mask, score=score).gradient(bad_dy)
             for got, expected in zip(found[:3], clean[:3], strict=True):
-                np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-7)
+                # Infinities make the additive score sum before it raises, which rounds differently.
+                small = 4e-6 if isinstance(score, Additive) else 1e-7
+                np.testing.assert_allclose(got, expected, rtol=1e-6, atol=small)
 
 
 @pytest.mark.parametrize("which", ["q", "k", "v", "dy"])
@@ -160,20 +225,6 @@ def test_rows_that_see_nothing_pull_nothing(level: str) -> None:
         found = kernels.gradient(problem, output, lse, q[None], level=level)
         assert not any(x.any() for x in found[:3])
         assert found.sinks is None or not found.sinks.any()
-
-
-@given(case=cases(tuple(DTYPES)), seed=st.integers(0, 99))
-@settings(max_examples=40)
-def test_blocked_agrees_with_the_definition(case: Case, seed: int) -> None:
-    problem = case.wide().problem()
-    dy = np.random.default_rng(seed).normal(size=(*problem.q.shape[:3], problem.v.shape[-1]))
-    expected = reference.gradient(problem, dy)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocked, "_CELLS", 200)
-        found = blocked.gradient(problem, dy)
-    for got, exact in zip((*found, found.sinks), (*expected, expected.sinks), strict=True):
-        if exact is not None:
-            np.testing.assert_allclose(got, exact, rtol=1e-9, atol=1e-9 * np.abs(exact).max(initial=1))
 
 
 @pytest.mark.parametrize("dropout", [None, overt.dropout(0.3, 1)])

@@ -27,7 +27,7 @@ LAYERS = [
     ["masks", "scores", "biases", "dropout", "positions"],
     ["problem"],
     ["reference"],
-    ["blocked", "kernels"],
+    ["kernels"],
     ["weights"],
     ["attended", "trace"],
     ["attention"],

@@ -336,6 +336,28 @@ class TestTensors:
         mask = overt.causal(offset=-1)
         assert torch.autograd.gradcheck(lambda q, k, v: overt.attention(q, k, v, score=score, mask=mask), leaves)
 
+    def test_gradients_of_a_scores_parameters(self) -> None:
+        q, k, v = inputs((2, 6, 5, 4), (2, 3, 7, 4), 2)
+        dy, mask = normal(2, 6, 5, 2, seed=7), overt.causal()
+        names = "query_weight", "key_weight", "v", "bias"
+        shapes = (3, 4), (3, 4), (3,), (3,)
+        for make, parameters in (
+            (overt.bilinear, {"weight": normal(4, 4, seed=3)}),
+            (overt.additive, {name: normal(*n, seed=i) for i, (name, n) in enumerate(zip(names, shapes, strict=True))}),
+        ):
+            leaves = {name: x.clone().requires_grad_() for name, x in parameters.items()}
+            y = overt.attention(q, k, v, score=make(**leaves), mask=mask)
+            expected = dict(zip(leaves, torch.autograd.grad(y, list(leaves.values()), dy), strict=True))
+            arrays = make(**{name: array(x) for name, x in parameters.items()})
+            for seen, pull in (
+                (overt.attend(*map(array, (q, k, v)), score=arrays, mask=mask), array(dy)),
+                (overt.attend(q, k, v, score=arrays, mask=mask), dy),
+            ):
+                found = seen.gradient(pull).score
+                assert found.keys() == expected.keys()
+                for name, want in expected.items():
+                    close(found[name], want, 1e-12)
+
     def test_gradient_is_autograd(self) -> None:
         leaves = [x.requires_grad_() for x in inputs((2, 6, 5, 8), (2, 3, 7, 8))]
         dy, mask = normal(2, 6, 5, 8, seed=7), overt.causal()

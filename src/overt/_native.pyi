@@ -15,6 +15,11 @@ class Problem:
         bits: np.ndarray | None = None,
         bias: np.ndarray | None = None,
         sinks: np.ndarray | None = None,
+        additive: np.ndarray | None = None,
+        modest: bool = False,
+        dropout: float = 0.0,
+        seed: int = 0,
+        first_query: int = 0,
     ) -> None: ...
 
 def forward(
@@ -30,6 +35,7 @@ def backward(
     dv: np.ndarray,
     dbias: np.ndarray | None = None,
     dsinks: np.ndarray | None = None,
+    dadditive: np.ndarray | None = None,
     *,
     threads: int = 0,
     level: str | None = None,

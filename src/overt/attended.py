@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from overt import blocked, kernels, reference
+from overt import kernels, reference
 from overt.errors import ArgumentError, DtypeError, ShapeError
 from overt.grid import Array, dtype_name, is_float, whole
 from overt.problem import Problem, namespace
@@ -17,10 +17,8 @@ from overt.weights import Weights
 
 
 def engine(problem: Problem) -> ModuleType:
-    """The fastest module that can compute a problem: kernels, blocked or reference."""
-    if kernels.can(problem):
-        return kernels
-    return blocked if problem.xp is np else reference
+    """The fastest module that can compute a problem."""
+    return kernels if kernels.can(problem) else reference
 
 
 class Attended:
@@ -97,7 +95,9 @@ class Attended:
         """Vector-Jacobian product with dy (…, H, T, E): named tuple (q, k, v, bias), each shaped like its input.
 
         ``bias`` is the gradient for the bias array, ALiBi's slopes or T5's table, and None where there is no bias.
-        The result also has ``sinks``, (H,), None where there are none.
+        The result also has ``sinks``, (H,), None where there are none, and ``score``, a dict of the gradients of the
+        score's parameters: ``weight`` of ``bilinear``; ``query_weight``, ``key_weight``, ``v`` and ``bias`` of
+        ``additive``.
         """
         problem = self._problem
         namespace(dy=dy, output=self._output)
@@ -111,13 +111,13 @@ class Attended:
         if kernels.can(problem):
             found = kernels.gradient(problem, self._output, self._lse, dy)
         else:
-            found = (blocked if problem.xp is np else reference).gradient(problem, dy)
+            found = reference.gradient(problem, dy)
         dq, dk, dv = (
             problem.xp.astype(problem.unbroadcast(x, shape), problem.q.dtype)
             for x, shape in zip(found[:3], problem.given, strict=True)
         )
         dbias, dsinks = (None if x is None else problem.beside(x) for x in (found.bias, found.sinks))
-        return Gradient(dq, dk, dv, dbias, dsinks)
+        return Gradient(dq, dk, dv, dbias, dsinks, found.score)
 
     def _lent(self, x: Array) -> Array:
         """A result that later answers are computed from, so that nobody may write to it."""

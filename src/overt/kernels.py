@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 
 from overt import _native
-from overt.grid import dtype_name
+from overt.grid import dtype_name, host
 from overt.masks import Keep, Mask, causal
 from overt.problem import Problem, thread_count, within
 from overt.reference import Gradient, pool_axis
-from overt.scores import Product
+from overt.scores import Additive
 
 # Cells of a mask or bias that is no view of memory are worked out about this many at a time.
 _CELLS = 1 << 21
 # Keys are packed once a call, so a call wants some rows.
 _ROWS = 16
 _ALL = slice(None)
+# Projections up to this size can be raised to e^{2x} and multiplied without overflow.
+_MODEST = 10
 _CAUSAL = causal()
 _PLAIN = {np.dtype(np.float32): "float32", np.dtype(np.float64): "float64"}
 # 0 leaves the choice to OpenMP.
@@ -32,7 +34,7 @@ _threads = 0
 
 def can(problem: Problem) -> bool:
     """Whether the kernels know this problem."""
-    return problem.xp is np and isinstance(problem.score, Product) and problem.dropout is None
+    return problem.xp is np
 
 
 def set_num_threads(count: int | None) -> None:
@@ -53,7 +55,7 @@ def levels() -> list[str]:
 
 def forward(problem: Problem, *, level: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Output and lse."""
-    dtype = problem.q.dtype.newbyteorder("=") if _score(problem).identity else problem.accumulate
+    dtype = problem.q.dtype.newbyteorder("=") if problem.score.identity else problem.accumulate
     output = np.empty((*problem.q.shape[:3], problem.v.shape[-1]), dtype)
     lse = np.empty(problem.q.shape[:3], problem.accumulate)
     for native, rows in _calls(problem):
@@ -99,22 +101,24 @@ def gradient(
     problem: Problem, output: np.ndarray, lse: np.ndarray, dy: np.ndarray, *, level: str | None = None
 ) -> Gradient:
     """Vector-Jacobian product from what ``forward`` gave, in the dtype of accumulation."""
-    score, bias, accumulate = _score(problem), problem.bias, problem.accumulate
+    score, bias, accumulate = problem.score, problem.bias, problem.accumulate
     (B, H, T, _), S = problem.q.shape, problem.k.shape[2]
     # A dy that is finer than the inputs stays so.
     wide = not score.identity or dy.dtype != problem.q.dtype
     dtype = accumulate if wide else problem.q.dtype.newbyteorder("=")
     output, dy = (_readable(x.astype(dtype, copy=False)) for x in (output, dy))
-    dq = np.empty((B, H, T, problem.k.shape[3]), accumulate)
+    additive = score.v.shape if isinstance(score, Additive) else None
+    # Of what the score compares.
+    D = additive[0] if additive else problem.k.shape[3]
+    dq = np.empty((B, H, T, D), accumulate)
     dbias = None if bias is None else np.zeros(bias.parameter.shape)
     # The kernel writes the gradient of all scores when asked for the bias's, so ask for some rows at a time.
     step = None if bias is None else max(_CELLS // max(B * H * S, 1), _ROWS)
     calls = _calls(problem, wide=wide, step=step)
     once = isinstance(calls, tuple)
-    # dk, dv and dsinks: where there are several calls, each gives a part.
-    sums = [
-        (np.empty if once and H else np.zeros)(shape, accumulate) for shape in (problem.k.shape, problem.v.shape, H)
-    ]
+    # dk, dv, dsinks and that of the additive score's v: where there are several calls, each gives a part.
+    shapes = (*problem.k.shape[:3], D), problem.v.shape, (H,), additive or (0,)
+    sums = [(np.empty if once and H else np.zeros)(shape, accumulate) for shape in shapes]
     for native, rows in calls:
         row_dq = _rows(dq, rows)
         parts = sums if once else [np.zeros_like(x) for x in sums]
@@ -129,6 +133,7 @@ def gradient(
             parts[1],
             dscores,
             None if problem.sinks is None else parts[2],
+            parts[3] if additive else None,
             threads=problem.threads or _threads,
             level=level,
         )
@@ -138,12 +143,15 @@ def gradient(
                 whole += part
         if bias is not None and dbias is not None and dscores is not None:
             bias.pull(dscores, problem.part(t=problem.t[rows]).cells, dbias)
-    dk, dv, dsinks = sums
+    dk, dv, dsinks, dadditive = sums
+    into_score: dict[str, np.ndarray] = {}
     if not score.identity:
         # A masked key may hold anything.
         q, k = (np.where(np.isfinite(x), x, 0).astype(accumulate) for x in (problem.q, problem.k))
-        dq, dk = score.pull_factors(np, q, k, dq, dk)
-    return Gradient(dq, dk, dv, dbias, None if problem.sinks is None else dsinks)
+        dq, dk, into_score = score.pull_factors(np, q, k, dq, dk)
+    if additive:
+        into_score["v"] = dadditive
+    return Gradient(dq, dk, dv, dbias, None if problem.sinks is None else dsinks, into_score)
 
 
 def statistics(problem: Problem, lse: np.ndarray, *, level: str | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -212,18 +220,13 @@ def weights(problem: Problem, lse: np.ndarray, *, level: str | None = None) -> n
     return result
 
 
-def _score(problem: Problem) -> Product:
-    assert isinstance(problem.score, Product)
-    return problem.score
-
-
 def _calls(problem: Problem, *, wide: bool = False, step: int | None = None) -> Iterable[tuple[_native.Problem, slice]]:
     """The problem as the kernels take it, one call for each slice of query rows; nearly always that is all of them.
 
     ``wide`` asks for the dtype of accumulation, and ``step`` for slices of that many rows.
     """
     q, k, v = problem.q, problem.k, problem.v
-    score = _score(problem)
+    score = problem.score
     if wide or not score.identity:
         q, k, v = (x.astype(problem.accumulate, copy=False) for x in (q, k, v))
     # What a masked key holds may overflow here.
@@ -236,6 +239,12 @@ def _calls(problem: Problem, *, wide: bool = False, step: int | None = None) -> 
         "softcap": problem.softcap or 0.0,
         "sinks": None if problem.sinks is None else np.array(problem.sinks, problem.accumulate, order="C"),
     }
+    if isinstance(score, Additive):
+        same["additive"] = np.array(host("v", score.v), problem.accumulate, order="C")
+        # NaN are no reason to take care.
+        same["modest"] = not any(np.any(np.abs(x) > _MODEST) for x in (q, k))
+    if problem.dropout is not None:
+        same |= {"dropout": problem.dropout.rate, "seed": problem.dropout.seed, "first_query": problem.t.start}
     q, k, v = _words(q), _words(k), _words(v)
     first, last, rest = _spans(problem)
     bits, bias = _view_of_mask(problem, rest), _view_of_bias(problem)
@@ -273,7 +282,14 @@ def _slices(
             row_bias = _spread(problem.bias.at(part.cells), shape, problem.accumulate)
         row_first, row_last = (None if edge is None else edge[:, :, rows] for edge in (first, last))
         native = _native.Problem(
-            q[:, :, rows], k, v, first=row_first, last=row_last, bits=row_bits, bias=row_bias, **same
+            q[:, :, rows],
+            k,
+            v,
+            first=row_first,
+            last=row_last,
+            bits=row_bits,
+            bias=row_bias,
+            **same | {"first_query": part.t.start},
         )
         yield native, rows
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -179,19 +178,6 @@ class Problem:
             return slice(None)
         key_head = (h.start - self.h.start) // (self.q.shape[1] // self.k.shape[1])
         return slice(key_head, key_head + 1)
-
-    def blocks(self, cells: int) -> Iterator[Problem]:
-        """Parts of whole query rows, each of about ``cells`` score cells or one row: memory linear in S."""
-        B, H, T, S = len(self.b), len(self.h), len(self.t), len(self.s)
-        if cells >= B * H * S:
-            singles: list[tuple[range | None, range | None]] = [(None, None)]
-            rows = cells // max(B * H * S, 1)
-        else:
-            singles = [(self.b[i : i + 1], self.h[j : j + 1]) for i in range(B) for j in range(H)]
-            rows = cells // S
-        for b, h in singles:
-            for start in range(0, T, max(rows, 1)):
-                yield self.part(b, h, self.t[start : start + max(rows, 1)])
 
 
 def thread_count(count: int) -> int:

@@ -49,14 +49,25 @@ class _Four(NamedTuple):
 class Gradient(_Four):
     """Vector-Jacobian product: one array shaped like each input, and like the bias's parameter, if any.
 
-    A tuple (q, k, v, bias).  The gradient of the sinks, (H,), is beside it as ``sinks``, None where there are none.
+    A tuple (q, k, v, bias).  Beside it stand the gradient of the sinks, (H,), as ``sinks``, None where there are none,
+    and those of the score's parameters by name as ``score``: those of ``bilinear`` and ``additive`` have some.
     """
 
-    sinks: Array | None = None
+    sinks: Array | None
+    score: dict[str, Array]
 
-    def __new__(cls, q: Array, k: Array, v: Array, bias: Array | None, sinks: Array | None = None) -> Gradient:
+    def __new__(
+        cls,
+        q: Array,
+        k: Array,
+        v: Array,
+        bias: Array | None,
+        sinks: Array | None = None,
+        score: dict[str, Array] | None = None,
+    ) -> Gradient:
         self = super().__new__(cls, q, k, v, bias)
         self.sinks = sinks
+        self.score = score or {}
         return self
 
 
@@ -123,19 +134,19 @@ def pool_axis(xp: Any, x: Array, bins: np.ndarray, pool: str, axis: int) -> Arra
 def gradient(problem: Problem, dy: Array) -> Gradient:
     """Vector-Jacobian product with dy (B, H, T, E): dq, dk, dv in the dtype of accumulation, and the others."""
     xp = problem.xp
-    dq, dk, dv, dscores = pull(problem, dy)
+    dq, dk, dv, dscores, into_score = _pull(problem, dy)
     dbias = None
     if problem.bias is not None:
-        into = np.zeros(problem.bias.parameter.shape)
-        problem.bias.pull(host("dscores", dscores), problem.cells, into)
-        dbias = problem.beside(into)
+        into_bias = np.zeros(problem.bias.parameter.shape)
+        problem.bias.pull(host("dscores", dscores), problem.cells, into_bias)
+        dbias = problem.beside(into_bias)
     # A softmax moves no weight when all its scores move alike, so what the keys do not pull the sink does.
     dsinks = None if problem.sinks is None else -xp.sum(dscores, axis=(0, 2, 3))
-    return Gradient(dq, dk, dv, dbias, dsinks)
+    return Gradient(dq, dk, dv, dbias, dsinks, into_score)
 
 
-def pull(problem: Problem, dy: Array) -> tuple[Array, Array, Array, Array]:
-    """dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, E) and the gradient (B, H, T, S) of the biased scores."""
+def _pull(problem: Problem, dy: Array) -> tuple[Array, Array, Array, Array, dict[str, Array]]:
+    """dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, E), those of the biased scores and of the score's parameters."""
     xp, dtype = problem.xp, problem.accumulate
     named = {step.name: step.array for step in steps(problem)}
     q, k, v, w = named["query"], named["key"], named["value"], named["weights"]
@@ -150,8 +161,8 @@ def pull(problem: Problem, dy: Array) -> tuple[Array, Array, Array, Array]:
         slope = 1 - (named["capped"] / problem.softcap) ** 2
         inner = xp.where(w > 0, inner * slope, xp.zeros_like(inner))
     # A masked key may hold anything; where it is visible the weights carry its NaN.
-    dq, dk = problem.score.pull(xp, _finite(xp, q), _finite(xp, k), inner)
-    return dq, problem.ungroup(dk), problem.ungroup(dv), dscores
+    dq, dk, into_score = problem.score.pull(xp, _finite(xp, q), _finite(xp, k), inner)
+    return dq, problem.ungroup(dk), problem.ungroup(dv), dscores, into_score
 
 
 def _scoring(problem: Problem) -> list[Step]:

@@ -1,7 +1,8 @@
 """How well a key answers a query.
 
-All scores but the additive one are a dot product of transformed queries and keys, which ``factors`` gives to the
-kernels.  Each score also says its own definition step by step, and pulls gradients back through its transform.
+All scores but the additive one are a dot product of transformed queries and keys; the additive one also compares
+transformed queries and keys.  ``factors`` gives these to the kernels.  Each score also says its own definition step by
+step, and pulls gradients back through its transform.
 """
 
 from __future__ import annotations
@@ -18,10 +19,15 @@ from overt.grid import Array, dtype_name, host, is_float, is_number
 
 Parts = Iterator[tuple[str, str, str, Array]]
 """Steps as (name, formula, axes, array); the last one is the scores."""
+Pulled = tuple[Array, Array, dict[str, Array]]
+"""Gradients of q, of k, and of the parameters by name."""
 
 
 class Score:
     """A function of q (…, T, Dq) and k (…, S, Dk) that gives scores (…, T, S)."""
+
+    identity = False
+    """Whether q and k are compared as they are."""
 
     def check(self, Dq: int, Dk: int) -> None:
         """Raise unless queries and keys of these widths can be compared."""
@@ -40,12 +46,16 @@ class Score:
         *_, (_, _, _, scores) = self.steps(xp, q[..., None, :], k[..., None, :])
         return scores[..., 0, 0]
 
-    def cells(self) -> int:
-        """Numbers held at once for each cell of the score matrix."""
-        return 1
+    def factors(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array, float]:
+        """What is compared, q′ (…, T, D) and k′ (…, S, D), and the scale of the result."""
+        raise NotImplementedError
 
-    def pull(self, xp: Any, q: Array, k: Array, gradient: Array) -> tuple[Array, Array]:
-        """Gradients of q and k from the gradient (…, T, S) of the scores."""
+    def pull(self, xp: Any, q: Array, k: Array, gradient: Array) -> Pulled:
+        """Gradients of q, k and the parameters from the gradient (…, T, S) of the scores."""
+        raise NotImplementedError
+
+    def pull_factors(self, xp: Any, q: Array, k: Array, dq: Array, dk: Array) -> Pulled:
+        """Gradients of q, k and the parameters from those of q′ and k′."""
         raise NotImplementedError
 
 
@@ -55,10 +65,8 @@ class Product(Score):
 
     scale: float | None
     identity = True
-    """Whether q′ is q and k′ is k."""
 
     def factors(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array, float]:
-        """q′ (…, T, D), k′ (…, S, D) and the scale: scores = scale · q′ k′ᵀ."""
         scale = (1 / sqrt(q.shape[-1]) if q.shape[-1] else 1.0) if self.scale is None else self.scale
         return q, k, scale
 
@@ -74,15 +82,14 @@ class Product(Score):
         if scale != 1 or self.scale is None:
             yield "scaled", f"scores · {scale:.6g}", "T S", scores * scale
 
-    def pull(self, xp: Any, q: Array, k: Array, gradient: Array) -> tuple[Array, Array]:
+    def pull(self, xp: Any, q: Array, k: Array, gradient: Array) -> Pulled:
         left, right, scale = self.factors(xp, q, k)
         gradient = gradient * scale
         dq, dk = xp.matmul(gradient, right), xp.matmul(xp.matrix_transpose(gradient), left)
         return self.pull_factors(xp, q, k, dq, dk)
 
-    def pull_factors(self, xp: Any, q: Array, k: Array, dq: Array, dk: Array) -> tuple[Array, Array]:
-        """Gradients of q and k from those of q′ and k′."""
-        return dq, dk
+    def pull_factors(self, xp: Any, q: Array, k: Array, dq: Array, dk: Array) -> Pulled:
+        return dq, dk, {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +106,8 @@ class Cosine(Product):
         yield "unit query", "q / ‖q‖", "T D", _unit(xp, q)[0]
         yield "unit key", "k / ‖k‖", "S D", _unit(xp, k)[0]
 
-    def pull_factors(self, xp: Any, q: Array, k: Array, dq: Array, dk: Array) -> tuple[Array, Array]:
-        return _pull_unit(xp, q, dq), _pull_unit(xp, k, dk)
+    def pull_factors(self, xp: Any, q: Array, k: Array, dq: Array, dk: Array) -> Pulled:
+        return _pull_unit(xp, q, dq), _pull_unit(xp, k, dk), {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +131,9 @@ class Bilinear(Product):
     def transforms(self, xp: Any, q: Array, k: Array) -> Parts:
         yield "projected query", "q W", "T D", self.factors(xp, q, k)[0]
 
-    def pull_factors(self, xp: Any, q: Array, k: Array, dq: Array, dk: Array) -> tuple[Array, Array]:
-        return xp.matmul(dq, xp.matrix_transpose(_like(xp, self.weight, q))), dk
+    def pull_factors(self, xp: Any, q: Array, k: Array, dq: Array, dk: Array) -> Pulled:
+        into = {"weight": _outer(xp, q, dq)}
+        return xp.matmul(dq, xp.matrix_transpose(_like(xp, self.weight, q))), dk, into
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,29 +156,34 @@ class Additive(Score):
                     f"give (A, {width})"
                 )
 
+    def factors(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array, float]:
+        query = xp.matmul(q, xp.matrix_transpose(_like(xp, self.query_weight, q)))
+        if self.bias is not None:
+            query = query + _like(xp, self.bias, q)
+        return query, xp.matmul(k, xp.matrix_transpose(_like(xp, self.key_weight, q))), 1.0
+
     def steps(self, xp: Any, q: Array, k: Array) -> Parts:
-        query, key = self._project(xp, q, k)
+        query, key, _ = self.factors(xp, q, k)
         yield "projected query", "q W_qᵀ + b", "T A", query
         yield "projected key", "k W_kᵀ", "S A", key
         hidden = xp.tanh(query[..., :, None, :] + key[..., None, :, :])
         yield "hidden", "tanh(query + key)", "T S A", hidden
         yield "scores", "hidden · v", "T S", xp.matmul(hidden, _like(xp, self.v, q)[:, None])[..., 0]
 
-    def cells(self) -> int:
-        return max(1, self.v.shape[0])
-
-    def pull(self, xp: Any, q: Array, k: Array, gradient: Array) -> tuple[Array, Array]:
-        query, key = self._project(xp, q, k)
+    def pull(self, xp: Any, q: Array, k: Array, gradient: Array) -> Pulled:
+        query, key, _ = self.factors(xp, q, k)
         hidden = xp.tanh(query[..., :, None, :] + key[..., None, :, :])
         inner = gradient[..., None] * (1 - hidden * hidden) * _like(xp, self.v, q)
-        dq = xp.matmul(xp.sum(inner, axis=-2), _like(xp, self.query_weight, q))
-        return dq, xp.matmul(xp.sum(inner, axis=-3), _like(xp, self.key_weight, q))
+        dq, dk, into = self.pull_factors(xp, q, k, xp.sum(inner, axis=-2), xp.sum(inner, axis=-3))
+        into["v"] = _over_all(xp, gradient[..., None] * hidden)
+        return dq, dk, into
 
-    def _project(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array]:
-        query = xp.matmul(q, xp.matrix_transpose(_like(xp, self.query_weight, q)))
+    def pull_factors(self, xp: Any, q: Array, k: Array, dq: Array, dk: Array) -> Pulled:
+        into = {"query_weight": _outer(xp, dq, q), "key_weight": _outer(xp, dk, k)}
         if self.bias is not None:
-            query = query + _like(xp, self.bias, q)
-        return query, xp.matmul(k, xp.matrix_transpose(_like(xp, self.key_weight, q)))
+            into["bias"] = _over_all(xp, dq)
+        query_weight, key_weight = (_like(xp, weight, q) for weight in (self.query_weight, self.key_weight))
+        return xp.matmul(dq, query_weight), xp.matmul(dk, key_weight), into
 
 
 def dot() -> Score:
@@ -239,6 +252,17 @@ def _like(xp: Any, weight: Array, q: Array) -> Array:
     elif isinstance(weight, np.ndarray):
         weight = xp.asarray(weight, device=q.device)
     return xp.astype(weight, q.dtype)
+
+
+def _outer(xp: Any, left: Array, right: Array) -> Array:
+    """Sum of the outer products of the vectors in (…, N, I) and (…, N, J): (I, J)."""
+    product = xp.matmul(xp.matrix_transpose(left), right)
+    return xp.sum(product, axis=tuple(range(product.ndim - 2)))
+
+
+def _over_all(xp: Any, x: Array) -> Array:
+    """Sum over all axes but the last."""
+    return xp.sum(x, axis=tuple(range(x.ndim - 1)))
 
 
 def _unit(xp: Any, x: Array) -> tuple[Array, Array]:

@@ -1,0 +1,95 @@
+// The score that is no dot product: Σ v tanh(q + k), never as an array of T × S × D.
+//
+// With r = 1 / (1 + e^{2(q + k)}),  tanh = 1 − 2r  and  tanh' = 4 (r − r²).
+// Where q and k are modest, e^{2q} and e^{2k} are computed once each and a cell only multiplies them.
+// Two terms share a reciprocal:  v₁/a + v₂/b = (v₁b + v₂a) / ab.
+#pragma once
+#include "pack.h"
+
+namespace overt::OVERT_LEVEL {
+
+// Packed q or k becomes e^{2x} if they are modest.
+template <class Acc> void raise(bool modest, Acc* packed, Index count) {
+  if (!modest) return;
+  for (Index i = 0; i < count; i += kLanes<Acc>) store(packed + i, exp2<Acc>(load(packed + i) * Acc(2 * kLog2e)));
+}
+
+// Packed NaN become 0: where one can be seen, the weights are NaN already and say so.
+template <class Acc> void clear_nan(Acc* packed, Index count) {
+  for (Index i = 0; i < count; i += kLanes<Acc>) {
+    Lane<Acc> x = load(packed + i);
+    store(packed + i, x == x ? x : Lane<Acc>{});
+  }
+}
+
+// 1 + e^{2(q + k)} from packed q and k; beyond 2^60 it makes no difference, and two of them may be multiplied.
+template <class Acc, bool modest> OVERT_INLINE Lane<Acc> one_more(Lane<Acc> q, Lane<Acc> k) {
+  if constexpr (modest) return q * k + Acc(1);
+  Lane<Acc> x = (q + k) * Acc(2 * kLog2e);
+  // A NaN stays.
+  return exp2<Acc>(x > Acc(60) ? all(Acc(60)) : x) + Acc(1);
+}
+
+// Scores of M rows, packed [D][kQueries], with `panels` consecutive panels [D][kPanel]:  base + slope · Σ v r.
+template <class Acc, int M, bool modest>
+void add_terms(const Acc* rows, const Acc* panel, const Acc* v, Index D, int panels, Acc base, Acc slope, Acc* tile,
+               Index stride) {
+  constexpr int lanes = kLanes<Acc>;
+  for (int half = 0; half < 2 * panels; ++half) {
+    Lane<Acc> sums[M] = {};
+    Index d = 0;
+    for (; d + 1 < D; d += 2) {
+      Lane<Acc> first = load(panel + d * kPanel<Acc>), second = load(panel + (d + 1) * kPanel<Acc>);
+      Lane<Acc> v1 = all(v[d]), v2 = all(v[d + 1]);
+      const Acc* row = rows + d * kQueries<Acc>;
+      OVERT_UNROLL
+      for (int r = 0; r < M; ++r) {
+        Lane<Acc> a = one_more<Acc, modest>(all(row[r]), first);
+        Lane<Acc> b = one_more<Acc, modest>(all(row[kQueries<Acc> + r]), second);
+        sums[r] += (v1 * b + v2 * a) * reciprocal<Acc>(a * b);
+      }
+    }
+    if (d < D)
+      for (int r = 0; r < M; ++r) {
+        Lane<Acc> a = one_more<Acc, modest>(all(rows[d * kQueries<Acc> + r]), load(panel + d * kPanel<Acc>));
+        sums[r] += v[d] * reciprocal<Acc>(a);
+      }
+    for (int r = 0; r < M; ++r) store(tile + r * stride + half * lanes, base + slope * sums[r]);
+    panel += half % 2 ? D * kPanel<Acc> - lanes : lanes;
+  }
+}
+
+// The way back.  `pulls` holds the gradients of the scores, one row for each of the M rows, columns as in the panels.
+// For one feature: adds Σ ds (r − r²) along a row to across[r · wide] and along a column to down[column], and returns
+// Σ ds r.
+template <class Acc, int M, bool modest>
+OVERT_INLINE Acc pull_feature(const Acc* row, const Acc* panel, Index D, int width, const Acc* pulls, Index stride,
+                              Acc* across, Index wide, Acc* down) {
+  constexpr int lanes = kLanes<Acc>;
+  Lane<Acc> sums[M] = {}, total = {};
+  for (int i = 0; i < width; i += lanes) {
+    Lane<Acc> x = load(panel + i / kPanel<Acc> * D * kPanel<Acc> + i % kPanel<Acc>), column = load(down + i);
+    auto take = [&](int r, Lane<Acc> inverse) __attribute__((always_inline)) {
+      Lane<Acc> ds = load(pulls + r * stride + i), bend = ds * (inverse - inverse * inverse);
+      sums[r] += bend;
+      column += bend;
+      total += ds * inverse;
+    };
+    if constexpr (M == 1) {
+      take(0, reciprocal<Acc>(one_more<Acc, modest>(all(row[0]), x)));
+    } else {
+      OVERT_UNROLL
+      for (int r = 0; r < M; r += 2) {
+        Lane<Acc> a = one_more<Acc, modest>(all(row[r]), x), b = one_more<Acc, modest>(all(row[r + 1]), x);
+        Lane<Acc> both = reciprocal<Acc>(a * b);
+        take(r, both * b);
+        take(r + 1, both * a);
+      }
+    }
+    store(down + i, column);
+  }
+  for (int r = 0; r < M; ++r) across[r * wide] += sum<Acc>(sums[r]);
+  return sum<Acc>(total);
+}
+
+}  // namespace overt::OVERT_LEVEL
