@@ -349,6 +349,9 @@ def test_what_a_page_cannot_hold(tmp_path: Path) -> None:
         view.page(tmp_path / "x", precision="float8")
 
     class Odd(overt.scores.Score):
+        def factors(self, xp: Any, q: Any, k: Any) -> Any:
+            return q, k, 1.0
+
         def steps(self, xp: Any, q: Any, k: Any) -> Any:
             yield "scores", "q kᵀ", "T S", xp.matmul(q, k.mT)
 

@@ -45,19 +45,12 @@ class Stored:
         """Transform q and k as the score does, and round them to ``precision``."""
         problem = label.problem
         score = problem.score
-        q, k = (
-            x.astype(problem.accumulate if score_is_plain(score) else np.float64, copy=False)
-            for x in (problem.q, problem.k)
-        )
-        scale, v = 1.0, None
-        if isinstance(score, Product):
-            with np.errstate(invalid="ignore", over="ignore"):
-                q, k, scale = score.factors(np, q, k)
-        elif isinstance(score, Additive):
-            (_, _, _, q), (_, _, _, k), *_ = _projections(score, q, k)
-            v = host("v of the additive score", score.v).astype(np.float64)
-        else:
+        if not isinstance(score, Product | Additive):
             raise ArgumentError(f"a file cannot hold the score {type(score).__name__}: use one of overt's own scores")
+        wide = problem.accumulate if score.identity else np.float64
+        with np.errstate(invalid="ignore", over="ignore"):
+            q, k, scale = score.factors(np, problem.q.astype(wide, copy=False), problem.k.astype(wide, copy=False))
+        v = host("v", score.v).astype(np.float64) if isinstance(score, Additive) else None
         return Stored(label, _rounded("q", q, precision), _rounded("k", k, precision), float(scale), v)
 
     @cached_property
@@ -145,19 +138,9 @@ class Stored:
         return replace(self.label.problem, q=q, k=k, v=v, score=score, dropout=None)
 
 
-def score_is_plain(score: object) -> bool:
-    """Whether the score takes q and k as they are."""
-    return isinstance(score, Product) and score.identity
-
-
 def _rounded(name: str, x: np.ndarray, precision: str) -> np.ndarray:
     with np.errstate(over="ignore"):
         rounded = np.ascontiguousarray(x, precision)
     if (np.isinf(rounded) & np.isfinite(x)).any():
         raise ArgumentError(f'{name} holds numbers too large for {precision}: give precision="float32" or "float64"')
     return rounded
-
-
-def _projections(score: Additive, q: np.ndarray, k: np.ndarray) -> list[tuple[str, str, str, np.ndarray]]:
-    steps = score.steps(np, q, k)
-    return [next(steps), next(steps)]

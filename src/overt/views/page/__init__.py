@@ -177,7 +177,7 @@ def _precision(parts: tuple[Labelled, ...]) -> str:
     """The finest precision that the inputs have and that keeps the file small."""
     numbers = sum(label.problem.q.size + label.problem.k.size for label in parts)
     given = {label.problem.q.dtype.name for label in parts}
-    if given == {"float16"} and all(isinstance(p.problem.score, Product) and p.problem.score.identity for p in parts):
+    if given == {"float16"} and all(part.problem.score.identity for part in parts):
         return "float16"
     if "float64" in given and numbers * 8 <= _DOUBLE:
         return "float64"
@@ -205,7 +205,7 @@ def _steps(label: Labelled) -> dict[str, Any] | None:
         {name: host(name, x).astype(np.float64) for name, x in group.items()} for group in (arrays, weights)
     )
     everything = [*arrays.values(), *weights.values()]
-    cells = problem.shape.T * problem.shape.S * score.cells()
+    cells = problem.shape.T * problem.shape.S * (len(score.v) if isinstance(score, Additive) else 1)
     if sum(x.size for x in everything) > _EDITABLE or cells > _EDITABLE:
         return None
     if not all(np.isfinite(x).all() for x in everything):
