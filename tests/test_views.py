@@ -57,7 +57,7 @@ def test_a_small_head_is_a_table_of_its_weights() -> None:
     text = printed(View(seen, tokens=WORDS), head=1)
     w = seen.weights[1]
     lines = text.splitlines()
-    assert lines[0] == "2 heads · 4 queries × 4 keys"
+    assert lines[0] == "head 1 of 2 · 4 queries × 4 keys"
     assert lines[1].split() == [*WORDS, "entropy"]
     for t in range(4):
         cells = [f"{x:.3f}" for x in w[t, : t + 1]] + ["·"] * (3 - t)
@@ -166,6 +166,23 @@ def test_some_layers_and_names_alone() -> None:
     assert [part.layer for part in view.only(name="cross").parts] == [0, 1, 2]
     with pytest.raises(ArgumentError, match=r"the layers are \[0, 1, 2\], the names \['cross', 'encoder'\]"):
         view.only(layer=3)
+
+
+def test_one_query() -> None:
+    seen = overt.attend(Q, K, V, mask=overt.causal())
+    lines = printed(View(seen, tokens=WORDS), query=2, head=1).splitlines()
+    w = seen.weights[1, 2]
+    assert lines[1] == f"head 1  is (2), entropy {seen.entropy()[1, 2]:.3f} nats"
+    assert lines[2].split() == WORDS
+    order = np.argsort(-w)[:3]
+    # The longest bar is the heaviest key's; the key behind the mask has none.
+    assert [line.split()[0] for line in lines[3:6]] == [f"{w[s]:.4f}" for s in order]
+    assert [line.count("█") for line in lines[3:6]] == [round(20 * w[s] / w.max()) for s in order]
+    assert [line.split()[-2:] for line in lines[3:6]] == [[WORDS[s], f"({s})"] for s in order]
+    assert "John" not in "".join(lines[3:])
+    assert "head 0" in printed(View(seen), query=0)
+    with pytest.raises(ArgumentError, match="no query 4: give 0…3"):
+        printed(View(seen), query=4)
 
 
 def test_rows_of_a_batch() -> None:

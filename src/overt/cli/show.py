@@ -8,11 +8,12 @@ from pathlib import Path
 
 import click
 
-from overt.attention import attend, trace
+from overt.attended import Attended
 from overt.errors import ArgumentError
 from overt.masks import causal
+from overt.problem import Problem
+from overt.trace import trace
 from overt.views.files import load
-from overt.views.labels import Labelled
 from overt.views.lessons import LESSONS
 from overt.views.view import View
 
@@ -41,6 +42,7 @@ def _epilog() -> str:
 @click.option("--name", help="Show attentions of this name alone, such as encoder, decoder or cross.")
 @click.option("--head", type=int, help="Print one query head.")
 @click.option("--row", type=int, default=0, show_default=True, help="Print this row of the batch.")
+@click.option("--query", type=int, help="Print what one query, or generation step, looked at.")
 @click.option("--page", type=click.Path(path_type=Path), help="Write one HTML file that needs no network.")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw a .png, .svg or .pdf (needs matplotlib).")
 @click.option("--kind", default="map", show_default=True, help="Which figure: map, heads, entropy, received, variance.")
@@ -60,6 +62,7 @@ def command(
     name: str | None,
     head: int | None,
     row: int,
+    query: int | None,
     page: Path | None,
     figure: Path | None,
     kind: str,
@@ -99,41 +102,28 @@ def command(
         for path in filter(None, written):
             click.echo(f"wrote {path} ({path.stat().st_size:,} bytes)")
     else:
-        view.print(head=head, row=row)
+        view.print(head=head, row=row, query=query)
 
 
 def _of_file(path: Path, is_causal: bool, steps: bool, tokens: list[str] | None, queries: list[str] | None) -> View:
     parts = load(path)
     if is_causal:
-        parts = [replace(part, seen=_again(part, attend)) for part in parts]
-    if (tokens or queries) and len(parts) > 1:
-        raise ArgumentError(f"{path} holds {len(parts)} attentions: save tokens with each of them, not beside")
-    tokens, queries = tokens or parts[0].tokens, queries or parts[0].queries  # type: ignore[assignment]
+        parts = [replace(part, seen=Attended(_causal(part.problem))) for part in parts]
+    if len(parts) > 1:
+        if steps or tokens or queries:
+            raise ArgumentError(
+                f"{path} holds {len(parts)} attentions: --steps, --tokens and --queries are for a file of one"
+            )
+        return View(parts, title=path.stem)
+    part = replace(parts[0], tokens=tokens or parts[0].tokens, queries=queries or parts[0].queries)
     if steps:
-        if len(parts) > 1:
-            raise ArgumentError(f"{path} holds {len(parts)} attentions: --steps is for a file of one")
-        return View(_again(parts[0], trace, is_causal), tokens=tokens, queries=queries, title=path.stem)
-    if len(parts) == 1:
-        return View(replace(parts[0], tokens=tokens, queries=queries), title=path.stem)
-    return View(parts, title=path.stem)
+        return View(trace(part.problem), tokens=part.tokens, queries=part.queries, title=path.stem)
+    return View(part, title=path.stem)
 
 
-def _again(part: Labelled, compute, is_causal: bool = True):  # type: ignore[no-untyped-def]
-    """The same problem, causal as well or as a trace."""
-    problem = part.problem
-    mask = problem.mask
-    if is_causal:
-        mask = causal() if mask is None else mask & causal()
-    return compute(
-        problem.q,
-        problem.k,
-        problem.v,
-        score=problem.score,
-        mask=mask,
-        bias=problem.bias,
-        softcap=problem.softcap,
-        sinks=problem.sinks,
-    )
+def _causal(problem: Problem) -> Problem:
+    """The same problem, causal as well."""
+    return replace(problem, mask=causal() if problem.mask is None else problem.mask & causal())
 
 
 def _drawn(view: View, kind: str, path: Path, head: int | None, row: int) -> Path:
@@ -146,6 +136,6 @@ def _lines(path: Path | None) -> list[str] | None:
     if path is None:
         return None
     try:
-        return path.read_text("utf-8").splitlines()
+        return path.read_text("utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ArgumentError(f"cannot read {path}: {error}") from None

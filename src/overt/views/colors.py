@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-# Anchors from paper to ink; their CIELAB lightness falls evenly from 98 to 15, so that they also print in grey.
+# Anchors from paper to ink; their CIELAB lightness falls evenly from 98 to 13, so that they also print in grey.
 STOPS = ((250, 250, 247), (198, 211, 224), (142, 175, 202), (90, 137, 182), (56, 98, 160), (42, 60, 125), (32, 24, 80))
 
 

@@ -22,8 +22,6 @@ from overt.views.writing import replaced
 if TYPE_CHECKING:
     from overt.views.view import View
 
-# Names that a file of one attention may hold; of several, each stands after its number and a point.
-_ARRAYS = ("q", "k", "v", "mask", "bias", "sinks")
 _DENSE = 1 << 28
 
 

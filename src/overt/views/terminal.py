@@ -33,10 +33,17 @@ _PAIRS = 8
 _GREYS = " ░▒▓█"
 
 
-def show(view: View, *, head: int | None = None, row: int = 0, console: Console | None = None) -> None:
+def show(
+    view: View,
+    *,
+    head: int | None = None,
+    row: int = 0,
+    query: int | None = None,
+    console: Console | None = None,
+) -> None:
     """Print a view as wide as the window."""
     console = console or Console(highlight=False)
-    for renderable in _view(view, console, head, row):
+    for renderable in _view(view, console, head, row, query):
         console.print(renderable)
 
 
@@ -47,18 +54,22 @@ def text(view: View, width: int = 100) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def _view(view: View, console: Console, head: int | None, row: int) -> Iterator[RenderableType]:
+def _view(view: View, console: Console, head: int | None, row: int, query: int | None) -> Iterator[RenderableType]:
     for part in view.parts:
-        B, H = part.problem.shape.B, part.problem.shape.H
-        for name, value, count in (("row", row, B), ("head", head or 0, H)):
+        shape = part.problem.shape
+        for name, value, count in (("row", row, shape.B), ("head", head or 0, shape.H), ("query", query or 0, shape.T)):
             if not 0 <= value < count:
                 raise ArgumentError(f"there is no {name} {value}: give 0…{count - 1}")
-    if view.trace is not None:
+    if view.trace is not None and query is None:
         yield from _trace(view.trace, view.parts[0], console, head or 0, row)
         return
     for part in view.parts:
-        yield Text(_heading(part, row), style="bold")
+        yield Text(_heading(part, row, head), style="bold")
         heads = range(part.problem.shape.H) if head is None else (head,)
+        if query is not None:
+            for h in heads:
+                yield _query(part, row, h, query, console)
+            continue
         if len(heads) == 1:
             yield from _head(part, console, row, heads[0])
         else:
@@ -67,11 +78,12 @@ def _view(view: View, console: Console, head: int | None, row: int) -> Iterator[
         yield Text("")
 
 
-def _heading(part: Labelled, row: int) -> str:
+def _heading(part: Labelled, row: int, head: int | None) -> str:
     shape = part.problem.shape
     where = f"layer {part.layer} · {readable(part.name)} · " if part.layer or part.name != "attention" else ""
     batch = f"row {row} of {shape.B} · " if shape.B > 1 else ""
-    return f"{where}{batch}{_count(shape.H, 'head')} · {_count(shape.T, 'query')} × {_count(shape.S, 'key')}"
+    heads = _count(shape.H, "head") if head is None else f"head {head} of {shape.H}"
+    return f"{where}{batch}{heads} · {_count(shape.T, 'query')} × {_count(shape.S, 'key')}"
 
 
 def _count(n: int, noun: str) -> str:
@@ -93,6 +105,29 @@ def _head(part: Labelled, console: Console, row: int, head: int) -> Iterator[Ren
     keys = ", ".join(f"{clipped(part.key(s), 20)} {received[s]:.3g}" for s in most)
     yield Text(f"entropy {entropy.mean():.3f} nats on average, {abs(entropy.min()):.3f} … {entropy.max():.3f}")
     yield Text(f"most received by {keys}")
+
+
+def _query(part: Labelled, row: int, head: int, query: int, console: Console) -> Text:
+    """What one query looked at: all keys shaded, if they are few, and the heaviest."""
+    problem, visible = part.problem, part.visible(row, head, query)[0]
+    at = np.unravel_index(row * problem.shape.H + head, problem.outer) if problem.outer else ()
+    w = host("weights", part.seen.weights[(*at, query)])
+    entropy = abs(_per_head(part, part.seen.entropy())[row, head, query])
+    text = Text().append(f"head {head}  " if problem.shape.H > 1 else "", "dim")
+    text.append(clipped(part.query(query), 30)).append(f" ({query}), entropy {entropy:.3f} nats\n", "dim")
+    highest = float(w.max()) or 1.0
+    if len(w) <= _SMALL:
+        for color, s in zip(shades(w / highest), range(len(w)), strict=True):
+            text.append(clipped(part.key(s), 30), _ink(color) if visible[s] else Style(dim=True)).append(" ")
+        text.append("\n")
+    for s in np.argsort(-w, kind="stable")[:_PAIRS]:
+        if visible[s]:
+            bar = "█" * round(20 * float(w[s]) / highest)
+            text.append(f"  {w[s]:.4f}  ").append(bar.ljust(20), _rgb(shades(np.array(0.6)))).append(
+                f"  {clipped(part.key(s), 30)}"
+            )
+            text.append(f"  ({s})\n" if part.keys is not None else "\n", "dim")
+    return text
 
 
 def _numbers(part: Labelled, row: int, head: int, label: int, width: int, console: Console) -> Text:

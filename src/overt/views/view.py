@@ -70,11 +70,11 @@ class View:
         view.trace = self.trace
         return view
 
-    def print(self, *, head: int | None = None, row: int = 0) -> None:
-        """Print to the terminal: one query head or all of them, of one batch row."""
+    def print(self, *, head: int | None = None, row: int = 0, query: int | None = None) -> None:
+        """Print to the terminal: one query head or all of them, of one batch row; all queries or one."""
         from overt.views import terminal
 
-        terminal.show(self, head=head, row=row)
+        terminal.show(self, head=head, row=row, query=query)
 
     def figure(self, kind: str = "map", *, head: int | None = None, row: int = 0, part: int = 0) -> Figure:
         """A matplotlib figure (extra ``plot``): "map", "heads", "entropy", "received" or "variance"."""
@@ -124,17 +124,18 @@ def show(
     title: str = "attention",
     head: int | None = None,
     row: int = 0,
+    query: int | None = None,
 ) -> View:
     """Print attention or its steps to the terminal, and give the ``View`` that can also draw, write and save it.
 
     x: what ``overt.attend`` or ``overt.trace`` returned, or ``overt.views.labels.Labelled`` attention of a model.
     tokens: names of the S keys, and of the T queries too where they stand at the last T of them.
     queries: names of the T queries, where they are others.
-    head, row: the query head and batch row to print, by default all heads of the first row.
+    head, row, query: what to print, by default all heads and queries of the first batch row.
 
     In a notebook nothing is printed: the returned view shows itself.
     """
     view = View(x, tokens=tokens, queries=queries, title=title)
     if "ipykernel" not in sys.modules:
-        view.print(head=head, row=row)
+        view.print(head=head, row=row, query=query)
     return view
