@@ -249,7 +249,9 @@ class Matrix {
           ? this.exact
             ? "exact cells"
             : `largest of each ${Math.ceil((box.r1 - box.r0) / R)} × ${Math.ceil((box.c1 - box.c0) / C)} cells`
-          : "overview: zoom in for exact cells",
+          : this.job
+            ? "overview, in more detail in a moment"
+            : "overview: zoom in for exact cells",
       );
     } else app.legend(null, this.job ? "computing …" : "too many cells to compute at once: zoom in");
     this._cursor(theme);
