@@ -34,12 +34,12 @@ sanitize: $(VENV)/dev
 	$(SANITIZERS) $(BIN)/python -c 'import overt; assert "sanitized" in overt.__file__, overt.__file__'
 	$(SANITIZERS) $(BIN)/python -m pytest -q tests/test_kernels.py tests/test_backward.py
 
-$(VENV)/overt: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py')
+$(VENV)/overt: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py' -o -path '*/views/page/*')
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet .
 	touch $@
 
-$(VENV)/dev: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py')
+$(VENV)/dev: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py' -o -path '*/views/page/*')
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet '.[dev]'
 	touch $@

@@ -31,6 +31,7 @@ LAYERS = [
     ["weights"],
     ["attended", "trace"],
     ["attention"],
+    ["views"],
     ["__init__"],
     ["cli", "__main__"],
 ]
@@ -62,6 +63,7 @@ NAMES = [
     "relative",
     "scaled_dot",
     "set_num_threads",
+    "show",
     "trace",
     "where",
     "window",

@@ -10,6 +10,7 @@ from overt.masks import causal, documents, keep, padding, prefix, where, window
 from overt.reference import Gradient, Step
 from overt.scores import additive, bilinear, cosine, dot, scaled_dot
 from overt.trace import Trace
+from overt.views import show
 from overt.weights import Weights
 
 __version__ = "0.1.0"
@@ -41,6 +42,7 @@ __all__ = [
     "relative",
     "scaled_dot",
     "set_num_threads",
+    "show",
     "trace",
     "where",
     "window",

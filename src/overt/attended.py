@@ -36,6 +36,11 @@ class Attended:
         return f"Attended(output {tuple(self.output.shape)} {self.output.dtype}, weights {self.weights.shape})"
 
     @property
+    def problem(self) -> Problem:
+        """What was asked, with every default and broadcast made plain."""
+        return self._problem
+
+    @property
     def output(self) -> Array:
         """(…, H, T, E) in the dtype of q."""
         return self._problem.outward(self._output)

@@ -103,7 +103,9 @@ class _Distance(Bias):
 
 
 @dataclass(frozen=True, eq=False)
-class _Alibi(_Distance):
+class Alibi(_Distance):
+    """−slope · |distance|."""
+
     parameter: Array
     offset: np.ndarray | None
     name = "alibi has slopes"
@@ -169,7 +171,7 @@ def alibi(slopes: Array, offset: int | Array | None = None) -> Bias:
     values = _floats("alibi slopes", slopes)
     if values.ndim != 1:
         raise ShapeError(f"alibi slopes have shape {values.shape}: give one number per query head, shape (H,)")
-    return _Alibi(values, as_offset(offset))
+    return Alibi(values, as_offset(offset))
 
 
 def relative(

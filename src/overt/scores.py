@@ -93,7 +93,9 @@ class Product(Score):
 
 
 @dataclass(frozen=True, eq=False)
-class _Cosine(Product):
+class Cosine(Product):
+    """scale · cos(q, k)."""
+
     identity = False
 
     def factors(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array, float]:
@@ -109,7 +111,9 @@ class _Cosine(Product):
 
 
 @dataclass(frozen=True, eq=False)
-class _Bilinear(Product):
+class Bilinear(Product):
+    """q W kᵀ."""
+
     weight: Array
     identity = False
 
@@ -194,13 +198,13 @@ def scaled_dot(scale: float | None = None) -> Score:
 
 def cosine(scale: float = 1.0) -> Score:
     """scale · cos(q, k); a zero vector has cosine 0 with everything."""
-    return _Cosine(_finite("scale", scale))
+    return Cosine(_finite("scale", scale))
 
 
 def bilinear(weight: Array) -> Score:
     """q W kᵀ with weight (Dq, Dk).  Luong et al. 2015 (arXiv:1508.04025), "general"."""
     _axes("bilinear weight", weight, "(Dq, Dk)", 2)
-    return _Bilinear(1.0, weight)
+    return Bilinear(1.0, weight)
 
 
 def additive(query_weight: Array, key_weight: Array, v: Array, bias: Array | None = None) -> Score:

@@ -20,8 +20,13 @@ _SMALL = 64
 class Trace(Sequence[Step]):
     """Named steps in order: ``trace["weights"]`` is the array, ``trace.step("weights")`` all about it."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self._steps = tuple(steps)
+    def __init__(self, steps: Sequence[Step], problem: Problem) -> None:
+        self._steps, self._problem = tuple(steps), problem
+
+    @property
+    def problem(self) -> Problem:
+        """What was asked, with every default and broadcast made plain."""
+        return self._problem
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,7 +89,8 @@ class Trace(Sequence[Step]):
 def trace(problem: Problem) -> Trace:
     """Compute the definition and keep every step, with the leading axes that the caller's arrays had."""
     return Trace(
-        [Step(step.name, step.formula, step.axes, problem.outward(step.array)) for step in reference.steps(problem)]
+        [Step(step.name, step.formula, step.axes, problem.outward(step.array)) for step in reference.steps(problem)],
+        problem,
     )
 
 

@@ -1,0 +1,141 @@
+"""``overt show``: attention in the terminal, as a page, a figure or data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from overt.attended import Attended
+from overt.errors import ArgumentError
+from overt.masks import causal
+from overt.problem import Problem
+from overt.trace import trace
+from overt.views.files import load
+from overt.views.lessons import LESSONS
+from overt.views.view import View
+
+_EXAMPLES = """\b
+Examples:
+  overt show my-name-is-john
+  overt show my-name-is-john --page john.html
+  overt show qkv.npz --causal --tokens tokens.txt --head 3
+"""
+
+
+def _epilog() -> str:
+    lessons = "\n".join(f"  {name:<18}{(make.__doc__ or '').splitlines()[0]}" for name, make in LESSONS.items())
+    return f"{_EXAMPLES}\n\b\nLessons:\n{lessons}"
+
+
+@click.command(epilog=_epilog())
+@click.argument("what", required=False)
+@click.option("--tokens", type=click.Path(path_type=Path), help="Names of the keys, one a line.")
+@click.option("--queries", type=click.Path(path_type=Path), help="Names of the queries, if they are others.")
+@click.option(
+    "--causal", "is_causal", is_flag=True, help="Let a query of a file look at no key after its own position."
+)
+@click.option("--steps", is_flag=True, help="Show every step of a file's attention, not its result.")
+@click.option("--layer", type=int, help="Show this layer alone.")
+@click.option("--name", help="Show attentions of this name alone, such as encoder, decoder or cross.")
+@click.option("--head", type=int, help="Print one query head.")
+@click.option("--row", type=int, default=0, show_default=True, help="Print this row of the batch.")
+@click.option("--query", type=int, help="Print what one query, or generation step, looked at.")
+@click.option("--page", type=click.Path(path_type=Path), help="Write one HTML file that needs no network.")
+@click.option("--figure", type=click.Path(path_type=Path), help="Draw a .png, .svg or .pdf (needs matplotlib).")
+@click.option("--kind", default="map", show_default=True, help="Which figure: map, heads, entropy, received, variance.")
+@click.option("--save", type=click.Path(path_type=Path), help="Write q, k, v, results and tokens as .npz.")
+@click.option("--csv", type=click.Path(path_type=Path), help="Write the heaviest keys of every query.")
+@click.option(
+    "--top", type=click.IntRange(1), default=5, show_default=True, help="How many of them, for --csv and --json."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def command(
+    what: str | None,
+    tokens: Path | None,
+    queries: Path | None,
+    is_causal: bool,
+    steps: bool,
+    layer: int | None,
+    name: str | None,
+    head: int | None,
+    row: int,
+    query: int | None,
+    page: Path | None,
+    figure: Path | None,
+    kind: str,
+    save: Path | None,
+    csv: Path | None,
+    top: int,
+    as_json: bool,
+) -> None:
+    """Show attention: a lesson by name, or an .npz or .safetensors file with q, k and v.
+
+    Without a name, the lessons are listed.  A file may also hold mask, bias, sinks, softcap, scale and tokens.
+    """
+    if what is None:
+        for lesson, make in LESSONS.items():
+            click.echo(f"{lesson:<18}{(make.__doc__ or '').splitlines()[0]}")
+        return
+    if what in LESSONS:
+        if is_causal or steps or tokens or queries:
+            raise ArgumentError("--causal, --steps, --tokens and --queries are for files; a lesson has its own")
+        view = LESSONS[what]()
+    elif Path(what).suffix in (".npz", ".safetensors"):
+        view = _of_file(Path(what), is_causal, steps, _lines(tokens), _lines(queries))
+    else:
+        raise ArgumentError(
+            f"{what} is neither a lesson ({', '.join(LESSONS)}) nor a file that ends in .npz or .safetensors"
+        )
+    view = view.only(layer=layer, name=name)
+    written = [
+        view.page(page) if page else None,
+        _drawn(view, kind, figure, head, row) if figure else None,
+        view.save(save) if save else None,
+        view.csv(csv, top) if csv else None,
+    ]
+    if as_json:
+        click.echo(json.dumps(view.as_dict(top), ensure_ascii=False, allow_nan=False))
+    elif any(written):
+        for path in filter(None, written):
+            click.echo(f"wrote {path} ({path.stat().st_size:,} bytes)")
+    else:
+        view.print(head=head, row=row, query=query)
+
+
+def _of_file(path: Path, is_causal: bool, steps: bool, tokens: list[str] | None, queries: list[str] | None) -> View:
+    parts = load(path)
+    if is_causal:
+        parts = [replace(part, seen=Attended(_causal(part.problem))) for part in parts]
+    if len(parts) > 1:
+        if steps or tokens or queries:
+            raise ArgumentError(
+                f"{path} holds {len(parts)} attentions: --steps, --tokens and --queries are for a file of one"
+            )
+        return View(parts, title=path.stem)
+    part = replace(parts[0], tokens=tokens or parts[0].tokens, queries=queries or parts[0].queries)
+    if steps:
+        return View(trace(part.problem), tokens=part.tokens, queries=part.queries, title=path.stem)
+    return View(part, title=path.stem)
+
+
+def _causal(problem: Problem) -> Problem:
+    """The same problem, causal as well."""
+    return replace(problem, mask=causal() if problem.mask is None else problem.mask & causal())
+
+
+def _drawn(view: View, kind: str, path: Path, head: int | None, row: int) -> Path:
+    from overt.views.figure import write
+
+    return write(view.figure(kind, head=head, row=row), path)
+
+
+def _lines(path: Path | None) -> list[str] | None:
+    if path is None:
+        return None
+    try:
+        return path.read_text("utf-8").removesuffix("\n").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"cannot read {path}: {error}") from None

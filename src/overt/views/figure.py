@@ -1,0 +1,186 @@
+"""Figures by matplotlib (extra ``plot``)."""
+
+from __future__ import annotations
+
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from overt.attended import Attended
+from overt.errors import ArgumentError
+from overt.grid import host
+from overt.views.colors import STOPS, scaled, shades
+from overt.views.labels import Labelled, readable
+from overt.views.writing import replaced
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from overt.views.view import View
+
+KINDS = ("map", "heads", "entropy", "received", "variance")
+# More names than this have no room on an axis.
+_NAMES = 40
+_PIXELS = 768
+_MASKED = "#e6e4dd"
+_WIDTHS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+def draw(view: View, kind: str, *, head: int | None, row: int, part: int) -> Figure:
+    """One kind of figure of one part of a view."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ArgumentError("figures need matplotlib: pip install 'overt[plot]'") from None
+    if kind not in KINDS:
+        raise ArgumentError(f"there is no figure {kind!r}: choose one of {', '.join(KINDS)}")
+    if not 0 <= part < len(view.parts):
+        raise ArgumentError(f"there is no part {part}: give 0…{len(view.parts) - 1}")
+    label = view.parts[part]
+    for name, value, count in (("row", row, label.problem.shape.B), ("head", head or 0, label.problem.shape.H)):
+        if not 0 <= value < count:
+            raise ArgumentError(f"there is no {name} {value}: give 0…{count - 1}")
+    figure = Figure(layout="constrained", figsize=(6.4, 5.2))
+    if kind == "map":
+        _map(figure, label, row, head)
+    elif kind == "heads":
+        _heads(figure, label, row)
+    elif kind == "variance":
+        _variance(figure)
+    else:
+        _lines(figure, label, kind, row, head)
+    title = "Why scores are divided by √D" if kind == "variance" else readable(view.title)
+    figure.suptitle(title.replace("$", r"\$"), fontsize=11)
+    return figure
+
+
+def write(figure: Figure, path: str | Path) -> Path:
+    """Write a figure as .png, .svg or .pdf, whole or not at all."""
+    kind = Path(path).suffix.lstrip(".").lower()
+    if kind not in ("png", "svg", "pdf"):
+        raise ArgumentError(f"{path} ends in no format known here: give .png, .svg or .pdf")
+    with replaced(path) as file:
+        figure.savefig(file, format=kind, dpi=150)
+    return Path(path)
+
+
+def _map(figure: Figure, label: Labelled, row: int, head: int | None) -> None:
+    """The matrix of one head, or the mean of all."""
+    axes = figure.subplots()
+    picture = _pictures(label, row, _PIXELS)
+    picture = picture.mean(axis=0) if head is None else picture[head]
+    coloring = _shades(picture)
+    if picture.shape == (label.problem.shape.T, label.problem.shape.S):
+        heads = range(label.problem.shape.H) if head is None else (head,)
+        picture = np.ma.masked_where(~np.any([label.visible(row, h) for h in heads], axis=0), picture)
+    shade = axes.imshow(picture, **coloring, aspect=_aspect(label), interpolation="nearest", extent=_extent(label))
+    _name(axes, label)
+    figure.colorbar(
+        shade, label="weight" if label.problem.shape.H == 1 or head is not None else "mean weight of all heads"
+    )
+
+
+def _heads(figure: Figure, label: Labelled, row: int) -> None:
+    """All heads as small matrices."""
+    pictures = _pictures(label, row, 192)
+    across = min(len(pictures), ceil(len(pictures) ** 0.5))
+    down = ceil(len(pictures) / across)
+    figure.set_size_inches(2 * across + 1, 2 * down + 0.6)
+    coloring = _shades(pictures)
+    every = np.atleast_1d(figure.subplots(down, across, squeeze=False)).reshape(-1)
+    for number, axes in enumerate(every):
+        axes.set_axis_off()
+        if number < len(pictures):
+            shade = axes.imshow(pictures[number], **coloring, aspect=_aspect(label), interpolation="nearest")
+            axes.set_title(f"head {number}", fontsize=9)
+    figure.colorbar(shade, ax=list(every), label="weight", shrink=0.8)
+
+
+def _lines(figure: Figure, label: Labelled, kind: str, row: int, head: int | None) -> None:
+    """Entropy of every query or attention received by every key, one line a head."""
+    shape = label.problem.shape
+    values = host(kind, getattr(label.seen, kind)()).reshape(shape.B, shape.H, -1)[row]
+    axes = figure.subplots()
+    names = label.rows if kind == "entropy" else label.keys
+    chosen = range(shape.H) if head is None else (head,)
+    for number, h in enumerate(chosen):
+        level = 0.25 + 0.75 * number / max(1, len(chosen) - 1)
+        axes.plot(values[h], color=_color(level), label=f"head {h}", marker="o" if values.shape[1] <= _NAMES else None)
+    axes.set_xlabel("query" if kind == "entropy" else "key")
+    axes.set_ylabel("entropy of its weights, nats" if kind == "entropy" else "attention received from all queries")
+    axes.set_ylim(bottom=0)
+    if names is not None and len(names) <= _NAMES:
+        axes.set_xticks(range(len(names)), [_plain(name) for name in names], rotation=60, ha="right")
+    if 1 < len(chosen) <= 16:
+        axes.legend(fontsize=8)
+
+
+def _variance(figure: Figure) -> None:
+    """Variance of q · k over the width D, before and after scaling: why scores are divided by √D."""
+    rng = np.random.default_rng(0)
+    raw = []
+    for width in _WIDTHS:
+        q, k = rng.normal(size=(256, width)), rng.normal(size=(256, width))
+        raw.append(float((q @ k.T).var()))
+    axes = figure.subplots()
+    axes.loglog(_WIDTHS, raw, "o-", base=2, color=_color(0.9), label="q · k")
+    axes.loglog(
+        _WIDTHS,
+        [x / width for x, width in zip(raw, _WIDTHS, strict=True)],
+        "s-",
+        base=2,
+        color=_color(0.5),
+        label="q · k / √D",
+    )
+    axes.set_xlabel("width D of queries and keys")
+    axes.set_ylabel("variance of the scores of normal numbers")
+    axes.legend()
+
+
+def _pictures(label: Labelled, row: int, pixels: int) -> np.ndarray:
+    """(H, ≤ pixels, ≤ pixels) largest weights of a batch row."""
+    shape, seen = label.problem.shape, Attended(label.problem)
+    picture = seen.map(min(shape.T, pixels), min(shape.S, pixels))
+    return picture.reshape(shape.B, shape.H, *picture.shape[-2:])[row]
+
+
+def _shades(picture: np.ndarray) -> dict[str, Any]:
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
+
+    blend = LinearSegmentedColormap.from_list("overt", [tuple(c / 255 for c in stop) for stop in STOPS])
+    colors = blend.with_extremes(bad=_MASKED, under=_color(0))
+    highest = float(picture.max()) or 1.0
+    if "logarithmic" in scaled(picture)[1]:
+        some = picture[picture > 0]
+        return {"cmap": colors, "norm": LogNorm(max(float(some.min()), highest * 1e-4), highest)}
+    return {"cmap": colors, "norm": Normalize(0, highest)}
+
+
+def _color(level: float) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*shades(np.array(level)))
+
+
+def _aspect(label: Labelled) -> Literal["equal", "auto"]:
+    shape = label.problem.shape
+    return "equal" if max(shape.T, shape.S) < 4 * min(shape.T, shape.S) else "auto"
+
+
+def _extent(label: Labelled) -> tuple[float, float, float, float]:
+    shape = label.problem.shape
+    return -0.5, shape.S - 0.5, shape.T - 0.5, -0.5
+
+
+def _name(axes: Any, label: Labelled) -> None:
+    axes.set(xlabel="key", ylabel="query")
+    shape = label.problem.shape
+    if label.keys is not None and shape.S <= _NAMES:
+        axes.set_xticks(range(shape.S), [_plain(name) for name in label.keys], rotation=60, ha="right")
+    if label.rows is not None and shape.T <= _NAMES:
+        axes.set_yticks(range(shape.T), [_plain(name) for name in label.rows])
+
+
+def _plain(name: str) -> str:
+    """A name that matplotlib takes for no formula and that has room."""
+    return (name if len(name) <= 24 else name[:23] + "…").replace("$", r"\$")

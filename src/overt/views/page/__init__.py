@@ -1,0 +1,233 @@
+"""One HTML file that needs nothing else: q, k and the log-sum-exp, and a reader that recomputes any cell from them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from overt.errors import ArgumentError
+from overt.grid import host
+from overt.scores import Additive, Bilinear, Cosine, Product
+from overt.views.colors import STOPS
+from overt.views.labels import Labelled, readable
+from overt.views.stored import Stored
+from overt.views.writing import replaced
+
+if TYPE_CHECKING:
+    from overt.views.view import View
+
+SCRIPTS = (
+    "arrays.js",
+    "cells.js",
+    "words.js",
+    "shades.js",
+    "matrix.js",
+    "pointers.js",
+    "overview.js",
+    "inspector.js",
+    "steps.js",
+    "controls.js",
+    "app.js",
+)
+_PRECISIONS = ("float16", "float32", "float64")
+# Bytes of q and k that are stored in float64 and in float32, before it is rounded to less.
+_DOUBLE, _SINGLE = 1 << 20, 1 << 25
+# Multiplications of one head that a browser does while somebody waits; a larger head brings its overview along.
+_WORK = 1 << 28
+_BINS = 256
+# Numbers that a person may edit.
+_EDITABLE = 2048
+
+
+def write(view: View, path: str | Path, *, precision: str | None = None) -> Path:
+    """Write the page, whole or not at all."""
+    if precision is not None and precision not in _PRECISIONS:
+        raise ArgumentError(f"precision must be one of {', '.join(_PRECISIONS)}, not {precision!r}")
+    with replaced(path) as file:
+        for piece in pieces(view, precision):
+            file.write(piece.encode())
+    return Path(path)
+
+
+def pieces(view: View, precision: str | None = None) -> Iterator[str]:
+    """The page in pieces, so that it is never held whole."""
+    here = files("overt.views.page")
+    style = (here / "page.css").read_text("utf-8")
+    script = '"use strict";\n' + "".join((here / name).read_text("utf-8") for name in SCRIPTS)
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    before, after = (here / "page.html").read_text("utf-8").split("<!-- data -->")
+    yield (
+        before.replace("{{policy}}", policy)
+        .replace("{{title}}", _escaped(readable(view.title)))
+        .replace("{{style}}", style)
+    )
+    arrays = _Arrays()
+    parts = []
+    for label in view.parts:
+        parts.append(_part(label, arrays, precision or _precision(view.parts)))
+        # An array is written when it is known, so that only one is held.
+        yield from arrays.written()
+    meta = {
+        "title": readable(view.title),
+        "steps": view.trace is not None,
+        "stops": STOPS,
+        "lists": arrays.lists,
+        "parts": parts,
+    }
+    yield f'<script type="application/json" id="meta">{_json(meta)}</script>\n'
+    yield after.replace("{{script}}", script)
+
+
+class _Arrays:
+    """Arrays and lists of names on their way into the page; the same list of names is written once."""
+
+    def __init__(self) -> None:
+        self.count, self.lists = 0, list[list[str]]()
+        self._waiting: list[tuple[int, np.ndarray, bool]] = []
+        self._known: dict[tuple[str, ...], int] = {}
+
+    def add(self, array: np.ndarray, *, delta: bool = False) -> dict[str, Any]:
+        self._waiting.append((self.count, array, delta))
+        self.count += 1
+        return {"id": self.count - 1, "dtype": array.dtype.name, "shape": array.shape, "delta": delta}
+
+    def names(self, names: tuple[str, ...] | None) -> int | None:
+        if names is None:
+            return None
+        if names not in self._known:
+            self._known[names] = len(self.lists)
+            self.lists.append(list(names))
+        return self._known[names]
+
+    def written(self) -> Iterator[str]:
+        while self._waiting:
+            number, array, delta = self._waiting.pop(0)
+            yield f'<script type="text/plain" id="a{number}">'
+            yield _packed(array, delta)
+            yield "</script>\n"
+
+
+def _packed(array: np.ndarray, delta: bool) -> str:
+    """Bytes of equal place together, deflated: exponents repeat themselves where whole numbers do not."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if delta:
+        flat = np.diff(flat, prepend=flat.dtype.type(0))
+    flat = flat.astype(flat.dtype.newbyteorder("<"), copy=False)
+    planes = np.ascontiguousarray(flat.view(np.uint8).reshape(-1, flat.itemsize).T)
+    return base64.b64encode(zlib.compress(planes.data, 1)).decode("ascii")
+
+
+def _part(label: Labelled, arrays: _Arrays, precision: str) -> dict[str, Any]:
+    stored = Stored.of(label, precision)
+    shape, mask, A = stored.shape, label.problem.mask, stored.q.shape[-1]
+    first, last, bits = stored.spans()
+    bias = stored.bias()
+    part = {
+        "name": readable(label.name),
+        "layer": label.layer,
+        "prompt": label.prompt,
+        "B": shape.B,
+        "H": shape.H,
+        "G": stored.k.shape[1],
+        "T": shape.T,
+        "S": shape.S,
+        "A": A,
+        "scale": stored.scale,
+        "softcap": label.problem.softcap,
+        "mask": None if mask is None else repr(mask),
+        "keys": arrays.names(label.keys),
+        "queries": arrays.names(label.rows),
+        "q": arrays.add(stored.q),
+        "k": arrays.add(stored.k),
+        "additive": None if stored.additive is None else arrays.add(stored.additive),
+        "lse": arrays.add(stored.lse),
+        "first": arrays.add(first, delta=True),
+        "last": arrays.add(last, delta=True),
+        "bits": None if bits is None else arrays.add(bits),
+        "bias": None,
+        "rounded": stored.q.dtype.itemsize < label.problem.q.dtype.itemsize,
+        "steps": _steps(label),
+    }
+    if bias is not None:
+        kind, numbers, offset = bias
+        part["bias"] = {
+            "kind": kind,
+            "numbers": arrays.add(numbers if numbers.dtype.name in _PRECISIONS else numbers.astype(np.float32)),
+            "offset": None if offset is None else offset.tolist(),
+        }
+    if shape.T * shape.S * A > _WORK:
+        overview, received, entropy = stored.overview(_BINS)
+        part["overview"] = arrays.add(overview.astype(np.float16))
+        part["received"], part["entropy"] = arrays.add(received), arrays.add(entropy)
+    return part
+
+
+def _precision(parts: tuple[Labelled, ...]) -> str:
+    """The finest precision that the inputs have and that keeps the file small."""
+    numbers = sum(label.problem.q.size + label.problem.k.size for label in parts)
+    given = {label.problem.q.dtype.name for label in parts}
+    if given == {"float16"} and all(part.problem.score.identity for part in parts):
+        return "float16"
+    if "float64" in given and numbers * 8 <= _DOUBLE:
+        return "float64"
+    fits = all(
+        np.abs(np.nan_to_num(x, nan=0, posinf=0, neginf=0)).max(initial=0) < 6e4
+        for p in parts
+        for x in (p.problem.q, p.problem.k)
+    )
+    return "float32" if numbers * 4 <= _SINGLE or not fits else "float16"
+
+
+def _steps(label: Labelled) -> dict[str, Any] | None:
+    """What the step-by-step view needs, where the numbers are few enough to be edited."""
+    problem = label.problem
+    score, arrays = problem.score, {"q": problem.q, "k": problem.k, "v": problem.v}
+    kind = "cosine" if isinstance(score, Cosine) else "dot"
+    weights: dict[str, Any] = {}
+    if isinstance(score, Bilinear):
+        kind, weights = "bilinear", {"weight": score.weight}
+    elif isinstance(score, Additive):
+        kind = "additive"
+        weights = {"query_weight": score.query_weight, "key_weight": score.key_weight, "v": score.v}
+        weights["bias"] = np.zeros(len(score.v)) if score.bias is None else score.bias
+    arrays, weights = (
+        {name: host(name, x).astype(np.float64) for name, x in group.items()} for group in (arrays, weights)
+    )
+    everything = [*arrays.values(), *weights.values()]
+    cells = problem.shape.T * problem.shape.S * (len(score.v) if isinstance(score, Additive) else 1)
+    if sum(x.size for x in everything) > _EDITABLE or cells > _EDITABLE:
+        return None
+    if not all(np.isfinite(x).all() for x in everything):
+        return None
+    return {
+        "kind": kind,
+        "scale": score.factors(np, problem.q[:, :1], problem.k[:, :1])[2] if isinstance(score, Product) else 1,
+        "sinks": None if problem.sinks is None else problem.sinks.astype(np.float64).tolist(),
+        "weights": {name: x.tolist() for name, x in weights.items()},
+        **{name: x.tolist() for name, x in arrays.items()},
+    }
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+
+
+def _json(value: object) -> str:
+    """JSON in which no character can end a script element or a comment."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,239 @@
+// Exact cells: exp(score − lse) in double precision, from the stored q, k and log-sum-exp and from nothing else.
+
+const MASKED = -1;
+// Numbers of k that are held as doubles at once.
+const BLOCK = 1 << 18;
+
+class Attention {
+  constructor(meta, lists) {
+    this.meta = meta;
+    Object.assign(this, { B: meta.B, H: meta.H, G: meta.G, T: meta.T, S: meta.S, A: meta.A });
+    this.keys = meta.keys === null ? null : lists[meta.keys];
+    this.queries = meta.queries === null ? null : lists[meta.queries];
+    this.opened = null;
+    this.scans = new Map();
+  }
+
+  open() {
+    this.opened ??= this._open();
+    return this.opened;
+  }
+
+  async _open() {
+    const meta = this.meta;
+    for (const name of ["q", "k", "lse", "first", "last", "bits", "additive", "overview", "received", "entropy"])
+      this[name] = meta[name] ? await unpacked(meta[name]) : null;
+    this.biasNumbers = meta.bias ? await unpacked(meta.bias.numbers) : null;
+    this.v = this.additive ? loaded(this.additive, 0, this.A, new Float64Array(this.A)) : null;
+    return this;
+  }
+
+  key(s) {
+    return this.keys ? this.keys[s] : String(s);
+  }
+  query(t) {
+    return this.queries ? this.queries[t] : String(t);
+  }
+
+  // Keys first ≤ s < last of a query.
+  span(b, h, t) {
+    return [this._edge(this.first, b, h, t), this._edge(this.last, b, h, t)];
+  }
+
+  _edge(array, b, h, t) {
+    const [B, H, T] = array.shape;
+    return array.values[((B > 1 ? b : 0) * H + (H > 1 ? h : 0)) * T + (T > 1 ? t : 0)];
+  }
+
+  visible(b, h, t, s) {
+    const [first, last] = this.span(b, h, t);
+    return s >= first && s < last && (!this.bits || this._bit(b, h, t, s));
+  }
+
+  _bit(b, h, t, s) {
+    const [B, H, T, bytes] = this.bits.shape;
+    return (this.bits.values[(((B > 1 ? b : 0) * H + (H > 1 ? h : 0)) * T + t) * bytes + (s >> 3)] >> (s & 7)) & 1;
+  }
+
+  bias(b, h, t, s) {
+    const { kind, offset } = this.meta.bias,
+      { values, shape, half } = this.biasNumbers;
+    let place;
+    if (kind === "alibi") return -(half ? HALVES[values[h]] : values[h]) * Math.abs(s - t - offset[b]);
+    if (kind === "distance") place = ((shape[0] > 1 ? b : 0) * shape[1] + h) * shape[2] + (s - t + this.T - 1);
+    else {
+      const [B, H, T, S] = shape;
+      place = (((B > 1 ? b : 0) * H + (H > 1 ? h : 0)) * T + (T > 1 ? t : 0)) * S + (S > 1 ? s : 0);
+    }
+    return half ? HALVES[values[place]] : values[place];
+  }
+
+  // The score that the softmax takes, after softcap and bias, of a query and a key given as doubles.
+  score(b, h, t, s, q, k, at) {
+    const A = this.A;
+    let score = 0;
+    if (this.v) for (let d = 0; d < A; d++) score += this.v[d] * Math.tanh(q[d] + k[at + d]);
+    else {
+      let one = 0,
+        two = 0,
+        d = 0;
+      for (; d + 1 < A; d += 2) {
+        one += q[d] * k[at + d];
+        two += q[d + 1] * k[at + d + 1];
+      }
+      if (d < A) one += q[d] * k[at + d];
+      score = (one + two) * this.meta.scale;
+    }
+    const cap = this.meta.softcap;
+    if (cap !== null) score = cap * Math.tanh(score / cap);
+    return this.biasNumbers ? score + this.bias(b, h, t, s) : score;
+  }
+
+  scoreAt(b, h, t, s) {
+    const A = this.A,
+      q = new Float64Array(A),
+      k = new Float64Array(A);
+    loaded(this.q, ((b * this.H + h) * this.T + t) * A, A, q);
+    loaded(this.k, ((b * this.G + Math.floor(h / (this.H / this.G))) * this.S + s) * A, A, k);
+    return this.score(b, h, t, s, q, k, 0);
+  }
+
+  lseAt(b, h, t) {
+    return this.lse.values[(b * this.H + h) * this.T + t];
+  }
+
+  // Weights of queries t0 ≤ t < t1 and keys s0 ≤ s < s1, MASKED where the query may not look.
+  tile(b, h, t0, t1, s0, s1) {
+    const A = this.A,
+      n = s1 - s0,
+      out = new Float64Array((t1 - t0) * n).fill(MASKED);
+    const keys = (b * this.G + Math.floor(h / (this.H / this.G))) * this.S;
+    const block = Math.min(n, Math.max(1, Math.floor(BLOCK / Math.max(A, 1))));
+    const q = new Float64Array(A),
+      k = new Float64Array(block * A);
+    for (let start = s0; start < s1; start += block) {
+      const end = Math.min(s1, start + block);
+      loaded(this.k, (keys + start) * A, (end - start) * A, k);
+      for (let t = t0; t < t1; t++) {
+        const [first, last] = this.span(b, h, t),
+          lse = this.lseAt(b, h, t);
+        const from = Math.max(start, first),
+          to = Math.min(end, last);
+        if (from >= to) continue;
+        loaded(this.q, ((b * this.H + h) * this.T + t) * A, A, q);
+        for (let s = from; s < to; s++) {
+          if (this.bits && !this._bit(b, h, t, s)) continue;
+          const score = this.score(b, h, t, s, q, k, (s - start) * A);
+          out[(t - t0) * n + s - s0] = lse === -Infinity ? 0 : Math.exp(score - lse);
+        }
+      }
+    }
+    return out;
+  }
+
+  // The same over several heads: the mean or the largest of each cell, MASKED where no head may look.
+  blend(b, heads, how, t0, t1, s0, s1) {
+    const out = this.tile(b, heads[0], t0, t1, s0, s1);
+    if (heads.length === 1) return out;
+    for (const h of heads.slice(1)) {
+      const more = this.tile(b, h, t0, t1, s0, s1);
+      for (let i = 0; i < out.length; i++) {
+        if (more[i] === MASKED) continue;
+        if (out[i] === MASKED) out[i] = more[i];
+        else out[i] = how === "max" ? Math.max(out[i], more[i]) : out[i] + more[i];
+      }
+    }
+    if (how === "mean") for (let i = 0; i < out.length; i++) if (out[i] !== MASKED) out[i] /= heads.length;
+    return out;
+  }
+
+  // One pass over a head: overview of the largest weights, received, entropy.  A generator, so that a page stays alive.
+  *scanning(b, h) {
+    const rows = Math.min(256, this.T),
+      columns = Math.min(256, this.S);
+    const result = {
+      rows,
+      columns,
+      largest: new Float32Array(rows * columns).fill(MASKED),
+      received: new Float64Array(this.S),
+      entropy: new Float64Array(this.T),
+    };
+    if (this.overview) {
+      const at = b * this.H + h;
+      loaded(this.overview, at * rows * columns, rows * columns, result.largest);
+      this._hide(b, h, rows, columns, result.largest);
+      loaded(this.received, at * this.S, this.S, result.received);
+      loaded(this.entropy, at * this.T, this.T, result.entropy);
+      return result;
+    }
+    const step = Math.max(1, Math.floor(2e6 / (this.S * this.A)));
+    for (let t0 = 0; t0 < this.T; t0 += step) {
+      const t1 = Math.min(this.T, t0 + step),
+        w = this.tile(b, h, t0, t1, 0, this.S);
+      for (let t = t0; t < t1; t++) {
+        let entropy = 0;
+        for (let s = 0, i = (t - t0) * this.S; s < this.S; s++, i++) {
+          const weight = w[i];
+          if (weight === MASKED) continue;
+          result.received[s] += weight;
+          if (weight > 0) entropy -= weight * Math.log(weight);
+        }
+        result.entropy[t] = Math.abs(entropy) < 1e-15 ? 0 : entropy;
+      }
+      pooled(w, t0, t1, 0, this.S, this.T, this.S, rows, columns, result.largest);
+      yield null;
+    }
+    return result;
+  }
+
+  // Bins of the overview that lie outside all spans are masked.
+  _hide(b, h, rows, columns, largest) {
+    const seen = new Uint8Array(rows * columns);
+    for (let t = 0; t < this.T; t++) {
+      const [first, last] = this.span(b, h, t);
+      if (first >= last) continue;
+      const [top, bottom] = bins(t, this.T, rows),
+        from = bins(first, this.S, columns)[0],
+        to = bins(last - 1, this.S, columns)[1];
+      for (let r = top; r <= bottom; r++) seen.fill(1, r * columns + from, r * columns + to + 1);
+    }
+    for (let i = 0; i < seen.length; i++) if (!seen[i]) largest[i] = MASKED;
+  }
+
+  scan(b, h) {
+    return this.scans.get(b * this.H + h);
+  }
+}
+
+// Largest cell of each bin, by the rule of adaptive pooling: bin i of n holds ⌊i·L/n⌋ ≤ index < ⌈(i+1)·L/n⌉.
+function pooled(w, t0, t1, s0, s1, T, S, rows, columns, into, down = 0, across = 0) {
+  const n = s1 - s0,
+    low = new Int32Array(n),
+    high = new Int32Array(n);
+  for (let s = s0; s < s1; s++) [low[s - s0], high[s - s0]] = bins(s - across, S, columns);
+  for (let t = t0; t < t1; t++) {
+    const [top, bottom] = bins(t - down, T, rows);
+    for (let s = 0, i = (t - t0) * n; s < n; s++, i++)
+      for (let r = top; r <= bottom; r++)
+        for (let c = low[s]; c <= high[s]; c++) if (w[i] > into[r * columns + c]) into[r * columns + c] = w[i];
+  }
+  return into;
+}
+
+// First and last bin that hold an index.
+function bins(index, length, count) {
+  return [Math.floor((index * count) / length), Math.min(count, Math.ceil(((index + 1) * count) / length)) - 1];
+}
+
+// Places and values of the k largest numbers, largest first, ties to the lower place; masked ones are left out.
+function largest(values, k) {
+  const best = [];
+  for (let i = 0; i < values.length; i++) {
+    if (values[i] === MASKED || (best.length === k && !(values[i] > best[k - 1][1]))) continue;
+    let at = best.length;
+    while (at > 0 && best[at - 1][1] < values[i]) at--;
+    best.splice(at, 0, [i, values[i]]);
+    if (best.length > k) best.pop();
+  }
+  return best;
+}

@@ -1,0 +1,63 @@
+// Mouse, pen and fingers on the matrix: drag to move, wheel or pinch to zoom, click, Shift and click, double click.
+
+function pointing(matrix) {
+  const { canvas, app } = matrix,
+    pointers = new Map();
+  const place = (event) => {
+    const box = canvas.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  };
+  let moved = 0;
+  canvas.addEventListener(
+    "wheel",
+    (event) => {
+      event.preventDefault();
+      matrix.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.002)), ...place(event));
+    },
+    { passive: false },
+  );
+  canvas.addEventListener("pointerdown", (event) => {
+    canvas.setPointerCapture(event.pointerId);
+    pointers.set(event.pointerId, place(event));
+    if (pointers.size === 1) moved = 0;
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const now = place(event),
+      before = pointers.get(event.pointerId);
+    if (!before) {
+      app.hover(matrix.hit(...now), ...now);
+      return;
+    }
+    const others = [...pointers].filter(([id]) => id !== event.pointerId);
+    if (others.length) {
+      const [, other] = others[0],
+        distance = ([x, y]) => Math.hypot(x - other[0], y - other[1]);
+      matrix.zoom(distance(now) / Math.max(1, distance(before)), (now[0] + other[0]) / 2, (now[1] + other[1]) / 2);
+      moved = Infinity;
+    } else {
+      moved += Math.hypot(now[0] - before[0], now[1] - before[1]);
+      if (moved > 4) {
+        matrix.pan(now[0] - before[0], now[1] - before[1]);
+        app.hover(null);
+      }
+    }
+    pointers.set(event.pointerId, now);
+  });
+  const up = (event) => {
+    const known = pointers.delete(event.pointerId);
+    if (event.type !== "pointerup" || !known || moved > 4) return;
+    const { r, c, row, column } = matrix.hit(...place(event));
+    if (row && (event.shiftKey || event.ctrlKey || event.metaKey)) app.toggle(r);
+    else if (row || column) app.go(row ? r : app.query, column ? c : app.key);
+  };
+  canvas.addEventListener("pointerup", up);
+  canvas.addEventListener("pointercancel", up);
+  canvas.addEventListener("pointerleave", () => app.hover(null));
+  canvas.addEventListener("dblclick", (event) => {
+    const { r, c, row, column } = matrix.hit(...place(event));
+    if (row && column) {
+      app.go(r, c);
+      matrix.reveal(r, c, true);
+    }
+  });
+}

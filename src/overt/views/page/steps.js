@@ -1,0 +1,238 @@
+// Every step of a small attention, computed again whenever somebody edits a number.
+
+class Steps {
+  constructor(app) {
+    this.app = app;
+    this.host = document.getElementById("steps");
+  }
+
+  // Put the numbers back and draw everything for the current head.
+  reset() {
+    const { part, row, head } = this.app,
+      given = part.meta.steps,
+      g = Math.floor(head / (part.H / part.G));
+    const copy = (x) => x.map((line) => [...line]);
+    this.inputs = { query: copy(given.q[row][head]), key: copy(given.k[row][g]), value: copy(given.v[row][g]) };
+    this.scale = given.scale;
+    this.draw();
+  }
+
+  // All steps in order: name, formula, axes, numbers.
+  compute() {
+    const { part, row, head } = this.app,
+      { kind, weights, sinks } = part.meta.steps,
+      { query, key, value } = this.inputs;
+    const found = [],
+      add = (name, formula, axes, numbers) => {
+        found.push({ name, formula, axes, numbers });
+        return numbers;
+      };
+    add("query", "q", "T D", query);
+    add("key", "k", "S D", key);
+    let scores;
+    if (kind === "additive") {
+      const projected = add(
+        "projected query",
+        "q W_qᵀ + b",
+        "T A",
+        times(query, turned(weights.query_weight)).map((line) => line.map((x, i) => x + weights.bias[i])),
+      );
+      const keys = add("projected key", "k W_kᵀ", "S A", times(key, turned(weights.key_weight)));
+      scores = add(
+        "scores",
+        "v · tanh(query + key)",
+        "T S",
+        projected.map((q) => keys.map((k) => q.reduce((sum, x, i) => sum + weights.v[i] * Math.tanh(x + k[i]), 0))),
+      );
+    } else {
+      let left = query,
+        right = key;
+      if (kind === "cosine") {
+        left = add("unit query", "q / ‖q‖", "T D", query.map(unit));
+        right = add("unit key", "k / ‖k‖", "S D", key.map(unit));
+      } else if (kind === "bilinear") left = add("projected query", "q W", "T D", times(query, weights.weight));
+      scores = add("scores", kind === "cosine" ? "q kᵀ of unit vectors" : "q kᵀ", "T S", times(left, turned(right)));
+      if (this.scale !== 1)
+        scores = add(
+          "scaled",
+          `scores · ${+this.scale.toPrecision(6)}`,
+          "T S",
+          scores.map((line) => line.map((x) => x * this.scale)),
+        );
+    }
+    const cells = (f) => scores.map((line, t) => line.map((x, s) => f(x, t, s))),
+      cap = part.meta.softcap;
+    if (cap !== null)
+      scores = add(
+        "capped",
+        `${cap} tanh(scores / ${cap})`,
+        "T S",
+        cells((x) => cap * Math.tanh(x / cap)),
+      );
+    if (part.meta.bias)
+      scores = add(
+        "biased",
+        "scores + bias",
+        "T S",
+        cells((x, t, s) => x + part.bias(row, head, t, s)),
+      );
+    if (part.meta.mask !== null)
+      scores = add(
+        "masked",
+        "−∞ where the mask is False",
+        "T S",
+        cells((x, t, s) => (part.visible(row, head, t, s) ? x : -Infinity)),
+      );
+    const sink = sinks ? sinks[head] : -Infinity;
+    const lse = scores.map((line) => {
+      const top = Math.max(sink, ...line);
+      if (top === -Infinity) return top;
+      return top + Math.log(line.reduce((sum, x) => sum + Math.exp(x - top), Math.exp(sink - top)));
+    });
+    add(
+      "lse",
+      "log Σ exp(scores)",
+      "T",
+      lse.map((x) => [x]),
+    );
+    const w = add(
+      "weights",
+      "exp(scores − lse)",
+      "T S",
+      cells((x, t) => (x === -Infinity ? 0 : Math.exp(x - lse[t]))),
+    );
+    add("value", "v", "S E", value);
+    add("output", "weights v", "T E", times(w, value));
+    return found;
+  }
+
+  draw() {
+    this.tables = new Map();
+    const cards = this.compute().map((step, i) => this._card(step, i));
+    this.host.replaceChildren(
+      element(
+        "div",
+        { class: "explain" },
+        element(
+          "p",
+          {},
+          "Edit any number of the query, the key or the value: every step is computed again, here, in double precision.",
+        ),
+        element("button", { onclick: () => this.reset() }, "Put the numbers back"),
+      ),
+      ...cards,
+    );
+    this.update();
+  }
+
+  _card(step, i) {
+    const { part } = this.app,
+      [down, across] = step.axes.split(" ");
+    const name = (axis, j) => (axis === "T" ? part.query(j) : axis === "S" ? part.key(j) : String(j));
+    const editable = this.inputs[step.name],
+      cells = [];
+    const head = element(
+      "tr",
+      {},
+      element("th", {}),
+      ...(across
+        ? step.numbers[0].map((_, j) =>
+            element("th", { scope: "col" }, element("bdi", {}, shortened(name(across, j), 14))),
+          )
+        : []),
+    );
+    const lines = step.numbers.map((line, r) =>
+      element(
+        "tr",
+        {},
+        element("th", { scope: "row" }, element("bdi", {}, shortened(name(down, r), 14))),
+        ...line.map((x, c) => {
+          const cell = element("td", {});
+          if (editable) {
+            const input = element("input", {
+              type: "number",
+              step: "any",
+              "aria-label": `${step.name} ${shortened(name(down, r), 14)}, ${c}`,
+            });
+            input.value = String(+x.toPrecision(5));
+            input.addEventListener("input", () => {
+              const typed = Number(input.value),
+                good = input.value.trim() !== "" && Number.isFinite(typed);
+              input.setAttribute("aria-invalid", String(!good));
+              if (!good) return;
+              this.inputs[step.name][r][c] = typed;
+              this.update();
+            });
+            cell.append(input);
+          }
+          cells.push(cell);
+          return cell;
+        }),
+      ),
+    );
+    const facts = element("small", { class: "facts" });
+    this.tables.set(step.name, { cells, facts, editable });
+    return element(
+      "section",
+      { class: "step" },
+      element(
+        "h3",
+        {},
+        element("span", { class: "ordinal" }, String(i + 1)),
+        `${step.name} `,
+        element("code", {}, `= ${step.formula}`),
+      ),
+      facts,
+      element(
+        "div",
+        { class: "scroll" },
+        element("table", {}, element("thead", {}, head), element("tbody", {}, ...lines)),
+      ),
+    );
+  }
+
+  update() {
+    let before = null;
+    for (const step of this.compute()) {
+      const { cells, facts, editable } = this.tables.get(step.name),
+        flat = step.numbers.flat();
+      const { mean, variance } = moments(flat),
+        sizes = step.axes.split(" ").map((axis, i) => `${axis} ${i ? step.numbers[0].length : step.numbers.length}`);
+      let text = `${sizes.join(" × ")} · mean ${short(mean)} · variance ${short(variance)}`;
+      if (step.name === "scaled" && before !== null) text += ` · it was ${short(before)} before scaling`;
+      facts.textContent = text;
+      before = variance;
+      if (!editable)
+        flat.forEach((x, i) => {
+          const text = x === -Infinity ? "−∞" : short(x);
+          cells[i].classList.toggle("changed", cells[i].textContent !== "" && cells[i].textContent !== text);
+          cells[i].textContent = text;
+          if (step.name !== "weights") return;
+          const { ramp, inkOnFull, inkOnEmpty } = this.app.theme,
+            at = 3 * Math.round(Math.min(1, Math.max(0, x)) * 255);
+          cells[i].style.background = `rgb(${ramp[at]}, ${ramp[at + 1]}, ${ramp[at + 2]})`;
+          cells[i].style.color = x > 0.5 ? inkOnFull : inkOnEmpty;
+        });
+    }
+  }
+}
+
+const turned = (x) => (x.length ? x[0].map((_, i) => x.map((line) => line[i])) : []);
+const times = (a, b) =>
+  a.map((line) => (b.length ? b[0].map((_, j) => line.reduce((sum, x, i) => sum + x * b[i][j], 0)) : []));
+
+function unit(x) {
+  const length = Math.hypot(...x);
+  return length ? x.map((y) => y / length) : x;
+}
+
+function moments(numbers) {
+  const finite = numbers.filter(Number.isFinite),
+    mean = finite.reduce((a, b) => a + b, 0) / finite.length;
+  return { mean, variance: finite.reduce((sum, x) => sum + (x - mean) ** 2, 0) / finite.length };
+}
+
+function short(x) {
+  if (!Number.isFinite(x)) return Number.isNaN(x) ? "–" : String(x);
+  return Math.abs(x) >= 1e5 || (x !== 0 && Math.abs(x) < 5e-5) ? x.toExponential(2) : x.toFixed(4);
+}

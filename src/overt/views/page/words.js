@@ -1,0 +1,90 @@
+// Units of an axis: every token by itself, or the tokens of a word together.
+
+// How a vocabulary marks words, if it does: a test whether token i begins one.
+function wordMarks(tokens) {
+  const some = tokens.slice(0, 20000),
+    count = (test) => some.filter(test).length;
+  if (count((x) => x.startsWith("▁")) > 0) return (i) => tokens[i].startsWith("▁");
+  if (count((x) => x.startsWith("Ġ")) > 0) return (i) => tokens[i].startsWith("Ġ");
+  if (count((x) => x.startsWith("##")) > 0) return (i) => !tokens[i].startsWith("##");
+  if (count((x) => x.endsWith("@@")) > 0) return (i) => !tokens[i - 1].endsWith("@@");
+  if (count((x) => x.startsWith(" ") && x.length > 1) > some.length / 4) return (i) => tokens[i].startsWith(" ");
+  return null;
+}
+
+const special = (token) => /^(<[^<>]+>|\[[^[\]]+\]|⏎+)$/.test(token);
+
+class Units {
+  constructor(length, tokens, merge) {
+    this.tokens = tokens;
+    this.length = length;
+    this.starts = null;
+    this.marks = tokens ? wordMarks(tokens) : null;
+    if (!merge || !this.marks) return;
+    const starts = [];
+    for (let i = 0; i < length; i++)
+      if (i === 0 || this.marks(i) || special(tokens[i]) || special(tokens[i - 1])) starts.push(i);
+    this.length = starts.length;
+    starts.push(length);
+    this.starts = Int32Array.from(starts);
+  }
+
+  // Tokens start ≤ i < end of a unit.
+  start(unit) {
+    return this.starts ? this.starts[unit] : unit;
+  }
+  end(unit) {
+    return this.starts ? this.starts[unit + 1] : unit + 1;
+  }
+
+  // The unit of a token.
+  of(token) {
+    if (!this.starts) return token;
+    let low = 0,
+      high = this.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.starts[middle] <= token) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  name(unit) {
+    if (!this.tokens) return String(unit);
+    if (!this.starts) return this.tokens[unit];
+    const bare = (token) => token.replace(/^(▁|Ġ|##| )/, "").replace(/@@$/, "");
+    return (
+      this.tokens
+        .slice(this.starts[unit], this.starts[unit + 1])
+        .map(bare)
+        .join("") || "␣"
+    );
+  }
+}
+
+// A tile of words from a tile of tokens: what a word receives is the sum over its tokens, what it gives their mean.
+function merged(w, rows, columns, r0, r1, c0, c1) {
+  if (!rows.starts && !columns.starts) return w;
+  const t0 = rows.start(r0),
+    s0 = columns.start(c0),
+    n = columns.end(c1 - 1) - s0;
+  const out = new Float64Array((r1 - r0) * (c1 - c0));
+  for (let r = r0; r < r1; r++)
+    for (let c = c0; c < c1; c++) {
+      let sum = 0,
+        seen = false;
+      const from = rows.start(r),
+        to = rows.end(r);
+      for (let t = from; t < to; t++)
+        for (let s = columns.start(c); s < columns.end(c); s++) {
+          const weight = w[(t - t0) * n + s - s0];
+          if (weight !== MASKED) {
+            sum += weight;
+            seen = true;
+          }
+        }
+      out[(r - r0) * (c1 - c0) + c - c0] = seen ? sum / (to - from) : MASKED;
+    }
+  return out;
+}

@@ -1,0 +1,146 @@
+"""Attention as plain arrays: what a file holds so that any cell can be computed again, exactly.
+
+All scores but the additive one are stored as the dot product of transformed queries and keys, and the additive one as
+tanh of a sum of projected ones, so that a reader needs two formulas.  The log-sum-exp is computed in float64 from the
+numbers as they are stored: whatever precision they are kept in, the cells are exact for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from overt.attended import engine
+from overt.biases import Alibi, Dense
+from overt.errors import ArgumentError
+from overt.grid import Cells, Shape, host
+from overt.problem import Problem
+from overt.scores import Additive, Product, additive, scaled_dot
+from overt.views.labels import Labelled
+
+# A mask that is no span per query is stored bit by bit, up to this many cells.
+_BITS = 1 << 28
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """One labelled attention: q (B, H, T, A) and k (B, G, S, A) in the dtype they are kept in, and what they need.
+
+    ``additive`` is v (A,) of the additive score, None for a dot product times ``scale``.
+    """
+
+    label: Labelled
+    q: np.ndarray
+    k: np.ndarray
+    scale: float
+    additive: np.ndarray | None
+
+    @staticmethod
+    def of(label: Labelled, precision: str) -> Stored:
+        """Transform q and k as the score does, and round them to ``precision``."""
+        problem = label.problem
+        score = problem.score
+        if not isinstance(score, Product | Additive):
+            raise ArgumentError(f"a file cannot hold the score {type(score).__name__}: use one of overt's own scores")
+        wide = problem.accumulate if score.identity else np.float64
+        with np.errstate(invalid="ignore", over="ignore"):
+            q, k, scale = score.factors(np, problem.q.astype(wide, copy=False), problem.k.astype(wide, copy=False))
+        v = host("v", score.v).astype(np.float64) if isinstance(score, Additive) else None
+        return Stored(label, _rounded("q", q, precision), _rounded("k", k, precision), float(scale), v)
+
+    @cached_property
+    def lse(self) -> np.ndarray:
+        """(B, H, T) in float64; −∞ where nothing is seen."""
+        exact = self._problem(np.float64)
+        return engine(exact).forward(exact)[1]
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the whole score matrix."""
+        return self.label.problem.shape
+
+    def overview(self, bins: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Largest weights (B, H, ≤ bins, ≤ bins), received (B, H, S) and entropy (B, H, T), in float32."""
+        rough = self._problem(np.float32)
+        lse, compute = self.lse.astype(np.float32), engine(rough)
+        edges = []
+        for length in (self.shape.T, self.shape.S):
+            count = min(bins, length)
+            cuts = np.arange(count + 1) * length
+            edges.append(np.stack([cuts[:-1] // count, -(-cuts[1:] // count)], axis=-1))
+        received, entropy = compute.statistics(rough, lse)
+        return compute.pooled(rough, lse, *edges, "max"), received, entropy
+
+    def spans(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """First and past-the-last key of each query, (B or 1, H or 1, T or 1), and bits where these do not suffice."""
+        shape, mask = self.shape, self.label.problem.mask
+        if mask is None:
+            return np.zeros((1, 1, 1), np.int32), np.full((1, 1, 1), shape.S, np.int32), None
+        plan = mask.plan(shape.T, shape.S, shape.batch, shape.H)
+        first, last = (np.ascontiguousarray(edge, np.int32) for edge in (plan.first, plan.last))
+        if plan.rest is None:
+            return first, last, None
+        own = np.broadcast_shapes(plan.rest.visible(self._cells(slice(0, 1))).shape, (1, 1, 1, 1))
+        B, H = own[:2]
+        if B * H * shape.T * shape.S > _BITS:
+            raise ArgumentError(
+                f"the mask {mask!r} is no span of keys per query, and {B * H} × {shape.T} × {shape.S} bits of it are "
+                "more than a file should hold: show a shorter piece"
+            )
+        bits = np.zeros((B, H, shape.T, -(-shape.S // 8)), np.uint8)
+        step = max(1, _BLOCK // max(1, B * H * shape.S))
+        for start in range(0, shape.T, step):
+            rows = slice(start, min(start + step, shape.T))
+            visible = np.broadcast_to(plan.rest.visible(self._cells(rows)), (B, H, rows.stop - start, shape.S))
+            bits[:, :, rows] = np.packbits(visible, axis=-1, bitorder="little")
+        return first, last, bits
+
+    def bias(self) -> tuple[str, np.ndarray, np.ndarray | None] | None:
+        """The bias as its kind, its numbers and, for ALiBi, the position of query 0 in each batch row.
+
+        "alibi": slopes (H,); "distance": a table (B or 1, H, T + S − 1) of key − query from −(T − 1);
+        "dense": an array of as many axes as (B, H, T, S), those of length 1 repeated.
+        """
+        bias, shape = self.label.problem.bias, self.shape
+        if bias is None:
+            return None
+        if isinstance(bias, Alibi):
+            offset = np.full(shape.B, shape.S - shape.T) if bias.offset is None else shape.per_batch(bias.offset)
+            return "alibi", np.asarray(bias.parameter, np.float64), offset
+        if isinstance(bias, Dense):
+            array = np.asarray(bias.parameter)
+            array = array.reshape((1,) * (len(shape.full) - array.ndim) + array.shape)
+            if prod(array.shape[:-3]) != 1:
+                array = np.broadcast_to(array, (*shape.batch, *array.shape[-3:])).reshape(shape.B, *array.shape[-3:])
+            return "dense", array.reshape(-1, *array.shape[-3:]), None
+        view = bias.view(shape, np.dtype(np.float64))
+        assert view is not None
+        return "distance", np.concatenate([view[:, :, :0:-1, 0], view[:, :, 0, :]], axis=-1), None
+
+    def _cells(self, rows: slice) -> Cells:
+        shape = self.shape
+        b, h, s = (np.arange(n) for n in (shape.B, shape.H, shape.S))
+        return Cells(shape, b[:, None, None, None], h[:, None, None], np.arange(shape.T)[rows, None], s)
+
+    def _problem(self, dtype: Any) -> Problem:
+        q, k = self.q.astype(dtype, copy=False), self.k.astype(dtype, copy=False)
+        if self.additive is None:
+            score = scaled_dot(self.scale)
+        else:
+            one = np.eye(len(self.additive), dtype=dtype)
+            score = additive(one, one, self.additive.astype(dtype))
+        v = np.empty((*k.shape[:3], 0), dtype)
+        return replace(self.label.problem, q=q, k=k, v=v, score=score, dropout=None)
+
+
+def _rounded(name: str, x: np.ndarray, precision: str) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        rounded = np.ascontiguousarray(x, precision)
+    if (np.isinf(rounded) & np.isfinite(x)).any():
+        raise ArgumentError(f'{name} holds numbers too large for {precision}: give precision="float32" or "float64"')
+    return rounded

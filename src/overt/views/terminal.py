@@ -1,0 +1,336 @@
+"""Attention in a terminal: heat maps in half blocks, the strongest pairs, and traces step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import StringIO
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.cells import cell_len, set_cell_size
+from rich.columns import Columns
+from rich.console import Console, RenderableType
+from rich.style import Style
+from rich.text import Text
+
+from overt.errors import ArgumentError
+from overt.grid import host
+from overt.reference import Step
+from overt.trace import Trace
+from overt.views.colors import scaled, shades
+from overt.views.labels import Labelled, readable
+
+if TYPE_CHECKING:
+    from overt.views.view import View
+
+# Lines of one heat map, and rows of one table of numbers.
+_LINES = 28
+_ROWS = 40
+_LABEL = 14
+# Numbers of a step that are printed one by one.
+_SMALL = 160
+_PAIRS = 8
+_GREYS = " ░▒▓█"
+
+
+def show(
+    view: View,
+    *,
+    head: int | None = None,
+    row: int = 0,
+    query: int | None = None,
+    console: Console | None = None,
+) -> None:
+    """Print a view as wide as the window."""
+    console = console or Console(highlight=False)
+    for renderable in _view(view, console, head, row, query):
+        console.print(renderable)
+
+
+def text(view: View, width: int = 100) -> str:
+    """A view without colours."""
+    console = Console(file=StringIO(), width=width, highlight=False, color_system=None)
+    show(view, console=console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def _view(view: View, console: Console, head: int | None, row: int, query: int | None) -> Iterator[RenderableType]:
+    for part in view.parts:
+        shape = part.problem.shape
+        for name, value, count in (("row", row, shape.B), ("head", head or 0, shape.H), ("query", query or 0, shape.T)):
+            if not 0 <= value < count:
+                raise ArgumentError(f"there is no {name} {value}: give 0…{count - 1}")
+    if view.trace is not None and query is None:
+        yield from _trace(view.trace, view.parts[0], console, head or 0, row)
+        return
+    for part in view.parts:
+        yield Text(_heading(part, row, head), style="bold")
+        heads = range(part.problem.shape.H) if head is None else (head,)
+        if query is not None:
+            for h in heads:
+                yield _query(part, row, h, query, console)
+            continue
+        if len(heads) == 1:
+            yield from _head(part, console, row, heads[0])
+        else:
+            yield _overview(part, console, row)
+        yield _pairs(part, row, heads)
+        yield Text("")
+
+
+def _heading(part: Labelled, row: int, head: int | None) -> str:
+    shape = part.problem.shape
+    where = f"layer {part.layer} · {readable(part.name)} · " if part.layer or part.name != "attention" else ""
+    batch = f"row {row} of {shape.B} · " if shape.B > 1 else ""
+    heads = _count(shape.H, "head") if head is None else f"head {head} of {shape.H}"
+    return f"{where}{batch}{heads} · {_count(shape.T, 'query')} × {_count(shape.S, 'key')}"
+
+
+def _count(n: int, noun: str) -> str:
+    many = {"query": "queries"}.get(noun, noun + "s")
+    return f"{n:,} {noun if n == 1 else many}"
+
+
+def _head(part: Labelled, console: Console, row: int, head: int) -> Iterator[RenderableType]:
+    T, S = part.problem.shape.T, part.problem.shape.S
+    label = min(_LABEL, max(cell_len(part.query(t)) for t in range(min(T, 4096)))) + 1
+    width = max(6, min(_LABEL, max(cell_len(part.key(s)) for s in range(min(S, 4096)))) + 1)
+    if T <= _ROWS and label + S * width + 9 <= console.width:
+        yield _numbers(part, row, head, label, width, console)
+    else:
+        yield _blocks(part, row, head, label if T <= 2 * _LINES else len(str(T)) + 1, console)
+    entropy = _per_head(part, part.seen.entropy())[row, head]
+    received = _per_head(part, part.seen.received())[row, head]
+    most = np.argsort(-received, kind="stable")[:3]
+    keys = ", ".join(f"{clipped(part.key(s), 20)} {received[s]:.3g}" for s in most)
+    yield Text(f"entropy {entropy.mean():.3f} nats on average, {abs(entropy.min()):.3f} … {entropy.max():.3f}")
+    yield Text(f"most received by {keys}")
+
+
+def _query(part: Labelled, row: int, head: int, query: int, console: Console) -> Text:
+    """What one query looked at: all keys shaded, if they are few, and the heaviest."""
+    problem, visible = part.problem, part.visible(row, head, query)[0]
+    at = np.unravel_index(row * problem.shape.H + head, problem.outer) if problem.outer else ()
+    w = host("weights", part.seen.weights[(*at, query)])
+    entropy = abs(_per_head(part, part.seen.entropy())[row, head, query])
+    text = Text().append(f"head {head}  " if problem.shape.H > 1 else "", "dim")
+    text.append(clipped(part.query(query), 30)).append(f" ({query}), entropy {entropy:.3f} nats\n", "dim")
+    highest = float(w.max()) or 1.0
+    if len(w) <= _SMALL:
+        for color, s in zip(shades(w / highest), range(len(w)), strict=True):
+            text.append(clipped(part.key(s), 30), _ink(color) if visible[s] else Style(dim=True)).append(" ")
+        text.append("\n")
+    for s in np.argsort(-w, kind="stable")[:_PAIRS]:
+        if visible[s]:
+            bar = "█" * round(20 * float(w[s]) / highest)
+            text.append(f"  {w[s]:.4f}  ").append(bar.ljust(20), _rgb(shades(np.array(0.6)))).append(
+                f"  {clipped(part.key(s), 30)}"
+            )
+            text.append(f"  ({s})\n" if part.keys is not None else "\n", "dim")
+    return text
+
+
+def _numbers(part: Labelled, row: int, head: int, label: int, width: int, console: Console) -> Text:
+    """Every weight as a number on its shade, queries down, keys across."""
+    w, visible = _tile(part, row, head)
+    colors = shades(w / max(float(w.max()), 1e-30))
+    entropy = _per_head(part, part.seen.entropy())[row, head]
+    table = Text(" " * label)
+    for s in range(w.shape[1]):
+        table.append(_right(part.key(s), width))
+    table.append("   entropy\n", "dim")
+    for t in range(w.shape[0]):
+        table.append(_left(part.query(t), label))
+        for s in range(w.shape[1]):
+            cell = f"{w[t, s]:.3f}" if visible[t, s] else "·"
+            table.append(cell.rjust(width), _ink(colors[t, s]) if visible[t, s] else Style(dim=True))
+        table.append(f"   {entropy[t]:.3f}\n", "dim")
+    table.rstrip()
+    return table
+
+
+def _blocks(part: Labelled, row: int, head: int, label: int, console: Console) -> Text:
+    """The whole matrix, pooled to the window: two rows of cells a line."""
+    T, S = part.problem.shape.T, part.problem.shape.S
+    columns, rows = min(S, max(console.width - label - 1, 8)), min(T, 2 * _LINES)
+    pooled = _per_head(part, part.seen.map(rows, columns))[row, head]
+    lines = _picture(pooled, console)
+    step = 2 if len(lines) < rows else 1
+    table = Text()
+    for i, line in enumerate(lines):
+        # A line that stands for many queries bears a position, not the name of one of them.
+        t = i * step * T // rows
+        table.append(_left(part.query(t) if rows == T else str(t), label), "dim").append(line).append("\n")
+    table.append(" " * label + _ticks(part, columns), "dim")
+    largest = "" if pooled.shape == (T, S) else f"largest of each {-(-T // rows)} × {-(-S // columns)} weights, "
+    return table.append("\n" + " " * label + largest + scaled(pooled)[1], "dim")
+
+
+def _overview(part: Labelled, console: Console, row: int) -> Columns:
+    """All heads, small, side by side."""
+    T, S = part.problem.shape.T, part.problem.shape.S
+    size = min(32, max(8, (console.width - 2) // 4 - 2))
+    entropy = _per_head(part, part.seen.entropy())[row].mean(axis=-1)
+    pooled = _per_head(part, part.seen.map(min(T, size), min(S, size)))[row]
+    pictures = []
+    for head in range(part.problem.shape.H):
+        title = Text().append(_left(f"head {head}, entropy {entropy[head]:.2f}", min(size, max(S, 21))) + "\n", "dim")
+        for line in _picture(pooled[head], console):
+            title.append(line).append("\n")
+        pictures.append(title)
+    return Columns(pictures, padding=(0, 2))
+
+
+def _picture(pooled: np.ndarray, console: Console) -> list[Text]:
+    """Two rows of cells a line, in half blocks."""
+    level, _ = scaled(pooled)
+    if console.color_system is None or console.no_color:
+        # Without colours a line is one row of shades: the darker of its two.
+        level = np.maximum(level[::2], np.vstack([level[1::2], level[-1:]])[: -(-len(level) // 2)])
+        steps = np.ceil(level * (len(_GREYS) - 1)).astype(int)
+        return [Text("".join(_GREYS[i] for i in line)) for line in steps]
+    if len(level) % 2:
+        level = np.vstack([level, np.zeros_like(level[:1])])
+    colors = shades(level)
+    lines = []
+    for above, below in zip(colors[::2], colors[1::2], strict=True):
+        line = Text()
+        for a, b in zip(above, below, strict=True):
+            line.append("▀", Style(color=_rgb(a), bgcolor=_rgb(b)))
+        lines.append(line)
+    return lines
+
+
+def _ticks(part: Labelled, columns: int) -> str:
+    """Names of some keys under the map, as many as have room."""
+    S, line = part.problem.shape.S, ""
+    for column in range(columns):
+        s = column * S // columns
+        name = clipped(part.key(s) if columns == S else str(s), _LABEL)
+        if column >= cell_len(line) + (1 if line else 0) and column + cell_len(name) <= columns:
+            line = set_cell_size(line, column) + name
+    return line
+
+
+def _pairs(part: Labelled, row: int, heads: range | tuple[int, ...]) -> Text:
+    """The heaviest pairs of a query that had a choice and a key."""
+    shape = part.problem.shape
+    indices, weights = (_per_head(part, x)[row] for x in part.seen.top(min(3, shape.S)))
+    chosen = [h for h in range(shape.H) if h in heads]
+    flat = np.argsort(-weights[chosen], axis=None, kind="stable")
+    table, found = Text().append("strongest pairs\n", "bold"), 0
+    for place in flat[: 64 * _PAIRS]:
+        h, t, i = np.unravel_index(place, weights[chosen].shape)
+        h = chosen[h]
+        if not weights[h, t, i] or (shape.S > 1 and part.visible(row, h, int(t)).sum() == 1):
+            continue
+        name = f"head {h}  " if shape.H > 1 else ""
+        table.append(f"  {weights[h, t, i]:.4f}  ").append(name, "dim")
+        table.append(f"{clipped(part.query(t), 30)} → {clipped(part.key(indices[h, t, i]), 30)}")
+        table.append(f"  ({t} → {indices[h, t, i]})\n" if part.keys is not None else "\n", "dim")
+        found += 1
+        if found == _PAIRS:
+            break
+    if not found:
+        what = "no query may see any key" if not weights.any() else "every query sees a single key"
+        table.append(f"  {what}\n")
+    table.rstrip()
+    return table
+
+
+def _tile(part: Labelled, row: int, head: int) -> tuple[np.ndarray, np.ndarray]:
+    """All weights of one small head, and which cells may be seen."""
+    return _per_head(part, part.seen.weights[...])[row, head], part.visible(row, head)
+
+
+def _trace(trace: Trace, part: Labelled, console: Console, head: int, row: int) -> Iterator[RenderableType]:
+    shape = part.problem.shape
+    if shape.H > 1 or shape.B > 1:
+        yield Text(f"head {head} of {shape.H}, row {row} of {shape.B}", "dim")
+    before: Step | None = None
+    for number, step in enumerate(trace, 1):
+        array = host(step.name, step.array)
+        own = array.ndim - len(step.axes.split())
+        array = array.reshape(shape.B, shape.H, *array.shape[own:])[row, head]
+        sizes = " × ".join(f"{axis} {n}" for axis, n in zip(step.axes.split(), array.shape, strict=True))
+        title = Text().append(f"{number:2} ", "dim").append(step.name, "bold").append(f" = {step.formula}", "cyan")
+        yield title.append(f"   {sizes}   mean {step.mean:.4g}, variance {step.variance:.4g}", "dim")
+        if step.name == "scaled" and before is not None and before.variance:
+            width = part.problem.q.shape[-1]
+            how = f"multiplies it by {step.variance / before.variance:.4g}"
+            if getattr(part.problem.score, "scale", 0) is None:
+                how = f"1/√{width} divides it by {width}"
+            yield Text(f"   variance {before.variance:.4g} → {step.variance:.4g}: the scale {how}", "italic")
+        yield _array(step, array, part, console)
+        before = step
+
+
+def _array(step: Step, array: np.ndarray, part: Labelled, console: Console) -> Text:
+    """The numbers of a small array with names; what a large one spans."""
+    axes = step.axes.split()
+    table = array.reshape(-1, 1) if array.ndim == 1 else array
+    names = part.query if axes[0] == "T" else part.key
+    label = min(_LABEL, max(cell_len(names(i)) for i in range(min(len(table), 4096)))) + 1
+    names_across = (
+        [part.key(s) for s in range(part.problem.shape.S)] if axes[1:] == ["S"] and table.size <= _SMALL else []
+    )
+    widest = max((min(_LABEL, cell_len(name)) for name in names_across), default=0)
+    # Fewer digits before no numbers at all.
+    for digits in (4, 3, 2):
+        cells = (
+            [[_number(x, digits) for x in line] for line in table] if table.ndim == 2 and table.size <= _SMALL else []
+        )
+        width = 2 + max([widest, *(len(cell) for line in cells for cell in line)])
+        if cells and 3 + label + len(cells[0]) * width <= console.width:
+            break
+    else:
+        finite = array[np.isfinite(array)]
+        if not finite.size:
+            return Text("   nothing finite" if array.size else "   no numbers")
+        return Text(f"   {finite.size:,} finite numbers, {finite.min():.4g} … {finite.max():.4g}")
+    lines = Text()
+    if names_across:
+        lines.append("   " + " " * label + "".join(_right(name, width) for name in names_across) + "\n", "dim")
+    colors = shades(table) if step.name in ("weights", "dropped") else None
+    for i, line in enumerate(cells):
+        lines.append("   " + _left(names(i), label), "dim")
+        for j, cell in enumerate(line):
+            lines.append(cell.rjust(width), _ink(colors[i, j]) if colors is not None else "")
+        lines.append("\n")
+    lines.rstrip()
+    return lines
+
+
+def _number(x: float, digits: int) -> str:
+    return "−∞" if x == -np.inf else f"{x:.{digits}f}" if abs(x) < 1e4 else f"{x:.4g}"
+
+
+def _per_head(part: Labelled, x: np.ndarray) -> np.ndarray:
+    """A result as (B, H, …)."""
+    problem = part.problem
+    array = host("result", x)
+    return array.reshape(problem.shape.B, problem.shape.H, *array.shape[len(problem.outer) :])
+
+
+def clipped(name: str, width: int) -> str:
+    """A name in at most this many columns of a terminal."""
+    return name if cell_len(name) <= width else set_cell_size(name, width - 1).rstrip() + "…"
+
+
+def _left(name: str, width: int) -> str:
+    return set_cell_size(clipped(name, width - 1), width)
+
+
+def _right(name: str, width: int) -> str:
+    name = clipped(name, width - 1)
+    return " " * (width - cell_len(name)) + name
+
+
+def _rgb(color: np.ndarray) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*color)
+
+
+def _ink(color: np.ndarray) -> Style:
+    """A shade with letters that can be read on it."""
+    light = float(color @ np.array([0.299, 0.587, 0.114])) > 140
+    return Style(color="#000000" if light else "#ffffff", bgcolor=_rgb(color))

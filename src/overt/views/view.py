@@ -1,0 +1,141 @@
+"""One object for everything that can be looked at, and the ways to look at it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from overt.attended import Attended
+from overt.errors import ArgumentError, DtypeError
+from overt.trace import Trace
+from overt.views.labels import Labelled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Shown = Attended | Trace | Labelled | Sequence[Labelled]
+"""What can be shown: one result, one trace, or the labelled attentions of a model."""
+
+
+class View:
+    """Something to look at: ``str`` for a terminal, ``figure()``, ``page(path)``, ``save(path)``, ``csv(path)``.
+
+    In a notebook its value is the page itself.  ``parts`` are the labelled attentions, ``trace`` the steps, if it has.
+    """
+
+    def __init__(
+        self,
+        x: Shown,
+        *,
+        tokens: Sequence[str] | None = None,
+        queries: Sequence[str] | None = None,
+        title: str = "attention",
+    ) -> None:
+        self.title = title
+        self.trace = x if isinstance(x, Trace) else None
+        if isinstance(x, Attended | Trace):
+            seen = x if isinstance(x, Attended) else Attended(x.problem)
+            self.parts: tuple[Labelled, ...] = (Labelled(seen, tokens, queries),)
+            return
+        if tokens is not None or queries is not None:
+            raise ArgumentError("labelled attention has its tokens already: give tokens= to Labelled, not to show")
+        parts = (x,) if isinstance(x, Labelled) else x
+        if not isinstance(parts, Sequence) or not all(isinstance(part, Labelled) for part in parts):
+            raise DtypeError(
+                f"show takes what overt.attend or overt.trace returns, or labelled attention, not {type(x).__name__}"
+            )
+        if not parts:
+            raise ArgumentError("show got an empty list: give at least one labelled attention")
+        self.parts = tuple(parts)
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(str(part.seen.weights.shape) for part in self.parts[:3])
+        more = f" and {len(self.parts) - 3} more" if len(self.parts) > 3 else ""
+        return f"View({self.title!r}, weights {shapes}{more}): .figure(), .page(path), .save(path), .csv(path)"
+
+    def __str__(self) -> str:
+        from overt.views import terminal
+
+        return terminal.text(self)
+
+    def only(self, *, layer: int | None = None, name: str | None = None) -> View:
+        """The same without other layers, or without attentions of other names."""
+        chosen = [part for part in self.parts if layer in (None, part.layer) and name in (None, part.name)]
+        if not chosen:
+            layers, names = (sorted({getattr(part, what) for part in self.parts}) for what in ("layer", "name"))
+            raise ArgumentError(f"nothing is left: the layers are {layers}, the names {names}")
+        view = View(chosen, title=self.title)
+        view.trace = self.trace
+        return view
+
+    def print(self, *, head: int | None = None, row: int = 0, query: int | None = None) -> None:
+        """Print to the terminal: one query head or all of them, of one batch row; all queries or one."""
+        from overt.views import terminal
+
+        terminal.show(self, head=head, row=row, query=query)
+
+    def figure(self, kind: str = "map", *, head: int | None = None, row: int = 0, part: int = 0) -> Figure:
+        """A matplotlib figure (extra ``plot``): "map", "heads", "entropy", "received" or "variance"."""
+        from overt.views import figure
+
+        return figure.draw(self, kind, head=head, row=row, part=part)
+
+    def page(self, path: str | Path, *, precision: str | None = None) -> Path:
+        """Write one HTML file that needs nothing else and recomputes any cell exactly from q, k and lse.
+
+        precision: "float16", "float32" or "float64" for the stored q and k, by default what they have as far as the
+        file stays small.  The cells are exact for the numbers stored.
+        """
+        from overt.views import page
+
+        return page.write(self, path, precision=precision)
+
+    def save(self, path: str | Path) -> Path:
+        """Write an .npz of q, k, v, mask, bias, lse, output, received, entropy and tokens, for ``overt show``."""
+        from overt.views import files
+
+        return files.save(self, path)
+
+    def csv(self, path: str | Path, k: int = 5) -> Path:
+        """Write the k heaviest keys of every query, one pair a line."""
+        from overt.views import files
+
+        return files.csv(self, path, k)
+
+    def as_dict(self, k: int = 5) -> dict[str, Any]:
+        """Shapes, entropy, received attention and the k heaviest keys of every query, as JSON knows them."""
+        from overt.views import files
+
+        return files.as_dict(self, k)
+
+    def _repr_html_(self) -> str:
+        from overt.views import notebook
+
+        return notebook.html(self)
+
+
+def show(
+    x: Shown,
+    *,
+    tokens: Sequence[str] | None = None,
+    queries: Sequence[str] | None = None,
+    title: str = "attention",
+    head: int | None = None,
+    row: int = 0,
+    query: int | None = None,
+) -> View:
+    """Print attention or its steps to the terminal, and give the ``View`` that can also draw, write and save it.
+
+    x: what ``overt.attend`` or ``overt.trace`` returned, or ``overt.views.labels.Labelled`` attention of a model.
+    tokens: names of the S keys, and of the T queries too where they stand at the last T of them.
+    queries: names of the T queries, where they are others.
+    head, row, query: what to print, by default all heads and queries of the first batch row.
+
+    In a notebook nothing is printed: the returned view shows itself.
+    """
+    view = View(x, tokens=tokens, queries=queries, title=title)
+    if "ipykernel" not in sys.modules:
+        view.print(head=head, row=row, query=query)
+    return view

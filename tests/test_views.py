@@ -1,0 +1,600 @@
+"""Attention in the terminal, as figures, in files and in a notebook; and what is said when it cannot be shown."""
+
+from __future__ import annotations
+
+import csv
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from matplotlib.figure import Figure
+from rich.cells import cell_len
+from rich.console import Console
+from safetensors.numpy import save_file
+
+import overt
+from overt.cli import main
+from overt.errors import ArgumentError, DtypeError, OvertError, ShapeError
+from overt.views import View, terminal
+from overt.views.colors import STOPS, scaled, shades
+from overt.views.files import load
+from overt.views.labels import Labelled, readable
+from overt.views.lessons import LESSONS
+
+WORDS = ["My", "name", "is", "John"]
+
+
+def normal(*shape: int, seed: int = 0, dtype: Any = np.float64) -> np.ndarray:
+    return np.random.default_rng([seed, *shape]).normal(size=shape).astype(dtype)
+
+
+Q, K, V = normal(2, 4, 8), normal(2, 4, 8, seed=1), normal(2, 4, 3, seed=2)
+
+
+def printed(view: View, width: int = 100, colors: bool = False, **options: Any) -> str:
+    console = Console(
+        file=StringIO(),
+        width=width,
+        highlight=False,
+        color_system="truecolor" if colors else None,
+        force_terminal=colors,
+    )
+    terminal.show(view, console=console, **options)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+# The terminal.
+
+
+def test_a_small_head_is_a_table_of_its_weights() -> None:
+    seen = overt.attend(Q, K, V, mask=overt.causal())
+    text = printed(View(seen, tokens=WORDS), head=1)
+    w = seen.weights[1]
+    lines = text.splitlines()
+    assert lines[0] == "head 1 of 2 · 4 queries × 4 keys"
+    assert lines[1].split() == [*WORDS, "entropy"]
+    for t in range(4):
+        cells = [f"{x:.3f}" for x in w[t, : t + 1]] + ["·"] * (3 - t)
+        assert lines[2 + t].split() == [WORDS[t], *cells, f"{seen.entropy()[1, t]:.3f}"]
+    # The first query sees one key, which is no news.
+    best = max((w[t, s], t, s) for t in range(1, 4) for s in range(4))
+    first = lines[lines.index("strongest pairs") + 1]
+    assert first == f"  {best[0]:.4f}  head 1  {WORDS[best[1]]} → {WORDS[best[2]]}  ({best[1]} → {best[2]})"
+
+
+def test_all_heads_are_small_pictures() -> None:
+    text = printed(View(overt.attend(Q, K, V)))
+    assert "head 0, entropy " in text
+    assert "head 1, entropy " in text
+    assert "strongest pairs" in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_nothing_is_wider_than_the_window(width: int) -> None:
+    for view in (
+        View(
+            overt.attend(normal(3, 300, 4), normal(3, 500, 4), normal(3, 500, 1)),
+            tokens=["語" * 9] * 500,
+            queries=["q" * 50] * 300,
+        ),
+        View(overt.trace(normal(1, 9, 8), normal(1, 9, 8), normal(1, 9, 8)), tokens=["a long name of a token"] * 9),
+        *(make() for make in LESSONS.values()),
+    ):
+        for head in (None, 0):
+            assert max(map(cell_len, printed(view, width, head=head).splitlines())) <= max(width, 40)
+
+
+def test_wide_characters_stay_in_their_columns() -> None:
+    seen = overt.attend(Q, K, V)
+    lines = printed(View(seen, tokens=["我的", "name", "👩🏽", "é"]), head=0).splitlines()[1:6]
+    # Each number ends in the column where the name of its key ends.
+    ends = [cell_len(lines[0][: lines[0].index(name) + len(name)]) for name in ("我的", "name", "👩🏽", "é", "entropy")]
+    for line in lines[1:]:
+        places, at = [], 0
+        for number in line.split()[1:]:
+            at = line.index(number, at) + len(number)
+            places.append(cell_len(line[:at]))
+        assert places[:4] == ends[:4]
+
+
+def test_half_blocks_are_coloured_by_the_largest_weights() -> None:
+    q = normal(1, 100, 8)
+    seen = overt.attend(q, q, q)
+    console = Console(width=80, color_system="truecolor", force_terminal=True)
+    lines = terminal._picture(seen.map(56, 70)[0], console)
+    level, _ = scaled(seen.map(56, 70)[0])
+    expected = shades(level)
+    assert len(lines) == 28
+    for i, line in enumerate(lines):
+        assert line.plain == "▀" * 70
+        for j, span in enumerate(line.spans):
+            assert span.style.color.triplet == tuple(expected[2 * i, j])  # type: ignore[union-attr]
+            assert span.style.bgcolor.triplet == tuple(expected[2 * i + 1, j])  # type: ignore[union-attr]
+
+
+def test_colours_only_where_they_are_wanted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = View(overt.attend(normal(1, 100, 8), normal(1, 100, 8), normal(1, 100, 8)))
+    assert "\x1b[38;2" in printed(view, colors=True)
+    view.print()
+    assert "\x1b" not in capsys.readouterr().out
+    assert "░" in str(view)
+    assert "\x1b" not in str(view)
+    monkeypatch.setenv("NO_COLOR", "1")
+    console = Console(file=StringIO(), width=80, force_terminal=True)
+    terminal.show(view, console=console)
+    assert "38;2" not in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "░" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_trace_is_shown_step_by_step() -> None:
+    steps = overt.trace(Q[:1], K[:1], V[:1], mask=overt.causal())
+    text = printed(View(steps, tokens=WORDS))
+    at = [text.index(f"{i:2} {name} = ") for i, name in enumerate(steps.names, 1)]
+    assert at == sorted(at)
+    before, after = (f"{steps.step(name).variance:.4g}" for name in ("scores", "scaled"))
+    assert f"variance {before} → {after}: the scale 1/√8 divides it by 8" in text
+    for x in steps["output"][0].reshape(-1):
+        assert f"{x:.4f}" in text
+    assert "−∞" in text
+    large = printed(View(overt.trace(normal(1, 90, 4), normal(1, 90, 4), normal(1, 90, 4))))
+    assert "8,100 finite numbers, " in large
+    assert len(large.splitlines()) < 250
+
+
+def test_show_prints_and_gives_the_view(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = overt.attend(Q, K, V)
+    view = overt.show(seen, tokens=WORDS, title="<b>")
+    assert "strongest pairs" in capsys.readouterr().out
+    assert isinstance(view, View)
+    assert repr(view) == "View('<b>', weights (2, 4, 4)): .figure(), .page(path), .save(path), .csv(path)"
+    overt.show([Labelled(seen, WORDS, name="self", layer=3), Labelled(seen)])
+    assert "layer 3 · self · 2 heads" in capsys.readouterr().out
+
+
+def test_some_layers_and_names_alone() -> None:
+    seen = overt.attend(Q, K, V)
+    view = View([Labelled(seen, layer=layer, name=name) for layer in range(3) for name in ("encoder", "cross")])
+    assert [(part.layer, part.name) for part in view.only(layer=1).parts] == [(1, "encoder"), (1, "cross")]
+    assert [part.layer for part in view.only(name="cross").parts] == [0, 1, 2]
+    with pytest.raises(ArgumentError, match=r"the layers are \[0, 1, 2\], the names \['cross', 'encoder'\]"):
+        view.only(layer=3)
+
+
+def test_one_query() -> None:
+    seen = overt.attend(Q, K, V, mask=overt.causal())
+    lines = printed(View(seen, tokens=WORDS), query=2, head=1).splitlines()
+    w = seen.weights[1, 2]
+    assert lines[1] == f"head 1  is (2), entropy {seen.entropy()[1, 2]:.3f} nats"
+    assert lines[2].split() == WORDS
+    order = np.argsort(-w)[:3]
+    # The longest bar is the heaviest key's; the key behind the mask has none.
+    assert [line.split()[0] for line in lines[3:6]] == [f"{w[s]:.4f}" for s in order]
+    assert [line.count("█") for line in lines[3:6]] == [round(20 * w[s] / w.max()) for s in order]
+    assert [line.split()[-2:] for line in lines[3:6]] == [[WORDS[s], f"({s})"] for s in order]
+    assert "John" not in "".join(lines[3:])
+    assert "head 0" in printed(View(seen), query=0)
+    with pytest.raises(ArgumentError, match="no query 4: give 0…3"):
+        printed(View(seen), query=4)
+
+
+def test_rows_of_a_batch() -> None:
+    seen = overt.attend(
+        normal(3, 1, 4, 8), normal(3, 1, 4, 8), normal(3, 1, 4, 8), mask=overt.padding(np.array([4, 0, 2]))
+    )
+    assert "row 2 of 3" in printed(View(seen), row=2)
+    assert f"{seen.weights[2, 0, 3, 1]:.3f}" in printed(View(seen), row=2)
+    assert "no query may see any key" in printed(View(seen), row=1)
+    with pytest.raises(ArgumentError, match="no row 3: give 0…2"):
+        printed(View(seen), row=3)
+    with pytest.raises(ArgumentError, match="no head 1: give 0…0"):
+        printed(View(seen), head=1)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_tensors_are_shown_as_arrays_are(dtype: torch.dtype) -> None:
+    tensors = [torch.from_numpy(x).to(dtype).requires_grad_() for x in (Q, K, V)]
+    arrays = [x.detach().float().numpy() for x in tensors]
+    bias = normal(2, 1, 4, dtype=np.float32)
+    for how in (overt.attend, overt.trace):
+        text = printed(View(how(*tensors, bias=torch.from_numpy(bias)), tokens=WORDS), head=0)
+        if how is overt.attend:
+            assert text == printed(View(how(*arrays, bias=bias), tokens=WORDS), head=0)
+
+
+def test_scores_with_tensors_of_parameters(tmp_path: Path) -> None:
+    def parameter(*shape: int) -> torch.Tensor:
+        return torch.from_numpy(normal(*shape)).requires_grad_()
+
+    q, k, v = (torch.from_numpy(x) for x in (Q, K, V))
+    for score in (overt.bilinear(parameter(8, 8)), overt.additive(parameter(5, 8), parameter(5, 8), parameter(5))):
+        seen = overt.attend(q, k, v, score=score, bias=overt.alibi(parameter(2)), sinks=parameter(2))
+        view = View(seen, tokens=WORDS)
+        view.page(tmp_path / "x.html")
+        (again,) = load(view.save(tmp_path / "x.npz"))
+        np.testing.assert_allclose(again.seen.weights[...], seen.weights[...], rtol=1e-9)
+
+
+@pytest.mark.parametrize("hostile", ["\ud800", "\x1b[31m", "<b>", "a\nb", "$x^{", "\0"])
+def test_titles_and_names_of_attentions_do_no_harm(tmp_path: Path, hostile: str) -> None:
+    view = View(Labelled(overt.attend(Q, K, V), name=hostile), title=hostile)
+    text = printed(view)
+    assert "\x1b" not in text
+    text.encode()
+    view.page(tmp_path / "x.html")
+    view.csv(tmp_path / "x.csv")
+    view._repr_html_().encode()
+    json.dumps(view.as_dict(), ensure_ascii=False).encode()
+    view.figure().canvas.draw()
+    assert load(view.save(tmp_path / "x.npz"))[0].name in (hostile, "")
+
+
+# Names.
+
+
+@pytest.mark.parametrize(
+    ("token", "text"),
+    [
+        ("word", "word"),
+        (" a", " a"),
+        ("a\nb", "a⏎b"),
+        ("\t", "⇥"),
+        ("\0", "\\x00"),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("", "∅"),
+        ("  ", "␣␣"),
+        ("a\u202eb", "a\\u202eb"),
+        ("\u200b", "\\u200b"),
+        ("👩\u200d👧", "👩\u200d👧"),
+        ("עברית", "עברית"),
+        ("\ud800", "\\ud800"),
+        ("\u2028", "\\u2028"),
+        ("x" * 10_001, "x" * 10_000 + "…"),
+    ],
+)
+def test_names_are_readable(token: str, text: str) -> None:
+    assert readable(token) == text
+
+
+def test_queries_are_the_last_tokens() -> None:
+    part = Labelled(overt.attend(Q[:, 2:], K, V), WORDS)
+    assert part.rows == ("is", "John")
+    assert Labelled(overt.attend(Q, K[:, 2:], V[:, 2:]), ["a", "b"]).rows is None
+    assert Labelled(overt.attend(Q, K[:, 2:], V[:, 2:]), ["a", "b"], WORDS).query(3) == "John"
+
+
+# What cannot be shown.
+
+
+def nan(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x[1, 2, 3] = np.nan
+    return x
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: overt.attend(nan(Q), K, V), ArgumentError, r"q holds nan at \(0, 1, 2, 3\)"),
+        (lambda: overt.attend(Q, nan(K), V), ArgumentError, r"k holds nan"),
+        (lambda: overt.attend(Q, K, V, bias=nan(normal(2, 4, 4))), ArgumentError, r"bias holds nan"),
+        (lambda: overt.attend(Q * 1e200, K * 1e200, V), ArgumentError, "the scores overflow"),
+        (lambda: overt.attend(Q[:, :0], K, V), ArgumentError, r"nothing to show: the weights have shape \(2, 0, 4\)"),
+        (lambda: overt.attend(Q, K[:, :0], V[:, :0]), ArgumentError, r"nothing to show"),
+        (lambda: "text", DtypeError, "what overt.attend or overt.trace returns.*not str"),
+        (list, ArgumentError, "empty list"),
+        (lambda: [1], DtypeError, "not list"),
+        (lambda: np.eye(3), DtypeError, "not ndarray"),
+    ],
+)
+def test_what_cannot_be_shown(make: Any, error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        overt.show(make())
+
+
+def test_a_masked_nan_is_no_hindrance(tmp_path: Path) -> None:
+    k = K.copy()
+    k[:, 3] = np.nan
+    view = View(overt.attend(Q, k, V, mask=overt.padding(3)))
+    assert "nan" not in str(view)
+    view.page(tmp_path / "page.html")
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "message"),
+    [
+        ({"tokens": WORDS[:3]}, ShapeError, "3 tokens for 4 keys"),
+        ({"tokens": []}, ShapeError, "0 tokens for 4 keys"),
+        ({"tokens": WORDS, "queries": ["a"] * 5}, ShapeError, "5 queries for 4 queries"),
+        ({"tokens": "word"}, DtypeError, "list of strings"),
+        ({"tokens": [1, 2, 3, 4]}, DtypeError, "list of strings"),
+    ],
+)
+def test_wrong_names(names: dict[str, Any], error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        overt.show(overt.attend(Q, K, V), **names)
+
+
+def test_names_of_labelled_attention_are_its_own() -> None:
+    part = Labelled(overt.attend(Q, K, V))
+    with pytest.raises(ArgumentError, match="has its tokens already"):
+        overt.show(part, tokens=WORDS)
+    with pytest.raises(ArgumentError, match="prompt is 5"):
+        Labelled(part.seen, prompt=5)
+    with pytest.raises(DtypeError, match="not ndarray"):
+        Labelled(Q)
+
+
+@pytest.mark.parametrize("write", ["page", "save", "csv"])
+def test_paths_that_cannot_be_written(tmp_path: Path, write: str) -> None:
+    view = View(overt.attend(Q, K, V))
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "none" / "x", tmp_path / "folder"):
+        with pytest.raises(ArgumentError, match="cannot write"):
+            getattr(view, write)(path)
+    assert [x.name for x in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    view = View(overt.attend(Q, K, V))
+
+    def broken(*_: Any) -> Any:
+        yield "<html>"
+        raise MemoryError
+
+    monkeypatch.setattr("overt.views.page.pieces", broken)
+    with pytest.raises(MemoryError):
+        view.page(path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_page_cannot_hold(tmp_path: Path) -> None:
+    view = View(overt.attend(Q * 1e6, K, V))
+    with pytest.raises(ArgumentError, match="float32"):
+        view.page(tmp_path / "x", precision="float16")
+    with pytest.raises(ArgumentError, match="precision must be one of"):
+        view.page(tmp_path / "x", precision="float8")
+
+    class Odd(overt.scores.Score):
+        def factors(self, xp: Any, q: Any, k: Any) -> Any:
+            return q, k, 1.0
+
+        def steps(self, xp: Any, q: Any, k: Any) -> Any:
+            yield "scores", "q kᵀ", "T S", xp.matmul(q, k.mT)
+
+    with pytest.raises(ArgumentError, match="cannot hold the score Odd"):
+        View(overt.attend(Q, K, V, score=Odd())).page(tmp_path / "x")
+
+
+# Files.
+
+
+SAVED: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "mask": {"mask": overt.causal() & overt.padding(3)},
+    "alibi": {"bias": overt.alibi(np.array([0.5, 0.25])), "softcap": 3.0},
+    "everything": {"mask": normal(4, 4) > -0.5, "bias": normal(2, 1, 4), "sinks": np.array([0.5, -1]), "softcap": 2.0},
+    "scale": {"score": overt.scaled_dot(0.7)},
+    "cosine": {"score": overt.cosine(2.0)},
+    "bilinear": {"score": overt.bilinear(normal(8, 8))},
+    "additive": {"score": overt.additive(normal(5, 8), normal(5, 8, seed=1), normal(5), normal(5, seed=2))},
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_saved_and_loaded_is_the_same(tmp_path: Path, name: str) -> None:
+    seen = overt.attend(Q, K, V, **SAVED[name])
+    view = View(Labelled(seen, ["a\0b", "é", "", "語"], name="self", layer=2, prompt=1))
+    (again,) = load(view.save(tmp_path / "x.npz"))
+    np.testing.assert_allclose(again.seen.weights[...], seen.weights[...], rtol=1e-12)
+    np.testing.assert_allclose(again.seen.output, seen.output, rtol=1e-12)
+    assert (again.name, again.layer, again.prompt) == ("self", 2, 1)
+    assert again.keys == ("a\\x00b", "é", "∅", "語")
+    found = np.load(tmp_path / "x.npz")
+    np.testing.assert_array_equal(found["received"], seen.received())
+    np.testing.assert_array_equal(found["entropy"], seen.entropy())
+
+
+def test_several_attentions_in_one_file(tmp_path: Path) -> None:
+    parts = [Labelled(overt.attend(Q * i, K, V), layer=i) for i in range(1, 13)]
+    again = load(View(parts).save(tmp_path / "x.npz"))
+    assert [part.layer for part in again] == list(range(1, 13))
+    np.testing.assert_allclose(again[11].seen.weights[...], parts[11].seen.weights[...])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
+def test_dtypes_of_files(tmp_path: Path, dtype: Any) -> None:
+    seen = overt.attend(*(x.astype(dtype) for x in (Q, K, V)), bias=normal(4, 4, dtype=np.float32))
+    (again,) = load(View(seen).save(tmp_path / "x.npz"))
+    np.testing.assert_allclose(again.seen.weights[...], seen.weights[...], rtol=1e-6)
+
+
+def test_safetensors(tmp_path: Path) -> None:
+    save_file({"q": Q, "k": K, "v": V}, tmp_path / "x.safetensors")
+    (part,) = load(tmp_path / "x.safetensors")
+    np.testing.assert_array_equal(part.seen.output, overt.attention(Q, K, V))
+    save_file({"q": Q, "k": K}, tmp_path / "x.safetensors")
+    (part,) = load(tmp_path / "x.safetensors")
+    np.testing.assert_allclose(part.seen.lse, overt.attend(Q, K, V).lse)
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.safetensors"])
+def test_files_that_are_none(tmp_path: Path, name: str) -> None:
+    with pytest.raises(OvertError, match="cannot read"):
+        load(tmp_path / name)
+    for content in (b"", b"\x93NUMPY", b"PK\x03\x04 nothing", b"{}" * 100):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(OvertError, match=name):
+            load(tmp_path / name)
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", q=np.array([{"a": 1}], dtype=object), k=K)
+    with pytest.raises(ArgumentError, match="cannot be read"):
+        load(tmp_path / "x.npz")
+    np.savez(tmp_path / "y.npz", q=Q)
+    with pytest.raises(ArgumentError, match="holds q, but no k"):
+        load(tmp_path / "y.npz")
+    np.savez(tmp_path / "z.npz", q=Q, k=K, softcap=np.array([1.0, 2.0]))
+    with pytest.raises(ArgumentError, match=r"softcap in .* must be one number"):
+        load(tmp_path / "z.npz")
+
+
+def test_csv(tmp_path: Path) -> None:
+    seen = overt.attend(Q, K, V, mask=overt.causal())
+    with View(seen, tokens=["a,b", 'c"d', "e\nf", "g"]).csv(tmp_path / "x.csv", k=2).open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == 2 * (1 + 2 + 2 + 2)
+    indices, weights = seen.top(2)
+    for line in lines:
+        h, t, rank = (int(line[name]) for name in ("head", "query", "rank"))
+        assert int(line["key"]) == indices[h, t, rank]
+        assert float(line["weight"]) == weights[h, t, rank]
+        assert line["key token"] == ["a,b", 'c"d', "e⏎f", "g"][int(line["key"])]
+
+
+def test_a_notebook_shows_the_page() -> None:
+    html = View(overt.attend(Q, K, V), title='"><script>')._repr_html_()
+    assert html.startswith('<iframe sandbox="allow-scripts" title="&quot;&gt;&lt;script&gt;"')
+    assert html.count("<") == 2
+    large = View(
+        overt.attend(
+            *(normal(1, 9000, 64, dtype=np.float32)[..., :64] for _ in range(2)), normal(1, 9000, 0, dtype=np.float32)
+        )
+    )
+    assert ".page(path)" in large._repr_html_()
+    assert len(large._repr_html_()) < 1000
+
+
+# Figures.
+
+
+@pytest.mark.parametrize("kind", ["map", "heads", "entropy", "received", "variance"])
+@pytest.mark.parametrize("length", [4, 60])
+def test_figures(kind: str, length: int) -> None:
+    x = normal(3, length, 8)
+    seen = overt.attend(x, x, x, mask=overt.causal())
+    figure = View(seen, tokens=[f"$w_{i}" for i in range(length)]).figure(kind)
+    assert isinstance(figure, Figure)
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    if kind == "map":
+        shown = axes.images[0].get_array()
+        np.testing.assert_allclose(shown.filled(0), seen.weights[...].mean(axis=0), atol=1e-12)
+        np.testing.assert_array_equal(shown.mask, np.triu(np.ones((length, length), bool), 1))
+    elif kind == "heads":
+        np.testing.assert_allclose(figure.axes[1].images[0].get_array(), seen.weights[1], atol=1e-12)
+    elif kind == "variance":
+        np.testing.assert_allclose(axes.lines[0].get_ydata(), axes.lines[0].get_xdata(), rtol=0.3)
+        np.testing.assert_allclose(axes.lines[1].get_ydata(), 1, rtol=0.3)
+    else:
+        values = seen.entropy() if kind == "entropy" else seen.received()
+        np.testing.assert_allclose([line.get_ydata() for line in axes.lines], values)
+
+
+def test_a_map_that_spans_decades_is_logarithmic() -> None:
+    x = 6 * normal(1, 64, 8)
+    figure = View(overt.attend(x, x, x)).figure(head=0)
+    assert type(figure.axes[0].images[0].norm).__name__ == "LogNorm"
+    with pytest.raises(ArgumentError, match="no figure 'bar': choose one of map, heads"):
+        View(overt.attend(x, x, x)).figure("bar")
+
+
+def test_the_colours_grow_darker_evenly() -> None:
+    colors = np.array(shades(np.linspace(0, 1, 101)), float) / 255
+    linear = np.where(colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ [0.2126, 0.7152, 0.0722]
+    lightness = 116 * np.cbrt(luminance) - 16
+    assert (np.diff(lightness) < 0).all()
+    stops = lightness[np.linspace(0, 100, len(STOPS)).round().astype(int)]
+    assert np.abs(np.diff(stops) - np.diff(stops).mean()).max() < 4
+
+
+# The command.
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    from overt.cli import group
+
+    result = CliRunner().invoke(group, arguments, standalone_mode=False, catch_exceptions=False)
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_every_lesson_runs(lesson: str, tmp_path: Path) -> None:
+    code, out, _ = run("show", lesson)
+    assert code == 0
+    assert out
+    run("show", lesson, "--page", str(tmp_path / "x.html"), "--save", str(tmp_path / "x.npz"))
+    assert (tmp_path / "x.html").stat().st_size > 10_000
+    assert run("show", str(tmp_path / "x.npz"))[0] == 0
+    found = json.loads(run("show", lesson, "--json", "--layer", "0")[1])
+    assert sum(found["attentions"][0]["top"][0]["weights"]) <= 1 + 1e-9
+    assert lesson in run("show")[1]
+
+
+def test_lessons_say_what_the_tutorials_should() -> None:
+    known = json.loads((Path(__file__).parent / "lessons.json").read_text())
+    weights = [np.asarray(part.seen.weights) for part in LESSONS["my-name-is-john"]().parts]
+    np.testing.assert_allclose(weights[0], known["self_attention"]["decoder_weights"], atol=1e-7)
+    for part, name in zip(LESSONS["bat"]().parts, ("bat_cave", "bat_racket"), strict=True):
+        np.testing.assert_allclose(part.seen.weights[:1], known["word_similarity"][f"{name}_weights"], atol=1e-7)
+    np.testing.assert_allclose(LESSONS["single-query"]().parts[0].seen.weights[...], [[0, 0, 1]], atol=1e-7)
+    got = LESSONS["additive"]().parts[0].seen.weights[...]
+    np.testing.assert_allclose(got.T, known["additive"]["weights"], atol=1e-7)
+    np.testing.assert_allclose(
+        LESSONS["dot-product"]().parts[0].seen.weights[...], known["dot_product"]["weights"], atol=1e-7
+    )
+    got = LESSONS["encoder-decoder"]().parts[0].seen.weights[0, 0, 0]
+    np.testing.assert_allclose(got, known["encoder_decoder"]["weights_first_row"], atol=1e-7)
+
+
+def test_files_of_the_command(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", q=Q, k=K, v=V)
+    (tmp_path / "tokens").write_text("a\nb\nc\nd\n")
+    path, tokens = str(tmp_path / "x.npz"), str(tmp_path / "tokens")
+    causal = json.loads(run("show", path, "--causal", "--tokens", tokens, "--json", "--top", "2")[1])["attentions"][0]
+    indices, weights = overt.attend(Q, K, V, mask=overt.causal()).top(2)
+    assert causal["top"][-1] == {
+        "row": 0, "head": 1, "query": 3, "keys": indices[1, 3].tolist(), "weights": weights[1, 3].tolist(),
+    }  # fmt: skip
+    assert causal["tokens"] == list("abcd")
+    steps = json.loads(run("show", path, "--steps", "--causal", "--json")[1])["steps"]
+    assert [step["name"] for step in steps] == list(overt.trace(Q, K, V, mask=overt.causal()).names)
+    code, out, _ = run(
+        "show", path, "--csv", str(tmp_path / "x.csv"), "--figure", str(tmp_path / "x.svg"), "--kind", "heads"
+    )
+    assert code == 0
+    assert "wrote" in out
+    assert "<svg" in (tmp_path / "x.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "neither a lesson"),
+        (["none.npz"], "cannot read none.npz: No such file"),
+        (["bat", "--causal"], "for files"),
+        (["bat", "--page", "none/x.html"], "cannot write none/x.html: No such file or directory"),
+        (["bat", "--figure", "x.bmp"], "give .png, .svg or .pdf"),
+        (["bat", "--head", "7"], "there is no head 7"),
+        (["bat", "--top", "0"], "--top"),
+    ],
+)
+def test_mistakes_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["show", *arguments])
+    error = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert message in error
+    assert len(error.splitlines()) == 1
