@@ -32,6 +32,9 @@ LAYERS = [
     ["attended", "trace"],
     ["attention"],
     ["__init__"],
+    ["layers"],
+    ["models"],
+    ["torch"],
     ["cli", "__main__"],
 ]
 RANKS = {name: rank for rank, name in enumerate(chain.from_iterable(LAYERS))}

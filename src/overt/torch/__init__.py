@@ -1,0 +1,8 @@
+"""Attention with gradients for PyTorch, modules that own parameters, and the training of the models."""
+
+from overt.errors import DependencyError
+
+try:
+    import torch  # noqa: F401, tells at once and in one line what is missing
+except ImportError:
+    raise DependencyError("overt.torch needs PyTorch: pip install 'overt[torch]'") from None
