@@ -200,7 +200,7 @@ def test_lesson_of_the_encoder_and_decoder() -> None:
 
 def test_bilinear_attention_is_softmax_of_the_product() -> None:
     q, k, v, weight = draw(2, 3, 4), draw(2, 5, 6), draw(2, 5, 7), draw(4, 6)
-    found = libraries(lambda p, q, k, v: layers.bilinear_attention(q, k, v, p), {"weight": weight}, q, k, v)
+    found = libraries(lambda p, q, k, v: layers.bilinear_attention(q, k, v, p), {"product_weight": weight}, q, k, v)
     close(found, layers.softmax(q @ weight @ np.swapaxes(k, 1, 2)) @ v, 1e-12)
 
 

@@ -367,10 +367,10 @@ def bilinear_attention(
 ) -> Array:
     """q W kᵀ scores.  queries (…, T, Dq), keys (…, S, Dk), values (…, S, E) → (…, T, E).
 
-    Parameters: weight (Dq, Dk).  Luong et al. 2015 (arXiv:1508.04025), "general".
+    Parameters: product_weight (Dq, Dk).  Luong et al. 2015 (arXiv:1508.04025), "general".
     """
     q, k, v = (z[..., None, :, :] for z in (queries, keys, values))
-    return attention(q, k, v, score=bilinear(parameters["weight"]), mask=mask)[..., 0, :, :]
+    return attention(q, k, v, score=bilinear(parameters["product_weight"]), mask=mask)[..., 0, :, :]
 
 
 def _project(x: Array, parameters: Parameters, name: str) -> Array:

@@ -15,6 +15,25 @@ def dense(name: str, rows: int, columns: int) -> Shapes:
     return {f"{name}_weight": (rows, columns), f"{name}_bias": (rows,)}
 
 
+def norm(name: str, width: int) -> Shapes:
+    """Scale and offset of a layer norm."""
+    return {f"{name}.scale": (width,), f"{name}.offset": (width,)}
+
+
+def attention_shapes(name: str, width: int) -> Shapes:
+    """Attention with as many key heads as query heads, and the norm behind it."""
+    found: Shapes = {}
+    for role in ("query", "key", "value", "output"):
+        found |= dense(f"{name}.{role}", width, width)
+    return found | norm(f"{name}_norm", width)
+
+
+def feed_forward_shapes(name: str, width: int, inner: int) -> Shapes:
+    """A feed-forward part and the norm behind it."""
+    found = dense(f"{name}.inner", inner, width) | dense(f"{name}.outer", width, inner)
+    return found | norm(f"{name}_norm", width)
+
+
 def initial(shapes: Mapping[str, tuple[int, ...]], rng: np.random.Generator) -> dict[str, np.ndarray]:
     """float32 arrays of these shapes, drawn in this order.
 

@@ -16,7 +16,7 @@ from overt.errors import ArgumentError
 from overt.grid import Array
 from overt.layers import Attention, Pair, Parameters, keep
 from overt.masks import padding
-from overt.models.initial import Shapes, dense
+from overt.models.initial import Shapes, attention_shapes, feed_forward_shapes
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,9 @@ class Transformer:
             ("decoder", self.decoder_layers, ("attention", "cross")),
         ):
             for i in range(count):
-                layer = f"{side}.{i}"
                 for part in attentions:
-                    for role in ("query", "key", "value", "output"):
-                        found |= dense(f"{layer}.{part}.{role}", D, D)
-                    found |= {f"{layer}.{part}_norm.scale": (D,), f"{layer}.{part}_norm.offset": (D,)}
-                found |= dense(f"{layer}.feed_forward.inner", F, D) | dense(f"{layer}.feed_forward.outer", D, F)
-                found |= {f"{layer}.feed_forward_norm.scale": (D,), f"{layer}.feed_forward_norm.offset": (D,)}
+                    found |= attention_shapes(f"{side}.{i}.{part}", D)
+                found |= feed_forward_shapes(f"{side}.{i}.feed_forward", D, F)
         return found
 
     def logits(

@@ -6,3 +6,31 @@ try:
     import torch  # noqa: F401, tells at once and in one line what is missing
 except ImportError:
     raise DependencyError("overt.torch needs PyTorch: pip install 'overt[torch]'") from None
+
+from overt.torch.attention import attention
+from overt.torch.modules import (
+    AdditiveAttention,
+    BilinearAttention,
+    CrossAttention,
+    DecoderLayer,
+    EncoderDecoder,
+    EncoderLayer,
+    LearnedPositions,
+    MultiHeadAttention,
+    SelfAttention,
+    SinusoidalPositions,
+)
+
+__all__ = [
+    "AdditiveAttention",
+    "BilinearAttention",
+    "CrossAttention",
+    "DecoderLayer",
+    "EncoderDecoder",
+    "EncoderLayer",
+    "LearnedPositions",
+    "MultiHeadAttention",
+    "SelfAttention",
+    "SinusoidalPositions",
+    "attention",
+]
