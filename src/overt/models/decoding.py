@@ -50,7 +50,7 @@ def beam_search(
     length = 0
     while alive.size:
         scores, state = step(state, last)
-        logs = _log_probabilities(host("scores", scores)[:, -1, :])
+        logs = log_probabilities(host("scores", scores)[:, -1, :])
         vocabulary = logs.shape[-1]
         length += 1
         for i, row in enumerate(alive.tolist()):
@@ -119,7 +119,7 @@ def sample(
     length = 0
     while going.any():
         scores, state = step(state, last)
-        logs = _log_probabilities(host("scores", scores)[:, -1, :])
+        logs = log_probabilities(host("scores", scores)[:, -1, :])
         length += 1
         last = np.full((rows, 1), PADDING, np.int64)
         for row in np.flatnonzero(going).tolist():
@@ -128,7 +128,7 @@ def sample(
             elif length > limits[row]:
                 token = END
             else:
-                chances = np.exp(_log_probabilities(logs[row] / temperature))
+                chances = np.exp(log_probabilities(logs[row] / temperature))
                 token = int(rng.choice(len(chances), p=chances / chances.sum()))
             sums[row] += logs[row, token]
             last[row] = token
@@ -139,7 +139,7 @@ def sample(
     return [[Hypothesis(tuple(text), float(total))] for text, total in zip(texts, sums, strict=True)]
 
 
-def _log_probabilities(scores: np.ndarray) -> np.ndarray:
+def log_probabilities(scores: np.ndarray) -> np.ndarray:
     """Natural logarithms of the softmax in float64; nothing but ``END`` ends, and nothing starts again."""
     scores = scores.astype(np.float64)
     if scores.ndim > 1:

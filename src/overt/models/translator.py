@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from array_api_compat import array_namespace
 
 from overt import layers
 from overt.errors import ArgumentError
+from overt.grid import host
 from overt.models import checkpoint, decoding
 from overt.models.checkpoint import Checkpoint
 from overt.models.vocabulary import END, SPECIAL, START, UNKNOWN, padded
@@ -107,6 +108,20 @@ class Translator:
                 found[i] = self._finished(texts[i], tokens[i], rows[place], best[place], replace_unknown)
         return found
 
+    def align(self, text: str, translation: str) -> Translation:
+        """A translation that is given: how likely the model finds it, by the sum of logarithms, and where it looks."""
+        split, target = self.split(text), self.checkpoint.target
+        numbers = target.numbers(target.split(translation))
+        row = np.array([*self.checkpoint.source.numbers(split), END])
+        source, lengths = self._array(row[None]), self._array(np.array([len(row)]))
+        scores = self.checkpoint.model.logits(
+            self.parameters, source, lengths, self._array(np.array([[START, *numbers]]))
+        )
+        logs = decoding.log_probabilities(host("scores", scores)[0])
+        score = float(logs[np.arange(len(numbers) + 1), [*numbers, END]].sum())
+        one = self._finished(text, split, row, [decoding.Hypothesis(tuple(numbers), score)], copy=False)[0]
+        return replace(one, translation=translation, target_tokens=tuple(target.split(translation)))
+
     def split(self, text: str, name: str = "the text") -> list[str]:
         """The tokens of a text.  Raises ArgumentError, with its name, for none and for more than ``LONGEST``."""
         # Nothing in long runs of anything is a sentence, and cutting them up takes long.
@@ -124,7 +139,7 @@ class Translator:
         return self.checkpoint.model.advance(self.parameters, state, self._array(tokens))
 
     def _finished(
-        self, text: str, split: list[str], row: np.ndarray, best: list[decoding.Hypothesis], replace: bool
+        self, text: str, split: list[str], row: np.ndarray, best: list[decoding.Hypothesis], copy: bool
     ) -> list[Translation]:
         """What was decoded, with its alignment, which one pass over the whole target gives."""
         size = len(split)
@@ -138,7 +153,7 @@ class Translator:
             alignment = np.ascontiguousarray(seen[: len(hypothesis.tokens)])
             tokens = [self.checkpoint.target.tokens[number] for number in hypothesis.tokens]
             spelt = [
-                split[int(alignment[t].argmax())] if token == SPECIAL[UNKNOWN] and replace else token
+                split[int(alignment[t].argmax())] if token == SPECIAL[UNKNOWN] and copy else token
                 for t, token in enumerate(tokens)
             ]
             translation = self.checkpoint.target.join(spelt)

@@ -41,11 +41,11 @@ class Recipe:
     patience: stop when so many scores in a row were no better than the best; 0 never stops.
     """
 
-    epochs: int = 25
+    epochs: int = 20
     batch_tokens: int = 1800
     rate: float = 1.5e-3
     warmup: float = 0.1
-    dropout: float = 0.2
+    dropout: float = 0.1
     smoothing: float = 0.1
     clip: float = 1.0
     decay: float = 0.01
