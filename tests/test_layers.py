@@ -71,6 +71,8 @@ def libraries(f: Callable[..., Any], parameters: Any, *arrays: np.ndarray) -> An
     def converted(node: Any) -> Any:
         if isinstance(node, dict):
             return {name: converted(part) for name, part in node.items()}
+        if isinstance(node, list):
+            return [converted(part) for part in node]
         return torch.from_numpy(node) if isinstance(node, np.ndarray) else node
 
     found = f(parameters, *arrays)
@@ -140,6 +142,97 @@ def test_decoder_layer_is_that_of_torch_at_once_and_step_by_step() -> None:
     for t in range(5):
         step, past = layers.decoder_layer(x[:, t : t + 1], context, p, heads=2, past=past)
         close(step[:, 0], found[:, t], 1e-12)
+
+
+def encoder_of(module: Any) -> dict[str, Any]:
+    return {
+        "attention": attention_of(module.self_attn),
+        "attention_norm": norm_of(module.norm1),
+        "feed_forward": feed_forward_of(module),
+        "feed_forward_norm": norm_of(module.norm2),
+    }
+
+
+def embeddings() -> dict[str, Any]:
+    return {"token_embedding": draw(11, 8), "position_embedding": draw(9, 8), "unembedding": draw(11, 8) + 1}
+
+
+TOKENS = np.array([[1, 5, 3, 10, 2], [7, 7, 0, 4, 6]])
+
+
+def test_the_decoder_only_transformer_is_that_of_torch() -> None:
+    gelu = torch.nn.GELU("tanh")
+    modules = [
+        randomized(torch.nn.TransformerEncoderLayer(8, 2, 16, activation=gelu, batch_first=True, norm_first=True))
+        for _ in range(2)
+    ]
+    final = randomized(torch.nn.LayerNorm(8))
+    p = {**embeddings(), "layers": [encoder_of(module) for module in modules], "final_norm": norm_of(final)}
+    found = libraries(lambda p, x: layers.decoder_transformer(x, p, heads=2), p, TOKENS)
+    x = torch.from_numpy(p["token_embedding"][TOKENS] + p["position_embedding"][:5])
+    causal = torch.nn.Transformer.generate_square_subsequent_mask(5, dtype=torch.float64)
+    for module in modules:
+        x = module(x, src_mask=causal)
+    close(found, final(x) @ torch.from_numpy(p["unembedding"]).T)
+
+
+def test_the_encoder_only_transformer_is_that_of_torch() -> None:
+    gelu = torch.nn.GELU("tanh")
+    module = randomized(torch.nn.TransformerEncoderLayer(8, 2, 16, activation=gelu, batch_first=True))
+    final, norm = randomized(torch.nn.Linear(8, 8)), randomized(torch.nn.LayerNorm(8))
+    p = {
+        **embeddings(),
+        "layers": [encoder_of(module)],
+        "final_weight": array(final.weight),
+        "final_bias": array(final.bias),
+        "final_norm": norm_of(norm),
+    }
+    lengths = np.array([5, 3])
+    found = libraries(lambda p, x, n: layers.encoder_transformer(x, p, heads=2, lengths=n), p, TOKENS, lengths)
+    x = torch.from_numpy(p["token_embedding"][TOKENS] + p["position_embedding"][:5])
+    hidden = torch.arange(5) >= torch.from_numpy(lengths)[:, None]
+    x = module(x, src_key_padding_mask=hidden)
+    expected = norm(gelu(final(x))) @ torch.from_numpy(p["unembedding"]).T
+    close(found[0], expected[0])
+    close(found[1, :3], expected[1, :3])
+
+
+def test_the_encoder_decoder_transformer_is_that_of_torch() -> None:
+    encoder = randomized(torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True))
+    decoder = randomized(torch.nn.TransformerDecoderLayer(8, 2, 16, batch_first=True))
+    p = {
+        **embeddings(),
+        "encoder": [encoder_of(encoder)],
+        "decoder": [
+            {
+                **encoder_of(decoder),
+                "cross": attention_of(decoder.multihead_attn),
+                "cross_norm": norm_of(decoder.norm2),
+                "feed_forward_norm": norm_of(decoder.norm3),
+            }
+        ],
+    }
+    source, target = TOKENS, TOKENS[:, ::-1][:, :4].copy()
+    found = libraries(lambda p, z, x: layers.encoder_decoder_transformer(z, x, p, heads=2), p, source, target)
+    z, x = (torch.from_numpy(p["token_embedding"][t] + p["position_embedding"][: t.shape[1]]) for t in (source, target))
+    causal = torch.nn.Transformer.generate_square_subsequent_mask(4, dtype=torch.float64)
+    close(found, decoder(x, encoder(z), tgt_mask=causal) @ torch.from_numpy(p["unembedding"]).T)
+
+
+def test_generation_goes_on_from_the_prompt() -> None:
+    table = np.random.default_rng(0).normal(size=(6, 6))
+
+    def scores(tokens: np.ndarray) -> np.ndarray:
+        return table[tokens]
+
+    prompt = np.array([[0, 1], [2, 3]])
+    greedy = layers.generate(scores, prompt, 3)
+    assert greedy[:, 0].tolist() == table[[1, 3]].argmax(axis=1).tolist()
+    assert greedy[:, 1].tolist() == table[greedy[:, 0]].argmax(axis=1).tolist()
+    cold = layers.generate(scores, prompt, 3, temperature=1e-9, rng=np.random.default_rng(0))
+    assert np.array_equal(cold, greedy)
+    many = layers.generate(scores, np.ones((20_000, 1), int), 1, rng=np.random.default_rng(0))
+    close(np.bincount(many[:, 0], minlength=6) / 20_000, layers.softmax(table[1]), 0.02)
 
 
 def gru_of(module: torch.nn.GRU, suffix: str = "") -> dict[str, np.ndarray]:

@@ -21,7 +21,7 @@ from overt.attention import attend
 from overt.attention import attention as overt_attention
 from overt.errors import ArgumentError, ShapeError
 from overt.grid import Array, host
-from overt.masks import Mask, causal
+from overt.masks import Mask, causal, padding
 from overt.scores import additive, bilinear
 
 Parameters = Mapping[str, Any]
@@ -276,6 +276,77 @@ def decoder_layer(
     return _norm(x + drop(thought), parameters["feed_forward_norm"]), (k, v)
 
 
+def encoder_decoder_transformer(
+    source: Array, target: Array, parameters: Parameters, *, heads: int, lengths: Array | None = None
+) -> Array:
+    """Scores of each next token of the target: source (B, S), target (B, T) → (B, T, V).  Algorithm 8.
+
+    lengths: (B,) of the source.  Parameters: token_embedding, position_embedding, unembedding, and lists of layers,
+    encoder and decoder.  Both sides share the embeddings, as the algorithm has it.
+    """
+    mask = None if lengths is None else padding(lengths)
+    z = _embedded(source, parameters)
+    for layer in parameters["encoder"]:
+        z = encoder_layer(z, layer, heads=heads, mask=mask)
+    x = _embedded(target, parameters)
+    for layer in parameters["decoder"]:
+        context = keys_and_values(z, layer["cross"], heads=heads)
+        x = decoder_layer(x, context, layer, heads=heads, context_mask=mask)[0]
+    return unembedding(x, parameters["unembedding"])
+
+
+def encoder_transformer(tokens: Array, parameters: Parameters, *, heads: int, lengths: Array | None = None) -> Array:
+    """Scores of the token at each place, from both sides: tokens (B, T) → (B, T, V).  Algorithm 9 (BERT).
+
+    Parameters: token_embedding, position_embedding, layers, final_weight, final_bias, final_norm and unembedding.
+    """
+    mask = None if lengths is None else padding(lengths)
+    x = _embedded(tokens, parameters)
+    for layer in parameters["layers"]:
+        x = encoder_layer(x, layer, heads=heads, mask=mask, activation=gelu)
+    x = _norm(gelu(_project(x, parameters, "final")), parameters["final_norm"])
+    return unembedding(x, parameters["unembedding"])
+
+
+def decoder_transformer(tokens: Array, parameters: Parameters, *, heads: int) -> Array:
+    """Scores of each next token: tokens (B, T) → (B, T, V).  Algorithm 10 (GPT), which normalises before each part.
+
+    Parameters: token_embedding, position_embedding, layers, final_norm and unembedding.
+    """
+    x = _embedded(tokens, parameters)
+    for layer in parameters["layers"]:
+        calm = _norm(x, layer["attention_norm"])
+        x = x + multi_head_attention(calm, calm, layer["attention"], heads=heads, mask=_CAUSAL)
+        calm = _norm(x, layer["feed_forward_norm"])
+        x = x + feed_forward(calm, layer["feed_forward"], activation=gelu)
+    return unembedding(_norm(x, parameters["final_norm"]), parameters["unembedding"])
+
+
+def generate(
+    scores: Callable[[Array], Array],
+    prompt: np.ndarray,
+    count: int,
+    *,
+    temperature: float = 1.0,
+    rng: np.random.Generator | None = None,
+) -> np.ndarray:
+    """Go on from a prompt (B, T) for ``count`` tokens (B, count).  Algorithm 14.
+
+    Tokens are drawn by their probability; without ``rng`` they are the likeliest.
+    scores: of each next token, such as ``decoder_transformer`` with its parameters; it is asked anew at every step.
+    """
+    tokens = np.asarray(prompt)
+    for _ in range(count):
+        last = host("scores", scores(tokens))[:, -1, :].astype(np.float64)
+        if rng is None:
+            new = last.argmax(axis=-1)
+        else:
+            # The largest of scores with Gumbel noise is a draw from their softmax.
+            new = (last / temperature + rng.gumbel(size=last.shape)).argmax(axis=-1)
+        tokens = np.concatenate([tokens, new[:, None]], axis=1)
+    return tokens[:, np.shape(prompt)[1] :]
+
+
 def gru_cell(x: Array, state: Array, parameters: Parameters) -> Array:
     """One step of a gated recurrent unit: x (…, X), state (…, D) → (…, D).
 
@@ -375,6 +446,12 @@ def bilinear_attention(
 
 def _project(x: Array, parameters: Parameters, name: str) -> Array:
     return linear(x, parameters[f"{name}_weight"], parameters.get(f"{name}_bias"))
+
+
+def _embedded(tokens: Array, parameters: Parameters) -> Array:
+    """Token and position, added: tokens (B, T) → (B, T, D)."""
+    places = positional_embedding(parameters["position_embedding"], 0, tokens.shape[1])
+    return embedding(parameters["token_embedding"], tokens) + places
 
 
 def _norm(x: Array, parameters: Parameters) -> Array:
