@@ -3,7 +3,7 @@
 PAIRS is the tab-separated file that the model was trained on; only its test pairs are looked at.
 BLEU and chrF are those of sacrebleu, with one reference.  The alignment error rate (Och & Ney 2003, section 4.2) is of
 test pairs aligned by hand in ``alignment.json``: for each character of the translation the numbers of its source words,
-all of them sure.  A character that looks most at the end of the source counts as not aligned.
+all of them sure.  What the model links a character to is the word at which it looks most.
 """
 
 from __future__ import annotations
@@ -17,19 +17,9 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-import numpy as np
-
 import overt
-from overt.models import Translator, Vocabulary, corpus, load
+from overt.models import Translator, corpus, load
 from overt.torch.tasks import bleu
-
-
-def words(vocabulary: Vocabulary, text: str) -> list[int]:
-    """For each token of a text the number of its word, as ``Vocabulary`` with whole words counts."""
-    whole = Vocabulary("words", vocabulary.fold, ()).split(text)
-    ends = np.cumsum([len(word) for word in whole])
-    starts = np.cumsum([0, *(len(token) for token in vocabulary.split(text))])[:-1]
-    return np.searchsorted(ends, starts, side="right").tolist()
 
 
 def alignment_error(translator: Translator, test: list[corpus.Text]) -> float:
@@ -42,11 +32,8 @@ def alignment_error(translator: Translator, test: list[corpus.Text]) -> float:
             continue
         sure = {(t, int(s)) for t, said in enumerate(links.split()) if said != "-" for s in said.split(",")}
         one = translator.align(source, target)
-        place = words(translator.checkpoint.source, source)
-        found = set()
-        for t, row in enumerate(one.alignment):
-            if row.max() > 1 - row.sum():
-                found.add((t, place[int(row.argmax())]))
+        place = translator.checkpoint.source.words(one.source_tokens)
+        found = {(t, place[int(row.argmax())]) for t, row in enumerate(one.alignment)}
         found_count, sure_count, both = found_count + len(found), sure_count + len(sure), both + len(found & sure)
     if by_hand:
         sys.exit(f"{len(by_hand)} of the pairs aligned by hand are not in the file")

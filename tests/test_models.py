@@ -16,7 +16,17 @@ from hypothesis import strategies as st
 
 from overt import layers, models
 from overt.errors import ArgumentError, FileError
-from overt.models import Checkpoint, Recurrent, Transformer, Translator, Vocabulary, checkpoint, corpus, decoding
+from overt.models import (
+    Checkpoint,
+    Recurrent,
+    Transformer,
+    Translator,
+    Vocabulary,
+    checkpoint,
+    corpus,
+    decoding,
+    lexicon,
+)
 from overt.models.initial import initial
 from overt.models.vocabulary import END, SPECIAL, UNKNOWN, normalized, padded
 
@@ -55,6 +65,30 @@ def test_merges_left_out_change_the_pieces_and_not_the_text() -> None:
     assert len({tuple(pieces) for pieces in cut}) > 5
     assert {vocabulary.join(pieces) for pieces in cut} == {TEXTS[0]}
     assert cut[3] == vocabulary.split(TEXTS[0], skip=0.5, rng=np.random.default_rng(3))
+
+
+def test_pieces_know_their_words() -> None:
+    vocabulary = Vocabulary.learn(TEXTS, "bpe", size=3)
+    tokens = vocabulary.split("don't sit.")
+    spelt = ["", "", "", ""]
+    for token, word in zip(tokens, vocabulary.words(tokens), strict=True):
+        spelt[word] += token
+    assert spelt == ["▁don", "'t", "▁sit", "."]
+    assert Vocabulary.learn(TEXTS, "characters", size=99).words(["猫", "坐"]) == [0, 1]
+
+
+def test_a_lexicon_finds_what_stands_together() -> None:
+    # Words 0 … 4 are translated as 10 … 14, the first two in reverse; 15 translates nothing.
+    rng = np.random.default_rng(0)
+    pairs = []
+    for _ in range(300):
+        source = rng.permutation(5)[:3]
+        pairs.append((source.tolist(), [*(source[[1, 0, 2]] + 10).tolist(), 15]))
+    found = lexicon.alignments(pairs)
+    assert found[0].shape == (4, 3)
+    assert np.mean([one[:3].argmax(axis=1) == [1, 0, 2] for one in found]) > 0.95
+    assert np.mean([one[:3].max(axis=1) for one in found]) > 0.8
+    assert np.mean([one[3].sum() for one in found]) < 0.5
 
 
 def test_control_characters_and_forms_are_unified() -> None:

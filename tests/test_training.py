@@ -29,13 +29,13 @@ SIZES = {"width": 16, "heads": 2, "inner": 32, "encoder_layers": 1, "decoder_lay
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Numbers in words to digits, backwards."""
+    """Numbers in words to digits."""
     random.seed(0)
     path = tmp_path_factory.mktemp("corpus") / "pairs.tsv"
     with path.open("w") as file:
         for _ in range(400):
             digits = [random.randrange(10) for _ in range(random.randrange(1, 5))]
-            file.write(" ".join(WORDS[i - 1] for i in digits) + "\t" + "".join(map(str, reversed(digits))) + "\n")
+            file.write(" ".join(WORDS[i - 1] for i in digits) + "\t" + "".join(map(str, digits)) + "\n")
     return path
 
 
@@ -138,12 +138,48 @@ def test_a_run_stops_when_nothing_gets_better(pairs: Path, tmp_path: Path) -> No
 def test_batches_hold_every_pair_once_and_few_tokens(pairs: Path) -> None:
     run_ = Training(task(pairs), RECIPE)
     batches = run_.batches(1)
-    targets = sorted(tuple(row[row != 0].tolist()) for _, _, target in batches for row in target)
-    assert targets == sorted((1, *target, 2) for _, target in run_.task.pairs(1))
-    assert all(max(source.numel(), target[:, 1:].numel()) <= 100 for source, _, target in batches)
+    targets = sorted(tuple(row[row != 0].tolist()) for _, _, target, _ in batches for row in target)
+    assert targets == sorted((1, *target, 2) for _, target in run_.task.pairs(1)[0])
+    assert all(max(source.numel(), target[:, 1:].numel()) <= 100 for source, _, target, _ in batches)
     again, other = run_.batches(1), run_.batches(2)
     assert all(torch.equal(a[2], b[2]) for a, b in zip(batches, again, strict=True))
     assert any(a[2].shape != b[2].shape or not torch.equal(a[2], b[2]) for a, b in zip(batches, other, strict=False))
+
+
+def test_guides_say_where_the_translation_stands(pairs: Path) -> None:
+    found = task(pairs)
+    cut, guides = found.pairs(0)
+    assert guides is not None
+    right = total = 0
+    for (source, target), guide in zip(cut, guides, strict=True):
+        assert guide.shape == (len(target), len(source))
+        assert np.all(guide >= 0)
+        assert np.all(guide.sum(axis=1) < 1 + 1e-6)
+        place = np.array(found.source.words([found.source.tokens[number] for number in source]))
+        right += sum(place[row.argmax()] == t for t, row in enumerate(guide))
+        total += len(target)
+    assert right / total > 0.9
+    *_, wide = training.batch(cut[:3], guides[:3])
+    assert wide is not None
+    torch.testing.assert_close(wide.sum(dim=-1)[0, : len(cut[0][1]) + 1], torch.ones(len(cut[0][1]) + 1))
+
+
+def test_a_guided_head_looks_where_it_should(pairs: Path) -> None:
+    def agreement(guidance: float) -> float:
+        recipe = Recipe(epochs=8, batch_tokens=200, rate=5e-3, guidance=guidance)
+        run_ = Training(task(pairs, piece_dropout=0.0), recipe)
+        for epoch in range(8):
+            for data in run_.batches(epoch):
+                run_.learn(data, 150)
+        found = models.Translator.of(run_.averaged({}))
+        (cut, guides), same = run_.task.pairs(0), []
+        for (source, target), guide in list(zip(cut, guides or [], strict=True))[:40]:
+            text = run_.task.source.join(run_.task.source.tokens[number] for number in source)
+            one = found.align(text, run_.task.target.join(run_.task.target.tokens[number] for number in target))
+            same += (one.alignment.argmax(axis=1) == guide.argmax(axis=1)).tolist()
+        return float(np.mean(same))
+
+    assert agreement(1.0) > max(0.6, agreement(0.0) + 0.2)
 
 
 def test_dropout_drops_its_share_and_keeps_the_mean() -> None:

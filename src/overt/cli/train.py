@@ -34,6 +34,7 @@ _KINDS = click.Choice(["characters", "words", "bpe"])
 @click.option("--warmup", default=0.1, show_default=True, type=click.FloatRange(0, 1), help="Share of all steps.")
 @click.option("--dropout", default=None, type=click.FloatRange(0, 1, max_open=True), help="0.1; 0 for dates.")
 @click.option("--smoothing", default=None, type=click.FloatRange(0, 1), help="Of labels: 0.1; 0 for dates.")
+@click.option("--guidance", default=None, type=click.FloatRange(0), help="Of one head by a word alignment: 0.5.")
 @click.option(
     "--clip", default=1.0, show_default=True, type=click.FloatRange(0, min_open=True), help="Largest gradient."
 )

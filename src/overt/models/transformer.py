@@ -48,7 +48,7 @@ class Transformer:
     inner: int = 512
     encoder_layers: int = 3
     decoder_layers: int = 3
-    # The decoder layer whose heads' mean is the alignment, as Python counts.
+    # The decoder layer, as Python counts, whose first head of cross-attention is the alignment.
     alignment_layer: int = -1
 
     def __post_init__(self) -> None:
@@ -134,10 +134,10 @@ class Transformer:
         return layers.unembedding(x, parameters["target_embedding"]), new
 
     def alignment(self, parameters: Parameters, source: Array, lengths: Array, target: Array) -> np.ndarray:
-        """Where each step looked: the mean over the heads of one layer's cross-attention, (B, T, S)."""
+        """Where each step looked: one head of cross-attention, which training may guide, (B, T, S)."""
         found: list[np.ndarray] = []
         self.logits(parameters, source, lengths, target, cross_attention=layers.watched(found))
-        return found[self.alignment_layer].mean(axis=1)
+        return found[self.alignment_layer][:, 0]
 
     def _embed(self, table: Array, tokens: Array, first: int) -> Array:
         xp: Any = array_namespace(table)

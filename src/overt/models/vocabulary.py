@@ -87,6 +87,14 @@ class Vocabulary:
             found += self._known[piece]
         return found
 
+    def words(self, tokens: Sequence[str]) -> list[int]:
+        """The number of the word in which each token of a text begins; characters are their own words."""
+        if self.kind == "characters":
+            return list(range(len(tokens)))
+        lengths = [len(piece) for piece in _pieces(self.join(tokens), "words")]
+        starts = np.cumsum([0, *(len(token) for token in tokens)])[:-1]
+        return np.searchsorted(np.cumsum(lengths), starts, side="right").tolist()
+
     def numbers(self, tokens: Iterable[str]) -> list[int]:
         """The number of each token."""
         return [self._numbers.get(token, UNKNOWN) for token in tokens]

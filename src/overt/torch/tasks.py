@@ -8,11 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from overt.errors import ArgumentError, DependencyError
-from overt.models import Recurrent, Transformer, Translator, Vocabulary, corpus
+from overt.models import Recurrent, Transformer, Translator, Vocabulary, corpus, lexicon
 from overt.models.translator import LONGEST
 from overt.models.vocabulary import Kind
 from overt.torch.dates import Written, written
-from overt.torch.training import Pairs, Task
+from overt.torch.training import Guides, Pairs, Task
 
 Architecture = Literal["transformer", "rnn"]
 
@@ -48,12 +48,22 @@ def translation(
     )
     model = (Recurrent if architecture == "rnn" else Transformer)(len(source), len(target), **sizes)
 
-    def pairs(epoch: int) -> Pairs:
+    # Words and not their pieces, so that the teacher need not learn anew when pieces are drawn anew.
+    whole = [Vocabulary.learn((pair[side] for pair in train), _WHOLE[vocabulary.kind], size=10**6, fold=vocabulary.fold,
+                              least=1) for side, vocabulary in ((0, source), (1, target))]  # fmt: skip
+    links = None
+    if architecture == "transformer":
+        links = lexicon.alignments(
+            [(whole[0].numbers(whole[0].split(a)), whole[1].numbers(whole[1].split(b))) for a, b in train]
+        )
+
+    def pairs(epoch: int) -> tuple[Pairs, Guides | None]:
         rng = np.random.default_rng((seed, epoch, 1))
-        return [
-            (source.numbers(source.split(a, skip=piece_dropout, rng=rng)), target.numbers(target.split(b)))
-            for a, b in train
-        ]
+        cut = [(source.split(a, skip=piece_dropout, rng=rng), target.split(b)) for a, b in train]
+        guides = None
+        if links is not None:
+            guides = [_shared(one, source.words(a), target.words(b)) for one, (a, b) in zip(links, cut, strict=True)]
+        return [(source.numbers(a), target.numbers(b)) for a, b in cut], guides
 
     def score(translator: Translator) -> dict[str, float]:
         return bleu([found[0].translation for found in translator.translate([a for a, _ in dev], beam=1)], dev)
@@ -61,6 +71,16 @@ def translation(
     known = [(source.numbers(source.split(a)), target.numbers(target.split(b))) for a, b in dev]
     card = {"task": "translation", "pairs": {"train": len(train), "dev": len(dev), "test": len(test)}}
     return Task(model, source, target, pairs, known, score, card)
+
+
+# Which words a vocabulary's tokens are parts of.
+_WHOLE: dict[Kind, Kind] = {"characters": "characters", "words": "words", "bpe": "words"}
+
+
+def _shared(links: np.ndarray, source: list[int], target: list[int]) -> np.ndarray:
+    """Links between words (T, S) as links between their tokens, among which a source word shares what it gets."""
+    counts = np.bincount(source, minlength=links.shape[1])
+    return (links / np.maximum(counts, 1))[np.ix_(target, source)]
 
 
 def bleu(found: list[str], pairs: list[corpus.Text]) -> dict[str, float]:
@@ -105,7 +125,7 @@ def dates(*, count: int = 10_000, seed: int = 0, **sizes: Any) -> Task:
         model,
         source,
         target,
-        pairs=lambda epoch: numbers(drawn(1, epoch, count)),
+        pairs=lambda epoch: (numbers(drawn(1, epoch, count)), None),
         dev=numbers(drawn(3, 0, 500)),
         score=score,
         card={"task": "dates"},

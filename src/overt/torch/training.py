@@ -19,24 +19,29 @@ import torch
 from torch.nn import functional
 
 from overt import layers
+from overt.attention import attention
 from overt.errors import ArgumentError, FileError
+from overt.layers import Attention
 from overt.models import Checkpoint, Recurrent, Transformer, Translator, Vocabulary, checkpoint
 from overt.models.initial import initial
 from overt.models.vocabulary import END, PADDING, START, padded
 
 STATE = "overt training 1"
-Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Source (B, S), its lengths (B,), and the target (B, T + 1) from start to end."""
+Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
+"""Source (B, S), its lengths (B,), target (B, T + 1) from start to end, and where to look (B, T, S), if known."""
 
 
 Pairs = list[tuple[list[int], list[int]]]
 """Token numbers of sources and of their translations."""
+Guides = list[np.ndarray]
+"""Where each target token should look, (T, S) for each pair; what a row lacks to 1 goes to the end of the source."""
 
 
 @dataclass(frozen=True)
 class Recipe:
     """How to train; what is not said here is in the model and its vocabularies.
 
+    guidance: weight of the loss that teaches one head of a Transformer to look where a word's translation stands.
     average: the decay of the running mean of the parameters, which is what is kept in the end.
     patience: stop when so many scores in a row were no better than the best; 0 never stops.
     """
@@ -47,6 +52,7 @@ class Recipe:
     warmup: float = 0.1
     dropout: float = 0.1
     smoothing: float = 0.1
+    guidance: float = 0.5
     clip: float = 1.0
     decay: float = 0.01
     average: float = 0.998
@@ -59,14 +65,15 @@ class Recipe:
 class Task:
     """What is to be learnt.
 
-    pairs: of an epoch, the same whenever they are asked for.  dev: pairs to measure the loss on.
+    pairs: of an epoch, the same whenever they are asked for, and where to look, or None.
+    dev: pairs to measure the loss on.
     score: what to measure a translator by; the first number says which of two is better.
     """
 
     model: Transformer | Recurrent
     source: Vocabulary
     target: Vocabulary
-    pairs: Callable[[int], Pairs]
+    pairs: Callable[[int], tuple[Pairs, Guides | None]]
     dev: Pairs
     score: Callable[[Translator], dict[str, float]]
     card: Mapping[str, Any]
@@ -198,7 +205,7 @@ class Training:
         total = tokens = 0.0
         with torch.no_grad():
             for i in range(0, len(pairs), 100):
-                source, lengths, target = batch(pairs[i : i + 100])
+                source, lengths, target, _ = batch(pairs[i : i + 100])
                 scores = self.task.model.logits(parameters, source, lengths, target[:, :-1])
                 wanted = target[:, 1:].flatten()
                 total += float(
@@ -210,7 +217,7 @@ class Training:
     def batches(self, epoch: int) -> list[Batch]:
         """The batches of an epoch, the same whenever it is asked for: pairs of similar length together."""
         rng = np.random.default_rng((self.recipe.seed, epoch))
-        pairs = self.task.pairs(epoch)
+        pairs, guides = self.task.pairs(epoch)
         # Similar in both lengths; the blur makes batches differ from epoch to epoch.
         blur = 3 * rng.random()
         order = sorted(rng.permutation(len(pairs)), key=lambda i: ((len(pairs[i][1]) + blur) // 3, len(pairs[i][0])))
@@ -223,21 +230,34 @@ class Training:
                 longest = max(len(pairs[i][1]), len(pairs[i][0])) + 1
             groups[-1].append(int(i))
         rng.shuffle(groups)
-        return [batch([pairs[i] for i in group]) for group in groups]
+        return [
+            batch([pairs[i] for i in group], None if guides is None else [guides[i] for i in group]) for group in groups
+        ]
 
     def learn(self, data: Batch, total: int) -> tuple[float, int]:
         """One step of the optimiser.  Gives the loss per token and the number of tokens."""
-        source, lengths, target = data
+        source, lengths, target, guide = data
         for group in self.optimizer.param_groups:
             group["lr"] = self.recipe.rate * schedule(self.progress.step, total, self.recipe.warmup)
+        seen: list[torch.Tensor] = []
         scores = self.task.model.logits(
-            layers.nested(self.parameters), source, lengths, target[:, :-1], drop=dropping(self.recipe.dropout)
+            layers.nested(self.parameters),
+            source,
+            lengths,
+            target[:, :-1],
+            drop=dropping(self.recipe.dropout),
+            cross_attention=attention if guide is None else first_head(seen, lengths),
         )
         loss = functional.cross_entropy(
             scores.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PADDING, label_smoothing=self.recipe.smoothing
         )
+        if guide is not None and isinstance(self.task.model, Transformer):
+            looked = -(guide * seen[self.task.model.alignment_layer]).sum(dim=-1)
+            goal = loss + self.recipe.guidance * looked[target[:, 1:] != PADDING].mean()
+        else:
+            goal = loss
         self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        goal.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.recipe.clip)
         self.optimizer.step()
         self.progress.step += 1
@@ -288,7 +308,7 @@ class Training:
             asdict(task.model),
             task.source.described(),
             task.target.described(),
-            task.pairs(0),
+            task.pairs(0)[0],
         ]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
@@ -323,11 +343,32 @@ def _opened(log: Path, resume: bool) -> Iterator[IO[str]]:
         yield file
 
 
-def batch(pairs: list[tuple[list[int], list[int]]]) -> Batch:
+def batch(pairs: Pairs, guides: Guides | None = None) -> Batch:
     """Pairs of token numbers as arrays; the source ends with ``END``, the target also begins with ``START``."""
     source, lengths = padded([[*numbers, END] for numbers, _ in pairs])
     target, _ = padded([[START, *numbers, END] for _, numbers in pairs])
-    return torch.from_numpy(source), torch.from_numpy(lengths), torch.from_numpy(target)
+    guide = None
+    if guides is not None:
+        wide = np.zeros((len(pairs), target.shape[1] - 1, source.shape[1]), np.float32)
+        for row, one in zip(wide, guides, strict=True):
+            T, S = one.shape
+            row[:T, :S] = one
+            row[: T + 1, S] = 1 - row[: T + 1].sum(axis=-1)
+        guide = torch.from_numpy(wide)
+    return torch.from_numpy(source), torch.from_numpy(lengths), torch.from_numpy(target), guide
+
+
+def first_head(seen: list[torch.Tensor], lengths: torch.Tensor) -> Attention:
+    """``overt.attention`` that also appends the logarithms (B, T, S) of its first head's weights to a list."""
+
+    def look(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: Any) -> torch.Tensor:
+        scores = q[:, 0] @ k[:, 0].mT / math.sqrt(q.shape[-1])
+        # A finite number, because what is hidden is later multiplied by zero.
+        hidden = torch.arange(k.shape[-2]) >= lengths[:, None, None]
+        seen.append(scores.masked_fill(hidden, -1e4).log_softmax(dim=-1))
+        return attention(q, k, v, **options)
+
+    return look
 
 
 def schedule(step: int, total: int, warmup: float) -> float:
