@@ -10,11 +10,11 @@ import click
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def command(as_json: bool) -> None:
-    r"""List the models inside the package.
+    """List the models inside the package.
 
     \b
     overt models
-    """
+    """  # noqa: D301, click reads \b
     from overt.models import bundled, load
 
     for name in bundled():

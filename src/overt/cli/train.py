@@ -40,7 +40,13 @@ _KINDS = click.Choice(["characters", "words", "bpe"])
 )
 @click.option("--average", default=None, type=click.FloatRange(0, 1, max_open=True), help="Decay of averages: 0.998.")
 @click.option("--score-every", default=None, type=click.IntRange(1), help="Epochs between BLEU and chrF on dev: 5.")
-@click.option("--patience", default=0, show_default=True, help="Stop after so many scores without a better one.")
+@click.option(
+    "--patience",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Stop after so many scores without a better one.",
+)
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
 @click.option("--threads", type=click.IntRange(1), help="By default one per core.")
 @click.option("--resume", is_flag=True, help="Go on where a run with the same options was stopped.")
@@ -58,14 +64,14 @@ def command(
     seed: int,
     **options: Any,
 ) -> None:
-    r"""Train a model on CORPUS: tab-separated pairs, or two files line by line, plain or gzip; or on "dates".
+    """Train a model on CORPUS: tab-separated pairs, or two files line by line, plain or gzip; or on "dates".
 
     The split into train, dev and test is by the hash of the source: of 40 parts, 1 is test and 1 is dev.
 
     \b
     overt train pairs.tsv.gz -o en-zh.safetensors
     overt train dates -o dates.safetensors
-    """
+    """  # noqa: D301, click reads \b
     from overt.torch import tasks
     from overt.torch.training import Recipe, Training
 

@@ -49,13 +49,13 @@ def command(
     seed: int,
     keep_unknown: bool,
 ) -> None:
-    r"""Translate TEXT, or each line of standard input, and show the attention that did it.
+    """Translate TEXT, or each line of standard input, and show the attention that did it.
 
     \b
     overt translate "I love you." --show
     overt translate --json < english.txt > chinese.jsonl
     overt translate --model dates "3 de febrero de 2024"
-    """
+    """  # noqa: D301, click reads \b
     if show and as_json:
         raise ArgumentError("--json holds the alignment already: leave out --show")
     if temperature is not None and n_best > 1:

@@ -83,6 +83,8 @@ class Translator:
         _check(beam=beam, n_best=n_best)
         if temperature is not None and not 0 < temperature < np.inf:
             raise ArgumentError(f"temperature must be a positive number, not {temperature}")
+        if not np.isfinite(penalty):
+            raise ArgumentError(f"the length penalty must be a finite number, not {penalty}")
         if n_best > beam:
             raise ArgumentError(f"a beam of {beam} holds no {n_best} best translations: give a wider beam")
         model, source, target = self.checkpoint.model, self.checkpoint.source, self.checkpoint.target
