@@ -1,0 +1,120 @@
+"""Decoding with a cache against all at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from overt.check import layouts
+from overt.check.attention import Outcome, Size, Unknown, difference
+from overt.check.diagnosis import Diagnosis
+from overt.check.search import LOOSE
+
+_LONG = Size(T=5, S=5)
+
+
+def check(diagnosis: Diagnosis) -> None:
+    """Prefill four tokens, decode the fifth; its output is the last of five at once."""
+    face, form, attention = diagnosis.interface, diagnosis.form, diagnosis.attention
+    if form.roles not in (("x",), ("q", "k", "v")) or form.layout not in ("BTD", "BHTD", "BTHD", "TD", "HTD"):
+        return
+    offset = next((r for r in ("offset", "positions") if face.has(r)), None)
+    if face.has("cache"):
+        outcomes = _with_cache(diagnosis, offset)
+    elif offset == "offset" and attention.instance is not None:
+        outcomes = _with_cache(diagnosis, offset, inner=True)
+    else:
+        return
+    if outcomes is None:
+        return
+    decoded = outcomes[1]
+    case = attention.case(form, _LONG)
+    causal = face.has("causal")
+    full = attention.case(form, _LONG, causal=form.causal or causal)
+    parts = attention.predict(form, full, diagnosis.choices[0])
+    expected = parts.output[..., -1:, :]
+    seen = _last(diagnosis, decoded, expected.shape)
+    if seen is None:
+        return
+    if difference(seen, expected) < LOOSE:
+        diagnosis.findings.convention["cache"] = "decoding agrees with all at once"
+        return
+    first_only = attention.predict(form, _only_first(case), diagnosis.choices[0]).output[..., -1:, :]
+    rotated = form.rope is not None
+    if difference(seen, first_only) < LOOSE:
+        diagnosis.findings.add("causal_top_left", kind="mistake")
+    elif rotated:
+        diagnosis.findings.add("rope_offset", certain=_proves_offset(diagnosis, seen))
+    else:
+        diagnosis.findings.add(
+            "decode_differs", kind="unknown", message="Decoding with the cache does not give what all tokens at once give.",
+            mend="Check positions, mask and order of the cached keys.",
+        )  # fmt: skip
+
+
+def _only_first(case: Any) -> Any:
+    keep = np.zeros((1, 1, case.q.shape[-2], case.k.shape[-2]), bool)
+    keep[..., 0] = True
+    return replace(case, keep=keep, causal=False)
+
+
+def _proves_offset(diagnosis: Diagnosis, seen: np.ndarray) -> bool:
+    """Whether rotating the new query (and key) from 0 gives the decoded row."""
+    form, attention = diagnosis.form, diagnosis.attention
+    case = attention.case(form, _LONG)
+    last = replace(case, q=case.q[..., -1:, :], causal=False)
+    for positions in ((0, 0), (1, 0), (3, 0), (5, 0)):
+        parts = attention.predict(form, replace(last, positions=positions), diagnosis.choices[0])
+        if difference(seen, parts.output) < LOOSE:
+            return True
+    return False
+
+
+def _last(diagnosis: Diagnosis, outcome: Outcome, like: tuple[int, ...]) -> np.ndarray | None:
+    for _, array, _ in outcome.outputs:
+        seen = layouts.take(array, diagnosis.form.layout, like)
+        if seen is not None:
+            return seen
+    return None
+
+
+def _with_cache(diagnosis: Diagnosis, offset: str | None, inner: bool = False) -> tuple[Outcome, Outcome] | None:
+    face, form, attention = diagnosis.interface, diagnosis.form, diagnosis.attention
+    causal = face.has("causal")
+    case = attention.case(form, _LONG, causal=causal)
+
+    def part(a: int, b: int) -> Any:
+        x = case.q[..., a:b, :]
+        if case.k is case.q:
+            return replace(case, q=x, k=x, v=x)
+        return replace(case, q=x, k=case.k[..., a:b, :], v=case.v[..., a:b, :])
+
+    def ask(start: int, length: int, cache: Any) -> dict[str, Any]:
+        asked: dict[str, Any] = {"use_cache": {"value": True}}
+        if not inner:
+            asked["cache"] = cache
+        if offset == "offset":
+            asked["offset"] = {"value": start}
+        elif offset == "positions":
+            asked["positions"] = {"value": list(range(start, start + length))}
+        return asked
+
+    kinds = [{"value": None}] if not inner else [None]
+    if not inner:
+        kinds += [{"value": {}}, {"value": []}]
+    for empty in kinds:
+        for item in ((1, "cache", None) if not inner else (None,)):
+            carried: Any = None
+            if not inner:
+                carried = {"result": 0, "item": 1} if item == 1 else dict(empty) if item is None else {"result": 0, "item": -1}
+            try:
+                first = attention.call(form, part(0, 4), ask=ask(0, 4, empty))
+                second = attention.call(form, part(4, 5), ask=ask(4, 1, carried))
+            except Unknown:
+                return None
+            prefill, decoded = attention.run([first, second])
+            if prefill.error is None and decoded.error is None:
+                return prefill, decoded
+    return None
