@@ -31,6 +31,7 @@ LAYERS = [
     ["weights"],
     ["attended", "trace"],
     ["attention"],
+    ["check"],
     ["__init__"],
     ["cli", "__main__"],
 ]
@@ -48,6 +49,7 @@ NAMES = [
     "attention",
     "bilinear",
     "causal",
+    "check",
     "cosine",
     "documents",
     "dot",
