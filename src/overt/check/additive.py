@@ -49,6 +49,9 @@ class _Additive:
     def judge(self) -> bool:
         face = self.face
         inputs = [a for a in face.arguments if a.role in ("q", "k", "v", "x", "context")]
+        if self.function and sum(a.required for a in face.arguments) - len(inputs) >= 1 and len(inputs) > 2:
+            # The vector of the score, and not the values.
+            inputs = [a for a in inputs if not re.fullmatch(r"v(_?a|_?att|ec)?", a.name.lower())]
         if len(inputs) < 2:
             return False
         self.inputs = inputs
@@ -77,9 +80,9 @@ class _Additive:
             instance = None if self.function else self._build()
             if not self.function and instance is None:
                 return
-            for shape in ("pairs", "BD", "B1D", "1BD", "TD", "1D", "D", "column"):
+            for shape in ("pairs", "square", "BD", "B1D", "1BD", "TD", "1D", "D", "column"):
                 random = np.random.default_rng([Dq, Dk, A])
-                B, T, S = (1, 1, 4) if shape in ("1D", "D", "column") else (1, 3, 4) if shape == "TD" else (2, 3 if shape == "pairs" else 1, 4)
+                B, T, S = {"1D": (1, 1, 4), "D": (1, 1, 4), "column": (1, 1, 4), "TD": (1, 3, 4), "pairs": (2, 3, 4), "square": (2, 4, 4)}.get(shape, (2, 1, 4))
                 weights = self._weights(random, Dq, Dk, A) if self.function else [({}, instance[1])]  # type: ignore[index]
                 for given, named in weights:
                     yield {
@@ -131,7 +134,7 @@ class _Additive:
 
     def _shaped(self, x: np.ndarray, shape: str, query: bool) -> np.ndarray:
         table = {
-            "pairs": x, "BD": x[:, 0] if query else x, "B1D": x, "1BD": x.swapaxes(0, 1), "TD": x[0],
+            "pairs": x, "square": x, "BD": x[:, 0] if query else x, "B1D": x, "1BD": x.swapaxes(0, 1), "TD": x[0],
             "1D": x[0], "D": x[0, 0] if query else x[0], "column": x[0].T if query else x[0],
         }  # fmt: skip
         return table[shape]

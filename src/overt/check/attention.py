@@ -126,6 +126,9 @@ class Attention:
         if form.turned and weights and self.instance:
             weights = replace(weights, weight={n: w.T for n, w in weights.weight.items()})
         features.setdefault("causal", form.causal)
+        default = self.interface.by_role["cap"].default if self.interface.has("cap") else None
+        if isinstance(default, float | int) and default > 0:
+            features.setdefault("cap", float(default))
         if self.interface.has("slopes"):
             features.setdefault("slopes", 2.0 ** -np.arange(1, H + 1))
         return Case(q, k, v, H, G, weights, rope=form.rope, alibi=form.alibi, **features)
@@ -285,7 +288,11 @@ class Attention:
         }
         shown = shapes[form.mask_shape]
         if form.mask_kind == "additive":
-            return np.where(shown, 0.0, -np.inf if not form.mask_number else -1e9)
+            low = -1e9 if form.mask_number else -np.inf
+            if case.bias is not None and shown.ndim >= 2:
+                bias = np.broadcast_to(case.bias, keep.shape).reshape(-1, T, S)[: max(1, shown.size // (T * S))]
+                return np.where(shown, bias.reshape(shown.shape) if bias.size == shown.size else case.bias[0, 0], low)
+            return np.where(shown, 0.0, low)
         shown = shown if form.mask_kind == "keep" else ~shown
         return shown.astype(np.float64) if form.mask_number else shown
 

@@ -166,7 +166,7 @@ def _sinusoid(block: Block) -> bool:
     face = block.face
     given: dict[str, Any] = {}
     for a in face.arguments:
-        if a.role in ("length", "key_length") and "length" not in given.values():
+        if a.role in ("length", "lengths", "key_length") and "length" not in given.values():
             given[a.name] = T
         elif a.role in ("positions",):
             given[a.name] = np.arange(T) if a.required else None
@@ -285,8 +285,6 @@ def _rope(block: Block) -> bool:
             if _named_rope(block, plain, heads, first):
                 block.findings.convention["layout"] = layout
                 return True
-    if block.error is not None and face.required_count == 0 if hasattr(face, "required_count") else False:
-        return False
     got = block.call(x, x) if two else block.call(x)
     if got and got[0].shape == x.shape:
         block.wrong("rotation", got[0])
@@ -356,7 +354,7 @@ def _alibi(block: Block) -> bool:
     roles = [a.role for a in block.face.arguments if a.required]
     if "heads" not in roles and "slopes" not in roles:
         return False
-    lengths = [r for r in roles if r in ("length", "key_length", "positions", "x")]
+    lengths = [r for r in roles if r in ("length", "lengths", "key_length", "positions", "x")]
     if not lengths:
         return False
     best: tuple[str, ...] | None = None
@@ -430,11 +428,13 @@ def _merge(block: Block) -> bool:
 def _repeat(block: Block) -> bool:
     B, G, S, d, r = 2, 2, 5, 4, 3
     x = np.random.default_rng(0).normal(size=(B, G, S, d))
-    for given, back in ((x, lambda y: y), (x.swapaxes(1, 2), lambda y: y.swapaxes(1, 2))):
+    meant = [h for h in block.face.told_layouts if h in ("BHTD", "BTHD")] or ["BHTD", "BTHD"]
+    for layout in meant:
+        given = x if layout == "BHTD" else x.swapaxes(1, 2)
         got = block.call(given, r)
         if not got or got[0].ndim != 4:
             continue
-        y = back(got[0])
+        y = got[0] if layout == "BHTD" else got[0].swapaxes(1, 2)
         if y.shape == (B, G * r, S, d):
             return _reshaped(block, y, np.repeat(x, r, 1), {"gqa_tile": np.tile(x, (1, r, 1, 1))})
     got = block.call(x, r)

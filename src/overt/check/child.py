@@ -22,7 +22,7 @@ import numpy as np
 
 from overt.check import wire
 from overt.check.arrays import Backend, backends, leaves
-from overt.check.describe import describe, parameters
+from overt.check.describe import describe, parameters, widen
 
 
 class _Counter(io.TextIOBase):
@@ -96,6 +96,7 @@ class Candidate:
         if hasattr(thing, "double") and hasattr(thing, "eval"):
             thing.double()
             thing.eval()
+        widen(thing)
         self.built.append(thing)
         rows = parameters(thing, message.get("seed"), out)
         numbers = {

@@ -254,3 +254,12 @@ def _walk(thing: Any, path: str, seen: set[int], depth: int = 0) -> Iterator[tup
             hasattr(value, "__dict__") and not inspect.ismodule(value) and not inspect.isclass(value) and not inspect.isroutine(value)
         ):
             yield from _walk(value, where, seen, depth + 1)
+
+
+def widen(thing: Any) -> None:
+    """Parameters that the instance does not know about become float64 like those that it does."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        for _, _, array in _walk(thing, "", set()):
+            if isinstance(array, torch.Tensor) and array.dtype == torch.float32 and hasattr(thing, "double"):
+                array.data = array.data.double()

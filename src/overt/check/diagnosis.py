@@ -67,6 +67,9 @@ class Diagnosis:
         """Find the way to call it and what is wrong without a mask; False where it was found wrong, but not why."""
         trials = self._try(self._forms(), (SQUARE, WIDE))
         usable = {form: mine for form, mine in trials.items() if any(self._fits(form, t) for t in mine)}
+        meant = self.interface.told_layouts
+        if meant and not any(form.layout in meant for form in usable) and self._transposed([f for f in trials if f.layout in meant]):
+            return True
         if not usable:
             return self._unusable(trials)
         found = self._settle(usable)
@@ -98,8 +101,10 @@ class Diagnosis:
             rotary = ["half", "interleaved", None]
         alibi = [True, False] if re.search(r"alibi", face.text, re.IGNORECASE) and not face.has("slopes") else [False]
         causal = [True] if face.declared_causal else [False, True]
-        if face.has("causal") or face.has("window"):
+        if face.has("causal"):
             causal = [False]
+        elif face.has("window"):
+            causal = [False, True]
         surroundings = [(None, False)]
         if instance is not None and instance.norm is not None:
             surroundings = [(n, r) for n in (None, "before", "after") for r in (False, True)]
@@ -112,6 +117,8 @@ class Diagnosis:
         forms = []
         for is_flat in flat:
             order = list(layouts.FLAT if is_flat else layouts.HEADS)
+            if not is_flat and face.has("heads"):
+                order = [o for o in order if layouts.sizes(o, False)[1]]
             if self.asked_layout:
                 order = [self.asked_layout]
             else:
@@ -146,7 +153,8 @@ class Diagnosis:
         face = self.interface
         for name in ("mask", "padding"):
             if face.has(name) and face.by_role[name].required:
-                kinds = [self._declared()] if self._declared() else ["keep", "drop", "additive"]
+                # All visible under any reading: how the mask is read is found out later.
+                kinds = ["keep", "drop", "additive"]
                 return [(k, s, n) for s in _SHAPES[name] for k in kinds for n in (False, True)]
         if face.has("lengths") and face.by_role["lengths"].required:
             return [("keep", "lengths", False)]
@@ -268,18 +276,8 @@ class Diagnosis:
 
     def _unusable(self, trials: dict[Form, list[Trial]]) -> bool:
         """Nothing fitted: keys transposed wrongly, a bug, or an interface that was not understood."""
-        cubes = self._try([f for f in trials if f.layout in ("BHTD", "BTHD", "BTD", "TD")][:48], (CUBE,))
-        for form, mine in cubes.items():
-            if self._fits(form, mine[0]) and not re.search(r"^TB", form.layout):
-                found = explain(self.attention, form, mine, steps=("transpose", "scale", "softmax"), most=2)
-                found = [m for m in found if "transpose" in m.choice]
-                if found:
-                    self.form, self.choices = form, _distinct([m.choice for m in found])
-                    self.base_trials = mine
-                    self.wide = False
-                    self.understood = True
-                    self._tell_base(found)
-                    return True
+        if self._transposed([f for f in trials if f.layout in ("BHTD", "BTHD", "BTD", "TD")][:48]):
+            return True
         told = [f for f in trials if f.layout in self.interface.layouts] or list(trials)
         outcome = trials[told[0]][0].outcome
         if outcome.error is None:
@@ -290,6 +288,21 @@ class Diagnosis:
                 "name the layout and the arguments, such as --layout BTHD --argument a=q"
             )
         self.findings.raised(self, outcome.error)
+        return False
+
+    def _transposed(self, forms: list[Form]) -> bool:
+        """Keys transposed over the wrong axes run only where all axes are equally long."""
+        for form, mine in self._try(forms, (CUBE,)).items():
+            if self._fits(form, mine[0]):
+                found = explain(self.attention, form, mine, steps=("transpose", "scale", "softmax"), most=2)
+                found = [m for m in found if "transpose" in m.choice]
+                if found:
+                    self.form, self.choices = form, _distinct([m.choice for m in found])
+                    self.base_trials = mine
+                    self.wide = False
+                    self.understood = True
+                    self._tell_base(found)
+                    return True
         return False
 
     def _tell_base(self, found: list[Match]) -> None:
@@ -316,7 +329,7 @@ class Diagnosis:
         elif not form.rope:
             convention["scale"] = "1/√d"
         if form.layout in ("TBD", "TBHD") and not self._sequence_first():
-            self.findings.add("batch_first", certain=bool({"BTD", "BTHD"} & set(self.interface.layouts)), diagnosis=self)
+            self.findings.add("batch_first", certain=bool({"BTD", "BTHD"} & set(self.interface.told_layouts)), diagnosis=self)
         told = {name for c in self.choices[:1] for name in c.values()}
         for option in told:
             if option == "scale_missing" and self.interface.declared_unscaled:
@@ -335,6 +348,9 @@ class Diagnosis:
         """Whether something says that the sequence comes first."""
         bases = self.interface.description["bases"]
         text = self.interface.text
+        meant = set(self.interface.told_layouts)
+        if {"BTD", "BTHD"} & meant and not {"TBD", "TBHD"} & meant and not self.asked_layout:
+            return False
         named = "TBD" in self.interface.layouts or "TBHD" in self.interface.layouts
         said = re.search(r"(seq|time|length|tgt|L|T|S|N)\w*[ _]?(len\w*)?\s*,\s*(batch|B|N|bsz)\b|(sequence|time|seq)[- ](first|major)|batch_first\s*=\s*False", text)
         layer = self.interface.name == "MultiheadAttention" or any("torch.nn.modules.activation" in b for b in bases)
@@ -370,6 +386,8 @@ class Diagnosis:
         if self.interface.has("cap"):
             self._cap_stage()
         self._group_stage()
+        if "pad_on_query" in self.findings.found:
+            self.findings.found.pop("cross_wrong_length", None)
 
     rebuild: Interface | None = None
 
@@ -405,7 +423,10 @@ class Diagnosis:
                 continue
             found = []
             for form, one in mine.items():
-                found += explain(self.attention, form, one, start=self.choices, steps=("mask",), most=1)
+                mine_found = explain(self.attention, form, one, start=self.choices, steps=("mask",), most=1)
+                if form.mask_kind == "additive" and mine_found and not declared and not self._adds(form):
+                    continue
+                found += mine_found
             if found:
                 found.sort(key=lambda m: (m.cost, rank(m.choice), m.error > LOOSE / 100))
                 best = [m for m in found if m.cost == found[0].cost]
@@ -420,6 +441,14 @@ class Diagnosis:
                 self.findings.raised(self, error)
             elif error is not None:
                 self.findings.convention[role] = f"not tried: every shape raised ({error['type']}: {error['message'][:60]})"
+
+    def _adds(self, form: Form) -> bool:
+        """Whether a mask of any numbers is added to the scores."""
+        case = self.attention.case(form, SQUARE, **self.attention.mask(form, SQUARE))
+        bias = np.random.default_rng(9).normal(size=(1, 1, 1, case.k.shape[-2]))
+        case = replace(case, bias=np.broadcast_to(bias, (len(case.q), 1, case.q.shape[-2], case.k.shape[-2])))
+        outcome = self.attention.run([self.attention.call(form, case)])[0]
+        return any(fit(self.attention, form, [Trial(case, outcome)], choice) is not None for choice in self.choices)
 
     def _tell_mask(self, role: str, found: list[Match], tried: list[Form], declared: str | None) -> None:
         best = found[0]

@@ -65,7 +65,7 @@ class Findings:
         choice = (mine or found)[0].choice
         self.add(
             name,
-            certain=not also and len(choice) <= 1,
+            certain=not also,
             diagnosis=diagnosis,
             also=also,
             example=smallest(diagnosis, form or (mine or found)[0].form, choice),
@@ -129,6 +129,10 @@ def smallest(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> dict[st
             extra: dict[str, Any] = attention.mask(form, size) if masked else {}
             if {"align", "diagonal", "causal"} & set(choice) or form.causal:
                 extra["causal"] = True
+            if "cap" in choice:
+                extra["cap"] = 0.7
+            if "window" in choice:
+                return None
             case = attention.case(form, size, **extra)
             random = np.random.default_rng(1)
             q = random.integers(-2, 3, case.q.shape).astype(float)

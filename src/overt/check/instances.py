@@ -194,6 +194,15 @@ def _projections(
             else:
                 turnable = True
             weights[which].append(array)
+    lone = [row for which, row in named if which is None and len(row["shape"]) == 2]
+    if "o" not in weights and len(lone) == 1:
+        # The only matrix without a telling name comes last.
+        path = lone[0]["path"]
+        linear = lone[0]["owner"] == "Linear"
+        weights["o"].append(arrays[path].T if linear else arrays[path])
+        bias_path = re.sub(r"weight$", "bias", path)
+        if bias_path != path and bias_path in arrays:
+            biases["o"].append(arrays[bias_path])
     weight = {which: np.concatenate(parts, axis=-1) for which, parts in weights.items()}
     bias = {which: np.concatenate(parts) for which, parts in biases.items()}
     packed = "qkv" in weight

@@ -10,9 +10,9 @@ from typing import Any
 
 # The first that matches the whole normalised name is the role.
 _ROLES: tuple[tuple[str, str], ...] = (
-    ("q", r"q|query|queries|qs|xq|query_?vec(tor)?s?|query_?states?|q_?heads|target_?hidden|dec(oder)?_?(states?|hidden|h|outputs?|query)|s_?prev|prev_?state|hidden_?dec|s_?i|ht|h_?t"),
-    ("k", r"k|keys?|ks|xk|key_?vec(tor)?s?|key_?states?|k_?heads"),
-    ("v", r"v|values?|vs|xv|val|vals|value_?vec(tor)?s?|value_?states?|v_?heads"),
+    ("q", r"x_?q|q_?x|q_?in|xq|q|query|queries|qs|xq|query_?vec(tor)?s?|query_?states?|q_?heads|target_?hidden|dec(oder)?_?(states?|hidden|h|outputs?|query)|s_?prev|prev_?state|hidden_?dec|s_?i|ht|h_?t"),
+    ("k", r"x_?k|k_?x|k_?in|k|keys?|ks|xk|key_?vec(tor)?s?|key_?states?|k_?heads"),
+    ("v", r"x_?v|v_?x|v_?in|v|values?|vs|xv|val|vals|value_?vec(tor)?s?|value_?states?|v_?heads"),
     ("qkv", r"qkv|packed|packed_?qkv|qkv_?packed|mixed_?qkv"),
     ("kv", r"kv|packed_?kv"),
     ("context", r"context|memory|mem|enc(oder)?_?(out|outs|outputs?|states?|hidden|hiddens|hidden_?states?|h|hs|seq)|source|annotations|hs|y|cross|ctx|encoded"),
@@ -125,10 +125,15 @@ class Interface:
     @cached_property
     def prose(self) -> str:
         """Documentation and comments alone, in lower case."""
+        return self.described.lower()
+
+    @cached_property
+    def described(self) -> str:
+        """Documentation and comments alone."""
         source = self.description["source"]
         comments = re.findall(r"#(.*)", source)
         quoted = re.findall(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', source, re.DOTALL)
-        return "\n".join([self.description["doc"], *comments, *(a or b for a, b in quoted)]).lower()
+        return "\n".join([self.description["doc"], *comments, *(a or b for a, b in quoted)])
 
     @cached_property
     def code(self) -> str:
@@ -137,10 +142,24 @@ class Interface:
         return re.sub(r"#.*", "", source)
 
     @cached_property
+    def told_layouts(self) -> list[str]:
+        """Layouts that documentation and comments name, which is what was meant."""
+        return self._layouts_in(self.described)
+
+    @cached_property
     def layouts(self) -> list[str]:
         """Layouts that comments, unpacked shapes, annotations and einsum letters name, most telling first."""
-        found: list[str] = []
+        found = list(self.told_layouts)
         text = self.text + " " + " ".join(a.annotation for a in self.arguments)
+        found += [layout for layout in self._layouts_in(text) if layout not in found]
+        for letters in re.findall(r"einsum\(\s*[\"']([a-zA-Z]+)", self.code):
+            if len(letters) in (3, 4):
+                layout = _layout(",".join(letters))
+                found += [layout] if layout and layout not in found else []
+        return found
+
+    def _layouts_in(self, text: str) -> list[str]:
+        found: list[str] = []
         patterns = [
             r"([\w*, ]+?)\s*=\s*(?:q|k|v|x|query|queries|key|value|inputs?|hidden_states|Q|K|V|X)\w*\.(?:shape|size\(\))(?!\[)",
             r"[\(\[]\s*((?:[\w*]+\s*,\s*){1,4}[\w*]+)\s*[\)\]]",
@@ -152,10 +171,6 @@ class Interface:
                 layout = _layout(words)
                 if layout and layout not in found:
                     found.append(layout)
-        for letters in re.findall(r"einsum\(\s*[\"']([a-zA-Z]+)", self.code):
-            if len(letters) in (3, 4):
-                layout = _layout(",".join(letters))
-                found += [layout] if layout and layout not in found else []
         return found
 
     @cached_property

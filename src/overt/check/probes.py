@@ -65,7 +65,6 @@ def after(diagnosis: Diagnosis) -> None:
     if not diagnosis.understood:
         _random_unknown(diagnosis)
         return
-    attention.still = False
     probes: list[Callable[[Diagnosis], None]] = [_dropout, _changed, _state]
     if not diagnosis.findings.found.get("unknown"):
         probes += [_large, _fill, _empty_rows, _twice_masked, _nan_behind, _half, _lengths, _dtype, _gradients]
@@ -97,6 +96,7 @@ def _random_unknown(diagnosis: Diagnosis) -> None:
         return
     form = diagnosis.form
     case = diagnosis.attention.case(form, SQUARE)
+    diagnosis.attention.still = False
     call = diagnosis.attention.call(form, case)
     first, second = diagnosis.attention.run([call, call])
     if first.main is not None and second.main is not None and _differ(first.main, second.main):
@@ -129,21 +129,22 @@ def _dropout(diagnosis: Diagnosis) -> None:
         asks["drop"] = {"value": default if isinstance(default, float) else 0.0}
     case = attention.case(form, SQUARE)
     want = {"want_weights": {"value": True}} if face.has("want_weights") else {}
+    attention.still = False
     still = attention.call(form, case, ask=asks)
     active = attention.call(form, case, ask={**asks, **want, "training": {"value": True}, "deterministic": {"value": False}})
     active[0]["train"] = True
-    calls = [(dict(c[0], seed=n), c[1]) for n, c in enumerate([still, still, active, active, still, active, active])]
+    calls = [(dict(c[0], seed=n), c[1]) for n, c in enumerate([active, active, still, still, active, active])]
     got = attention.run(calls)
-    attention.instance = kept
+    attention.instance, attention.still = kept, True
     mains = [o.main for o in got]
-    if mains[0] is not None and mains[1] is not None and _differ(mains[0], mains[1]):
+    if mains[2] is not None and mains[3] is not None and _differ(mains[2], mains[3]):
         diagnosis.findings.add("dropout_eval")
         return
-    if all(m is not None for m in mains) and _differ(mains[2], mains[3]) and not _differ(mains[5], mains[6]):  # type: ignore[arg-type]
+    if all(m is not None for m in mains) and _differ(mains[0], mains[1]) and not _differ(mains[4], mains[5]):  # type: ignore[arg-type]
         diagnosis.findings.add("dropout_stuck_off")
-    if got[2].error is None and mains[2] is not None and _differ(mains[2], mains[3]):  # type: ignore[arg-type]
+    if mains[0] is not None and mains[1] is not None and _differ(mains[0], mains[1]):
         shape = _parts(diagnosis, form, case).weights.shape
-        for (_, array, _), (_, calm, _) in list(zip(got[2].outputs, got[0].outputs, strict=False))[1:]:
+        for (_, array, _), (_, calm, _) in list(zip(got[0].outputs, got[2].outputs, strict=False))[1:]:
             seen, quiet = (layouts.take_weights(x, form.layout, shape) for x in (array, calm))
             if seen and quiet and np.allclose(quiet[0].sum(-1), 1, atol=1e-4) and not np.allclose(seen[0].sum(-1), 1, atol=1e-3):
                 diagnosis.findings.add("weights_after_dropout")
@@ -164,7 +165,6 @@ def _state(diagnosis: Diagnosis) -> None:
     attention, form = diagnosis.attention, diagnosis.form
     if form.roles in (("x",), ("qkv",), ("q",)) or "inplace" in diagnosis.findings.found:
         return
-    attention.still = True
     first = attention.case(form, SQUARE)
     second = replace(first, q=attention.case(form, SQUARE, seed=5).q)
     calls = [attention.call(form, case) for case in (first, second, first)]
@@ -175,7 +175,6 @@ def _state(diagnosis: Diagnosis) -> None:
         call["kwargs"] = {n: {"array": name} if a == {"array": "q"} else a for n, a in call["kwargs"].items()}
         renamed.append((call, {name if key == "q" else key: value for key, value in arrays.items()}))
     a, b, c = attention.run(renamed, same=True)
-    attention.still = False
     if a.main is None or b.main is None or c.main is None:
         return
     parts = [_parts(diagnosis, form, case) for case in (first, second)]
@@ -196,6 +195,8 @@ def _loud(diagnosis: Diagnosis, form: Form, peak: float, spread: float, size: Si
     attention = diagnosis.attention
     for seed in range(60):
         case = attention.case(form, size, seed=seed, **features)
+        if spread < 0 and not features:
+            case = _alike(case)
         scores = _parts(diagnosis, form, case).scores
         top = np.where(np.isfinite(scores), scores, -np.inf).max(-1)
         factor = (peak / max(float(top.max()), 1e-6)) ** 0.5
@@ -207,6 +208,15 @@ def _loud(diagnosis: Diagnosis, form: Form, peak: float, spread: float, size: Si
         if spread >= 0 and (rows.max(-1) - rows.min(-1)).min() > spread and rows.max() > 0:
             return _scaled(case, factor)
     return None
+
+
+def _alike(case: Case) -> Case:
+    """The same query everywhere and the same key everywhere, so that all rows have the same scores."""
+    axes = tuple(range(case.q.ndim - 1))
+    q, k = (np.broadcast_to(x[(0,) * len(axes)], x.shape).copy() for x in (case.q, case.k))
+    if case.k is case.q:
+        return replace(case, q=q, k=q, v=q)
+    return replace(case, q=q, k=k, v=k if case.v is case.k else case.v)
 
 
 def _scaled(case: Case, factor: float) -> Case:
@@ -224,7 +234,7 @@ def _large(diagnosis: Diagnosis) -> None:
     if option in _SOFT or (diagnosis.attention.instance and diagnosis.attention.instance.norm):
         return
     one_row = form.roles in (("x",), ("q",))
-    alike = _loud(diagnosis, form, 900.0, -700.0) or _loud(diagnosis, form, 900.0, -850.0)
+    alike = _loud(diagnosis, form, 900.0, -700.0)
     apart = _loud(diagnosis, form, 2e4, 2e3) or (_loud(diagnosis, form, 2e5, 2e3) if one_row else None)
     broken = []
     for case in (alike, apart):
@@ -245,7 +255,7 @@ def _large(diagnosis: Diagnosis) -> None:
 def _maskings(diagnosis: Diagnosis) -> list[tuple[Form, dict[str, Any]]]:
     """Every way in which keys can be hidden and that was found right."""
     found: list[tuple[Form, dict[str, Any]]] = []
-    wrong = {"mask_inverted", "mask_after_softmax", "mask_times_scores", "mask_fill_too_small", "not_inplace", "pad_on_query", "mask_bool_as_float"}
+    wrong = {"mask_inverted", "mask_after_softmax", "mask_times_scores", "mask_fill_too_small", "not_inplace", "pad_on_query", "mask_bool_as_float", "mask_fold_order", "mask_float_as_bool", "mask_sign_inf"}
     if wrong & {n for n, f in diagnosis.findings.found.items() if f.kind == "mistake"}:
         return []
     found += [(form, {"masked": True}) for form in diagnosis.masked.values()]
@@ -272,20 +282,21 @@ def _fill(diagnosis: Diagnosis) -> None:
             continue
         extra = _features(diagnosis, form, features)
         choice = {**diagnosis.choices[0], **(diagnosis.causal_choice or {} if "causal" in features else {})}
-        for peak in (4e4,):
-            case = _loud(diagnosis, form, peak, -1e9, **extra)
-            if case is None:
-                continue
-            attention = diagnosis.attention
+        attention = diagnosis.attention
+        for seed in range(20):
+            case = _scaled(attention.case(form, SQUARE, seed=seed, **extra), 150.0)
             right = attention.predict(form, case, choice)
-            leaking = [{**choice, "mask": f"mask_fill_too_small:{c}"} for c in ("-1e4", "+-1e4")]
-            if all(difference(attention.predict(form, case, c).output, right.output) < 1e-3 for c in leaking):
+            factor = (4e4 / max(float(np.abs(right.raw).max()), 1e-6)) ** 0.5
+            case = _scaled(case, factor)
+            right = attention.predict(form, case, choice)
+            leaks = attention.predict(form, case, {**choice, "mask": "mask_fill_too_small:-1e4"})
+            shifted = attention.predict(form, case, {**choice, "mask": "mask_fill_too_small:+-1e4"})
+            if min(difference(x.output, right.output) for x in (leaks, shifted)) < 1e-2:
                 continue
             error = attention.error(form, right, _one(diagnosis, form, case))
             if error is not None and np.isfinite(error) and error > 1e-3:
-                diagnosis.findings.add(
-                    "mask_fill_too_small", certain=True, example={"input": f"scores of about ±{peak:.0e}, the largest of them hidden"}
-                )
+                diagnosis.findings.add("mask_fill_too_small", example={"input": "scores of about ±40000, the largest of them hidden"})
+            break
 
 
 def _with_row(diagnosis: Diagnosis, form: Form) -> tuple[dict[str, Any], tuple[Any, ...]] | None:
@@ -344,33 +355,39 @@ def _empty_rows(diagnosis: Diagnosis) -> None:
 
 
 def _twice_masked(diagnosis: Diagnosis) -> None:
-    """A row hidden by two masks at once, in float32."""
+    """Keys hidden by two masks at once, in float32: the sum of two minima is −∞."""
     face, attention = diagnosis.interface, diagnosis.attention
-    if "full_row_nan" in diagnosis.findings.found or not diagnosis.masked:
+    if not re.search(r"finfo|\.min\b|3\.4\d*e\+?38", face.code) or not diagnosis.masked:
         return
-    always = diagnosis.form.causal
     pair = [r for r in ("mask", "padding") if r in diagnosis.masked]
-    form = diagnosis.masked[pair[0]] if pair else next(iter(diagnosis.masked.values()))
-    if not (face.has("causal") or always or len(pair) == 2):
-        return
+    form = diagnosis.masked[pair[-1]] if pair else next(iter(diagnosis.masked.values()))
     extra = attention.mask(form, SQUARE)
-    keep = np.ones_like(np.array(extra["keep"]))
-    # Sample 0 may see nothing but the last key, which the causal mask hides from all queries but the last.
-    keep[0] = False
-    keep[0, ..., -1] = True
+    keep = np.zeros_like(np.array(extra["keep"]))
     if "padding" in extra:
         extra["padding"] = keep[:, 0, 0]
-    case = attention.case(form, SQUARE, **{**extra, "keep": keep, "causal": True})
-    asked: dict[str, Any] = {}
-    outcome = _one(diagnosis, form, case, dtype="float32", ask=asked)
-    single = _one(diagnosis, form, replace(case, keep=np.zeros_like(keep), causal=always), dtype="float32")
-    parts = attention.predict(form, case, {})
-    seen, alone = attention.observed(form, parts, outcome), attention.observed(form, parts, single)
+    always = diagnosis.form.causal
+    if not (face.has("causal") or always or len(pair) == 2):
+        return
+    case = attention.case(form, SQUARE, **{**extra, "keep": keep, "causal": face.has("causal") or always})
+    call, arrays = attention.call(form, case, dtype="float32")
+    if len(pair) == 2:
+        other = diagnosis.masked[pair[0]]
+        hidden = attention.case(other, SQUARE, keep=keep, additive=other.mask_kind == "additive")
+        _, more = attention.call(other, hidden)
+        arrays["other"] = more["mask"]
+        call["kwargs"][face.by_role[pair[0]].name] = {"array": "other"}
+    seen = attention.observed(form, attention.predict(form, case, {}), attention.run([(call, arrays)])[0])
     if seen is None:
         return
-    nan = bool(np.isnan(seen).any())
-    if nan and (alone is None or not np.isnan(alone).any() or always):
-        diagnosis.findings.add("mask_finfo_sum", example={"input": "a row hidden by the causal mask and by the padding mask", "actual": "nan"})
+    broken = bool(np.isnan(seen).any())
+    if not broken and not len(pair) == 2 and attention.instance is None:
+        # Where all is hidden once or twice, keys that are hidden twice should weigh as much as the others.
+        causal = attention.predict(form, replace(case, keep=None, q=case.q * 0), {})
+        evenly = attention.predict(form, replace(case, keep=None, q=case.q * 0, causal=False), {})
+        broken = difference(seen, causal.output) < 1e-4 < difference(seen, evenly.output)
+    if broken:
+        diagnosis.findings.add("mask_finfo_sum", example={"input": "a sample all of whose keys are hidden by both masks, float32"})
+        diagnosis.findings.found.pop("full_row_nan", None)
 
 
 def _nan_behind(diagnosis: Diagnosis) -> None:
@@ -469,10 +486,8 @@ def _gradients(diagnosis: Diagnosis) -> None:
     attention, form = diagnosis.attention, diagnosis.form
     if diagnosis.interface.description["backend"] != "torch":
         return
-    attention.still = True
     case = attention.case(form, SQUARE)
     outcome = _one(diagnosis, form, case, grad=True)
-    attention.still = False
     if outcome.error is not None or outcome.gradients is None or not outcome.outputs:
         return
     call, arrays = attention.call(form, case)
@@ -487,7 +502,6 @@ def _gradients(diagnosis: Diagnosis) -> None:
         )  # fmt: skip
         return
     random = np.random.default_rng(3)
-    attention.still = True
     for name in names:
         step = random.normal(size=arrays[name].shape) * 1e-5
         both = attention.run([(call, {**arrays, name: arrays[name] + sign * step}) for sign in (1, -1)])
@@ -502,4 +516,3 @@ def _gradients(diagnosis: Diagnosis) -> None:
                 message=f"The gradient of {name} is not the slope of the output.", mend="Compare with torch.autograd.gradcheck.",
             )  # fmt: skip
             break
-    attention.still = False

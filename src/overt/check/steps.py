@@ -171,6 +171,11 @@ def relevant(case: Case) -> set[str]:
 def options(case: Case, step: str) -> tuple[str, ...]:
     """The mistakes that can be made in a step of this problem."""
     found = STEPS[step]
+    if case.heads == 1:
+        # With one head these are other mistakes, or none.
+        found = tuple(o for o in found if o not in ("scale_num_heads", "scale_dmodel", "softmax_axis_head_or_batch:head", "softmax_heads_and_keys"))
+    if len(case.q) == 1:
+        found = tuple(o for o in found if o != "softmax_axis_head_or_batch:batch" and (o != "softmax_global:all" or case.heads > 1))
     if step == "mask":
         shape = _shape(case)
         if case.padding is None or shape[2] != shape[3]:
@@ -209,8 +214,8 @@ def _attend(case: Case, choice: Choice) -> Parts:
         scores = scores + case.bias
     how = choice.get("mask")
     scores, empty = _masked(scores, keep, how, case.fill)
-    if cap == "softcap_after_mask":
-        scores = np.asarray(case.cap) * np.tanh(scores / case.cap)
+    if cap == "softcap_after_mask" and case.cap is not None:
+        scores = case.cap * np.tanh(scores / case.cap)
         empty = np.zeros_like(empty)
     weights = softmax(scores, choice.get("softmax"))
     if how == "mask_after_softmax" and keep is not None:
