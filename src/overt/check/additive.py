@@ -32,6 +32,9 @@ def check(session: Session | Here, face: Interface, findings: Findings, override
     )
     code = face.code
     structure = "tanh" in code and not re.search(r"cap\b|softcap|gelu", code)
+    weights = [a for a in face.arguments if a.required and a.role not in ("q", "k", "v", "x", "context", "mask", "padding", "lengths")]
+    if face.description["kind"] == "function" and "tanh" not in code and not weights:
+        return False
     if not said and not (structure and (face.has("context") or face.description["kind"] != "function")):
         return False
     return _Additive(session, face, findings).judge()
@@ -51,7 +54,7 @@ class _Additive:
         inputs = [a for a in face.arguments if a.role in ("q", "k", "v", "x", "context")]
         if self.function and sum(a.required for a in face.arguments) - len(inputs) >= 1 and len(inputs) > 2:
             # The vector of the score, and not the values.
-            inputs = [a for a in inputs if not re.fullmatch(r"v(_?a|_?att|ec)?", a.name.lower())]
+            inputs = [a for a in inputs if not re.fullmatch(r"v(_?a|_?att|ec)?|[wu]\w?", a.name.lower())]
         if len(inputs) < 2:
             return False
         self.inputs = inputs
@@ -243,6 +246,8 @@ class _Additive:
                         return None
                     wq = wq.swapaxes(1, 2)
                 inner = wq + wk + bias
+                if how == "additive_no_pairwise":
+                    inner = np.broadcast_to(inner, (len(q), q.shape[1], *inner.shape[2:]))
                 scores = ((inner if how == "additive_no_tanh" else np.tanh(inner)) @ named["v"])[..., 0] + named.get("c", np.zeros(1))
             weights = softmax(scores[:, None], option)[:, 0]
         return scores, weights, weights @ k

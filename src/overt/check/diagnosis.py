@@ -16,7 +16,7 @@ from overt.check.instances import build
 from overt.check.interface import Interface, names_called
 from overt.check.mistakes import MISTAKES, name_of, rank
 from overt.check.search import LOOSE, Match, Trial, explain, fit
-from overt.check.steps import Case, Parts
+from overt.check.steps import Case, Parts, options
 
 _SHAPES = {
     "mask": ("B1TS", "BTS", "TS", "BS", "B11S", "B1S", "FTS", "1TS"),
@@ -75,6 +75,8 @@ class Diagnosis:
         found = self._settle(usable)
         if found is None:
             self.form = next(iter(usable))
+            if self._low_precision(usable):
+                return True
             self.findings.unknown(self, usable[self.form])
             return False
         self.form = found[0].form
@@ -288,6 +290,30 @@ class Diagnosis:
                 "name the layout and the arguments, such as --layout BTHD --argument a=q"
             )
         self.findings.raised(self, outcome.error)
+        return False
+
+    def _low_precision(self, usable: dict[Form, list[Trial]]) -> bool:
+        """Right to three digits, and in steps: a tiny change of the input changes nothing, or too much."""
+        attention = self.attention
+        for form in self._plausible(usable)[:4]:
+            for choice in ({}, *({s: o} for s in ("scale", "softmax") for o in options(usable[form][0].case, s))):
+                case, outcome = usable[form][0]
+                error = attention.error(form, attention.predict(form, case, choice), outcome)
+                if error is None or error > 3e-2:
+                    continue
+                moved = replace(case, q=case.q * (1 + 1e-7), k=case.k if case.k is not case.q else case.q * (1 + 1e-7))
+                moved = replace(moved, v=moved.k) if case.v is case.k else moved
+                again = attention.run([attention.call(form, moved)])[0]
+                if outcome.main is None or again.main is None or again.main.shape != outcome.main.shape:
+                    continue
+                change = np.abs(again.main - outcome.main)
+                if (change == 0).mean() > 0.3 or change.max() > 1e-5:
+                    self.form, self.choices, self.understood, self.base_trials = form, [choice], True, usable[form]
+                    self.findings.convention["layout"] = form.layout
+                    self.findings.add("softmax_low_precision", kind="mistake", example={"error": f"{error:.1e} of the largest value"})
+                    for option in choice.values():
+                        self.findings.add(name_of(option), certain=False)
+                    return False if choice else True
         return False
 
     def _transposed(self, forms: list[Form]) -> bool:

@@ -484,7 +484,7 @@ def _dtype(diagnosis: Diagnosis) -> None:
 def _gradients(diagnosis: Diagnosis) -> None:
     """Gradients that are cut, and gradients that are not the slope of the output."""
     attention, form = diagnosis.attention, diagnosis.form
-    if diagnosis.interface.description["backend"] != "torch":
+    if diagnosis.interface.description["backend"] != "torch" or "softmax_low_precision" in diagnosis.findings.found:
         return
     case = attention.case(form, SQUARE)
     outcome = _one(diagnosis, form, case, grad=True)
