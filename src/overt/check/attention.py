@@ -341,12 +341,13 @@ class Attention:
 
     def predict(self, form: Form, case: Case, choice: Choice) -> Parts:
         """The reference, or one of its variants, with what surrounds it in a module."""
+        given = case.q
         if form.norm == "before" and self.instance and self.instance.norm:
             case = replace(case, **{n: _normalised(getattr(case, n), *self.instance.norm) for n in "qkv"})
         parts = attend(case, choice)
         output = parts.output
         if form.residual:
-            output = output + case.q
+            output = output + given
         if form.norm == "after" and self.instance and self.instance.norm:
             output = _normalised(output, *self.instance.norm)
         return parts if output is parts.output else replace(parts, output=output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import re
 import sys
@@ -16,6 +17,11 @@ import numpy as np
 from overt.check import wire
 
 _FORWARD = ("forward", "call", "__call__", "attend", "apply", "step", "compute", "attention")
+# Methods and attributes that tensors have and NumPy's arrays have not.
+_TENSOR = (
+    r"\.(size\(|mT\b|softmax\(|masked_fill|expand\(|unsqueeze|permute\(|view\(|chunk\(|unbind\(|tril\(|triu\(|bmm\(|tanh\("
+    r"|matmul\(|contiguous|transpose\(-|detach|repeat_interleave|flatten\(\d|dim\(\)|float\(\)|bool\(\)|new_)|[Tt]ensor\b|torch"
+)
 _PLAIN = (int, float, bool, str, type(None))
 
 
@@ -120,7 +126,8 @@ def _names(function: Any, depth: int = 0, seen: set[int] | None = None) -> set[s
         return set()
     seen = set() if seen is None else seen
     seen.add(id(code))
-    names = {name for part in _codes(code) for name in part.co_names}
+    # Attributes have names of their own, which say nothing about the module.
+    names = {i.argval for part in _codes(code) for i in dis.get_instructions(part) if i.opname == "LOAD_GLOBAL"}
     found = set(names)
     for name in names:
         value = scope.get(name)
@@ -143,8 +150,8 @@ def _backend(cls: Any, thing: Any, names: set[str], source: str, kind: str) -> s
     for library in ("torch", "jax", "tensorflow", "keras"):
         if f"module {library}" in names or (module.startswith(library) and library in sys.modules):
             return library
-    if "numpy" not in names and "module numpy" not in names and ("torch" in source or ".masked_fill" in source):
-        return "torch" if "torch" in sys.modules else "numpy"
+    if "torch" in sys.modules and "module numpy" not in names and re.search(_TENSOR, source):
+        return "torch"
     return "numpy"
 
 

@@ -91,7 +91,7 @@ class Argument:
 def plain(name: str) -> str:
     """A name without case and decoration."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
-    return re.sub(r"_?(proj(ected)?|layer|tensor|array|arr|matrix|mat|in|input|seq|s_?bhtd|bhtd|bthd|btd|th|np)$", "", name) or name
+    return re.sub(r"_(proj(ected)?|layer|tensor|array|arr|matrix|mat|in|input|seq|s_?bhtd|bhtd|bthd|btd|th|np)$", "", name) or name
 
 
 def role(name: str, among: tuple[str, ...] | None = None) -> str | None:
