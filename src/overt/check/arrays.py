@@ -125,10 +125,12 @@ class _Torch(Backend):
         if not tensors:
             return None
         found: dict[str, Any] = {}
-        if not tensors[0].requires_grad:
+        tensors = [tensor for tensor in tensors if tensor.requires_grad]
+        if not tensors:
             return dict.fromkeys((name for name, x in inputs.items() if x.is_floating_point()))
-        ramp = self.torch.linspace(-1, 1, tensors[0].numel(), dtype=tensors[0].dtype).reshape(tensors[0].shape)
-        (tensors[0] * ramp).sum().backward()
+        for tensor in tensors:
+            ramp = self.torch.linspace(-1, 1, tensor.numel(), dtype=tensor.dtype).reshape(tensor.shape)
+            (tensor * ramp).sum().backward(retain_graph=True)
         for name, x in inputs.items():
             if x.is_floating_point():
                 found[name] = None

@@ -511,8 +511,9 @@ def _gradients(diagnosis: Diagnosis) -> None:
         both = attention.run([(call, {**arrays, name: arrays[name] + sign * step}) for sign in (1, -1)])
         if both[0].main is None or both[1].main is None or both[0].outputs[0][2] != "float64":
             break
-        ramp = np.linspace(-1, 1, both[0].main.size).reshape(both[0].main.shape)
-        slope = float(((both[0].main - both[1].main) * ramp).sum()) / 2
+        slope = 0.0
+        for (_, up, _), (_, down, _) in zip(both[0].outputs, both[1].outputs, strict=True):
+            slope += float(((up - down) * np.linspace(-1, 1, up.size).reshape(up.shape)).sum()) / 2
         told = float((outcome.gradients[name] * step).sum())  # type: ignore[operator]
         if abs(slope - told) > 1e-3 * max(abs(slope), abs(told), 1e-6):
             diagnosis.findings.add(
