@@ -58,7 +58,7 @@ class _Additive:
         if len(inputs) < 2:
             return False
         self.inputs = inputs
-        self.still = True
+        self._globals()
         any_output = False
         for setting in self._settings():
             matches = self._matches(setting)
@@ -133,7 +133,8 @@ class _Additive:
                     shaped = (wv, wv[:, 0], wv.T)[column]
                     yield {rest[0].name: whole.T if turned else whole, rest[1].name: shaped}, {"q": wq, "k": wk, "v": wv}
         elif len(rest) == 0:
-            yield {}, {}
+            names = [n for n in self.face.description["globals"] if n not in self.names]
+            yield {}, self.session.ask({"op": "globals", "names": names})[1] if names else {}
 
     def _shaped(self, x: np.ndarray, shape: str, query: bool) -> np.ndarray:
         table = {
@@ -157,8 +158,8 @@ class _Additive:
         call: dict[str, Any] = {"args": [], "kwargs": specs, "backend": description["backend"], "still": True, "train": False}
         if setting["handle"] is not None:
             call["method"] = description["method"]
-        if self.names or self._globals(specs):
-            call["globals"] = {name: {"array": source} for name, source in self.names.items()}
+        if self.names:
+            call["globals"] = {name: specs[argument] for name, argument in self.names.items()}
         reply, found = self.session.ask({"op": "call", "handle": setting["handle"], "calls": [call]}, arrays)
         first = reply["replies"][0] if "replies" in reply else reply
         if "error" in first:
@@ -166,7 +167,7 @@ class _Additive:
             return None
         outputs = [found[o["key"]] for o in first["outputs"]]
         matches, fitted = [], False
-        for named in self._readings(setting["named"]):
+        for named in self._readings(setting["named"], setting["q"].shape[-1], setting["k"].shape[-1]):
             for how, option in product(_SCORES, _SOFTMAX):
                 expected = self._expected(setting, named, how, option)
                 if expected is None:
@@ -177,7 +178,7 @@ class _Additive:
                     matches.append(tuple(o for o in (how, option) if o))
         return matches if fitted else None
 
-    def _globals(self, specs: dict[str, Any]) -> bool:
+    def _globals(self) -> None:
         """Globals read instead of arguments."""
         from overt.check.probes import unread
 
@@ -185,16 +186,13 @@ class _Additive:
         for name in self.face.description["globals"]:
             for a in self.inputs:
                 if a.name in unused and (name.startswith(a.name[:3]) or a.name.startswith(name[:3])):
-                    self.names[name] = specs[a.name]["array"]
+                    self.names[name] = a.name
                     self.findings.add(
                         "global_read", kind="mistake", look=rf"\b{name}\b", mend=f"Use {a.name} in the body.",
                         message=f"It never reads its argument {a.name} and reads the global {name} instead.",
                     )  # fmt: skip
-        unbound = [n for n in self.face.description["globals"] if n not in self.names]
-        del unbound
-        return bool(self.names)
 
-    def _readings(self, named: dict[str, np.ndarray]) -> Iterator[dict[str, np.ndarray]]:
+    def _readings(self, named: dict[str, np.ndarray], Dq: int, Dk: int) -> Iterator[dict[str, np.ndarray]]:
         """Assignments of an instance's arrays to W, U and v."""
         if not named or set(named) <= {"q", "k", "v"}:
             if named:
@@ -213,15 +211,15 @@ class _Additive:
         for v, vp in lasts:
             for a, b in permutations(squares, 2):
                 for wq, wk in product((squares[a], squares[a].T), (squares[b], squares[b].T)):
-                    if wq.shape == (12, v.shape[0]) and wk.shape == (12, v.shape[0]):
+                    if wq.shape == (Dq, v.shape[0]) and wk.shape == (Dk, v.shape[0]):
                         yield {"q": wq, "k": wk, "v": v, "b": np.asarray(bias(a) + bias(b)), "c": np.asarray(bias(vp))}
             for p, whole in squares.items():
-                if whole.shape == (24, v.shape[0]):
-                    for wq, wk in ((whole[:12], whole[12:]), (whole[12:], whole[:12])):
+                if whole.shape == (Dq + Dk, v.shape[0]):
+                    for wq, wk in ((whole[:Dq], whole[Dq:]), (whole[Dk:], whole[:Dk])):
                         yield {"q": wq, "k": wk, "v": v, "b": np.asarray(bias(p)), "c": np.asarray(bias(vp))}
         for p, whole in squares.items():
             # Weights from the query alone, as many as there are keys.
-            if whole.shape[1] == 4 and whole.shape[0] in (12, 24):
+            if whole.shape[1] == 4 and whole.shape[0] == Dq:
                 yield {"direct": whole, "b": np.asarray(bias(p))}
 
     def _expected(

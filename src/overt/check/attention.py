@@ -71,7 +71,7 @@ CUBE = Size(4, 4, 4, 4, 4, 4)
 class Instance:
     """An object of a class in the candidate's process, with its parameters by role."""
 
-    handle: int
+    handle: int | None
     rows: list[dict[str, Any]]
     arrays: dict[str, np.ndarray]
     heads: int

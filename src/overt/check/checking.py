@@ -10,7 +10,7 @@ from typing import Any
 from overt.check.attention import Attention, Instance
 from overt.check.diagnosis import Diagnosis, Puzzled
 from overt.check.findings import Findings
-from overt.check.instances import build, instance
+from overt.check.instances import HEADS, build, instance
 from overt.check.interface import Interface
 from overt.check.report import Report
 from overt.check.session import Ended, Here, Session
@@ -96,6 +96,8 @@ def _check(
 
         numbers = reply["numbers"]
         made = instance(reply["handle"], reply["parameters"], arrays, _number(numbers, "heads"), _number(numbers, "groups"))
+    elif description["globals"]:
+        made = _global_weights(session, interface)
     attention = Attention(session, interface, made)
     diagnosis = Diagnosis(attention, findings, layout=layout, mask=mask)
     diagnosis.rebuild = maker
@@ -105,6 +107,14 @@ def _check(
         diagnosis.extras()
         decoding.check(diagnosis)
     probes.after(diagnosis)
+
+
+def _global_weights(session: Session | Here, interface: Interface) -> Instance | None:
+    """Weights that a function reads from its module."""
+    _, arrays = session.ask({"op": "globals", "names": interface.description["globals"]})
+    rows = [{"path": name, "owner": "", "shape": a.shape, "eps": 0.0} for name, a in arrays.items() if a.dtype.kind == "f"]
+    made = instance(None, rows, arrays, HEADS if interface.has("heads") else 1, None)
+    return made if made.projections and {"q", "k", "v"} & set(made.projections.weight) else None
 
 
 def check(

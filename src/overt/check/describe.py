@@ -158,7 +158,7 @@ def _backend(cls: Any, thing: Any, names: set[str], source: str, kind: str) -> s
 def _globals(function: Any, names: set[str]) -> list[str]:
     """Arrays of the module that the function reads."""
     scope = getattr(inspect.unwrap(function), "__globals__", {})
-    return sorted(n for n in names if n in scope and hasattr(scope[n], "shape") and hasattr(scope[n], "dtype"))
+    return sorted(n for n in names if n in scope and not inspect.ismodule(scope[n]) and hasattr(scope[n], "shape") and hasattr(scope[n], "dtype"))
 
 
 def parameters(thing: Any, seed: int | None, out: wire.Arrays) -> list[dict[str, Any]]:
@@ -168,7 +168,8 @@ def parameters(thing: Any, seed: int | None, out: wire.Arrays) -> list[dict[str,
     """
     rows = []
     random = np.random.default_rng(seed)
-    registered = {id(p) for p in thing.parameters()} if hasattr(thing, "parameters") and callable(thing.parameters) else set()
+    owned = callable(getattr(thing, "named_parameters", None))
+    registered = {id(p) for _, p in thing.named_parameters()} if owned else set()
     for path, owner, array in _walk(thing, "", set()):
         shape = tuple(int(n) for n in array.shape)
         kind = type(owner).__name__
@@ -183,7 +184,7 @@ def parameters(thing: Any, seed: int | None, out: wire.Arrays) -> list[dict[str,
                 "path": path,
                 "owner": kind,
                 "shape": shape,
-                "registered": not registered or id(array) in registered or not _trainable(array),
+                "registered": not owned or id(array) in registered or not _trainable(array),
                 "trainable": _trainable(array),
                 "eps": float(getattr(owner, "eps", 0) or 0) if isinstance(getattr(owner, "eps", 0), float | int) else 0.0,
                 "first": getattr(owner, "batch_first", None),

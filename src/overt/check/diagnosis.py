@@ -85,6 +85,7 @@ class Diagnosis:
         self.base_trials = usable[self.form]
         self._tell_base(found)
         self._one_length(usable[self.form])
+        self._two_axes()
         return True
 
     def _forms(self) -> list[Form]:
@@ -222,7 +223,10 @@ class Diagnosis:
         promised = self.interface.declared_causal
         for count in (1, 2):
             found: list[Match] = []
-            for form in plausible[: 16 if count == 1 else 6]:
+            tried = plausible[: 16 if count == 1 else 6]
+            if count == 2:
+                tried += [form for form in usable if form.layout in ("BD", "D") and form not in tried][:4]
+            for form in tried:
                 mine = explain(attention, form, usable[form], steps=steps, most=count)
                 if form.causal and not promised:
                     # Nobody promised a causal mask, so what looks like a wrong one is none.
@@ -396,6 +400,19 @@ class Diagnosis:
             return
         self.findings.add("cross_wrong_length", certain=True, diagnosis=self, line=trials[1].outcome.error["line"])
 
+    def _two_axes(self) -> None:
+        """``.T`` is right for two axes only."""
+        if self.form.layout != "TD" or "transpose" in self.choices[0]:
+            return
+        if not re.search(r"\.T\b", self.interface.code):
+            form = replace(self.form, layout="BTD")
+            cubes = self._try([form], (CUBE,))[form]
+            found = explain(self.attention, form, cubes, start=self.choices, steps=("transpose",), most=1)
+            if not any("transpose" in m.choice for m in found):
+                return
+        batched = self.attention.instance is not None or {"BTD", "BHTD"} & set(self.interface.told_layouts)
+        self.findings.add("k_transposed_wrong", kind="mistake" if batched else "risk", certain=bool(batched), look=r"\.T\b")
+
     # Features, each with problems of its own.
 
     def features(self) -> None:
@@ -449,7 +466,7 @@ class Diagnosis:
                 continue
             found = []
             for form, one in mine.items():
-                mine_found = explain(self.attention, form, one, start=self.choices, steps=("mask",), most=1)
+                mine_found = self._explain_mask(form, one)
                 if form.mask_kind == "additive" and mine_found and not declared and not self._adds(form):
                     continue
                 found += mine_found
@@ -467,6 +484,16 @@ class Diagnosis:
                 self.findings.raised(self, error)
             elif error is not None:
                 self.findings.convention[role] = f"not tried: every shape raised ({error['type']}: {error['message'][:60]})"
+
+    def _explain_mask(self, form: Form, trials: list[Trial]) -> list[Match]:
+        """Where the softmax is wrong, the number that fills hidden scores shows."""
+        fills = (-np.inf, -1e9, -1e10, -1e20, -1e30, -1e8, -1e6, -1e5, -1e4) if "softmax" in self.choices[0] else (-np.inf,)
+        for fill in fills:
+            filled = [Trial(replace(t.case, fill=fill), t.outcome) for t in trials]
+            found = explain(self.attention, form, filled, start=self.choices, steps=("mask",), most=1)
+            if found:
+                return found
+        return []
 
     def _adds(self, form: Form) -> bool:
         """Whether a mask of any numbers is added to the scores."""

@@ -128,7 +128,7 @@ def build(
 
 
 def instance(
-    handle: int, rows: list[dict[str, Any]], arrays: dict[str, np.ndarray], heads: int | None, groups: int | None
+    handle: int | None, rows: list[dict[str, Any]], arrays: dict[str, np.ndarray], heads: int | None, groups: int | None
 ) -> Instance:
     """Parameters by role."""
     weight, bias, turnable, packed, norm = _projections(rows, arrays)

@@ -32,13 +32,21 @@ def before(diagnosis: Diagnosis) -> None:
     unused = unread(description["source"])
     for name in description["globals"]:
         wanted = role(name)
-        argument = next((a for a in face.arguments if a.name in unused and (a.role == wanted or a.name.startswith(name) or name.startswith(a.name))), None)
+        argument = next(
+            (
+                a
+                for a in face.arguments
+                if (a.name in unused and (a.role == wanted or a.name.startswith(name) or name.startswith(a.name)))
+                or (a.role == wanted and a.role in ("q", "k", "v", "x", "context"))
+            ),
+            None,
+        )
         if argument is not None and argument.role is not None:
             key = {"x": "q", "context": "k"}.get(argument.role, argument.role)
             diagnosis.attention.patch[name] = key
             diagnosis.findings.add(
                 "global_read", kind="mistake", look=rf"\b{name}\b",
-                message=f"It never reads its argument {argument.name} and reads the global {name} instead.",
+                message=f"It reads the global {name} instead of its argument {argument.name}.",
                 mend=f"Use {argument.name} in the body.",
             )  # fmt: skip
 

@@ -163,6 +163,8 @@ def relevant(case: Case) -> set[str]:
     if case.keep is not None:
         steps |= {"mask"}
     shapes = {*case.q.shape, *case.k.shape} - ({1} if not case.flat and case.heads == 1 else set())
+    if case.split:
+        shapes = {*case.q.shape[:2], case.k.shape[1], case.q.shape[2] // case.heads}
     if len(shapes) == 1:
         steps |= {"transpose"}
     return steps
@@ -202,7 +204,7 @@ def _attend(case: Case, choice: Choice) -> Parts:
     k, v = (_grouped(x, case, choice.get("group")) for x in (k, v))
     B, H, T, D = q.shape
     S = k.shape[2]
-    raw = _products(q, k, choice.get("transpose"))
+    raw = _products(q, k, choice.get("transpose"), case.flat)
     scores = raw * _scale(case, choice.get("scale"), D, H, T, S)
     keep = _visible(case, choice, (B, H, T, S))
     cap = choice.get("cap")
@@ -371,13 +373,14 @@ def _grouped(x: np.ndarray, case: Case, how: str | None) -> np.ndarray:
     return np.repeat(x, r, axis=1)
 
 
-def _products(q: np.ndarray, k: np.ndarray, how: str | None) -> np.ndarray:
+def _products(q: np.ndarray, k: np.ndarray, how: str | None, flat: bool) -> np.ndarray:
     if how is None:
         return np.matmul(q, k.swapaxes(-1, -2))
     detail = how.partition(":")[2]
-    if q.shape[1] == 1 and q.shape[0] > 1:
+    if flat or (q.shape[1] == 1 and q.shape[0] > 1):
+        # Heads one by one, each with three axes.
         axes = {"reversed": (2, 1, 0), "1,2": (0, 2, 1), "0,1": (1, 0, 2), "none": (0, 1, 2)}[detail]
-        return np.matmul(q[:, 0], k[:, 0].transpose(axes))[:, None]
+        return np.stack([np.matmul(q[:, h], k[:, h].transpose(axes)) for h in range(q.shape[1])], axis=1)
     axes4 = {"reversed": (3, 2, 1, 0), "1,2": (0, 2, 1, 3), "0,1": (1, 0, 2, 3), "none": (0, 1, 2, 3)}[detail]
     return np.matmul(q, k.transpose(axes4))
 
