@@ -118,7 +118,9 @@ class P16(nn.Module):
 
     def forward(self, q, k, v):
         b, n, c = q.shape
-        q, k, v = (f(x).view(b, -1, self.h, c // self.h).transpose(1, 2) for f, x in ((self.q, q), (self.k, k), (self.v, v)))
+        q, k, v = (
+            f(x).view(b, -1, self.h, c // self.h).transpose(1, 2) for f, x in ((self.q, q), (self.k, k), (self.v, v))
+        )
         w = (q @ k.mT / math.sqrt(c)).softmax(-1)
         return self.o((w @ v).reshape(b, n, c))
 
@@ -345,7 +347,10 @@ class P44(nn.Module):
     def forward(self, x):
         b, n, c = x.shape
         q = self.q_proj(x).view(b, n, self.h, self.d).transpose(1, 2)
-        k, v = (f(x).view(b, n, self.g, self.d).transpose(1, 2).repeat(1, self.h // self.g, 1, 1) for f in (self.k_proj, self.v_proj))
+        k, v = (
+            f(x).view(b, n, self.g, self.d).transpose(1, 2).repeat(1, self.h // self.g, 1, 1)
+            for f in (self.k_proj, self.v_proj)
+        )
         w = (q @ k.mT / math.sqrt(c)).softmax(-1)
         return self.o_proj((w @ v).transpose(1, 2).reshape(b, n, c))
 

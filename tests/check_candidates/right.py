@@ -438,7 +438,11 @@ def merge_partials(o1, lse1, o2, lse2):
 class Bahdanau(nn.Module):
     def __init__(self, hidden_size):
         super().__init__()
-        self.Wa, self.Ua, self.Va = nn.Linear(hidden_size, hidden_size), nn.Linear(hidden_size, hidden_size), nn.Linear(hidden_size, 1)
+        self.Wa, self.Ua, self.Va = (
+            nn.Linear(hidden_size, hidden_size),
+            nn.Linear(hidden_size, hidden_size),
+            nn.Linear(hidden_size, 1),
+        )
 
     def forward(self, query, keys):
         # query (B, 1, H), keys (B, S, H)

@@ -124,7 +124,11 @@ class Masked(nn.Module):
 
     def __init__(self, d_model):
         super().__init__()
-        self.wq, self.wk, self.wv = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.wq, self.wk, self.wv = (
+            nn.Linear(d_model, d_model),
+            nn.Linear(d_model, d_model),
+            nn.Linear(d_model, d_model),
+        )
 
     def forward(self, q, k, v, mask=None):
         s = self.wq(q) @ self.wk(k).transpose(1, 2) / self.wq.out_features**0.5
@@ -286,7 +290,9 @@ class MergeView(nn.Module):
 
     def forward(self, hidden_states):
         b, t, c = hidden_states.shape
-        q, k, v = (f(hidden_states).view(b, t, self.n, c // self.n).transpose(1, 2) for f in (self.query, self.key, self.value))
+        q, k, v = (
+            f(hidden_states).view(b, t, self.n, c // self.n).transpose(1, 2) for f in (self.query, self.key, self.value)
+        )
         p = torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(c // self.n), -1)
         return self.dense((p @ v).contiguous().view(b, t, c))
 
@@ -295,7 +301,11 @@ class FoldSwap(nn.Module):
     def __init__(self, d_model, nhead):
         super().__init__()
         self.nhead = nhead
-        self.wq, self.wk, self.wv = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.wq, self.wk, self.wv = (
+            nn.Linear(d_model, d_model),
+            nn.Linear(d_model, d_model),
+            nn.Linear(d_model, d_model),
+        )
 
     def forward(self, q, k, v):
         b, t, d = q.shape
@@ -303,7 +313,11 @@ class FoldSwap(nn.Module):
             f(x).view(b, -1, self.nhead, d // self.nhead).transpose(1, 2).reshape(b * self.nhead, -1, d // self.nhead)
             for f, x in ((self.wq, q), (self.wk, k), (self.wv, v))
         )
-        o = torch.baddbmm(torch.zeros(1, 1, 1, dtype=q.dtype), q, k.transpose(1, 2), alpha=(d // self.nhead) ** -0.5).softmax(-1).bmm(v)
+        o = (
+            torch.baddbmm(torch.zeros(1, 1, 1, dtype=q.dtype), q, k.transpose(1, 2), alpha=(d // self.nhead) ** -0.5)
+            .softmax(-1)
+            .bmm(v)
+        )
         return o.view(self.nhead, b, t, -1).permute(1, 2, 0, 3).reshape(b, t, d)
 
 
@@ -350,7 +364,10 @@ class OneWeight(nn.Module):
 
     def forward(self, q, k, v):
         b, _, c = q.shape
-        q, k, v = (x.view(b, -1, self.num_heads, c // self.num_heads).transpose(1, 2) for x in (self.W_q(q), self.W_k(k), self.W_k(v)))
+        q, k, v = (
+            x.view(b, -1, self.num_heads, c // self.num_heads).transpose(1, 2)
+            for x in (self.W_q(q), self.W_k(k), self.W_k(v))
+        )
         return self.W_o(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, -1, c))
 
 
@@ -372,7 +389,9 @@ class RotaryCached(nn.Module):
 
     def rotate(self, x):
         t = x.shape[-2]
-        f = torch.outer(torch.arange(t, dtype=x.dtype), 10000.0 ** (-torch.arange(0, self.d, 2, dtype=x.dtype) / self.d))
+        f = torch.outer(
+            torch.arange(t, dtype=x.dtype), 10000.0 ** (-torch.arange(0, self.d, 2, dtype=x.dtype) / self.d)
+        )
         a, b = x.chunk(2, -1)
         return torch.cat([a * f.cos() - b * f.sin(), a * f.sin() + b * f.cos()], -1)
 
@@ -392,7 +411,11 @@ class RotaryCached(nn.Module):
 def get_alibi_bias(num_heads, seq_len):
     slopes = torch.tensor([2 ** (-8 * (i + 1) / num_heads) for i in range(num_heads)])
     distance = torch.arange(seq_len)[:, None] - torch.arange(seq_len)[None]
-    return slopes.view(-1, 1, 1) * distance.abs() if num_heads & (num_heads - 1) == 0 else _fair(num_heads) * distance.abs()
+    return (
+        slopes.view(-1, 1, 1) * distance.abs()
+        if num_heads & (num_heads - 1) == 0
+        else _fair(num_heads) * distance.abs()
+    )
 
 
 def _fair(n):
@@ -577,7 +600,10 @@ class ScoresAsWeights(nn.Module):
 
     def forward(self, query, key, value):
         n = query.size(0)
-        q, k, v = (f(x).view(n, -1, self.h, x.size(-1) // self.h).transpose(1, 2) for f, x in zip(self.linears, (query, key, value)))
+        q, k, v = (
+            f(x).view(n, -1, self.h, x.size(-1) // self.h).transpose(1, 2)
+            for f, x in zip(self.linears, (query, key, value))
+        )
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
         x = (scores.softmax(-1) @ v).transpose(1, 2).contiguous().view(n, -1, self.h * q.size(-1))
         return self.linears[-1](x), scores

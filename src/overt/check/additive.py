@@ -18,21 +18,30 @@ from overt.check.search import LOOSE
 from overt.check.session import Here, Session
 from overt.check.steps import STEPS, softmax
 
-_SOFTMAX: tuple[str | None, ...] = (None, *(o for o in STEPS["softmax"] if "head" not in o))
+_SOFTMAX: tuple[str | None, ...] = (
+    None,
+    *(o for o in STEPS["softmax"] if o in ("softmax_axis_head_or_batch:batch",) or "head" not in o),
+)
 _SCORES = (None, "additive_no_tanh", "additive_ignores_keys", "additive_no_pairwise")
 
 
 def check(session: Session | Here, face: Interface, findings: Findings, overrides: dict[str, str]) -> bool:
     """Check a candidate whose score is additive; False where it is none."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", face.name).lower()
-    if re.search(r"luong|attentional_vector|global_attention", name + face.prose) and _attentional(session, face, findings, name):
+    if re.search(r"luong|attentional_vector|global_attention", name + face.prose) and _attentional(
+        session, face, findings, name
+    ):
         return True
     said = re.search(r"additive(?!_mask| mask)|bahdanau|concat_?att|attn_?concat|mlp_?att", name) or re.search(
         r"\badditive (att|score)|bahdanau|v\W{1,4}(\*|·|\.)?\s*tanh", face.prose
     )
     code = face.code
     structure = "tanh" in code and not re.search(r"cap\b|softcap|gelu", code)
-    weights = [a for a in face.arguments if a.required and a.role not in ("q", "k", "v", "x", "context", "mask", "padding", "lengths")]
+    weights = [
+        a
+        for a in face.arguments
+        if a.required and a.role not in ("q", "k", "v", "x", "context", "mask", "padding", "lengths")
+    ]
     if face.description["kind"] == "function" and "tanh" not in code and not weights:
         return False
     if not said and not (structure and (face.has("context") or face.description["kind"] != "function")):
@@ -69,12 +78,18 @@ class _Additive:
                 self._tell(min(matches, key=len), setting)
                 return True
         if any_output:
-            self.findings.add("unknown", kind="unknown", message="These additive scores are wrong, and no known mistake gives their numbers.")
+            self.findings.add(
+                "unknown",
+                kind="unknown",
+                message="These additive scores are wrong, and no known mistake gives their numbers.",
+            )
             return True
         if self.error is not None:
             self.findings.raised(None, self.error)
             return True
-        raise Puzzled(f"cannot tell how to call {face.name}: name its arguments with --argument, such as --argument s=q --argument h=context")
+        raise Puzzled(
+            f"cannot tell how to call {face.name}: name its arguments with --argument, such as --argument s=q --argument h=context"
+        )
 
     def _settings(self) -> Iterator[dict[str, Any]]:
         """Shapes of queries and keys with weights or an instance; each with the outputs of one or two calls."""
@@ -85,7 +100,14 @@ class _Additive:
                 return
             for shape in ("pairs", "square", "BD", "B1D", "1BD", "TD", "1D", "D", "column"):
                 random = np.random.default_rng([Dq, Dk, A])
-                B, T, S = {"1D": (1, 1, 4), "D": (1, 1, 4), "column": (1, 1, 4), "TD": (1, 3, 4), "pairs": (2, 3, 4), "square": (2, 4, 4)}.get(shape, (2, 1, 4))
+                B, T, S = {
+                    "1D": (1, 1, 4),
+                    "D": (1, 1, 4),
+                    "column": (1, 1, 4),
+                    "TD": (1, 3, 4),
+                    "pairs": (2, 3, 4),
+                    "square": (2, 4, 4),
+                }.get(shape, (2, 1, 4))
                 weights = self._weights(random, Dq, Dk, A) if self.function else [({}, instance[1])]  # type: ignore[index]
                 for given, named in weights:
                     yield {
@@ -112,9 +134,15 @@ class _Additive:
             self.findings.add("python_list")
         return reply["handle"], {p: (a.T if linear.get(p) and a.ndim == 2 else a) for p, a in arrays.items()}
 
-    def _weights(self, random: np.random.Generator, Dq: int, Dk: int, A: int) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    def _weights(
+        self, random: np.random.Generator, Dq: int, Dk: int, A: int
+    ) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
         """Arrays for the arguments that are weights, in every orientation; and the same as (in, out)."""
-        rest = [a for a in self.face.arguments if a not in self.inputs and a.required and a.role not in ("mask", "padding", "lengths")]
+        rest = [
+            a
+            for a in self.face.arguments
+            if a not in self.inputs and a.required and a.role not in ("mask", "padding", "lengths")
+        ]
         if len(rest) == 3:
             v = rest[2] if not re.match(r"v", rest[0].name.lower()) else rest[0]
             matrices = [a for a in rest if a is not v]
@@ -123,7 +151,11 @@ class _Additive:
             for order in (by_name, by_name[::-1]):
                 for turned, column in product((False, True), (0, 1, 2)):
                     shaped = (wv[:, 0], wv, wv.T)[column]
-                    given = {order[0].name: wq.T if turned else wq, order[1].name: wk.T if turned else wk, v.name: shaped}
+                    given = {
+                        order[0].name: wq.T if turned else wq,
+                        order[1].name: wk.T if turned else wk,
+                        v.name: shaped,
+                    }
                     yield given, {"q": wq, "k": wk, "v": wv}
         elif len(rest) == 2:
             for first in ("q", "k"):
@@ -131,7 +163,10 @@ class _Additive:
                 wq, wk = (whole[:Dq], whole[Dq:]) if first == "q" else (whole[Dk:], whole[:Dk])
                 for turned, column in product((False, True), (0, 1, 2)):
                     shaped = (wv, wv[:, 0], wv.T)[column]
-                    yield {rest[0].name: whole.T if turned else whole, rest[1].name: shaped}, {"q": wq, "k": wk, "v": wv}
+                    yield (
+                        {rest[0].name: whole.T if turned else whole, rest[1].name: shaped},
+                        {"q": wq, "k": wk, "v": wv},
+                    )
         elif len(rest) == 0:
             names = [n for n in self.face.description["globals"] if n not in self.names]
             yield {}, self.session.ask({"op": "globals", "names": names})[1] if names else {}
@@ -145,7 +180,10 @@ class _Additive:
 
     def _matches(self, setting: dict[str, Any]) -> list[tuple[str, ...]] | None:
         """What explains the outputs of one setting; None where it does not run."""
-        arrays = {"q": self._shaped(setting["q"], setting["shape"], True), "k": self._shaped(setting["k"], setting["shape"], False)}
+        arrays = {
+            "q": self._shaped(setting["q"], setting["shape"], True),
+            "k": self._shaped(setting["k"], setting["shape"], False),
+        }
         arrays |= setting["given"]
         specs: dict[str, Any] = {}
         for number, a in enumerate(self.inputs):
@@ -155,7 +193,13 @@ class _Additive:
             specs[a.name] = {"array": "q" if query else "k"}
         specs |= {name: {"array": name} for name in setting["given"]}
         description = self.face.description
-        call: dict[str, Any] = {"args": [], "kwargs": specs, "backend": description["backend"], "still": True, "train": False}
+        call: dict[str, Any] = {
+            "args": [],
+            "kwargs": specs,
+            "backend": description["backend"],
+            "still": True,
+            "train": False,
+        }
         if setting["handle"] is not None:
             call["method"] = description["method"]
         if self.names:
@@ -246,22 +290,34 @@ class _Additive:
                 inner = wq + wk + bias
                 if how == "additive_no_pairwise":
                     inner = np.broadcast_to(inner, (len(q), q.shape[1], *inner.shape[2:]))
-                scores = ((inner if how == "additive_no_tanh" else np.tanh(inner)) @ named["v"])[..., 0] + named.get("c", np.zeros(1))
+                scores = ((inner if how == "additive_no_tanh" else np.tanh(inner)) @ named["v"])[..., 0] + named.get(
+                    "c", np.zeros(1)
+                )
             weights = softmax(scores[:, None], option)[:, 0]
         return scores, weights, weights @ k
 
-    def _compare(self, outputs: list[np.ndarray], scores: np.ndarray, weights: np.ndarray, output: np.ndarray) -> tuple[bool, bool]:
+    def _compare(
+        self, outputs: list[np.ndarray], scores: np.ndarray, weights: np.ndarray, output: np.ndarray
+    ) -> tuple[bool, bool]:
         """Whether an output has the shape of a context (or of weights), and whether the numbers agree."""
         for expected in (output, weights):
             for y in outputs:
-                if y.size == expected.size and y.size and y.squeeze().shape in (expected.squeeze().shape, expected.swapaxes(0, 1).squeeze().shape):
-                    shaped = y.squeeze() if y.squeeze().shape == expected.squeeze().shape else y.squeeze().swapaxes(0, 1)
+                if (
+                    y.size == expected.size
+                    and y.size
+                    and y.squeeze().shape in (expected.squeeze().shape, expected.swapaxes(0, 1).squeeze().shape)
+                ):
+                    shaped = (
+                        y.squeeze() if y.squeeze().shape == expected.squeeze().shape else y.squeeze().swapaxes(0, 1)
+                    )
                     return True, difference(shaped, expected.squeeze()) < LOOSE
         return False, False
 
     def _tell(self, mistakes: tuple[str, ...], setting: dict[str, Any]) -> None:
         self.findings.convention["score"] = "additive"
-        self.findings.convention["shapes"] = f"queries {self._shaped(setting['q'], setting['shape'], True).shape}, keys {self._shaped(setting['k'], setting['shape'], False).shape}"
+        self.findings.convention["shapes"] = (
+            f"queries {self._shaped(setting['q'], setting['shape'], True).shape}, keys {self._shaped(setting['k'], setting['shape'], False).shape}"
+        )
         for name in mistakes:
             self.findings.add(name.partition(":")[0])
 
@@ -291,7 +347,11 @@ def _attentional(session: Session | Here, face: Interface, findings: Findings, n
     if built is None:
         return False
     handle, arrays = built
-    wide = {p: a for p, a in arrays.items() if a.ndim == 2 and a.shape[0] == 2 * a.shape[1] or a.ndim == 2 and a.shape == (24, 12)}
+    wide = {
+        p: a
+        for p, a in arrays.items()
+        if (a.ndim == 2 and a.shape[0] == 2 * a.shape[1]) or (a.ndim == 2 and a.shape == (24, 12))
+    }
     if not wide:
         return False
     path, w = next(iter(wide.items()))
@@ -314,7 +374,9 @@ def _attentional(session: Session | Here, face: Interface, findings: Findings, n
                             for y in got:
                                 if y.size != expected.size:
                                     continue
-                                shaped = (y.swapaxes(0, 1) if given.ndim == 3 and given.shape[0] != 2 else y).reshape(expected.shape)
+                                shaped = (y.swapaxes(0, 1) if given.ndim == 3 and given.shape[0] != 2 else y).reshape(
+                                    expected.shape
+                                )
                                 if difference(shaped, np.tanh(expected)) < LOOSE:
                                     findings.convention["score"] = "Luong"
                                     return True

@@ -121,7 +121,9 @@ class _Torch(Backend):
         return self._no_dropout() if still else nullcontext()
 
     def pull(self, result: Any, inputs: dict[str, Any], out: wire.Arrays, number: int) -> dict[str, Any] | None:
-        tensors = [leaf for _, leaf in leaves(result) if isinstance(leaf, self.torch.Tensor) and leaf.is_floating_point()]
+        tensors = [
+            leaf for _, leaf in leaves(result) if isinstance(leaf, self.torch.Tensor) and leaf.is_floating_point()
+        ]
         if not tensors:
             return None
         found: dict[str, Any] = {}

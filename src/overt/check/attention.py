@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from overt.check import layouts
-from overt.check.interface import Interface
+from overt.check.interface import Interface, letter
 from overt.check.session import Here, Session
 from overt.check.steps import Case, Choice, Parts, Projections, attend
 
@@ -92,6 +93,7 @@ class Attention:
         self.still = False
         self.rng = 0
         self.patch: dict[str, str] = {}
+        self.printed = 0
 
     def size(self, size: Size) -> Size:
         """A size that the instance takes."""
@@ -121,7 +123,7 @@ class Attention:
             q, k, v = (random.normal(size=(B, n, m, D)) for n, m in ((H, T), (G, S), (G, S)))
         if same and form.roles == ("x",):
             k = v = q
-        elif "context" in form.roles or "q" in form.roles and "k" in form.roles and "v" not in form.roles:
+        elif "context" in form.roles or ("q" in form.roles and "k" in form.roles and "v" not in form.roles):
             v = k
         if form.turned and weights and self.instance:
             weights = replace(weights, weight={n: w.T for n, w in weights.weight.items()})
@@ -162,6 +164,8 @@ class Attention:
         """Weights for functions that take them as arguments."""
         roles = self.interface.by_role
         F = H * D
+        if self.interface.has("params"):
+            return self._dictionary(random, F)
         if not any(r.startswith(("W", "b")) and r not in ("base", "bias") for r in roles):
             return None
         weight: dict[str, np.ndarray] = {}
@@ -173,6 +177,31 @@ class Attention:
             if f"b{letter}" in roles or ("bqkv" in roles and letter != "o"):
                 bias[letter] = random.normal(size=width)
         return Projections(weight, bias, packed="Wqkv" in roles)
+
+    def _dictionary(self, random: np.random.Generator, F: int) -> Projections | None:
+        """Weights for functions that take them in one dict, whose keys stand in the text."""
+        weight, bias = {}, {}
+        for key in self.keys:
+            which = letter(key, "")
+            if which in ("q", "k", "v", "o") and re.match(r"b|.*bias", key.lower()):
+                bias[which] = random.normal(size=F)
+            elif which in ("q", "k", "v", "o"):
+                weight[which] = random.normal(size=(F, F)) * F**-0.5
+            elif which == "qkv":
+                weight |= {part: random.normal(size=(F, F)) * F**-0.5 for part in "qkv"}
+        return Projections(weight, bias, packed=any(letter(key, "") == "qkv" for key in self.keys)) if weight else None
+
+    @property
+    def keys(self) -> list[str]:
+        """Names of the weights in the argument that holds them."""
+        name = self.interface.by_role["params"].name
+        found = re.findall(rf"\b{name}\[\s*[\"'](\w+)[\"']\s*\]", self.interface.code)
+        told = (
+            re.findall(r"\b[wb]_?(?:qkv|[qkvo])\b", self.interface.text)
+            if re.search(rf"\b{name}\[\w+\]", self.interface.code)
+            else []
+        )
+        return list(dict.fromkeys(found + told))
 
     def call(self, form: Form, case: Case, **extra: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """The call of a case: arguments by name, and the arrays that they point to."""
@@ -188,9 +217,7 @@ class Attention:
                     raise Unknown(a.name)
                 positional = False
                 continue
-            if positional and a.kind != "keyword":
-                args.append(spec)
-            elif a.kind == "position":
+            if (positional and a.kind != "keyword") or a.kind == "position":
                 args.append(spec)
             else:
                 kwargs[a.name] = spec
@@ -203,7 +230,14 @@ class Attention:
         return call, arrays
 
     def _argument(
-        self, form: Form, case: Case, role: str | None, required: bool, arrays: dict[str, np.ndarray], asked: Mapping[str, Any], name: str
+        self,
+        form: Form,
+        case: Case,
+        role: str | None,
+        required: bool,
+        arrays: dict[str, np.ndarray],
+        asked: Mapping[str, Any],
+        name: str,
     ) -> dict[str, Any] | None:
         def array(key: str, value: np.ndarray) -> dict[str, Any]:
             arrays[key] = value
@@ -222,6 +256,16 @@ class Attention:
             return array(key, layouts.give(case.k if key == "k" else case.v, form.layout, query=False))
         if role == "qkv":
             return array("q", self._packed(form, case))
+        if role == "params" and case.projections is not None:
+            parts = {}
+            for key in self.keys:
+                which = letter(key, "")
+                if which == "qkv":
+                    parts[key] = array(f"W{key}", self._weight("Wqkv", case.projections, form))
+                elif which:
+                    prefix = "b" if re.match(r"b|.*bias", key.lower()) else "W"
+                    parts[key] = array(f"W{key}", self._weight(prefix + which, case.projections, form))
+            return {"dict": parts}
         if role and role[0] in "Wb" and role not in ("base", "bias") and case.projections is not None:
             return array(role, self._weight(role, case.projections, form))
         if role in ("mask", "padding", "lengths"):
@@ -240,10 +284,16 @@ class Attention:
             "deterministic": True,
             "repeats": case.heads // case.groups,
         }
+        if role == "drop" and not required and not isinstance(self.interface.by_role["drop"].default, float | int):
+            return None
         if role in values and (required or role in ("causal", "heads", "groups", "training", "drop", "deterministic")):
             return {"value": values[role]}
         if role == "scale" and (required or case.scale is not None):
-            return {"value": case.scale if case.scale is not None else float((case.q.shape[-1] // (case.heads if case.flat else 1)) ** -0.5)}
+            return {
+                "value": case.scale
+                if case.scale is not None
+                else float((case.q.shape[-1] // (case.heads if case.flat else 1)) ** -0.5)
+            }
         if role == "cap" and (case.cap is not None or required):
             return {"value": case.cap if case.cap is not None else 1e6}
         if role == "window" and (case.window is not None or required):
@@ -252,7 +302,9 @@ class Attention:
             return array("slopes", case.slopes)
         if role == "bias" and (case.bias is not None or required):
             B, H, T, S = len(case.q), case.heads, case.q.shape[-2], case.k.shape[-2]
-            return array("bias", np.broadcast_to(case.bias, (B, H, T, S)) if case.bias is not None else np.zeros((T, S)))
+            return array(
+                "bias", np.broadcast_to(case.bias, (B, H, T, S)) if case.bias is not None else np.zeros((T, S))
+            )
         if required and role in ("offset", "seed"):
             return {"value": 0}
         if required and role == "cache":
@@ -269,7 +321,9 @@ class Attention:
 
     def _mask(self, form: Form, case: Case, role: str, mine: bool) -> np.ndarray:
         B, T, S = len(case.q), case.q.shape[-2], case.k.shape[-2]
-        keep = np.broadcast_to(case.keep if mine and case.keep is not None else np.ones((1, 1, 1, 1), bool), (B, 1, T, S))
+        keep = np.broadcast_to(
+            case.keep if mine and case.keep is not None else np.ones((1, 1, 1, 1), bool), (B, 1, T, S)
+        )
         if role == "lengths":
             return keep[:, 0, 0].sum(-1)
         shapes = {
@@ -309,7 +363,9 @@ class Attention:
         found = np.concatenate([which[letter] for letter in letters], axis=-1)
         return found.T if form.turned and role[0] == "W" else found
 
-    def run(self, calls: Sequence[tuple[dict[str, Any], dict[str, np.ndarray]]], *, same: bool = False) -> list[Outcome]:
+    def run(
+        self, calls: Sequence[tuple[dict[str, Any], dict[str, np.ndarray]]], *, same: bool = False
+    ) -> list[Outcome]:
         """Make calls, in one request."""
         arrays: dict[str, np.ndarray] = {}
         specs = []
@@ -332,11 +388,13 @@ class Attention:
                     None,
                     [(o["path"], found[o["key"]], o["dtype"]) for o in one["outputs"]],
                     [name.split("_", 1)[-1] if not same else name for name in one["changed"]],
-                    None if gradients is None else {n.split("_", 1)[-1]: None if g is None else found[g] for n, g in gradients.items()},
+                    None
+                    if gradients is None
+                    else {n.split("_", 1)[-1]: None if g is None else found[g] for n, g in gradients.items()},
                     one["form"],
                 )
             )
-        self.printed = reply.get("printed", 0)
+        self.printed += reply.get("printed", 0)
         return outcomes
 
     def predict(self, form: Form, case: Case, choice: Choice) -> Parts:

@@ -40,7 +40,13 @@ class Block:
         for a in self.face.arguments[len(values) :]:
             if a.role in roles:
                 kwargs[a.name] = spec(a.name, roles[a.role])
-        one = {"args": args, "kwargs": kwargs, "backend": self.face.description["backend"], "still": True, "train": False}
+        one = {
+            "args": args,
+            "kwargs": kwargs,
+            "backend": self.face.description["backend"],
+            "still": True,
+            "train": False,
+        }
         if self.handle is not None:
             one["method"] = self.face.description["method"]
         reply, found = self.session.ask({"op": "call", "handle": self.handle, "calls": [one]}, arrays)
@@ -57,7 +63,9 @@ class Block:
         if self.error is not None and not outputs:
             self.findings.raised(None, self.error)
         else:
-            self.findings.add("unknown", kind="unknown", message=f"This {name} gives wrong numbers, and no known mistake gives them.")
+            self.findings.add(
+                "unknown", kind="unknown", message=f"This {name} gives wrong numbers, and no known mistake gives them."
+            )
 
     def required(self) -> int:
         return sum(a.required for a in self.face.arguments)
@@ -90,11 +98,19 @@ def _softmax(block: Block) -> bool:
     random = np.random.default_rng(0)
     extra: dict[str, Any] = {"axis": -1} if block.face.has("axis") and block.face.by_role["axis"].required else {}
     shapes = [(3, 5), (2, 3, 5), (2, 3, 5, 7), (5,)]
-    seen = [(s, x, y[0]) for s in shapes if (x := random.normal(size=s)) is not None and (y := block.call(x, **extra)) and y[0].shape == s]
+    seen = [
+        (s, x, y[0])
+        for s in shapes
+        if (x := random.normal(size=s)) is not None and (y := block.call(x, **extra)) and y[0].shape == s
+    ]
     if not seen:
         block.wrong("softmax")
         return True
-    whole = [(x.reshape((1,) * (4 - x.ndim) + x.shape), y.reshape((1,) * (4 - y.ndim) + y.shape)) for _, x, y in seen if y.ndim > 1]
+    whole = [
+        (x.reshape((1,) * (4 - x.ndim) + x.shape), y.reshape((1,) * (4 - y.ndim) + y.shape))
+        for _, x, y in seen
+        if y.ndim > 1
+    ]
     if not whole:
         whole = [(x.reshape(1, 1, 1, -1), y.reshape(1, 1, 1, -1)) for _, x, y in seen]
 
@@ -129,7 +145,11 @@ def _exponents(table: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     for column in range(table.shape[1]):
         y = table[:, column]
         at = np.clip(y[1], -1, 1)
-        for w, f, is_cosine in ((np.arcsin(at), np.sin, False), (np.pi - np.arcsin(at), np.sin, False), (np.arccos(at), np.cos, True)):
+        for w, f, is_cosine in (
+            (np.arcsin(at), np.sin, False),
+            (np.pi - np.arcsin(at), np.sin, False),
+            (np.arccos(at), np.cos, True),
+        ):
             if np.abs(f(points * w) - y).max() < 2e-4:
                 # Small angles lose digits in the cosine; the last position has more of them.
                 frequency[column], cosine[column] = w, is_cosine
@@ -158,7 +178,11 @@ def _encoding(block: Block, table: np.ndarray) -> None:
                     block.findings.convention["sines and cosines"] = how + more
                     return
     found = _exponents(table)
-    block.findings.add("pe_exponent", certain=found is not None, example={"expected": str(np.round(laid(right, "interleaved")[1], 4)), "actual": str(np.round(table[1], 4))})
+    block.findings.add(
+        "pe_exponent",
+        certain=found is not None,
+        example={"expected": str(np.round(laid(right, "interleaved")[1], 4)), "actual": str(np.round(table[1], 4))},
+    )
 
 
 def _sinusoid(block: Block) -> bool:
@@ -314,7 +338,10 @@ def _tables(block: Block, layout: str, x: np.ndarray, tables: list[np.ndarray], 
     """Cosines and sines are given: every table is somebody's convention, so only the rotation can be wrong."""
     seen = None
     for table in tables:
-        for shaped in (table, table[None, None] if layout == "BHTD" else table[None, :, None] if layout == "BTHD" else table):
+        for shaped in (
+            table,
+            table[None, None] if layout == "BHTD" else table[None, :, None] if layout == "BTHD" else table,
+        ):
             roles = {"cos": np.cos(shaped), "sin": np.sin(shaped)}
             got = block.call(x, x, **roles) if two else block.call(x, **roles)
             if not got or got[0].shape != x.shape:
@@ -384,7 +411,9 @@ def _alibi(block: Block) -> bool:
 def _bias(y: np.ndarray, H: int, T: int, S: int, fixed: bool) -> tuple[str, ...] | None:
     past = np.arange(S) <= np.arange(T)[:, None] + S - T
     distance = np.arange(S) - (np.arange(T)[:, None] + S - T)
-    for how in (None,) if fixed else (None, "alibi_slopes:from 0", "alibi_slopes:formula", "alibi_slopes:from 0 formula"):
+    for how in (
+        (None,) if fixed else (None, "alibi_slopes:from 0", "alibi_slopes:formula", "alibi_slopes:from 0 formula")
+    ):
         slopes = slopes_of(H, how)[:, None, None]
         for sign in (1.0, -1.0):
             # A constant added to a row changes nothing, and nor do the keys ahead, which a causal mask hides.
@@ -445,7 +474,12 @@ def _repeat(block: Block) -> bool:
 
 
 def _reshaped(block: Block, y: np.ndarray, right: np.ndarray, wrong: dict[str, np.ndarray]) -> bool:
-    folded = [right.reshape(-1, *right.shape[2:]), right.swapaxes(0, 1).reshape(-1, *right.shape[2:]), right.swapaxes(0, 1), right.swapaxes(1, 2)]
+    folded = [
+        right.reshape(-1, *right.shape[2:]),
+        right.swapaxes(0, 1).reshape(-1, *right.shape[2:]),
+        right.swapaxes(0, 1),
+        right.swapaxes(1, 2),
+    ]
     if right.ndim == 4 and y.ndim == 3:
         wrong = {n: a.reshape(-1, *a.shape[2:]) for n, a in wrong.items()}
     if _same(y, right):
@@ -500,14 +534,29 @@ def _judge_masks(block: Block, tables: list[tuple[np.ndarray, int, int, bool]], 
     reaches: list[tuple[int | None, str | None]] = [(None, None)]
     if window is not None:
         reaches = [(window, None), (window - 1, "convention"), (window + 1, "mistake"), (window // 2, None)]
-    declared = "drop" if re.search(r"true (means?|=|:|is|where|for)?\s*(masked|hidden|blocked|may not)|block|forbid", block.face.prose) else None
-    told = "keep" if re.search(r"true (means?|=|:|is|where|for)?\s*(keep|kept|visible|may attend|allowed|attend)|1 (=|means|for|where) (keep|visible|allowed)", block.face.prose) else declared
+    declared = (
+        "drop"
+        if re.search(
+            r"true (means?|=|:|is|where|for)?\s*(masked|hidden|blocked|may not)|block|forbid", block.face.prose
+        )
+        else None
+    )
+    told = (
+        "keep"
+        if re.search(
+            r"true (means?|=|:|is|where|for)?\s*(keep|kept|visible|may attend|allowed|attend)|1 (=|means|for|where) (keep|visible|allowed)",
+            block.face.prose,
+        )
+        else declared
+    )
     for shift in (0, 1, -1):
         for align in (1, 0):
             for reach, kind in reaches:
                 for both in (False, True) if window is not None else (False,):
                     for turned in (False, True):
-                        if all(np.array_equal(y ^ turned, cells(t, s, shift, align, reach, both)) for y, t, s, _ in tables):
+                        if all(
+                            np.array_equal(y ^ turned, cells(t, s, shift, align, reach, both)) for y, t, s, _ in tables
+                        ):
                             boolean = all(b for *_, b in tables)
                             if turned and not boolean:
                                 block.findings.add("mask_inverted")
@@ -560,11 +609,13 @@ _FUNCTIONS: tuple[tuple[str, Callable[[Block], bool]], ...] = (
     (r"softmax", _softmax),
     (r"alibi|slope", _slopes),
     (r"rope|rotary|rotat", _rope),
-    (r"sinus|pos(ition)?(al)?_?(enc|emb)|_pe$|^pe_?|get_pe|encode_pos|position_table|make_pe|timing", _sinusoid),
+    (r"sinus|pos(ition)?(al)?_?(enc|emb)|_pe$|^pe_?|get_pe|encode_pos|pos\w*_(table|matrix)|make_pe|timing", _sinusoid),
     (r"split|separate|to_heads|shape_heads|transpose_qkv|divide|into_heads|heads_(of|from)", _split),
-    (r"merge_?heads|combine_?heads|concat|join|unsplit|unshape|merge|from_heads|transpose_output|gather_heads|collapse", _merge),
+    (
+        r"merge_?heads|combine_?heads|concat|join|unsplit|unshape|merge|from_heads|transpose_output|gather_heads|collapse",
+        _merge,
+    ),
     (r"repeat|expand|tile|group|share_kv", _repeat),
     (r"mask|causal|triangle|window|visible|allowed", _mask),
     (r"merge|combine|join|lse", _merged),
 )
-

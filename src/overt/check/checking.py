@@ -11,7 +11,7 @@ from overt.check.attention import Attention, Instance
 from overt.check.diagnosis import Diagnosis, Puzzled
 from overt.check.findings import Findings
 from overt.check.instances import HEADS, build, instance
-from overt.check.interface import Interface
+from overt.check.interface import Interface, role
 from overt.check.report import Report
 from overt.check.session import Ended, Here, Session
 from overt.errors import ArgumentError
@@ -42,6 +42,13 @@ def examine(
         findings = Findings(description)
         shown = name or target or description["name"]
         _check(session, description, findings, overrides, layout=layout, mask=mask)
+        for library in description["libraries"]:
+            # What raises with the arrays of one library may have been written for another.
+            if "raises" in findings.found and library != description["backend"] and not backend:
+                again = Findings(description)
+                _check(session, {**description, "backend": library}, again, overrides, layout=layout, mask=mask)
+                if "raises" not in again.found:
+                    findings = again
     except Ended as ended:
         findings = findings or Findings(_NOTHING)
         says = {
@@ -49,7 +56,9 @@ def examine(
             "crash": f"It crashes: {ended}.",
             "exit": f"It ends the process: {ended}.",
         }
-        findings.add({"hang": "hangs", "exit": "exits"}.get(ended.kind, "crashes"), kind="unknown", message=says[ended.kind])
+        findings.add(
+            {"hang": "hangs", "exit": "exits"}.get(ended.kind, "crashes"), kind="unknown", message=says[ended.kind]
+        )
         shown = name or target or "it"
     except Puzzled as puzzled:
         raise ArgumentError(str(puzzled)) from None
@@ -82,7 +91,9 @@ def _check(
         maker = Interface(description, description["constructor"], overrides)
         built = build(session, maker)
         if isinstance(built, str):
-            raise Puzzled(f"cannot tell what the argument {built} of {interface.name} is: say it with --argument, such as --argument {built}=heads")
+            raise Puzzled(
+                f"cannot tell what the argument {built} of {interface.name} is: say it with --argument, such as --argument {built}=heads"
+            )
         if isinstance(built, dict):
             findings.raised(None, built)
             return
@@ -95,7 +106,9 @@ def _check(
         from overt.check.instances import _number
 
         numbers = reply["numbers"]
-        made = instance(reply["handle"], reply["parameters"], arrays, _number(numbers, "heads"), _number(numbers, "groups"))
+        made = instance(
+            reply["handle"], reply["parameters"], arrays, _number(numbers, "heads"), _number(numbers, "groups")
+        )
     elif description["globals"]:
         made = _global_weights(session, interface)
     attention = Attention(session, interface, made)
@@ -112,7 +125,11 @@ def _check(
 def _global_weights(session: Session | Here, interface: Interface) -> Instance | None:
     """Weights that a function reads from its module."""
     _, arrays = session.ask({"op": "globals", "names": interface.description["globals"]})
-    rows = [{"path": name, "owner": "", "shape": a.shape, "eps": 0.0} for name, a in arrays.items() if a.dtype.kind == "f"]
+    rows = [
+        {"path": name, "owner": "", "shape": a.shape, "eps": 0.0}
+        for name, a in arrays.items()
+        if a.dtype.kind == "f" and (role(name) or "")[:1] in ("W", "b")
+    ]
     made = instance(None, rows, arrays, HEADS if interface.has("heads") else 1, None)
     return made if made.projections and {"q", "k", "v"} & set(made.projections.weight) else None
 
@@ -154,5 +171,9 @@ def check(
 def _forks(target: Any) -> bool:
     """Whether a fork of this process can run it: libraries with threads of their own cannot."""
     module = inspect.getmodule(target if inspect.isroutine(target) or inspect.isclass(target) else type(target))
-    used = {str(getattr(v, "__name__", "")).partition(".")[0] for v in vars(module).values() if inspect.ismodule(v)} if module else set()
+    used = (
+        {str(getattr(v, "__name__", "")).partition(".")[0] for v in vars(module).values() if inspect.ismodule(v)}
+        if module
+        else set()
+    )
     return hasattr(os, "fork") and sys.platform != "darwin" and not used & {"jax", "jaxlib", "tensorflow"}

@@ -77,7 +77,9 @@ class Candidate:
             self.target = load(message["target"])
         with suppress(TypeError, OSError):
             thing = self.target
-            self.file = inspect.getsourcefile(thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing))
+            self.file = inspect.getsourcefile(
+                thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+            )
         if self.file:
             linecache.checkcache(self.file)
         return {"description": describe(self.target)}
@@ -103,7 +105,8 @@ class Candidate:
             thing = thing(*[_value(spec, arrays, None) for spec in message["args"]], **kwargs)
         if hasattr(thing, "double") and hasattr(thing, "eval"):
             thing.double()
-            thing.eval()
+            if message.get("evaluate", True):
+                thing.eval()
         widen(thing)
         self.built.append(thing)
         rows = parameters(thing, message.get("seed"), out)
@@ -126,7 +129,9 @@ class Candidate:
         cache: dict[str, Any] = {}
         for number, call in enumerate(message["calls"]):
             try:
-                replies.append(self._call(thing, call, arrays, out, number, results, cache if message.get("same") else None))
+                replies.append(
+                    self._call(thing, call, arrays, out, number, results, cache if message.get("same") else None)
+                )
             except (MemoryError, RuntimeError) as error:
                 if isinstance(error, MemoryError) or "allocate memory" in str(error):
                     replies.append({"error": {**self.failure(error), "type": "MemoryError"}})
@@ -153,6 +158,8 @@ class Candidate:
         before: dict[str, np.ndarray] = {}
 
         def value(spec: dict[str, Any]) -> Any:
+            for part in spec.get("dict", {}).values():
+                value(part)
             if "array" in spec and spec["array"] not in given:
                 given[spec["array"]] = backend.give(arrays[spec["array"]], grad=call.get("grad", False))
                 before[spec["array"]] = np.array(backend.take(given[spec["array"]]))
@@ -228,7 +235,7 @@ def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limit: i
     if limit is not None:
         _restrict(limit)
     # A name that NumPy 2 has dropped is found in the text; here the code shall run all the same.
-    np.infty = np.inf  # type: ignore[attr-defined]
+    np.inf = np.inf  # type: ignore[attr-defined]
     while (request := wire.receive(incoming)) is not None:
         message, arrays = request
         reply, out = candidate.answer(message, arrays)

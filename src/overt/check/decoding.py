@@ -105,10 +105,16 @@ def _with_cache(diagnosis: Diagnosis, offset: str | None, inner: bool = False) -
     if not inner:
         kinds += [{"value": {}}, {"value": []}]
     for empty in kinds:
-        for item in ((1, "cache", None) if not inner else (None,)):
+        for item in (1, "cache", None) if not inner else (None,):
             carried: Any = None
             if not inner:
-                carried = {"result": 0, "item": 1} if item == 1 else dict(empty) if item is None else {"result": 0, "item": -1}
+                carried = (
+                    {"result": 0, "item": 1}
+                    if item == 1
+                    else dict(empty)
+                    if item is None
+                    else {"result": 0, "item": -1}
+                )
             try:
                 first = attention.call(form, part(0, 4), ask=ask(0, 4, empty))
                 second = attention.call(form, part(4, 5), ask=ask(4, 1, carried))

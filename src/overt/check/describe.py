@@ -56,6 +56,7 @@ def describe(thing: Any) -> dict[str, Any]:
         "line": line,
         "file": _file(thing if kind == "function" else cls),
         "backend": _backend(cls, thing, names, source, kind),
+        "libraries": _libraries(thing if kind == "function" else cls),
         "bases": [base.__module__ + "." + base.__name__ for base in cls.__mro__],
         "globals": _globals(thing, names) if kind == "function" else [],
     }
@@ -63,8 +64,10 @@ def describe(thing: Any) -> dict[str, Any]:
 
 def _own(cls: Any, name: str) -> bool:
     found = inspect.getattr_static(cls, name, None)
-    return found is not None and (inspect.isfunction(found) or isinstance(found, staticmethod)) and not (
-        name == "forward" and getattr(found, "__name__", "") == "_forward_unimplemented"
+    return (
+        found is not None
+        and (inspect.isfunction(found) or isinstance(found, staticmethod))
+        and not (name == "forward" and getattr(found, "__name__", "") == "_forward_unimplemented")
     )
 
 
@@ -90,7 +93,13 @@ def _parameters(call: Any, skip: bool) -> list[dict[str, Any]]:
         head = re.match(r"\w+\((.*?)\)\s*->", (getattr(call, "__doc__", None) or "").strip(), re.DOTALL)
         parts = [p.strip() for p in head.group(1).split(",")] if head else []
         return [
-            {"name": p.split("=")[0].split(":")[0], "required": "=" not in p, "default": None, "annotation": "", "kind": "either"}
+            {
+                "name": p.split("=")[0].split(":")[0],
+                "required": "=" not in p,
+                "default": None,
+                "annotation": "",
+                "kind": "either",
+            }
             for p in parts
             if p not in ("*", "/")
         ]
@@ -105,7 +114,11 @@ def _parameters(call: Any, skip: bool) -> list[dict[str, Any]]:
                 "required": p.default is p.empty,
                 "default": default,
                 "annotation": "" if p.annotation is p.empty else str(p.annotation),
-                "kind": "keyword" if p.kind == p.KEYWORD_ONLY else "position" if p.kind == p.POSITIONAL_ONLY else "either",
+                "kind": "keyword"
+                if p.kind == p.KEYWORD_ONLY
+                else "position"
+                if p.kind == p.POSITIONAL_ONLY
+                else "either",
             }
         )
     return rows
@@ -155,10 +168,22 @@ def _backend(cls: Any, thing: Any, names: set[str], source: str, kind: str) -> s
     return "numpy"
 
 
+def _libraries(thing: Any) -> list[str]:
+    """Array libraries that the module of a thing has at hand."""
+    scope = vars(sys.modules.get(getattr(thing, "__module__", None) or "", None) or object) or {}
+    scope = getattr(inspect.unwrap(thing), "__globals__", scope) if inspect.isroutine(thing) else scope
+    names = {value.__name__.partition(".")[0] for value in scope.values() if inspect.ismodule(value)}
+    return [name for name in ("torch", "numpy", "jax", "tensorflow") if name in names]
+
+
 def _globals(function: Any, names: set[str]) -> list[str]:
     """Arrays of the module that the function reads."""
     scope = getattr(inspect.unwrap(function), "__globals__", {})
-    return sorted(n for n in names if n in scope and not inspect.ismodule(scope[n]) and hasattr(scope[n], "shape") and hasattr(scope[n], "dtype"))
+    return sorted(
+        n
+        for n in names
+        if n in scope and not inspect.ismodule(scope[n]) and hasattr(scope[n], "shape") and hasattr(scope[n], "dtype")
+    )
 
 
 def parameters(thing: Any, seed: int | None, out: wire.Arrays) -> list[dict[str, Any]]:
@@ -186,7 +211,9 @@ def parameters(thing: Any, seed: int | None, out: wire.Arrays) -> list[dict[str,
                 "shape": shape,
                 "registered": not owned or id(array) in registered or not _trainable(array),
                 "trainable": _trainable(array),
-                "eps": float(getattr(owner, "eps", 0) or 0) if isinstance(getattr(owner, "eps", 0), float | int) else 0.0,
+                "eps": float(getattr(owner, "eps", 0) or 0)
+                if isinstance(getattr(owner, "eps", 0), float | int)
+                else 0.0,
                 "first": getattr(owner, "batch_first", None),
             }
         )
@@ -259,7 +286,10 @@ def _walk(thing: Any, path: str, seen: set[int], depth: int = 0) -> Iterator[tup
                 seen.add(id(value))
                 yield where, thing, value
         elif isinstance(value, dict | list | tuple) or (
-            hasattr(value, "__dict__") and not inspect.ismodule(value) and not inspect.isclass(value) and not inspect.isroutine(value)
+            hasattr(value, "__dict__")
+            and not inspect.ismodule(value)
+            and not inspect.isclass(value)
+            and not inspect.isroutine(value)
         ):
             yield from _walk(value, where, seen, depth + 1)
 

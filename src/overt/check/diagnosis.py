@@ -13,7 +13,7 @@ from overt.check import layouts
 from overt.check.attention import CUBE, SQUARE, WIDE, Attention, Form, Instance, Outcome, Size, Unknown, difference
 from overt.check.findings import Findings
 from overt.check.instances import build
-from overt.check.interface import Interface, names_called
+from overt.check.interface import Interface, letter, names_called
 from overt.check.mistakes import MISTAKES, name_of, rank
 from overt.check.search import LOOSE, Match, Trial, explain, fit
 from overt.check.steps import Case, Parts, options
@@ -49,7 +49,9 @@ class Puzzled(Exception):
 class Diagnosis:
     """The stages of one candidate; findings and the convention are collected on the way."""
 
-    def __init__(self, attention: Attention, findings: Findings, *, layout: str | None = None, mask: str | None = None) -> None:
+    def __init__(
+        self, attention: Attention, findings: Findings, *, layout: str | None = None, mask: str | None = None
+    ) -> None:
         self.attention = attention
         self.interface = attention.interface
         self.findings = findings
@@ -68,7 +70,11 @@ class Diagnosis:
         trials = self._try(self._forms(), (SQUARE, WIDE))
         usable = {form: mine for form, mine in trials.items() if any(self._fits(form, t) for t in mine)}
         meant = self.interface.told_layouts
-        if meant and not any(form.layout in meant for form in usable) and self._transposed([f for f in trials if f.layout in meant]):
+        if (
+            meant
+            and not any(form.layout in meant for form in usable)
+            and self._transposed([f for f in trials if f.layout in meant])
+        ):
             return True
         if not usable:
             return self._unusable(trials)
@@ -77,6 +83,7 @@ class Diagnosis:
             self.form = next(iter(usable))
             if self._low_precision(usable):
                 return True
+            self._only_attention()
             self.findings.unknown(self, usable[self.form])
             return False
         self.form = found[0].form
@@ -93,10 +100,16 @@ class Diagnosis:
         face, instance = self.interface, self.attention.instance
         roles = self._roles()
         projected = instance is not None and instance.projections is not None
-        weights = any(r[0] in "Wb" and r not in ("base", "bias") for r in face.by_role)
+        weights = face.has("params") or any(r[0] in "Wb" and r not in ("base", "bias") for r in face.by_role)
         flat = [True] if projected or weights or face.has("heads") else [False]
         if instance is not None and not projected:
-            flat = [True, False] if instance.heads > 1 and roles[0] == "x" else [False, True] if instance.heads > 1 else [False]
+            flat = (
+                [True, False]
+                if instance.heads > 1 and roles[0] == "x"
+                else [False, True]
+                if instance.heads > 1
+                else [False]
+            )
         if face.has("heads") and not weights and not projected:
             flat = [True, False]
         rotary = [None]
@@ -113,7 +126,9 @@ class Diagnosis:
             surroundings = [(n, r) for n in (None, "before", "after") for r in (False, True)]
         elif instance is not None:
             surroundings = [(None, False), (None, True)]
-        turned = [False, True] if (instance is None and weights) or (instance is not None and instance.turnable) else [False]
+        turned = (
+            [False, True] if (instance is None and weights) or (instance is not None and instance.turnable) else [False]
+        )
         returns = ["weights", "output"] if roles == ("q", "k") else ["output"]
         masks = self._required_masks()
         hinted = [h for h in face.layouts]
@@ -138,13 +153,36 @@ class Diagnosis:
                                     for r in returns:
                                         for kind, shape, number in masks:
                                             forms.append(
-                                                Form(layout, is_flat, kind, shape, number, t, norm, residual, r, roles, rope, c, a)
+                                                Form(
+                                                    layout,
+                                                    is_flat,
+                                                    kind,
+                                                    shape,
+                                                    number,
+                                                    t,
+                                                    norm,
+                                                    residual,
+                                                    r,
+                                                    roles,
+                                                    rope,
+                                                    c,
+                                                    a,
+                                                )
                                             )
         return forms
 
     def _roles(self) -> tuple[str, ...]:
         face = self.interface
-        for roles in (("q", "k", "v"), ("qkv",), ("q", "kv"), ("q", "context"), ("x", "context"), ("q", "k"), ("x",), ("q",)):
+        for roles in (
+            ("q", "k", "v"),
+            ("qkv",),
+            ("q", "kv"),
+            ("q", "context"),
+            ("x", "context"),
+            ("q", "k"),
+            ("x",),
+            ("q",),
+        ):
             if face.has(*roles):
                 return roles
         raise Puzzled(
@@ -296,6 +334,21 @@ class Diagnosis:
         self.findings.raised(self, outcome.error)
         return False
 
+    def _only_attention(self) -> None:
+        """Layers that hold more than attention cannot be compared with it."""
+        rows = self.attention.instance.rows if self.attention.instance else []
+        rest = [row["path"] for row in rows if len(row["shape"]) > 1 and letter(row["path"], row["owner"]) is None]
+        if (
+            rest
+            and self.attention.instance
+            and self.attention.instance.projections
+            and "o" in self.attention.instance.projections.weight
+        ):
+            raise Puzzled(
+                f"{self.interface.name} holds more than attention ({', '.join(rest[:3])}): check the attention inside it, "
+                "such as FILE.py:model.self_attn"
+            )
+
     def _low_precision(self, usable: dict[Form, list[Trial]]) -> bool:
         """Right to three digits, and in steps: a tiny change of the input changes nothing, or too much."""
         attention = self.attention
@@ -314,7 +367,9 @@ class Diagnosis:
                 if (change == 0).mean() > 0.3 or change.max() > 1e-5:
                     self.form, self.choices, self.understood, self.base_trials = form, [choice], True, usable[form]
                     self.findings.convention["layout"] = form.layout
-                    self.findings.add("softmax_low_precision", kind="mistake", example={"error": f"{error:.1e} of the largest value"})
+                    self.findings.add(
+                        "softmax_low_precision", kind="mistake", example={"error": f"{error:.1e} of the largest value"}
+                    )
                     for option in choice.values():
                         self.findings.add(name_of(option), certain=False)
                     return False if choice else True
@@ -359,7 +414,9 @@ class Diagnosis:
         elif not form.rope:
             convention["scale"] = "1/√d"
         if form.layout in ("TBD", "TBHD") and not self._sequence_first():
-            self.findings.add("batch_first", certain=bool({"BTD", "BTHD"} & set(self.interface.told_layouts)), diagnosis=self)
+            self.findings.add(
+                "batch_first", certain=bool({"BTD", "BTHD"} & set(self.interface.told_layouts)), diagnosis=self
+            )
         told = {name for c in self.choices[:1] for name in c.values()}
         for option in told:
             if option == "scale_missing" and self.interface.declared_unscaled:
@@ -369,7 +426,9 @@ class Diagnosis:
     def _also(self, option: str) -> tuple[str, ...]:
         """Other mistakes that gave the same numbers everywhere."""
         others = [c for c in self.choices if option not in c.values()]
-        return tuple(sorted({name_of(o) for c in others for o in c.values()} - {name_of(o) for o in self.choices[0].values()}))
+        return tuple(
+            sorted({name_of(o) for c in others for o in c.values()} - {name_of(o) for o in self.choices[0].values()})
+        )
 
     def _heads(self) -> int:
         return self.attention.instance.heads if self.attention.instance else 3
@@ -382,7 +441,10 @@ class Diagnosis:
         if {"BTD", "BTHD"} & meant and not {"TBD", "TBHD"} & meant and not self.asked_layout:
             return False
         named = "TBD" in self.interface.layouts or "TBHD" in self.interface.layouts
-        said = re.search(r"(seq|time|length|tgt|L|T|S|N)\w*[ _]?(len\w*)?\s*,\s*(batch|B|N|bsz)\b|(sequence|time|seq)[- ](first|major)|batch_first\s*=\s*False", text)
+        said = re.search(
+            r"(seq|time|length|tgt|L|T|S|N)\w*[ _]?(len\w*)?\s*,\s*(batch|B|N|bsz)\b|(sequence|time|seq)[- ](first|major)|batch_first\s*=\s*False",
+            text,
+        )
         layer = self.interface.name == "MultiheadAttention" or any("torch.nn.modules.activation" in b for b in bases)
         explicit = self.attention.instance is None and not {"BTD", "BTHD"} & set(self.interface.layouts)
         return bool(named or said or layer or explicit or self.asked_layout)
@@ -411,7 +473,9 @@ class Diagnosis:
             if not any("transpose" in m.choice for m in found):
                 return
         batched = self.attention.instance is not None or {"BTD", "BHTD"} & set(self.interface.told_layouts)
-        self.findings.add("k_transposed_wrong", kind="mistake" if batched else "risk", certain=bool(batched), look=r"\.T\b")
+        self.findings.add(
+            "k_transposed_wrong", kind="mistake" if batched else "risk", certain=bool(batched), look=r"\.T\b"
+        )
 
     # Features, each with problems of its own.
 
@@ -483,11 +547,15 @@ class Diagnosis:
             if error is not None and self.interface.by_role[role].required:
                 self.findings.raised(self, error)
             elif error is not None:
-                self.findings.convention[role] = f"not tried: every shape raised ({error['type']}: {error['message'][:60]})"
+                self.findings.convention[role] = (
+                    f"not tried: every shape raised ({error['type']}: {error['message'][:60]})"
+                )
 
     def _explain_mask(self, form: Form, trials: list[Trial]) -> list[Match]:
         """Where the softmax is wrong, the number that fills hidden scores shows."""
-        fills = (-np.inf, -1e9, -1e10, -1e20, -1e30, -1e8, -1e6, -1e5, -1e4) if "softmax" in self.choices[0] else (-np.inf,)
+        fills = (
+            (-np.inf, -1e9, -1e10, -1e20, -1e30, -1e8, -1e6, -1e5, -1e4) if "softmax" in self.choices[0] else (-np.inf,)
+        )
         for fill in fills:
             filled = [Trial(replace(t.case, fill=fill), t.outcome) for t in trials]
             found = explain(self.attention, form, filled, start=self.choices, steps=("mask",), most=1)
@@ -515,7 +583,9 @@ class Diagnosis:
             also = tuple(sorted({name_of(m.choice["mask"]) for m in found if "mask" in m.choice} - {name_of(option)}))
             if option == "not_inplace":
                 also = ()
-            self.findings.option(self, option, tuple(a for a in also if a not in ("pad_on_query", "mask_fold_order")), found, form=form)
+            self.findings.option(
+                self, option, tuple(a for a in also if a not in ("pad_on_query", "mask_fold_order")), found, form=form
+            )
             return
         if declared or role == "lengths":
             return
@@ -534,21 +604,30 @@ class Diagnosis:
         trials = self._try([self.form], self._sizes(), causal=True)[self.form]
         square, wide = trials[0], trials[1:]
         if square.outcome.error is not None:
-            self.findings.raised(self, square.outcome.error)
+            if "mask" in square.outcome.error["message"]:
+                self.findings.convention["causal"] = "only beside a mask"
+            else:
+                self.findings.raised(self, square.outcome.error)
             return
         if wide and wide[0].outcome.error is not None:
             self.findings.convention["causal"] = "T = S only"
             if self.wide and not self.interface.declared_causal:
-                self.findings.add("cross_wrong_length", kind="risk", certain=True, diagnosis=self, line=wide[0].outcome.error["line"])
+                self.findings.add(
+                    "cross_wrong_length", kind="risk", certain=True, diagnosis=self, line=wide[0].outcome.error["line"]
+                )
             trials = trials[:1]
         self._explain_causal(trials)
 
     def _explain_causal(self, trials: list[Trial]) -> None:
-        found = explain(self.attention, self.form, trials, start=self.choices, steps=("align", "diagonal", "causal", "mask"), most=2)
+        found = explain(
+            self.attention, self.form, trials, start=self.choices, steps=("align", "diagonal", "causal", "mask"), most=2
+        )
         if not found:
             self.findings.unknown(self, trials, "with a causal mask")
             return
-        self.findings.convention.setdefault("causal", "the last query stands at the last key" if len(trials) > 1 else "T = S")
+        self.findings.convention.setdefault(
+            "causal", "the last query stands at the last key" if len(trials) > 1 else "T = S"
+        )
         self.causal_choice = found[0].choice
         self._tell_causal(found[0].choice, found)
 
@@ -559,7 +638,9 @@ class Diagnosis:
             option = choice.get(step)
             if option is None:
                 continue
-            if option == "causal_missing" and any("masked_fill" in n or "where" in n for n in names_called(self.interface.description["source"])):
+            if option == "causal_missing" and any(
+                "masked_fill" in n or "where" in n for n in names_called(self.interface.description["source"])
+            ):
                 option = "not_inplace"
             if option == "causal_top_left":
                 self.findings.convention["causal"] = "the first query stands at the first key"
@@ -595,7 +676,12 @@ class Diagnosis:
                 first = first or (form, Trial(case, outcome))
                 if outcome.error is None:
                     steps = ("window", "diagonal", "mask", "causal")
-                    found += [m for m in explain(self.attention, form, [Trial(case, outcome)], start=self.choices, steps=steps, most=1)]
+                    found += [
+                        m
+                        for m in explain(
+                            self.attention, form, [Trial(case, outcome)], start=self.choices, steps=steps, most=1
+                        )
+                    ]
         found.sort(key=lambda m: (m.cost, m.choice.get("window") != "window_off_by_one"))
         if not found:
             assert first is not None
@@ -607,7 +693,9 @@ class Diagnosis:
         best = found[0]
         option = best.choice.get("window")
         with_self = re.search(r"includ|counting (it|the query)|with itself|itself counts|counts itself", text)
-        besides = re.search(r"besides|exclud|not count|in addition to|plus itself|plus the query|without itself|before it\b", text)
+        besides = re.search(
+            r"besides|exclud|not count|in addition to|plus itself|plus the query|without itself|before it\b", text
+        )
         counted = "the query is counted" if option == "window_off_by_one" else "the query is not counted"
         self.findings.convention["window"] = counted
         for step in ("diagonal", "mask", "causal"):
@@ -631,7 +719,11 @@ class Diagnosis:
         else:
             features = {"cap": 0.7, "masked": bool(self.masked)}
         trials = self._try(forms, (SQUARE,), **features)[forms[0]]
-        start = _distinct([{**c, **(self.causal_choice or {})} for c in self.choices]) if "causal" in features else self.choices
+        start = (
+            _distinct([{**c, **(self.causal_choice or {})} for c in self.choices])
+            if "causal" in features
+            else self.choices
+        )
         if trials[0].outcome.error is not None:
             self.findings.raised(self, trials[0].outcome.error)
             return
@@ -647,12 +739,17 @@ class Diagnosis:
     def _group_stage(self) -> None:
         face = self.interface
         heads_layout = not self.form.flat and self.form.layout in ("BHTD", "BTHD", "HTD", "THD", "TBHD")
-        asked = re.search(r"group|kv_?head|repeat|tile|enable_gqa|gqa|mqa|n_rep|h_kv|hkv|expand", face.text, re.IGNORECASE)
+        asked = re.search(
+            r"group|kv_?head|repeat|tile|enable_gqa|gqa|mqa|n_rep|h_kv|hkv|expand", face.text, re.IGNORECASE
+        )
         if self.attention.instance is not None and self.attention.instance.projections is not None:
             if self._takes("groups"):
                 self._grouped_instance()
             return
-        if not ((heads_layout or (self.form.flat and face.has("groups"))) and (asked or face.has("groups") or face.has("repeats"))):
+        if not (
+            (heads_layout or (self.form.flat and face.has("groups")))
+            and (asked or face.has("groups") or face.has("repeats"))
+        ):
             return
         size = Size(B=3, H=4, G=2, T=5, S=7 if self.wide else 5, D=6)
         case = self.attention.case(self.form, size)
@@ -666,7 +763,9 @@ class Diagnosis:
     def _wrong_axis(self, case: Case, ask: dict[str, Any], outcome: Outcome) -> None:
         """Repeating the wrong axis fails, unless that makes heads and positions equal in number."""
         if re.search(r"repeat|tile|expand|concat|broadcast", self.interface.code):
-            self.findings.add("gqa_repeat_wrong_axis", certain=False, diagnosis=self, line=(outcome.error or {}).get("line"))
+            self.findings.add(
+                "gqa_repeat_wrong_axis", certain=False, diagnosis=self, line=(outcome.error or {}).get("line")
+            )
         elif outcome.error is not None:
             self.findings.raised(self, outcome.error)
 
@@ -732,7 +831,11 @@ class Diagnosis:
                 self.findings.convention["weights"] = f"result{path}, sum of heads"
             return
         lse = parts.lse
-        if array.size == lse.size and array.ndim >= 1 and self.form.layout in ("BHTD", "BTHD", "BTD", "TD", "HTD", "D", "BD"):
+        if (
+            array.size == lse.size
+            and array.ndim >= 1
+            and self.form.layout in ("BHTD", "BTHD", "BTD", "TD", "HTD", "D", "BD")
+        ):
             shaped = array.reshape(lse.shape) if array.shape[:1] == lse.shape[:1] or lse.shape[0] == 1 else None
             if shaped is not None and self.form.layout == "BTHD" and array.shape[1:3] == (lse.shape[2], lse.shape[1]):
                 shaped = array.reshape(len(lse), lse.shape[2], lse.shape[1]).swapaxes(1, 2)

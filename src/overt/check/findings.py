@@ -84,7 +84,10 @@ class Findings:
             seen = diagnosis.attention.observed(form, parts, outcome)
             if seen is not None:
                 expected = parts.weights if form.returns == "weights" else parts.output
-                example = {"expected": _numbers(expected.reshape(-1)[:6]) + " …", "actual": _numbers(seen.reshape(-1)[:6]) + " …"}
+                example = {
+                    "expected": _numbers(expected.reshape(-1)[:6]) + " …",
+                    "actual": _numbers(seen.reshape(-1)[:6]) + " …",
+                }
         self.add(
             "unknown",
             kind="unknown",
@@ -98,20 +101,38 @@ class Findings:
         """It raises."""
         names = {
             "SystemExit": ("exits", "It ends the program.", "Raise an exception, or return."),
-            "MemoryError": ("memory", "It asks for more memory than it was given.", "Raise the limit with --memory, or allocate less."),
+            "MemoryError": (
+                "memory",
+                "It asks for more memory than it was given.",
+                "Raise the limit with --memory, or allocate less.",
+            ),
         }
         name, message, mend = names.get(
-            error["type"], ("raises", f"It raises {error['type']}: {error['message']}", "Make it run on the input below.")
+            error["type"],
+            ("raises", f"It raises {error['type']}: {error['message']}", "Make it run on the input below."),
         )
-        self.add(name, kind="unknown", message=message, mend=mend if name != "raises" else "", line=error["line"], look="(?!)")
+        self.add(
+            name,
+            kind="unknown",
+            message=message,
+            mend=mend if name != "raises" else "",
+            line=error["line"],
+            look="(?!)",
+        )
 
     def where(self, line: int | None, look: str) -> dict[str, Any] | None:
         """The line to look at: the one given, or the last one of the code that contains what the mistake is made of."""
         source, first = self.description["source"], self.description["line"]
         lines = source.splitlines()
         if line is None and look:
-            code = [(n, text) for n, text in enumerate(lines) if not text.strip().startswith(("#", "def ", '"""', "class ", "@"))]
-            hits = [n for n, text in code if re.search(look.split("|")[0], text)] or [n for n, text in code if re.search(look, text)]
+            code = [
+                (n, text)
+                for n, text in enumerate(lines)
+                if not text.strip().startswith(("#", "def ", '"""', "class ", "@"))
+            ]
+            hits = [n for n, text in code if re.search(look.split("|")[0], text)] or [
+                n for n, text in code if re.search(look, text)
+            ]
             line = hits[0] + first if hits else None
         if line is None or not 0 <= line - first < len(lines) or not self.description["file"]:
             return None
@@ -124,7 +145,14 @@ def smallest(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> dict[st
     if attention.instance is not None and attention.instance.projections is not None:
         return None
     masked = "mask" in choice
-    for size in (Size(1, 1, 1, 1, 2, 2), Size(1, 1, 1, 2, 2, 2), Size(1, 2, 2, 2, 2, 2), Size(2, 2, 2, 2, 2, 2), Size(2, 2, 2, 2, 3, 2), Size(2, 3, 3, 3, 3, 2)):
+    for size in (
+        Size(1, 1, 1, 1, 2, 2),
+        Size(1, 1, 1, 2, 2, 2),
+        Size(1, 2, 2, 2, 2, 2),
+        Size(2, 2, 2, 2, 2, 2),
+        Size(2, 2, 2, 2, 3, 2),
+        Size(2, 3, 3, 3, 3, 2),
+    ):
         try:
             extra: dict[str, Any] = attention.mask(form, size) if masked else {}
             if {"align", "diagonal", "causal"} & set(choice) or form.causal:
@@ -149,11 +177,20 @@ def smallest(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> dict[st
         if seen is None or difference(seen, getattr(wrong, name)) > 1e-4 or not difference(seen, expected) > 1e-3:
             continue
         shown = {key: _numbers(array) for key, array in call[1].items() if array.size <= 36}
-        return {**shown, "expected": _numbers(expected.reshape(-1, expected.shape[-1])), "actual": _numbers(seen.reshape(-1, seen.shape[-1]))}
+        return {
+            **shown,
+            "expected": _numbers(expected.reshape(-1, expected.shape[-1])),
+            "actual": _numbers(seen.reshape(-1, seen.shape[-1])),
+        }
     return None
 
 
 def _numbers(array: np.ndarray) -> str:
     squeezed = array.reshape([n for n in array.shape if n > 1] or [1])
     with np.errstate(all="ignore"):
-        return str(np.array2string(squeezed, precision=4, suppress_small=True, separator=", ")).replace(" ", "").replace(",", ", ").replace("\n", "\n")
+        return (
+            str(np.array2string(squeezed, precision=4, suppress_small=True, separator=", "))
+            .replace(" ", "")
+            .replace(",", ", ")
+            .replace("\n", "\n")
+        )

@@ -9,41 +9,11 @@ from typing import Any
 import numpy as np
 
 from overt.check.attention import Instance
-from overt.check.interface import Interface, role
+from overt.check.interface import Interface, letter, role
 from overt.check.session import Here, Session
 from overt.check.steps import Projections
 
 WIDTH, HEADS = 12, 3
-_GENERIC = r"(proj(ection)?s?|linear|lin|weights?|kernel|w|to|fc|layers?|dense|map|transform|matrix|mat|net|module|self|attn|attention|mha|heads?|bias|b|inner|core|multihead|p|params?|self_attn|_self_attention|multi_head_attention|parameters)"
-_LETTERS = {
-    "q": "q", "query": "q", "queries": "q", "qs": "q",
-    "k": "k", "key": "k", "keys": "k", "ks": "k",
-    "v": "v", "value": "v", "values": "v", "vs": "v", "val": "v",
-    "o": "o", "out": "o", "output": "o", "final": "o", "unify": "o", "c_proj": "o", "concat": "o", "unifyheads": "o", "combine": "o", "merge": "o", "wo": "o", "outputs": "o",
-    "qkv": "qkv", "in_proj": "qkv", "in": "qkv", "c_attn": "qkv", "kqv": "qkv", "c": "qkv", "kv": "kv", "query_key_value": "qkv", "attn_in": "qkv", "packed": "qkv",
-}  # fmt: skip
-
-
-def letter(path: str, owner: str) -> str | None:
-    """q, k, v, o, qkv, kv, norm or None, from the path of a parameter."""
-    lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", path).lower()
-    if "norm" in owner.lower() or re.search(r"(^|[._])(ln|norm|layer_?norm)\d*([._]|$)", lowered):
-        return "norm"
-    if re.search(r"qkv|kqv|in_proj|c_attn|query_key_value", lowered):
-        return "qkv"
-    if re.search(r"(^|[._])(to_|w_?)?kv([._]|$)|kv_proj|key_value", lowered):
-        return "kv"
-    if re.search(r"out_proj|c_proj|o_proj|unify|fc_o|(^|[._])w_?o([._]|$)|to_out", lowered):
-        return "o"
-    parts = [p for p in re.split(r"[._]", lowered) if p and not p.isdigit()]
-    for part in reversed(parts):
-        bare = re.sub(r"\d+$", "", part)
-        bare = re.sub(r"^(w|to|lin|fc|b)(?=(q|k|v|o|query|key|value|queries|keys|values|out|output)s?$)", "", bare)
-        if bare in _LETTERS and bare not in ("in", "c"):
-            return _LETTERS[bare]
-    if parts and all(re.fullmatch(_GENERIC, p) for p in parts):
-        return None
-    return None
 
 
 def constructor(interface: Interface, **wanted: Any) -> tuple[list[Any], dict[str, Any]] | str:
@@ -103,18 +73,32 @@ def _config(values: dict[str, Any]) -> dict[str, Any]:
         "drop": ("dropout", "attn_pdrop", "resid_pdrop", "attention_probs_dropout_prob", "attn_dropout", "drop_rate", "attention_dropout", "hidden_dropout_prob", "dropout_rate", "dropout_p"),
     }  # fmt: skip
     made = {name: values[which] for which, group in names.items() for name in group}
-    return {**made, "bias": True, "qkv_bias": True, "attention_bias": True, "rope_theta": 10000.0, "layer_norm_eps": 1e-5, "is_causal": values["causal"], "causal": values["causal"]}
+    return {
+        **made,
+        "bias": True,
+        "qkv_bias": True,
+        "attention_bias": True,
+        "rope_theta": 10000.0,
+        "layer_norm_eps": 1e-5,
+        "is_causal": values["causal"],
+        "causal": values["causal"],
+    }
 
 
 def build(
-    session: Session | Here, interface: Interface, numbers: dict[str, int] | None = None, seed: int | None = 1, **wanted: Any
+    session: Session | Here,
+    interface: Interface,
+    numbers: dict[str, int] | None = None,
+    seed: int | None = 1,
+    evaluate: bool = True,
+    **wanted: Any,
 ) -> Instance | dict[str, Any] | str:
     """An instance with known parameters; the error of the constructor; or the argument that nobody understands."""
     made = constructor(interface, **wanted)
     if isinstance(made, str):
         return made
     args, kwargs = made
-    reply, arrays = session.ask({"op": "build", "args": args, "kwargs": kwargs, "seed": seed})
+    reply, arrays = session.ask({"op": "build", "args": args, "kwargs": kwargs, "seed": seed, "evaluate": evaluate})
     if "error" in reply:
         return reply["error"]
     attributes = reply["numbers"]
@@ -122,7 +106,9 @@ def build(
         _constructor_role(a.name) == "config" for a in interface.arguments
     )
     heads = wanted.get("heads", HEADS) if heads_given else _number(attributes, "heads")
-    groups_given = any(_constructor_role(a.name) == "groups" and (a.required or "groups" in wanted) for a in interface.arguments)
+    groups_given = any(
+        _constructor_role(a.name) == "groups" and (a.required or "groups" in wanted) for a in interface.arguments
+    )
     groups = wanted.get("groups", heads) if groups_given else _number(attributes, "groups") or heads or 1
     return instance(reply["handle"], reply["parameters"], arrays, heads, groups)
 
@@ -178,7 +164,12 @@ def _projections(
         elif array.ndim == 1 or (re.search(r"bias$", path) and array.ndim <= 2):
             biases[which].append(array.reshape(-1))
         elif array.ndim in (2, 3):
-            linear = row["owner"] in ("Linear", "NonDynamicallyQuantizableLinear", "LazyLinear", "MultiheadAttention") or path.endswith(("in_proj_weight",))
+            linear = row["owner"] in (
+                "Linear",
+                "NonDynamicallyQuantizableLinear",
+                "LazyLinear",
+                "MultiheadAttention",
+            ) or path.endswith(("in_proj_weight",))
             if array.ndim == 3:
                 # (H, in, d) a head each, or (in, H, d) of einsum layers, whose output is (H, d, out).
                 if row["owner"] in ("EinsumDense", "DenseGeneral"):
@@ -211,10 +202,18 @@ def _projections(
             whole = weight.pop(both)
             if turnable and whole.shape[0] > whole.shape[1]:
                 whole = whole.T
-            weight |= dict(zip(letters, np.split(whole, len(letters), axis=-1), strict=True)) if whole.shape[1] % len(letters) == 0 else {}
+            weight |= (
+                dict(zip(letters, np.split(whole, len(letters), axis=-1), strict=True))
+                if whole.shape[1] % len(letters) == 0
+                else {}
+            )
         if both in bias:
             whole = bias.pop(both)
-            bias |= dict(zip(letters, np.split(whole, len(letters)), strict=True)) if whole.shape[0] % len(letters) == 0 else {}
+            bias |= (
+                dict(zip(letters, np.split(whole, len(letters)), strict=True))
+                if whole.shape[0] % len(letters) == 0
+                else {}
+            )
     norm = (scale, shift if shift is not None else np.zeros_like(scale), eps) if scale is not None else None
     return weight, bias, turnable, packed, norm
 

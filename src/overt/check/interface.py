@@ -31,7 +31,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("groups", r"(n|num|nb)_?(kv|key_?value|k|key)_?heads?|kv_?heads?|n_?kv|num_?kv|num_?key_?value_?heads|n_?groups|num_?groups|groups|g"),
     ("repeats", r"n_?rep|repeats?|num_?rep|reps?|n_?repeats?|num_?groups_per|r|group_?size|num_key_value_groups|times"),
     ("head_dim", r"(head|d|dim|per)_?(head|dim|k|key|v|value|q)s?|head_?(dim|size|width)|dim_?head|d_?head|d_?k|d_?v|dk|dv|d_?q|key_?dim|value_?dim|size_per_head|kdim_?head|hs|depth"),
-    ("model_dim", r"(d|dim|embed|emb|embedding|hidden|model|n|in|out|input|output|feature|query|key|value|enc|dec|encoder|decoder)_?(model|dim|dims?|size|embd|emb|embed|hidden|features?|in|out|width|channels)|dim|d|embed_?size|dmodel|hidden|units|width|n_?embd|n_?state|channels|c|features|e|k|k_?dim|v_?dim|enc_?hid_?dim|dec_?hid_?dim"),
+    ("model_dim", r"(d|dim|embed|emb|embedding|hidden|model|n|in|out|input|output|feature|query|key|value|enc|dec|encoder|decoder)_?(model|dim|dims?|size|embd|emb|embed|hidden|hid|features?|in|out|width|channels)|dim|d|embed_?size|dmodel|hidden|units|width|n_?embd|n_?state|channels|c|features|e|k|k_?dim|v_?dim|enc_?hid_?dim|dec_?hid_?dim"),
     ("att_dim", r"(att|attn|attention|align|alignment)_?(dim|size|units|hidden)|num_?hiddens|a"),
     ("length", r"(max|block|context|ctx|seq|sequence|target|src|tgt|n|num|query|q|total)_?(len|length|size|window|seq_?len(gth)?|pos|positions?|position_?embeddings|ctx|steps|timesteps|tokens)|max_?len|max_?length|t|l|n|length|size|seq|n_?ctx|max_sequence_length|max_?position"),
     ("key_length", r"(key|kv|k|src|source|memory|total|s)_?(len|length|seq_?len)|s|total_?len|lk|tk|s_?len"),
@@ -91,7 +91,10 @@ class Argument:
 def plain(name: str) -> str:
     """A name without case and decoration."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
-    return re.sub(r"_(proj(ected)?|layer|tensor|array|arr|matrix|mat|in|input|seq|s_?bhtd|bhtd|bthd|btd|th|np)$", "", name) or name
+    return (
+        re.sub(r"_(proj(ected)?|layer|tensor|array|arr|matrix|mat|in|input|seq|s_?bhtd|bhtd|bthd|btd|th|np)$", "", name)
+        or name
+    )
 
 
 def role(name: str, among: tuple[str, ...] | None = None) -> str | None:
@@ -99,7 +102,9 @@ def role(name: str, among: tuple[str, ...] | None = None) -> str | None:
     bare = name.lower().strip("_")
     for table in (_WEIGHTS, _ROLES):
         for found, pattern in table:
-            if (among is None or found in among) and (re.fullmatch(pattern, bare) or re.fullmatch(pattern, plain(name))):
+            if (among is None or found in among) and (
+                re.fullmatch(pattern, bare) or re.fullmatch(pattern, plain(name))
+            ):
                 return found
     return None
 
@@ -180,22 +185,53 @@ class Interface:
         if argument is None:
             return None
         name = argument.name.lower()
-        lines = [line for line in re.split(r"\n\s*\n|\n|(?<=[.;])\s", self.prose) if "mask" in line or name in line or re.search(r"\b(true|1|0)\b", line)]
+        lines = [
+            line
+            for line in re.split(r"\n\s*\n|\n|(?<=[.;])\s", self.prose)
+            if "mask" in line or name in line or re.search(r"\b(true|1|0)\b", line)
+        ]
+        if (
+            re.search(r"bool", self.prose)
+            and re.search(r"\bfloat", self.prose)
+            and re.search(r"\badded\s+to", self.prose)
+        ):
+            # Both are taken, each by its dtype.
+            return None
         for line in lines:
-            if re.search(r"additive|added to|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*inf\w*\s+(where|for|at|means|on|=)|−∞|zeros? .*-\s*inf", line):
+            if re.search(
+                r"additive|added to|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*inf\w*\s+(where|for|at|means|on|=)|−∞|zeros? .*-\s*inf",
+                line,
+            ):
                 return "additive"
-            yes = re.search(r"(?<![\w.])(true|1s?|ones|nonzero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|is|are|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)", line)
+            yes = re.search(
+                r"(?<![\w.])(true|1s?|ones|nonzero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|is|are|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
+                line,
+            )
             if yes:
                 rest = line[yes.start() :][:70]
                 rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
-                if re.search(r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible", rest) and not re.search(
-                    r"not (masked|padded|padding|ignored|hidden)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept", rest
+                if re.search(
+                    r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
+                    rest,
+                ) and not re.search(
+                    r"not (masked|padded|padding|ignored|hidden)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept",
+                    rest,
                 ):
                     return "drop"
-                if re.search(r"keep|kept|attend|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|present", rest):
+                if re.search(
+                    r"keep|kept|attend|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|present",
+                    rest,
+                ):
                     return "keep"
-            no = re.search(r"(?<![\w.])(false|0s?|zeros?)(?![\w.])\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+", line)
-            if no and re.search(r"mask|ignore|pad|drop|hid|block|not", line[no.start() :][:50]) and not re.search(r"not (masked|ignored|padded)", line[no.start() :][:50]):
+            no = re.search(
+                r"(?<![\w.])(false|0s?|zeros?)(?![\w.])\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
+                line,
+            )
+            if (
+                no
+                and re.search(r"mask|ignore|pad|drop|hid|block|not", line[no.start() :][:50])
+                and not re.search(r"not (masked|ignored|padded)", line[no.start() :][:50])
+            ):
                 return "keep"
             if no and re.search(r"keep|attend|allow|visible|valid", line[no.start() :][:50]):
                 return "drop"
@@ -229,14 +265,22 @@ class Interface:
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
         return bool(
             re.search(r"causal|autoregress|masked_self|masked_multi|decoder_self|gpt|lookahead|masked_att", name)
-            or re.search(r"\bcausal(ly)?\b|autoregressive|look-?ahead|future (tokens|positions|keys)|masked self|(only|itself) .{0,20}\b(past|earlier|previous)", told)
+            or re.search(
+                r"\bcausal(ly)?\b|autoregressive|look-?ahead|future (tokens|positions|keys)|masked self|(only|itself) .{0,20}\b(past|earlier|previous)",
+                told,
+            )
         )
 
     @cached_property
     def declared_unscaled(self) -> bool:
         """Whether the scale is said to be somebody else's business."""
         text = self.name.lower() + " " + self.prose
-        return bool(re.search(r"pre-?scaled|already scaled|unscaled|luong|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|t5", text))
+        return bool(
+            re.search(
+                r"pre-?scaled|already scaled|unscaled|luong|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|t5",
+                text,
+            )
+        )
 
 
 def _roles(arguments: list[Argument]) -> list[Argument]:
@@ -260,7 +304,13 @@ def _roles(arguments: list[Argument]) -> list[Argument]:
             change(number, "heads")
         if name in ("key", "rng") and argument.role == "k" and "q" not in roles and "v" not in roles:
             change(number, "seed")
-        if argument.role in ("k", "v") and "q" not in roles and "x" in roles and argument.role == "v" and "k" not in roles:
+        if (
+            argument.role in ("k", "v")
+            and "q" not in roles
+            and "x" in roles
+            and argument.role == "v"
+            and "k" not in roles
+        ):
             change(number, None)
     roles = [a.role for a in fixed]
     # (x, key, value) and (hidden, encoder_outputs): the first is the query.
@@ -303,3 +353,32 @@ def names_called(code: str) -> list[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     ]
+
+
+_LETTERS = {
+    "q": "q", "query": "q", "queries": "q", "qs": "q",
+    "k": "k", "key": "k", "keys": "k", "ks": "k",
+    "v": "v", "value": "v", "values": "v", "vs": "v", "val": "v",
+    "o": "o", "out": "o", "output": "o", "final": "o", "unify": "o", "c_proj": "o", "concat": "o", "unifyheads": "o", "combine": "o", "merge": "o", "wo": "o", "outputs": "o",
+    "qkv": "qkv", "in_proj": "qkv", "in": "qkv", "c_attn": "qkv", "kqv": "qkv", "c": "qkv", "kv": "kv", "query_key_value": "qkv", "attn_in": "qkv", "packed": "qkv",
+}  # fmt: skip
+
+
+def letter(path: str, owner: str) -> str | None:
+    """q, k, v, o, qkv, kv, norm or None, from the path of a parameter."""
+    lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", path).lower()
+    if "norm" in owner.lower() or re.search(r"(^|[._])(ln|norm|layer_?norm)\d*([._]|$)", lowered):
+        return "norm"
+    if re.search(r"qkv|kqv|in_proj|c_attn|query_key_value", lowered):
+        return "qkv"
+    if re.search(r"(^|[._])(to_|w_?)?kv([._]|$)|kv_proj|key_value", lowered):
+        return "kv"
+    if re.search(r"out_proj|c_proj|o_proj|unify|fc_o|(^|[._])w_?o([._]|$)|to_out", lowered):
+        return "o"
+    parts = [p for p in re.split(r"[._]", lowered) if p and not p.isdigit()]
+    for part in reversed(parts):
+        bare = re.sub(r"\d+$", "", part)
+        bare = re.sub(r"^(w|to|lin|fc|b)(?=(q|k|v|o|query|key|value|queries|keys|values|out|output)s?$)", "", bare)
+        if bare in _LETTERS and bare not in ("in", "c"):
+            return _LETTERS[bare]
+    return None

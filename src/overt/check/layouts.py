@@ -62,7 +62,13 @@ def take(y: np.ndarray, layout: str, like: tuple[int, ...]) -> np.ndarray | None
             return y.reshape(T, H, E).swapaxes(0, 1)[None]
     else:
         B, T, F = like
-        flat = {"BTD": ((B, T, F), None), "TBD": ((T, B, F), (1, 0, 2)), "TD": ((T, F), None), "BD": ((B, F), None), "D": ((F,), None)}
+        flat = {
+            "BTD": ((B, T, F), None),
+            "TBD": ((T, B, F), (1, 0, 2)),
+            "TD": ((T, F), None),
+            "BD": ((B, F), None),
+            "D": ((F,), None),
+        }
         shape, axes = flat[layout]
         if y.shape == shape:
             return (y if axes is None else y.transpose(axes)).reshape(like)
@@ -81,7 +87,12 @@ def take_weights(w: np.ndarray, layout: str, like: tuple[int, ...]) -> tuple[np.
     ):
         if w.shape == shape:
             return (w if axes is None else w.transpose(axes)), "each head"
-    if w.size == B * H * T * S and w.shape[-1] == S and w.shape[-2:] == (T, S) and (B == 1 or H == 1 or w.shape[0] == B * H):
+    if (
+        w.size == B * H * T * S
+        and w.shape[-1] == S
+        and w.shape[-2:] == (T, S)
+        and (B == 1 or H == 1 or w.shape[0] == B * H)
+    ):
         return w.reshape(like), "each head"
     if w.size == B * H * T * S and T == 1 and (H == 1 or B == 1):
         return w.reshape(like), "each head"

@@ -203,7 +203,7 @@ MISTAKES: dict[str, Mistake] = {
         _G + "NVIDIA/Megatron-LM/pull/411", 5, look=r"[dD]ropout|\.p\b|eval"),
     "weights_after_dropout": Mistake(
         "The returned weights are those after dropout: in training their rows do not sum to 1.",
-        "Return the weights from before dropout.", _G + "pytorch/pytorch/issues/27968", 1, look=r"[dD]ropout"),
+        "Return the weights from before dropout.", _G + "pytorch/pytorch/issues/27968", 1, "risk", r"[dD]ropout"),
     "softmax_low_precision": Mistake(
         "The softmax runs in half precision, which costs three digits.",
         "Compute scores and softmax in float32, and round the output.", _G + "huggingface/transformers/pull/17437", 1,

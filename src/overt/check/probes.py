@@ -27,7 +27,11 @@ def before(diagnosis: Diagnosis) -> None:
     description, face = diagnosis.interface.description, diagnosis.interface
     if "infty" in face.code and re.search(r"np\.infty", face.code):
         diagnosis.findings.add(
-            "removed_name", kind="mistake", message="np.infty no longer exists in NumPy 2.", mend="Write np.inf.", look=r"infty"
+            "removed_name",
+            kind="mistake",
+            message="np.infty no longer exists in NumPy 2.",
+            mend="Write np.inf.",
+            look=r"infty",
         )
     unused = unread(description["source"])
     for name in description["globals"]:
@@ -61,7 +65,12 @@ def unread(source: str) -> set[str]:
     if not isinstance(function, ast.FunctionDef):
         return set()
     names = {a.arg for a in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]}
-    read = {n.id for part in function.body for n in ast.walk(part) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    read = {
+        n.id
+        for part in function.body
+        for n in ast.walk(part)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+    }
     return names - read
 
 
@@ -81,6 +90,10 @@ def after(diagnosis: Diagnosis) -> None:
             probe(diagnosis)
         except (ValueError, IndexError, KeyError):
             continue
+    if attention.printed:
+        diagnosis.findings.add(
+            "prints", kind="risk", message="It prints while it computes.", mend="Leave out print, or use logging.", look=r"print|stdout",
+        )  # fmt: skip
 
 
 def _one(diagnosis: Diagnosis, form: Form, case: Case, **extra: Any) -> Outcome:
@@ -127,7 +140,7 @@ def _dropout(diagnosis: Diagnosis) -> None:
     maker = diagnosis.rebuild
     if kept is not None and maker is not None:
         if any(_constructor_role(a.name) in ("drop", "config") for a in maker.arguments):
-            made = build(attention.session, maker, drop=0.5)
+            made = build(attention.session, maker, evaluate=False, drop=0.5)
             if isinstance(made, Instance):
                 attention.instance = made
     elif face.has("drop") and (face.has("training") or face.has("deterministic")):
@@ -139,7 +152,9 @@ def _dropout(diagnosis: Diagnosis) -> None:
     want = {"want_weights": {"value": True}} if face.has("want_weights") else {}
     attention.still = False
     still = attention.call(form, case, ask=asks)
-    active = attention.call(form, case, ask={**asks, **want, "training": {"value": True}, "deterministic": {"value": False}})
+    active = attention.call(
+        form, case, ask={**asks, **want, "training": {"value": True}, "deterministic": {"value": False}}
+    )
     active[0]["train"] = True
     calls = [(dict(c[0], seed=n), c[1]) for n, c in enumerate([active, active, still, still, active, active])]
     got = attention.run(calls)
@@ -154,7 +169,12 @@ def _dropout(diagnosis: Diagnosis) -> None:
         shape = _parts(diagnosis, form, case).weights.shape
         for (_, array, _), (_, calm, _) in list(zip(got[0].outputs, got[2].outputs, strict=False))[1:]:
             seen, quiet = (layouts.take_weights(x, form.layout, shape) for x in (array, calm))
-            if seen and quiet and np.allclose(quiet[0].sum(-1), 1, atol=1e-4) and not np.allclose(seen[0].sum(-1), 1, atol=1e-3):
+            if (
+                seen
+                and quiet
+                and np.allclose(quiet[0].sum(-1), 1, atol=1e-4)
+                and not np.allclose(seen[0].sum(-1), 1, atol=1e-3)
+            ):
                 diagnosis.findings.add("weights_after_dropout")
 
 
@@ -164,8 +184,14 @@ def _changed(diagnosis: Diagnosis) -> None:
         case = diagnosis.attention.case(form, SQUARE, **diagnosis.attention.mask(form, SQUARE))
         changed |= set(_one(diagnosis, form, case).changed)
     if changed:
-        names = ", ".join(sorted({"q": "the query", "k": "the keys", "v": "the values", "mask": "the mask"}.get(n, n) for n in changed))
-        diagnosis.findings.add("inplace", message=f"It changes what it was given ({names}), so a second call sees other inputs.")
+        names = ", ".join(
+            sorted(
+                {"q": "the query", "k": "the keys", "v": "the values", "mask": "the mask"}.get(n, n) for n in changed
+            )
+        )
+        diagnosis.findings.add(
+            "inplace", message=f"It changes what it was given ({names}), so a second call sees other inputs."
+        )
 
 
 def _state(diagnosis: Diagnosis) -> None:
@@ -186,7 +212,11 @@ def _state(diagnosis: Diagnosis) -> None:
     if a.main is None or b.main is None or c.main is None:
         return
     parts = [_parts(diagnosis, form, case) for case in (first, second)]
-    errors = [attention.error(form, parts[0], a), attention.error(form, parts[1], b), attention.error(form, parts[0], c)]
+    errors = [
+        attention.error(form, parts[0], a),
+        attention.error(form, parts[1], b),
+        attention.error(form, parts[0], c),
+    ]
     if any(e is None for e in errors):
         return
     if errors[0] <= LOOSE < errors[1] and not _differ(a.main, b.main):  # type: ignore[operator]
@@ -198,7 +228,9 @@ def _state(diagnosis: Diagnosis) -> None:
         )  # fmt: skip
 
 
-def _loud(diagnosis: Diagnosis, form: Form, peak: float, spread: float, size: Size = SQUARE, **features: Any) -> Case | None:
+def _loud(
+    diagnosis: Diagnosis, form: Form, peak: float, spread: float, size: Size = SQUARE, **features: Any
+) -> Case | None:
     """A case whose largest score is about ``peak`` and the lowest row's largest at least so much below, or alike."""
     attention = diagnosis.attention
     for seed in range(60):
@@ -263,7 +295,18 @@ def _large(diagnosis: Diagnosis) -> None:
 def _maskings(diagnosis: Diagnosis) -> list[tuple[Form, dict[str, Any]]]:
     """Every way in which keys can be hidden and that was found right."""
     found: list[tuple[Form, dict[str, Any]]] = []
-    wrong = {"mask_inverted", "mask_after_softmax", "mask_times_scores", "mask_fill_too_small", "not_inplace", "pad_on_query", "mask_bool_as_float", "mask_fold_order", "mask_float_as_bool", "mask_sign_inf"}
+    wrong = {
+        "mask_inverted",
+        "mask_after_softmax",
+        "mask_times_scores",
+        "mask_fill_too_small",
+        "not_inplace",
+        "pad_on_query",
+        "mask_bool_as_float",
+        "mask_fold_order",
+        "mask_float_as_bool",
+        "mask_sign_inf",
+    }
     if wrong & {n for n, f in diagnosis.findings.found.items() if f.kind == "mistake"}:
         return []
     found += [(form, {"masked": True}) for form in diagnosis.masked.values()]
@@ -303,7 +346,9 @@ def _fill(diagnosis: Diagnosis) -> None:
                 continue
             error = attention.error(form, right, _one(diagnosis, form, case))
             if error is not None and np.isfinite(error) and error > 1e-3:
-                diagnosis.findings.add("mask_fill_too_small", example={"input": "scores of about ±40000, the largest of them hidden"})
+                diagnosis.findings.add(
+                    "mask_fill_too_small", example={"input": "scores of about ±40000, the largest of them hidden"}
+                )
             break
 
 
@@ -324,7 +369,9 @@ def _with_row(diagnosis: Diagnosis, form: Form) -> tuple[dict[str, Any], tuple[A
     return {**extra, "keep": keep}, where
 
 
-def _row(diagnosis: Diagnosis, form: Form, case: Case, where: tuple[Any, ...], **extra: Any) -> tuple[np.ndarray, np.ndarray] | None:
+def _row(
+    diagnosis: Diagnosis, form: Form, case: Case, where: tuple[Any, ...], **extra: Any
+) -> tuple[np.ndarray, np.ndarray] | None:
     """What the candidate returns for rows that see nothing, and the mean of all values there."""
     outcome = _one(diagnosis, form, case, **extra)
     parts = diagnosis.attention.predict(form, case, {})
@@ -339,7 +386,7 @@ def _row(diagnosis: Diagnosis, form: Form, case: Case, where: tuple[Any, ...], *
 def _empty_rows(diagnosis: Diagnosis) -> None:
     for role_name, form in diagnosis.masked.items():
         made = _with_row(diagnosis, form)
-        if made is None or role_name == "lengths" and form.mask_shape != "lengths":
+        if made is None or (role_name == "lengths" and form.mask_shape != "lengths"):
             continue
         extra, where = made
         if extra.get("additive") and not form.mask_number:
@@ -394,7 +441,9 @@ def _twice_masked(diagnosis: Diagnosis) -> None:
         evenly = attention.predict(form, replace(case, keep=None, q=case.q * 0, causal=False), {})
         broken = difference(seen, causal.output) < 1e-4 < difference(seen, evenly.output)
     if broken:
-        diagnosis.findings.add("mask_finfo_sum", example={"input": "a sample all of whose keys are hidden by both masks, float32"})
+        diagnosis.findings.add(
+            "mask_finfo_sum", example={"input": "a sample all of whose keys are hidden by both masks, float32"}
+        )
         diagnosis.findings.found.pop("full_row_nan", None)
 
 
@@ -436,13 +485,19 @@ def _half(diagnosis: Diagnosis) -> None:
     """Half precision: what fills hidden scores, and where the softmax is computed."""
     attention, form = diagnosis.attention, diagnosis.form
     if attention.instance is None:
-        case = attention.case(form, Size(T=8, S=64) if diagnosis.wide and form.roles not in (("x",), ("qkv",)) else SQUARE)
+        case = attention.case(
+            form, Size(T=8, S=64) if diagnosis.wide and form.roles not in (("x",), ("qkv",)) else SQUARE
+        )
         case = _scaled(case, 2.0)
         case = replace(case, **{n: getattr(case, n).astype(np.float16).astype(np.float64) for n in ("q", "k", "v")})
         outcome = _one(diagnosis, form, case, dtype="float16")
         error = attention.error(form, _parts(diagnosis, form, case), outcome)
         if error is not None and error > 4e-3:
-            diagnosis.findings.add("softmax_low_precision", kind="risk", example={"input": "float16, 64 keys", "error": f"{error:.1e} of the largest value"})
+            diagnosis.findings.add(
+                "softmax_low_precision",
+                kind="risk",
+                example={"input": "float16, 64 keys", "error": f"{error:.1e} of the largest value"},
+            )
     for masked, features in _maskings(diagnosis):
         if masked.mask_kind == "additive" and "masked" in features:
             continue
@@ -452,14 +507,24 @@ def _half(diagnosis: Diagnosis) -> None:
         parts = attention.predict(masked, case, {})
         if plain.error is not None:
             continue
-        failed = outcome.error is not None and re.search(r"overflow|half|out of range|float16", outcome.error["message"], re.IGNORECASE)
+        failed = outcome.error is not None and re.search(
+            r"overflow|half|out of range|float16", outcome.error["message"], re.IGNORECASE
+        )
         seen, good = attention.observed(masked, parts, outcome), attention.observed(masked, parts, plain)
         lost = seen is not None and good is not None and bool((np.isnan(seen) & ~np.isnan(good)).any())
         made = _with_row(diagnosis, masked) if "masked" in features else None
         if not failed and not lost and made is not None:
             empty = attention.case(masked, SQUARE, **made[0])
-            row, narrow = _row(diagnosis, masked, empty, made[1]), _row(diagnosis, masked, empty, made[1], dtype="float16")
-            lost = row is not None and narrow is not None and bool(np.isnan(narrow[0]).any()) and not np.isnan(row[0]).any()
+            row, narrow = (
+                _row(diagnosis, masked, empty, made[1]),
+                _row(diagnosis, masked, empty, made[1], dtype="float16"),
+            )
+            lost = (
+                row is not None
+                and narrow is not None
+                and bool(np.isnan(narrow[0]).any())
+                and not np.isnan(row[0]).any()
+            )
         if failed or lost:
             diagnosis.findings.add("mask_fp16_overflow", line=(outcome.error or {}).get("line"))
 
@@ -473,7 +538,9 @@ def _lengths(diagnosis: Diagnosis) -> None:
     short = replace(case, v=case.v[..., :-2, :])
     outcome = _one(diagnosis, form, short)
     if outcome.error is None and attention.observed(form, _parts(diagnosis, form, case), outcome) is not None:
-        diagnosis.findings.add("kv_len_mismatch", kind="risk", example={"input": f"{case.k.shape[-2]} keys, {case.k.shape[-2] - 2} values"})
+        diagnosis.findings.add(
+            "kv_len_mismatch", kind="risk", example={"input": f"{case.k.shape[-2]} keys, {case.k.shape[-2] - 2} values"}
+        )
 
 
 def _dtype(diagnosis: Diagnosis) -> None:

@@ -120,14 +120,18 @@ def junit(reports: list[Report]) -> str:
         f'<testsuite name="overt check" tests="{len(reports)}" failures="{failed}" errors="0">',
     ]
     for report in reports:
-        lines.append(f"  <testcase classname=\"overt.check\" name={quoteattr(_clean(report.target))}>")
+        lines.append(f'  <testcase classname="overt.check" name={quoteattr(_clean(report.target))}>')
         for f in report.findings:
             if f.kind in ("mistake", "unknown"):
-                lines.append(f"    <failure type={quoteattr(f.id)} message={quoteattr(_clean(f.message))}>{escape(_clean(f.mend))}</failure>")
+                lines.append(
+                    f"    <failure type={quoteattr(f.id)} message={quoteattr(_clean(f.message))}>{escape(_clean(f.mend))}</failure>"
+                )
         lines += [f"    <system-out>{escape(_clean(report.text(width=100)))}</system-out>", "  </testcase>"]
     return "\n".join([*lines, "</testsuite>", ""])
 
 
 def _clean(text: str) -> str:
     """Without the control characters that XML forbids."""
-    return "".join(c for c in text if c in "\n\t" or (c >= " " and c not in "\ufffe\uffff" and not "\ud800" <= c <= "\udfff"))
+    return "".join(
+        c for c in text if c in "\n\t" or (c >= " " and c not in "\ufffe\uffff" and not "\ud800" <= c <= "\udfff")
+    )

@@ -60,7 +60,9 @@ class Session:
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -107,7 +109,6 @@ class Session:
         if os.WIFSIGNALED(status):
             return Ended("crash", f"its process was killed by {signal.Signals(os.WTERMSIG(status)).name}")
         return Ended("exit", f"it ended the process with code {os.WEXITSTATUS(status)}")
-
 
     def _reap(self) -> int:
         _, status = os.waitpid(self.pid, 0)

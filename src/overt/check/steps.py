@@ -16,7 +16,9 @@ import numpy as np
 Choice = Mapping[str, str]
 
 STEPS: dict[str, tuple[str, ...]] = {
-    "share": tuple(f"shared_projection:{how}" for how in ("qqq", "kkk", "vvv", "qqv", "kkv", "qkk", "qvv", "qkq", "bias", "head")),
+    "share": tuple(
+        f"shared_projection:{how}" for how in ("qqq", "kkk", "vvv", "qqv", "kkv", "qkk", "qvv", "qkq", "bias", "head")
+    ),
     "packed": tuple(f"qkv_order:{how}" for how in ("heads first", "head by head", "qvk", "kqv", "kvq", "vqk", "vkq")),
     "split": ("split_view", "split_view:d first"),
     "merge": ("merge_view", "merge_view:d first"),
@@ -30,7 +32,12 @@ STEPS: dict[str, tuple[str, ...]] = {
         "gqa_repeat_wrong_axis:cut tile",
     ),
     "rope": ("rope_layout:half rotation", "rope_layout:interleaved rotation", "rope_offset"),
-    "transpose": ("k_transposed_wrong:reversed", "k_transposed_wrong:1,2", "k_transposed_wrong:0,1", "k_transposed_wrong:none"),
+    "transpose": (
+        "k_transposed_wrong:reversed",
+        "k_transposed_wrong:1,2",
+        "k_transposed_wrong:0,1",
+        "k_transposed_wrong:none",
+    ),
     "scale": (
         "scale_missing",
         "scale_d",
@@ -175,9 +182,17 @@ def options(case: Case, step: str) -> tuple[str, ...]:
     found = STEPS[step]
     if case.heads == 1:
         # With one head these are other mistakes, or none.
-        found = tuple(o for o in found if o not in ("scale_num_heads", "scale_dmodel", "softmax_axis_head_or_batch:head", "softmax_heads_and_keys"))
+        found = tuple(
+            o
+            for o in found
+            if o not in ("scale_num_heads", "scale_dmodel", "softmax_axis_head_or_batch:head", "softmax_heads_and_keys")
+        )
     if len(case.q) == 1:
-        found = tuple(o for o in found if o != "softmax_axis_head_or_batch:batch" and (o != "softmax_global:all" or case.heads > 1))
+        found = tuple(
+            o
+            for o in found
+            if o != "softmax_axis_head_or_batch:batch" and (o != "softmax_global:all" or case.heads > 1)
+        )
     if step == "mask":
         shape = _shape(case)
         if case.padding is None or shape[2] != shape[3]:
@@ -278,7 +293,9 @@ def frequencies(width: int, base: float = 10_000.0) -> np.ndarray:
     return base ** (-np.arange(0, width, 2) / width)
 
 
-def rotate(x: np.ndarray, points: np.ndarray, layout: str, how: str | None = None, base: float = 10_000.0) -> np.ndarray:
+def rotate(
+    x: np.ndarray, points: np.ndarray, layout: str, how: str | None = None, base: float = 10_000.0
+) -> np.ndarray:
     """Rotary embedding of x (…, T, D) at positions (T,); layout half or interleaved."""
     D = x.shape[-1]
     angles = points[:, None] * frequencies(D, base)

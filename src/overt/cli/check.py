@@ -16,9 +16,23 @@ from overt.errors import OvertError
 @click.argument("targets", nargs=-1, required=True, metavar="FILE.py:NAME...")
 @click.option("--layout", type=click.Choice(["BHTD", "BTHD", "BTD", "TBD", "TD", "HTD", "THD"]), help="How arrays lie.")
 @click.option("--mask", type=click.Choice(["keep", "drop", "additive"]), help="What the mask means.")
-@click.option("--argument", "arguments", multiple=True, metavar="NAME=ROLE", help="What an argument is, such as a=q; may be repeated.")
-@click.option("--timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds for an answer.")
-@click.option("--memory", type=click.IntRange(min=64), default=2048, show_default=True, help="MiB beyond Python and its libraries.")
+@click.option(
+    "--argument",
+    "arguments",
+    multiple=True,
+    metavar="NAME=ROLE",
+    help="What an argument is, such as a=q; may be repeated.",
+)
+@click.option(
+    "--timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds for an answer."
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(min=64),
+    default=2048,
+    show_default=True,
+    help="MiB beyond Python and its libraries.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Write JUnit XML here as well.")
 def command(
@@ -39,7 +53,8 @@ def command(
     Exit code: 0 right, 1 something is wrong, 2 it could not be checked.
     """
     from overt.check.checking import check
-    from overt.check.report import Report, junit as xml
+    from overt.check.report import Report
+    from overt.check.report import junit as xml
 
     roles = {}
     for pair in arguments:
@@ -51,7 +66,9 @@ def command(
     failed = False
     for target in targets:
         try:
-            reports.append(check(target, layout=layout, mask=mask, arguments=roles, timeout=timeout, memory=memory << 20))
+            reports.append(
+                check(target, layout=layout, mask=mask, arguments=roles, timeout=timeout, memory=memory << 20)
+            )
         except OvertError as error:
             if len(targets) == 1:
                 raise
