@@ -35,11 +35,12 @@ TOLD = ("convention", "risk")
 
 def module(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"check_candidates_{name}", HERE / f"{name}.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
-    np.infty = np.inf  # type: ignore[attr-defined]  # noqa: NPY201
+    vars(np)["infty"] = np.inf
     spec.loader.exec_module(loaded)
-    del np.infty  # type: ignore[attr-defined]  # noqa: NPY201
+    del vars(np)["infty"]
     return loaded
 
 
@@ -90,10 +91,11 @@ def test_peers_are_right_or_differ_in_convention(peer: object, told: set[str]) -
     assert all(f.kind in TOLD for f in report.findings)
 
 
-def test_keras_and_jax_where_they_are_installed(session: Session) -> None:
-    for target in ("jax.nn:dot_product_attention", "keras.layers:MultiHeadAttention"):
-        if importlib.util.find_spec(target.partition(".")[0]) is not None:
-            assert examine(session, target).ok
+def test_jax_where_it_is_installed() -> None:
+    if importlib.util.find_spec("jax") is not None:
+        report = overt.check("jax.nn:dot_product_attention", timeout=60.0, memory=8 << 30)
+        assert report.ok, str(report)
+        assert "causal_top_left" in {f.id for f in report.findings}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +144,8 @@ def write(tmp_path: Path) -> Path:
         "def soft(x):\n    e = np.exp(x - x.max(-1, keepdims=True))\n    return e / e.sum(-1, keepdims=True)\n\n"
         "def right(q, k, v):\n    return soft(q @ np.swapaxes(k, -1, -2) * q.shape[-1] ** -0.5) @ v\n\n"
         "def wrong(q, k, v):\n    return soft(q @ np.swapaxes(k, -1, -2)) @ v\n\n"
-        "def nameless(a, b, c, extra):\n    return soft(a @ np.swapaxes(b, -1, -2) / a.shape[-1] ** 0.5) @ c * extra\n\n"
+        "def nameless(a, b, c, extra):\n"
+        "    return soft(a @ np.swapaxes(b, -1, -2) / a.shape[-1] ** 0.5) @ c + 0 * extra\n\n"
         "def strange(q, k, v):\n    return np.cos(q @ np.swapaxes(k, -1, -2)) @ v\n"
     )
     return file
@@ -176,7 +179,7 @@ def test_a_name_can_be_given_its_meaning(tmp_path: Path) -> None:
         overt.check(f"{file}:nameless")
     with pytest.raises(ArgumentError, match="extra"):
         overt.check(f"{file}:nameless", arguments={"a": "q", "b": "k", "c": "v"})
-    assert overt.check(f"{file}:nameless", arguments={"a": "q", "b": "k", "c": "v", "extra": "repeats"}).ok
+    assert overt.check(f"{file}:nameless", arguments={"a": "q", "b": "k", "c": "v", "extra": "seed"}).ok
 
 
 def test_what_cannot_be_loaded_is_one_line(tmp_path: Path) -> None:
@@ -234,7 +237,7 @@ def test_the_report_keeps_to_the_window(width: int, tmp_path: Path) -> None:
     text = report.text(width=width, colour=False)
     words = [line for line in text.splitlines() if "https://" not in line and str(tmp_path) not in line]
     assert max(map(len, words)) <= width
-    assert text.splitlines()[0].startswith(str(tmp_path)[: width - 1])
+    assert "".join(text.split()).startswith("".join(report.verdict.split()))
     assert "\x1b[" in report.text(colour=True)
 
 

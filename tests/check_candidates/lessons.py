@@ -35,7 +35,7 @@ def self_attention(q, k, v, mask=None):
 def causal_self_attention(q, k, v):
     n = q.shape[0]
     mask = np.tril(np.ones((n, n)))
-    mask[mask == 0] = -np.inf
+    mask[mask == 0] = -np.infty
     mask[mask == 1] = 0
     scaled = np.matmul(q, k.T) / math.sqrt(q.shape[-1]) + mask
     weights = np.exp(scaled) / np.sum(np.exp(scaled), axis=-1, keepdims=True)

@@ -454,7 +454,7 @@ EXPECTED = {
     "attend_ten": "mask_fill_too_small",
     "attend_two_minima": "mask_finfo_sum",
     "attend_plus_inf": "mask_sign_inf",
-    "attend_nan_rows": "full_row_nan",
+    "attend_nan_rows": "full_row_nan nan_in_masked_value",
     "attend_query_padding": "pad_on_query",
     "attend_folded_mask": "mask_fold_order",
     "causal_attend_strict": "causal_off_by_one",

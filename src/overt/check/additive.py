@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from overt.check.attention import difference
-from overt.check.diagnosis import Puzzled
+from overt.check.diagnosis import PuzzledError
 from overt.check.findings import Findings
 from overt.check.instances import constructor
 from overt.check.interface import Interface
@@ -87,8 +87,9 @@ class _Additive:
         if self.error is not None:
             self.findings.raised(None, self.error)
             return True
-        raise Puzzled(
-            f"cannot tell how to call {face.name}: name its arguments with --argument, such as --argument s=q --argument h=context"
+        raise PuzzledError(
+            f"cannot tell how to call {face.name}: name its arguments with --argument, "
+            "such as --argument s=q --argument h=context"
         )
 
     def _settings(self) -> Iterator[dict[str, Any]]:
@@ -123,7 +124,9 @@ class _Additive:
             maker = Interface(description, description["constructor"], {})
             made = constructor(maker, length=4, model_dim=12)
             if isinstance(made, str):
-                raise Puzzled(f"cannot tell what the argument {made} of {self.face.name} is: say it with --argument")
+                raise PuzzledError(
+                    f"cannot tell what the argument {made} of {self.face.name} is: say it with --argument"
+                )
             args, kwargs = made
         reply, arrays = self.session.ask({"op": "build", "args": args, "kwargs": kwargs, "seed": 1})
         if "error" in reply:
@@ -316,7 +319,8 @@ class _Additive:
     def _tell(self, mistakes: tuple[str, ...], setting: dict[str, Any]) -> None:
         self.findings.convention["score"] = "additive"
         self.findings.convention["shapes"] = (
-            f"queries {self._shaped(setting['q'], setting['shape'], True).shape}, keys {self._shaped(setting['k'], setting['shape'], False).shape}"
+            f"queries {self._shaped(setting['q'], setting['shape'], True).shape}, "
+            f"keys {self._shaped(setting['k'], setting['shape'], False).shape}"
         )
         for name in mistakes:
             self.findings.add(name.partition(":")[0])

@@ -67,7 +67,7 @@ class Backend:
 class _Torch(Backend):
     def __init__(self, dtype: str) -> None:
         super().__init__(dtype)
-        self.torch = sys.modules["torch"]
+        self.torch: Any = sys.modules["torch"]
 
     def give(self, array: np.ndarray, grad: bool = False) -> Any:
         tensor = self.torch.from_numpy(np.array(array, order="C"))
@@ -96,7 +96,8 @@ class _Torch(Backend):
         functional = self.torch.nn.functional
         names = ("dropout", "scaled_dot_product_attention")
         saved = {name: getattr(functional, name) for name in names}
-        top, module = self.torch.dropout, self.torch.nn.Dropout.forward
+        torch = self.torch
+        top, module = torch.dropout, torch.nn.Dropout.forward
 
         def attention(
             query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
@@ -107,15 +108,15 @@ class _Torch(Backend):
             return x
 
         functional.dropout, functional.scaled_dot_product_attention = same, attention
-        self.torch.dropout = same
-        self.torch.nn.Dropout.forward = lambda self, x: x
+        torch.dropout = same
+        torch.nn.Dropout.forward = lambda self, x: x
         try:
             yield
         finally:
             for name, function in saved.items():
                 setattr(functional, name, function)
-            self.torch.dropout = top
-            self.torch.nn.Dropout.forward = module
+            torch.dropout = top
+            torch.nn.Dropout.forward = module
 
     def still(self, still: bool) -> AbstractContextManager[None]:
         return self._no_dropout() if still else nullcontext()

@@ -138,7 +138,7 @@ class Attention:
     def mask(self, form: Form, size: Size, seed: int = 0) -> dict[str, Any]:
         """The mask of a case as the form has it: keep and, where it depends on keys alone, padding."""
         size = self.size(size)
-        batch, heads, queries = layouts.sizes(form.layout, form.flat)
+        batch, _, queries = layouts.sizes(form.layout, form.flat)
         B, T, S = size.B if batch else 1, size.T if queries else 1, size.S
         if form.roles in (("x",), ("q",)):
             S = T
@@ -170,12 +170,12 @@ class Attention:
             return None
         weight: dict[str, np.ndarray] = {}
         bias: dict[str, np.ndarray] = {}
-        for letter in "qkvo":
-            width = G * D if letter in "kv" else F
-            if f"W{letter}" in roles or ("Wqkv" in roles and letter != "o"):
-                weight[letter] = random.normal(size=(F, width)) * F**-0.5
-            if f"b{letter}" in roles or ("bqkv" in roles and letter != "o"):
-                bias[letter] = random.normal(size=width)
+        for one in "qkvo":
+            width = G * D if one in "kv" else F
+            if f"W{one}" in roles or ("Wqkv" in roles and one != "o"):
+                weight[one] = random.normal(size=(F, width)) * F**-0.5
+            if f"b{one}" in roles or ("bqkv" in roles and one != "o"):
+                bias[one] = random.normal(size=width)
         return Projections(weight, bias, packed="Wqkv" in roles)
 
     def _dictionary(self, random: np.random.Generator, F: int) -> Projections | None:
@@ -214,7 +214,7 @@ class Attention:
             spec = self._argument(form, case, a.role, a.required, arrays, asked, a.name)
             if spec is None:
                 if a.required:
-                    raise Unknown(a.name)
+                    raise UnknownError(a.name)
                 positional = False
                 continue
             if (positional and a.kind != "keyword") or a.kind == "position":
@@ -245,7 +245,7 @@ class Attention:
 
         if name in asked:
             return asked[name]
-        if role in asked:
+        if role is not None and role in asked:
             return asked[role]
         if role in ("q", "x"):
             return array("q", layouts.give(case.q, form.layout))
@@ -360,7 +360,7 @@ class Attention:
     def _weight(self, role: str, projections: Projections, form: Form) -> np.ndarray:
         which = projections.weight if role[0] == "W" else projections.bias
         letters = role[1:] if role[1:] == "qkv" else role[1:2]
-        found = np.concatenate([which[letter] for letter in letters], axis=-1)
+        found = np.concatenate([which[part] for part in letters], axis=-1)
         return found.T if form.turned and role[0] == "W" else found
 
     def run(
@@ -401,7 +401,8 @@ class Attention:
         """The reference, or one of its variants, with what surrounds it in a module."""
         given = case.q
         if form.norm == "before" and self.instance and self.instance.norm:
-            case = replace(case, **{n: _normalised(getattr(case, n), *self.instance.norm) for n in "qkv"})
+            q, k, v = (_normalised(x, *self.instance.norm) for x in (case.q, case.k, case.v))
+            case = replace(case, q=q, k=k, v=v)
         parts = attend(case, choice)
         output = parts.output
         if form.residual:
@@ -436,7 +437,7 @@ class Attention:
         return None
 
 
-class Unknown(Exception):
+class UnknownError(Exception):
     """An argument whose meaning nobody could tell."""
 
 
@@ -444,7 +445,7 @@ def difference(seen: np.ndarray, expected: np.ndarray, empty: np.ndarray | None 
     """Largest difference relative to the largest number; infinite where one is NaN and the other is not."""
     if empty is not None and empty.any():
         hide = empty[(...,) + (None,) * (expected.ndim - empty.ndim)]
-        seen, expected = np.where(hide, 0, seen), np.where(hide, 0, expected)
+        seen, expected = np.asarray(np.where(hide, 0, seen)), np.asarray(np.where(hide, 0, expected))
     with np.errstate(all="ignore"):
         finite = np.isfinite(expected)
         if (np.isfinite(seen) != finite).any():
@@ -452,7 +453,7 @@ def difference(seen: np.ndarray, expected: np.ndarray, empty: np.ndarray | None 
         if not finite.any():
             return 0.0
         scale = max(float(np.abs(expected[finite]).max()), 1e-3)
-        return float(np.abs(np.where(finite, seen - expected, 0)).max()) / scale
+        return float(np.max(np.abs(np.where(finite, seen - expected, 0)))) / scale
 
 
 def _renamed(spec: Any, prefix: str) -> Any:

@@ -1,4 +1,4 @@
-"""The parts of attention by themselves: softmax, encodings of position, heads split and merged, masks, merged results."""
+"""The parts of attention by themselves: softmax, positions, heads split and merged, masks, merged results."""
 
 from __future__ import annotations
 
@@ -126,13 +126,13 @@ def _softmax(block: Block) -> bool:
             block.wrong("softmax", seen[0][2])
             return True
         block.findings.add(best.partition(":")[0])
-    shape, x, y = seen[0]
-    big = block.call(np.full(shape, 900.0) + x, **extra)
-    apart = block.call(x + (np.arange(shape[0])[:, None] * 2000.0 if len(shape) == 2 else 0), **extra)
+    shape, x, _ = seen[0]
+    loud = block.call(np.full(shape, 900.0) + x, **extra)
+    rows = block.call(x + (np.arange(shape[0])[:, None] * 2000.0 if len(shape) == 2 else 0), **extra)
     soft = {"softmax_missing", "no_exp_norm"} & set(block.findings.found)
-    if big and not np.isfinite(big[0]).all() and not soft:
+    if loud and not np.isfinite(loud[0]).all() and not soft:
         block.findings.add("no_max")
-    elif apart and not np.isfinite(apart[0]).all() and "softmax_global" not in block.findings.found and not soft:
+    elif rows and not np.isfinite(rows[0]).all() and "softmax_global" not in block.findings.found and not soft:
         block.findings.add("global_max")
     block.findings.convention["kind"] = "softmax"
     return True
@@ -172,11 +172,9 @@ def _encoding(block: Block, table: np.ndarray) -> None:
 
     for how in ("interleaved", "halves", "interleaved, cosine first", "halves, cosine first"):
         for w, more in ((right, ""), (10_000.0 ** (-pairs / max(D // 2 - 1, 1)), ", last wavelength 10000")):
-            for start in (0, 1):
-                ours = laid(w, how) if not start else laid(w, how)
-                if table.shape == ours.shape and np.abs(table - ours).max() < 1e-5:
-                    block.findings.convention["sines and cosines"] = how + more
-                    return
+            if np.abs(table - laid(w, how)).max() < 1e-5:
+                block.findings.convention["sines and cosines"] = how + more
+                return
     found = _exponents(table)
     block.findings.add(
         "pe_exponent",
@@ -544,7 +542,8 @@ def _judge_masks(block: Block, tables: list[tuple[np.ndarray, int, int, bool]], 
     told = (
         "keep"
         if re.search(
-            r"true (means?|=|:|is|where|for)?\s*(keep|kept|visible|may attend|allowed|attend)|1 (=|means|for|where) (keep|visible|allowed)",
+            r"true (means?|=|:|is|where|for)?\s*(keep|kept|visible|may attend|allowed|attend)"
+            r"|1 (=|means|for|where) (keep|visible|allowed)",
             block.face.prose,
         )
         else declared
@@ -594,7 +593,9 @@ def _merged(block: Block) -> bool:
                 continue
             for base in (np.e, 2.0):
                 powers = [base**x for x in lses]
-                expected = sum(p[..., None] * y for p, y in zip(powers, outputs, strict=True)) / sum(powers)[..., None]
+                expected = (powers[0][..., None] * outputs[0] + powers[1][..., None] * outputs[1]) / (
+                    powers[0] + powers[1]
+                )[..., None]
                 if difference(got[0], expected) < LOOSE:
                     if base == 2:
                         block.findings.add("lse_base2")

@@ -8,12 +8,12 @@ import sys
 from typing import Any
 
 from overt.check.attention import Attention, Instance
-from overt.check.diagnosis import Diagnosis, Puzzled
+from overt.check.diagnosis import Diagnosis, PuzzledError
 from overt.check.findings import Findings
 from overt.check.instances import HEADS, build, instance
 from overt.check.interface import Interface, role
 from overt.check.report import Report
-from overt.check.session import Ended, Here, Session
+from overt.check.session import EndedError, Here, Session
 from overt.errors import ArgumentError
 
 
@@ -49,7 +49,7 @@ def examine(
                 _check(session, {**description, "backend": library}, again, overrides, layout=layout, mask=mask)
                 if "raises" not in again.found:
                     findings = again
-    except Ended as ended:
+    except EndedError as ended:
         findings = findings or Findings(_NOTHING)
         says = {
             "hang": f"It hangs: {ended}.",
@@ -60,7 +60,7 @@ def examine(
             {"hang": "hangs", "exit": "exits"}.get(ended.kind, "crashes"), kind="unknown", message=says[ended.kind]
         )
         shown = name or target or "it"
-    except Puzzled as puzzled:
+    except PuzzledError as puzzled:
         raise ArgumentError(str(puzzled)) from None
     return Report(shown, findings.convention, list(findings.found.values()))
 
@@ -81,7 +81,7 @@ def _check(
 
     interface = Interface(description, description["parameters"], overrides)
     if description["kind"] != "function" and description["method"] is None:
-        raise Puzzled(f"{interface.name} has no method forward, call or __call__: check one of its functions")
+        raise PuzzledError(f"{interface.name} has no method forward, call or __call__: check one of its functions")
     for special in (blocks.check, additive.check):
         if special(session, interface, findings, overrides):
             return
@@ -91,8 +91,9 @@ def _check(
         maker = Interface(description, description["constructor"], overrides)
         built = build(session, maker)
         if isinstance(built, str):
-            raise Puzzled(
-                f"cannot tell what the argument {built} of {interface.name} is: say it with --argument, such as --argument {built}=heads"
+            raise PuzzledError(
+                f"cannot tell what the argument {built} of {interface.name} is: "
+                f"say it with --argument, such as --argument {built}=heads"
             )
         if isinstance(built, dict):
             findings.raised(None, built)

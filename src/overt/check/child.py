@@ -52,7 +52,7 @@ class Candidate:
         out: wire.Arrays = {}
         counter = _Counter()
         stdout, stderr = sys.stdout, sys.stderr
-        sys.stdout = sys.stderr = counter  # type: ignore[assignment]
+        sys.stdout = sys.stderr = counter
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -66,9 +66,11 @@ class Candidate:
     def failure(self, error: BaseException) -> dict[str, Any]:
         """Type and message of an exception, and the line of the candidate's file that raised it."""
         line = None
-        for frame in traceback.extract_tb(error.__traceback__):
-            if frame.filename == self.file:
-                line = frame.lineno
+        for frame, number in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_filename == self.file:
+                line = number
+        # What filled the memory hangs on the frames.
+        traceback.clear_frames(error.__traceback__)
         return {"type": type(error).__name__, "message": str(error)[:500], "line": line}
 
     def on_load(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
@@ -218,7 +220,8 @@ def load(target: str) -> Any:
         path = Path(place).resolve()
         sys.path.insert(0, str(path.parent))
         spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules.setdefault(path.stem, module)
         spec.loader.exec_module(module)
@@ -235,7 +238,7 @@ def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limit: i
     if limit is not None:
         _restrict(limit)
     # A name that NumPy 2 has dropped is found in the text; here the code shall run all the same.
-    np.inf = np.inf  # type: ignore[attr-defined]
+    vars(np)["infty"] = np.inf
     while (request := wire.receive(incoming)) is not None:
         message, arrays = request
         reply, out = candidate.answer(message, arrays)

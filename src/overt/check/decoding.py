@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from overt.check import layouts
-from overt.check.attention import Outcome, Size, Unknown, difference
+from overt.check.attention import Outcome, Size, UnknownError, difference
 from overt.check.diagnosis import Diagnosis
 from overt.check.search import LOOSE
 
@@ -49,7 +49,9 @@ def check(diagnosis: Diagnosis) -> None:
         diagnosis.findings.add("rope_offset", certain=_proves_offset(diagnosis, seen))
     else:
         diagnosis.findings.add(
-            "decode_differs", kind="unknown", message="Decoding with the cache does not give what all tokens at once give.",
+            "decode_differs",
+            kind="unknown",
+            message="Decoding with the cache does not give what all tokens at once give.",
             mend="Check positions, mask and order of the cached keys.",
         )  # fmt: skip
 
@@ -101,7 +103,7 @@ def _with_cache(diagnosis: Diagnosis, offset: str | None, inner: bool = False) -
             asked["positions"] = {"value": list(range(start, start + length))}
         return asked
 
-    kinds = [{"value": None}] if not inner else [None]
+    kinds: list[Any] = [{"value": None}] if not inner else [None]
     if not inner:
         kinds += [{"value": {}}, {"value": []}]
     for empty in kinds:
@@ -118,7 +120,7 @@ def _with_cache(diagnosis: Diagnosis, offset: str | None, inner: bool = False) -
             try:
                 first = attention.call(form, part(0, 4), ask=ask(0, 4, empty))
                 second = attention.call(form, part(4, 5), ask=ask(4, 1, carried))
-            except Unknown:
+            except UnknownError:
                 return None
             prefill, decoded = attention.run([first, second])
             if prefill.error is None and decoded.error is None:

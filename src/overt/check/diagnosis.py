@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from overt.check import layouts
-from overt.check.attention import CUBE, SQUARE, WIDE, Attention, Form, Instance, Outcome, Size, Unknown, difference
+from overt.check.attention import CUBE, SQUARE, WIDE, Attention, Form, Instance, Outcome, Size, UnknownError, difference
 from overt.check.findings import Findings
 from overt.check.instances import build
 from overt.check.interface import Interface, letter, names_called
@@ -42,7 +42,7 @@ _SHAPE_NAMES = {
 }
 
 
-class Puzzled(Exception):
+class PuzzledError(Exception):
     """No way was found to call the candidate; the message says what is missing."""
 
 
@@ -112,7 +112,7 @@ class Diagnosis:
             )
         if face.has("heads") and not weights and not projected:
             flat = [True, False]
-        rotary = [None]
+        rotary: list[str | None] = [None]
         if re.search(r"rope|rotary|rotate", face.text, re.IGNORECASE):
             rotary = ["half", "interleaved", None]
         alibi = [True, False] if re.search(r"alibi", face.text, re.IGNORECASE) and not face.has("slopes") else [False]
@@ -121,7 +121,7 @@ class Diagnosis:
             causal = [False]
         elif face.has("window"):
             causal = [False, True]
-        surroundings = [(None, False)]
+        surroundings: list[tuple[str | None, bool]] = [(None, False)]
         if instance is not None and instance.norm is not None:
             surroundings = [(n, r) for n in (None, "before", "after") for r in (False, True)]
         elif instance is not None:
@@ -131,7 +131,7 @@ class Diagnosis:
         )
         returns = ["weights", "output"] if roles == ("q", "k") else ["output"]
         masks = self._required_masks()
-        hinted = [h for h in face.layouts]
+        hinted = face.layouts
         forms = []
         for is_flat in flat:
             order = list(layouts.FLAT if is_flat else layouts.HEADS)
@@ -185,7 +185,7 @@ class Diagnosis:
         ):
             if face.has(*roles):
                 return roles
-        raise Puzzled(
+        raise PuzzledError(
             f"cannot tell which argument of {face.name} is what: name them with --argument, "
             "such as --argument a=q --argument b=k --argument c=v"
         )
@@ -224,8 +224,8 @@ class Diagnosis:
                 if key not in known:
                     try:
                         calls.append(self.attention.call(form, case))
-                    except Unknown as unknown:
-                        raise Puzzled(
+                    except UnknownError as unknown:
+                        raise PuzzledError(
                             f"cannot tell what the argument {unknown} of {self.interface.name} is: "
                             f"say it with --argument, such as --argument {unknown}=mask"
                         ) from None
@@ -259,13 +259,14 @@ class Diagnosis:
                 return [best]
         plausible = self._plausible(usable)
         promised = self.interface.declared_causal
-        for count in (1, 2):
+        for count in (1, 2, 3):
             found: list[Match] = []
             tried = plausible[: 16 if count == 1 else 6]
-            if count == 2:
-                tried += [form for form in usable if form.layout in ("BD", "D") and form not in tried][:4]
+            if count == 3:
+                # One query without an axis: so little can be told apart there that it comes last.
+                tried = [form for form in usable if form.layout in ("BD", "D")][:4]
             for form in tried:
-                mine = explain(attention, form, usable[form], steps=steps, most=count)
+                mine = explain(attention, form, usable[form], steps=steps, most=min(count, 2))
                 if form.causal and not promised:
                     # Nobody promised a causal mask, so what looks like a wrong one is none.
                     mine = [m for m in mine if not {"causal", "diagonal", "mask"} & set(m.choice)]
@@ -327,8 +328,8 @@ class Diagnosis:
         if outcome.error is None:
             shapes = ", ".join(str(array.shape) for _, array, _ in outcome.outputs) or outcome.form
             given = " ".join(str(a.shape) for a in self.attention.call(told[0], trials[told[0]][0].case)[1].values())
-            raise Puzzled(
-                f"{self.interface.name} returned {shapes} for inputs {given}, which is no output of attention in any layout: "
+            raise PuzzledError(
+                f"{self.interface.name} returned {shapes} for inputs {given}, no output of attention in any layout: "
                 "name the layout and the arguments, such as --layout BTHD --argument a=q"
             )
         self.findings.raised(self, outcome.error)
@@ -344,9 +345,9 @@ class Diagnosis:
             and self.attention.instance.projections
             and "o" in self.attention.instance.projections.weight
         ):
-            raise Puzzled(
-                f"{self.interface.name} holds more than attention ({', '.join(rest[:3])}): check the attention inside it, "
-                "such as FILE.py:model.self_attn"
+            raise PuzzledError(
+                f"{self.interface.name} holds more than attention ({', '.join(rest[:3])}): "
+                "check the attention inside it, such as FILE.py:model.self_attn"
             )
 
     def _low_precision(self, usable: dict[Form, list[Trial]]) -> bool:
@@ -372,7 +373,7 @@ class Diagnosis:
                     )
                     for option in choice.values():
                         self.findings.add(name_of(option), certain=False)
-                    return False if choice else True
+                    return not choice
         return False
 
     def _transposed(self, forms: list[Form]) -> bool:
@@ -442,7 +443,8 @@ class Diagnosis:
             return False
         named = "TBD" in self.interface.layouts or "TBHD" in self.interface.layouts
         said = re.search(
-            r"(seq|time|length|tgt|L|T|S|N)\w*[ _]?(len\w*)?\s*,\s*(batch|B|N|bsz)\b|(sequence|time|seq)[- ](first|major)|batch_first\s*=\s*False",
+            r"(seq|time|length|tgt|L|T|S|N)\w*[ _]?(len\w*)?\s*,\s*(batch|B|N|bsz)\b"
+            r"|(sequence|time|seq)[- ](first|major)|batch_first\s*=\s*False",
             text,
         )
         layer = self.interface.name == "MultiheadAttention" or any("torch.nn.modules.activation" in b for b in bases)
@@ -592,7 +594,8 @@ class Diagnosis:
         if form.mask_kind == "drop" and role == "mask":
             self.findings.add(
                 "mask_inverted", kind="convention", certain=False, diagnosis=self,
-                message=f"In {name}, True hides a key, as in nn.MultiheadAttention; in scaled_dot_product_attention True keeps it. Say so in its documentation.",
+                message=f"In {name}, True hides a key, as in nn.MultiheadAttention; in scaled_dot_product_attention "
+                "True keeps it. Say so in its documentation.",
             )  # fmt: skip
         if form.mask_kind == "additive" and role == "mask" and any(f.mask_kind == "keep" for f in tried):
             self.findings.add(
@@ -836,7 +839,9 @@ class Diagnosis:
             and array.ndim >= 1
             and self.form.layout in ("BHTD", "BTHD", "BTD", "TD", "HTD", "D", "BD")
         ):
-            shaped = array.reshape(lse.shape) if array.shape[:1] == lse.shape[:1] or lse.shape[0] == 1 else None
+            shaped: np.ndarray | None = (
+                array.reshape(lse.shape) if array.shape[:1] == lse.shape[:1] or lse.shape[0] == 1 else None
+            )
             if shaped is not None and self.form.layout == "BTHD" and array.shape[1:3] == (lse.shape[2], lse.shape[1]):
                 shaped = array.reshape(len(lse), lse.shape[2], lse.shape[1]).swapaxes(1, 2)
             if shaped is None:
@@ -851,4 +856,4 @@ def _distinct(choices: list[dict[str, str]]) -> list[dict[str, str]]:
     return [c for number, c in enumerate(choices) if c not in choices[:number]]
 
 
-__all__ = ["MISTAKES", "Diagnosis", "Puzzled", "fit"]
+__all__ = ["MISTAKES", "Diagnosis", "PuzzledError", "fit"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from overt.check.attention import Size, Unknown, difference
+from overt.check.attention import Size, UnknownError, difference
 from overt.check.mistakes import MISTAKES, name_of
 from overt.check.report import Finding, Kind
 
@@ -92,7 +92,8 @@ class Findings:
             "unknown",
             kind="unknown",
             certain=True,
-            message=f"It is wrong{' ' + when if when else ''}, but no known mistake, and no pair of them, gives its numbers.",
+            message=f"It is wrong{' ' + when if when else ''}, but no known mistake, and no pair of them, "
+            "gives its numbers.",
             mend="Compare its steps with overt.trace(q, k, v).",
             example=example,
         )
@@ -170,7 +171,7 @@ def smallest(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> dict[st
             right, wrong = (attention.predict(form, case, c) for c in ({}, choice))
             call = attention.call(form, case)
             seen = attention.observed(form, wrong, attention.run([call])[0])
-        except (ValueError, IndexError, ZeroDivisionError, Unknown):
+        except (ValueError, IndexError, ZeroDivisionError, UnknownError):
             continue
         name = "weights" if form.returns == "weights" else "output"
         expected = getattr(right, name)

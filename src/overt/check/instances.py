@@ -56,7 +56,8 @@ def constructor(interface: Interface, **wanted: Any) -> tuple[list[Any], dict[st
 
 
 def _constructor_role(name: str) -> str | None:
-    order = ("heads", "groups", "vocab", "drop", "causal", "head_dim", "model_dim", "att_dim", "length", "cap", "window", "first", "config", "seed", "scale", "base", "key_length", "x", "k", "q", "v")  # fmt: skip
+    order = ("heads", "groups", "vocab", "drop", "causal", "head_dim", "model_dim", "att_dim", "length",
+             "cap", "window", "first", "config", "seed", "scale", "base", "key_length", "x", "k", "q", "v")  # fmt: skip
     if name in ("h", "H", "nh"):
         return "heads"
     return role(name, order) if name not in ("d", "D", "k", "e", "c", "C", "E", "dim") else "model_dim"
@@ -64,13 +65,16 @@ def _constructor_role(name: str) -> str | None:
 
 def _config(values: dict[str, Any]) -> dict[str, Any]:
     names = {
-        "model_dim": ("n_embd", "d_model", "hidden_size", "embed_dim", "dim", "emb_dim", "n_embed", "model_dim", "hidden_dim", "dmodel", "embedding_dim", "width"),
+        "model_dim": ("n_embd", "d_model", "hidden_size", "embed_dim", "dim", "emb_dim", "n_embed", "model_dim",
+                      "hidden_dim", "dmodel", "embedding_dim", "width"),
         "heads": ("n_head", "n_heads", "num_heads", "num_attention_heads", "nhead", "heads"),
         "groups": ("n_kv_head", "n_kv_heads", "num_kv_heads", "num_key_value_heads"),
         "head_dim": ("head_dim", "d_head", "d_k", "head_size"),
-        "length": ("block_size", "max_len", "context_length", "max_seq_len", "seq_len", "max_position_embeddings", "max_length", "n_positions", "n_ctx", "max_batch_size"),
+        "length": ("block_size", "max_len", "context_length", "max_seq_len", "seq_len",
+                   "max_position_embeddings", "max_length", "n_positions", "n_ctx", "max_batch_size"),
         "vocab": ("vocab_size",),
-        "drop": ("dropout", "attn_pdrop", "resid_pdrop", "attention_probs_dropout_prob", "attn_dropout", "drop_rate", "attention_dropout", "hidden_dropout_prob", "dropout_rate", "dropout_p"),
+        "drop": ("dropout", "attn_pdrop", "resid_pdrop", "attention_probs_dropout_prob", "attn_dropout",
+                 "drop_rate", "attention_dropout", "hidden_dropout_prob", "dropout_rate", "dropout_p"),
     }  # fmt: skip
     made = {name: values[which] for which, group in names.items() for name in group}
     return {

@@ -241,7 +241,7 @@ class Interface:
             return "additive"
         if re.search(r"drop|block|is_pad|ignore", name):
             return "drop"
-        if re.search(r"\badditive mask\b", self.prose):
+        if re.search(r"\badditive mask\b", self.prose) and "bool" not in self.prose:
             return "additive"
         return None
 

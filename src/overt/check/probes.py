@@ -92,7 +92,8 @@ def after(diagnosis: Diagnosis) -> None:
             continue
     if attention.printed:
         diagnosis.findings.add(
-            "prints", kind="risk", message="It prints while it computes.", mend="Leave out print, or use logging.", look=r"print|stdout",
+            "prints", kind="risk", message="It prints while it computes.",
+            mend="Leave out print, or use logging.", look=r"print|stdout",
         )  # fmt: skip
 
 
@@ -105,7 +106,7 @@ def _unregistered(diagnosis: Diagnosis, instance: Instance) -> None:
     if lost:
         diagnosis.findings.add(
             "python_list",
-            message=f"{len(lost)} parameters are not registered ({', '.join(lost[:3])}{' …' if len(lost) > 3 else ''}): "
+            message=f"{len(lost)} parameters are not registered (such as {', '.join(lost[:3])}): "
             "the layers are in a plain list or dict, so nothing trains, moves or saves them.",
         )
 
@@ -163,7 +164,8 @@ def _dropout(diagnosis: Diagnosis) -> None:
     if mains[2] is not None and mains[3] is not None and _differ(mains[2], mains[3]):
         diagnosis.findings.add("dropout_eval")
         return
-    if all(m is not None for m in mains) and _differ(mains[0], mains[1]) and not _differ(mains[4], mains[5]):  # type: ignore[arg-type]
+    known = [m for m in mains if m is not None]
+    if len(known) == 6 and _differ(known[0], known[1]) and not _differ(known[4], known[5]):
         diagnosis.findings.add("dropout_stuck_off")
     if mains[0] is not None and mains[1] is not None and _differ(mains[0], mains[1]):
         shape = _parts(diagnosis, form, case).weights.shape
@@ -223,7 +225,8 @@ def _state(diagnosis: Diagnosis) -> None:
         diagnosis.findings.add("cache_key")
     elif _differ(a.main, c.main) and "dropout_eval" not in diagnosis.findings.found:
         diagnosis.findings.add(
-            "state", kind="mistake", message="A call changes what the next one returns: the same inputs give another output.",
+            "state", kind="mistake",
+            message="A call changes what the next one returns: the same inputs give another output.",
             mend="Keep nothing between calls, or reset it.",
         )  # fmt: skip
 
@@ -435,7 +438,7 @@ def _twice_masked(diagnosis: Diagnosis) -> None:
     if seen is None:
         return
     broken = bool(np.isnan(seen).any())
-    if not broken and not len(pair) == 2 and attention.instance is None:
+    if not broken and len(pair) != 2 and attention.instance is None:
         # Where all is hidden once or twice, keys that are hidden twice should weigh as much as the others.
         causal = attention.predict(form, replace(case, keep=None, q=case.q * 0), {})
         evenly = attention.predict(form, replace(case, keep=None, q=case.q * 0, causal=False), {})
@@ -552,7 +555,8 @@ def _dtype(diagnosis: Diagnosis) -> None:
         got = outcome.outputs[0][2]
         diagnosis.findings.add(
             "dtype_changed", kind="risk", message=f"float32 goes in and {got} comes out.",
-            mend="In NumPy, divide by a Python float (math.sqrt), not by np.sqrt, whose result is a float64.", look=r"sqrt|astype|dtype|float",
+            mend="In NumPy, divide by a Python float (math.sqrt), not by np.sqrt, whose result is a float64.",
+            look=r"sqrt|astype|dtype|float",
         )  # fmt: skip
 
 
@@ -567,7 +571,8 @@ def _gradients(diagnosis: Diagnosis) -> None:
         return
     call, arrays = attention.call(form, case)
     names = [n for n in outcome.gradients if n in ("q", "k", "v")]
-    cut = [n for n in names if outcome.gradients[n] is None or not np.abs(outcome.gradients[n]).max() > 0]  # type: ignore[arg-type]
+    slopes = outcome.gradients
+    cut = [n for n in names if (g := slopes[n]) is None or not np.abs(g).max() > 0]
     if cut:
         chosen = re.search(r"no_grad|inference_mode", diagnosis.interface.code)
         diagnosis.findings.add(
@@ -593,6 +598,7 @@ def _gradients(diagnosis: Diagnosis) -> None:
         if abs(slope - told) > 1e-3 * max(abs(slope), abs(told), 1e-6):
             diagnosis.findings.add(
                 "gradient_wrong", kind="mistake", look=r"backward|grad|detach",
-                message=f"The gradient of {name} is not the slope of the output.", mend="Compare with torch.autograd.gradcheck.",
+                message=f"The gradient of {name} is not the slope of the output.",
+                mend="Compare with torch.autograd.gradcheck.",
             )  # fmt: skip
             break

@@ -121,11 +121,12 @@ def junit(reports: list[Report]) -> str:
     ]
     for report in reports:
         lines.append(f'  <testcase classname="overt.check" name={quoteattr(_clean(report.target))}>')
-        for f in report.findings:
-            if f.kind in ("mistake", "unknown"):
-                lines.append(
-                    f"    <failure type={quoteattr(f.id)} message={quoteattr(_clean(f.message))}>{escape(_clean(f.mend))}</failure>"
-                )
+        lines += [
+            f"    <failure type={quoteattr(f.id)} message={quoteattr(_clean(f.message))}>"
+            f"{escape(_clean(f.mend))}</failure>"
+            for f in report.findings
+            if f.kind in ("mistake", "unknown")
+        ]
         lines += [f"    <system-out>{escape(_clean(report.text(width=100)))}</system-out>", "  </testcase>"]
     return "\n".join([*lines, "</testsuite>", ""])
 

@@ -20,7 +20,7 @@ from overt.check import wire
 Reply = tuple[dict[str, Any], wire.Arrays]
 
 
-class Ended(Exception):
+class EndedError(Exception):
     """The candidate's process is no more, or does not answer."""
 
     def __init__(self, kind: str, message: str) -> None:
@@ -79,13 +79,13 @@ class Session:
     def ask(self, message: dict[str, Any], arrays: wire.Arrays | None = None) -> Reply:
         """One request and its answer."""
         if not self.pid:
-            raise Ended("crash", "the process has ended")
+            raise EndedError("crash", "the process has ended")
         deadline = time.monotonic() + self.timeout
         try:
             wire.send(self._out, message, arrays)
             size = struct.unpack("<q", self._read(8, deadline))[0]
             if not 0 < size < wire.LARGEST:
-                raise Ended("crash", "the process wrote to the checker's pipe")
+                raise EndedError("crash", "the process wrote to the checker's pipe")
             return wire.parse(self._read(size, deadline))
         except BrokenPipeError:
             raise self._ended() from None
@@ -96,7 +96,7 @@ class Session:
             ready, _, _ = select.select([self._in], [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
                 self.close()
-                raise Ended("hang", f"it did not answer within {self.timeout:g} seconds")
+                raise EndedError("hang", f"it did not answer within {self.timeout:g} seconds")
             part = os.read(self._in, min(missing, 1 << 20))
             if not part:
                 raise self._ended()
@@ -104,11 +104,11 @@ class Session:
             missing -= len(part)
         return b"".join(parts)
 
-    def _ended(self) -> Ended:
+    def _ended(self) -> EndedError:
         status = self._reap()
         if os.WIFSIGNALED(status):
-            return Ended("crash", f"its process was killed by {signal.Signals(os.WTERMSIG(status)).name}")
-        return Ended("exit", f"it ended the process with code {os.WEXITSTATUS(status)}")
+            return EndedError("crash", f"its process was killed by {signal.Signals(os.WTERMSIG(status)).name}")
+        return EndedError("exit", f"it ended the process with code {os.WEXITSTATUS(status)}")
 
     def _reap(self) -> int:
         _, status = os.waitpid(self.pid, 0)

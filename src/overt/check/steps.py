@@ -460,7 +460,7 @@ def _masked(scores: np.ndarray, keep: np.ndarray | None, how: str | None, fill: 
     if keep is None or how in ("not_inplace", "mask_after_softmax"):
         return scores, nothing
     if how in ("mask_inverted", "mask_float_as_bool"):
-        return np.where(keep, fill, scores), keep.all(-1)
+        return np.where(keep, fill, scores), np.asarray(keep.all(-1))
     if how == "mask_bool_as_float":
         return scores + keep, nothing
     if how == "mask_bool_as_float:drop":
@@ -473,7 +473,7 @@ def _masked(scores: np.ndarray, keep: np.ndarray | None, how: str | None, fill: 
         text = how.partition(":")[2]
         amount = float(text.removeprefix("+"))
         return np.where(keep, scores, scores + amount if text.startswith("+") else amount), nothing
-    return np.where(keep, scores, fill), ~keep.any(-1)
+    return np.where(keep, scores, fill), np.asarray(~keep.any(-1))
 
 
 def _merge(output: np.ndarray, case: Case, choice: Choice) -> np.ndarray:
