@@ -417,11 +417,10 @@ class Attention:
         if seen is None:
             return None
         if form.returns == "weights":
-            expected, seen, empty = parts.weights, seen, parts.empty
-        else:
-            expected = parts.output
-            empty = parts.empty if expected.ndim == 4 else parts.empty.any(axis=1)
-        return difference(seen, expected, empty)
+            return difference(seen, parts.weights, parts.empty)
+        return difference(
+            seen, parts.output, parts.empty if parts.output.ndim == 4 else np.asarray(parts.empty.any(axis=1))
+        )
 
     def observed(self, form: Form, parts: Parts, outcome: Outcome) -> np.ndarray | None:
         """The output, or the weights where nothing else is returned, in the checker's axes."""

@@ -14,7 +14,7 @@ from overt.check.instances import constructor
 from overt.check.interface import Interface
 from overt.check.search import LOOSE
 from overt.check.session import Here, Session
-from overt.check.steps import STEPS, rotate, slopes_of, softmax
+from overt.check.steps import STEPS, Case, attend, options, rotate, slopes_of, softmax
 
 Arrays = dict[str, np.ndarray]
 
@@ -81,7 +81,20 @@ def check(session: Session | Here, face: Interface, findings: Findings, override
             if re.search(pattern, name) and not re.search(r"attention|attend|^mha|_mha", name) and test(block):
                 return True
         return False
-    if kind == "class" and re.search(r"pos.*(enc|emb)|sinus|^pe$|embed", name) and "attention" not in name:
+        waves = (
+            re.search(r"\bsin\b", face.code)
+            and re.search(r"\bcos\b", face.code)
+            and not re.search(r"softmax|exp\(.*max", face.code)
+        )
+        if waves and not any(face.has(r) for r in ("v", "mask", "scores")):
+            return _rope(block) if face.has("q") or (face.has("x") and not face.has("length")) else _sinusoid(block)
+        return False
+    waves = (
+        re.search(r"\bsin\b", face.code)
+        and re.search(r"\bcos\b", face.code)
+        and not re.search(r"softmax|attention|Linear", face.code)
+    )
+    if kind == "class" and (waves or re.search(r"pos.*(enc|emb)|sinus|^pe$|embed", name)) and "attention" not in name:
         return _module(session, face, findings, name)
     return False
 
@@ -136,6 +149,45 @@ def _softmax(block: Block) -> bool:
         block.findings.add("global_max")
     block.findings.convention["kind"] = "softmax"
     return True
+
+
+def _masked_softmax(block: Block) -> bool:
+    """A softmax of scores that takes a mask too."""
+    face = block.face
+    role = next((r for r in ("mask", "padding", "lengths") if face.has(r)), None)
+    if role is None or face.has("q") or block.required() > 2:
+        return False
+    random = np.random.default_rng(0)
+    declared = face.declared_mask
+    for shape in ((2, 3, 4, 5), (2, 4, 5), (4, 5)):
+        scores = random.normal(size=shape)
+        whole = scores.reshape((1,) * (4 - len(shape)) + shape) if len(shape) != 3 else scores[:, None]
+        lengths = np.array([3, 2][: len(whole)])
+        keep = random.random(shape) < 0.6
+        keep[..., 0] = True
+        keep[..., 0, -1] = False
+        for kind in ("lengths",) if role == "lengths" else (declared,) if declared else ("keep", "drop", "additive"):
+            for number in (False, True):
+                given: np.ndarray = lengths if role == "lengths" else keep if kind == "keep" else ~keep
+                if kind == "additive":
+                    given = np.where(keep, 0.0, -1e9)
+                elif number and role != "lengths":
+                    given = given.astype(float)
+                got = block.call(scores, **{role: given})
+                if not got or got[0].shape != shape:
+                    continue
+                seen = np.arange(5) < lengths[:, None, None, None] if role == "lengths" else keep.reshape(whole.shape)
+                case = Case(
+                    np.zeros((*whole.shape[:3], 1)), np.zeros((*whole.shape[:2], 5, 1)), np.zeros((*whole.shape[:2], 5, 1)),
+                    whole.shape[1], whole.shape[1], keep=seen, bias=whole, additive=kind == "additive",
+                )  # fmt: skip
+                for mine in ({}, *({s: o} for s in ("mask", "softmax") for o in options(case, s))):
+                    if difference(got[0].reshape(whole.shape), attend(case, mine).weights) < LOOSE:
+                        for option in mine.values():
+                            block.findings.add(option.partition(":")[0])
+                        block.findings.convention[role] = str(kind)
+                        return True
+    return False
 
 
 def _exponents(table: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
@@ -608,6 +660,7 @@ def _merged(block: Block) -> bool:
 
 _FUNCTIONS: tuple[tuple[str, Callable[[Block], bool]], ...] = (
     (r"softmax", _softmax),
+    (r"softmax", _masked_softmax),
     (r"alibi|slope", _slopes),
     (r"rope|rotary|rotat", _rope),
     (r"sinus|pos(ition)?(al)?_?(enc|emb)|_pe$|^pe_?|get_pe|encode_pos|pos\w*_(table|matrix)|make_pe|timing", _sinusoid),

@@ -127,9 +127,13 @@ class Candidate:
         """Run calls one after the other; an argument may be what an earlier call returned."""
         thing = self.target if message["handle"] is None else self.built[message["handle"]]
         results: list[Any] = []
-        replies = []
+        replies: list[dict[str, Any]] = []
         cache: dict[str, Any] = {}
         for number, call in enumerate(message["calls"]):
+            if replies and replies[-1].get("error", {}).get("type") == "MemoryError":
+                # It would fill the memory again.
+                replies.append(replies[-1])
+                continue
             try:
                 replies.append(
                     self._call(thing, call, arrays, out, number, results, cache if message.get("same") else None)
@@ -213,11 +217,18 @@ def _value(spec: dict[str, Any], arrays: dict[str, Any], results: list[Any] | No
     return spec["value"]
 
 
+# Files that this process has run.
+_LOADED: dict[Path, Any] = {}
+
+
 def load(target: str) -> Any:
     """The thing that ``FILE.py:name`` or ``module:name`` names."""
     place, _, name = target.rpartition(":")
     if place.endswith(".py"):
         path = Path(place).resolve()
+        if path in _LOADED:
+            module: Any = _LOADED[path]
+            return _named(module, name)
         sys.path.insert(0, str(path.parent))
         spec = importlib.util.spec_from_file_location(path.stem, path)
         assert spec is not None
@@ -225,12 +236,16 @@ def load(target: str) -> Any:
         module = importlib.util.module_from_spec(spec)
         sys.modules.setdefault(path.stem, module)
         spec.loader.exec_module(module)
+        _LOADED[path] = module
     else:
         module = importlib.import_module(place)
-    thing: Any = module
+    return _named(module, name)
+
+
+def _named(module: Any, name: str) -> Any:
     for part in name.split("."):
-        thing = getattr(thing, part)
-    return thing
+        module = getattr(module, part)
+    return module
 
 
 def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limit: int | None) -> None:

@@ -244,7 +244,10 @@ class Diagnosis:
     def _fits(self, form: Form, trial: Trial) -> bool:
         if trial.outcome.error is not None:
             return False
-        parts = self.attention.predict(form, trial.case, {})
+        try:
+            parts = self.attention.predict(form, trial.case, {})
+        except ValueError:
+            return False
         return self.attention.observed(form, parts, trial.outcome) is not None
 
     def _settle(self, usable: dict[Form, list[Trial]]) -> list[Match] | None:
@@ -456,7 +459,7 @@ class Diagnosis:
         if len(trials) < 2 or trials[1].outcome.error is None or self.form.layout in ("BD", "D"):
             return
         self.wide = False
-        if self.form.causal or self.interface.declared_causal:
+        if self.form.causal or self.interface.declared_causal or self.interface.has("window"):
             self.findings.convention["lengths"] = "T = S only"
             return
         if re.search(r"self", re.sub(r"\bself\b[.,)]", "", self.interface.name + self.interface.prose), re.IGNORECASE):
@@ -679,12 +682,9 @@ class Diagnosis:
                 first = first or (form, Trial(case, outcome))
                 if outcome.error is None:
                     steps = ("window", "diagonal", "mask", "causal")
-                    found += [
-                        m
-                        for m in explain(
-                            self.attention, form, [Trial(case, outcome)], start=self.choices, steps=steps, most=1
-                        )
-                    ]
+                    found += explain(
+                        self.attention, form, [Trial(case, outcome)], start=self.choices, steps=steps, most=1
+                    )
         found.sort(key=lambda m: (m.cost, m.choice.get("window") != "window_off_by_one"))
         if not found:
             assert first is not None

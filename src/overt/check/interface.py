@@ -198,7 +198,7 @@ class Interface:
             # Both are taken, each by its dtype.
             return None
         for line in lines:
-            if re.search(
+            if not re.search(r"\bbool", self.prose) and re.search(
                 r"additive|added to|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*inf\w*\s+(where|for|at|means|on|=)|−∞|zeros? .*-\s*inf",
                 line,
             ):
