@@ -80,20 +80,15 @@ def check(session: Session | Here, face: Interface, findings: Findings, override
         for pattern, test in _FUNCTIONS:
             if re.search(pattern, name) and not re.search(r"attention|attend|^mha|_mha", name) and test(block):
                 return True
-        return False
-        waves = (
-            re.search(r"\bsin\b", face.code)
-            and re.search(r"\bcos\b", face.code)
-            and not re.search(r"softmax|exp\(.*max", face.code)
-        )
-        if waves and not any(face.has(r) for r in ("v", "mask", "scores")):
-            return _rope(block) if face.has("q") or (face.has("x") and not face.has("length")) else _sinusoid(block)
-        return False
-    waves = (
-        re.search(r"\bsin\b", face.code)
-        and re.search(r"\bcos\b", face.code)
-        and not re.search(r"softmax|attention|Linear", face.code)
-    )
+        waves = re.search(r"\bsin\b", face.code) and re.search(r"\bcos\b", face.code)
+        if (
+            not waves
+            or re.search(r"softmax|exp\(.*max", face.code)
+            or any(face.has(r) for r in ("v", "mask", "scores"))
+        ):
+            return False
+        return _rope(block) if face.has("q") or (face.has("x") and not face.has("length")) else _sinusoid(block)
+    waves = re.search(r"\bsin\b", face.code) and not re.search(r"softmax|attention|Linear", face.code)
     if kind == "class" and (waves or re.search(r"pos.*(enc|emb)|sinus|^pe$|embed", name)) and "attention" not in name:
         return _module(session, face, findings, name)
     return False
@@ -178,7 +173,8 @@ def _masked_softmax(block: Block) -> bool:
                     continue
                 seen = np.arange(5) < lengths[:, None, None, None] if role == "lengths" else keep.reshape(whole.shape)
                 case = Case(
-                    np.zeros((*whole.shape[:3], 1)), np.zeros((*whole.shape[:2], 5, 1)), np.zeros((*whole.shape[:2], 5, 1)),
+                    np.zeros((*whole.shape[:3], 1)),
+                    *(np.zeros((*whole.shape[:2], 5, 1)) for _ in "kv"),
                     whole.shape[1], whole.shape[1], keep=seen, bias=whole, additive=kind == "additive",
                 )  # fmt: skip
                 for mine in ({}, *({s: o} for s in ("mask", "softmax") for o in options(case, s))):

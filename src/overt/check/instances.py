@@ -124,7 +124,8 @@ def instance(
     weight, bias, turnable, packed, norm = _projections(rows, arrays)
     count = heads or _indexed(rows) or 1
     projections = Projections(weight, bias, packed) if weight else None
-    width = next(iter(weight.values())).shape[0] if weight else WIDTH
+    first = next((weight[part] for part in "qkvo" if part in weight), None)
+    width = WIDTH if first is None else first.shape[0]
     G = groups if groups and count % groups == 0 else count
     return Instance(handle, rows, arrays, count, G, width, projections, norm, turnable)
 

@@ -42,6 +42,7 @@ STEPS: dict[str, tuple[str, ...]] = {
         "scale_missing",
         "scale_d",
         "scale_dmodel",
+        "scale_dmodel:in",
         "scale_inverted",
         "scale_inverted:d",
         "scale_seqlen",
@@ -72,6 +73,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     ),
     "softmax": (
         "softmax_axis_q",
+        "softmax_axis_q:row max",
         "softmax_axis_head_or_batch:head",
         "softmax_axis_head_or_batch:batch",
         "softmax_heads_and_keys",
@@ -180,6 +182,8 @@ def relevant(case: Case) -> set[str]:
 def options(case: Case, step: str) -> tuple[str, ...]:
     """The mistakes that can be made in a step of this problem."""
     found = STEPS[step]
+    if not case.flat or case.projections is None:
+        found = tuple(o for o in found if o != "scale_dmodel:in")
     if case.heads == 1:
         # With one head these are other mistakes, or none.
         found = tuple(
@@ -246,6 +250,7 @@ def softmax(scores: np.ndarray, how: str | None, axis: int = -1) -> np.ndarray:
     """Along one axis of (B, H, T, S), or wrong."""
     axes: Any = {
         "softmax_axis_q": -2,
+        "softmax_axis_q:row max": -2,
         "softmax_axis_head_or_batch:head": 1,
         "softmax_axis_head_or_batch:batch": 0,
         "softmax_heads_and_keys": (1, 3),
@@ -256,7 +261,7 @@ def softmax(scores: np.ndarray, how: str | None, axis: int = -1) -> np.ndarray:
         return scores
     if how == "no_exp_norm":
         return scores / scores.sum(axis=axis, keepdims=True)
-    top = scores.max(axis=axes, keepdims=True)
+    top = scores.max(axis=-1 if how == "softmax_axis_q:row max" else axes, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
     powers = np.exp(scores - top)
     if how == "softmax_partial_max":
@@ -410,6 +415,7 @@ def _scale(case: Case, how: str | None, D: int, H: int, T: int, S: int) -> float
         "scale_missing": 1,
         "scale_d": D * D,
         "scale_dmodel": H * D,
+        "scale_dmodel:in": case.q.shape[-1],
         "scale_inverted": 1 / D,
         "scale_inverted:d": 1 / D**2,
         "scale_seqlen": S,
