@@ -1,4 +1,4 @@
-"""Seconds that ``overt check`` takes for a diagnosis, over the hand-written candidates of the tests."""
+"""Seconds that ``overt check`` takes, over the candidates of the tests: ``python -m benchmarks.check``."""
 
 from __future__ import annotations
 

@@ -88,8 +88,8 @@ def check(session: Session | Here, face: Interface, findings: Findings, override
         ):
             return False
         return _rope(block) if face.has("q") or (face.has("x") and not face.has("length")) else _sinusoid(block)
-    waves = re.search(r"\bsin\b", face.code) and not re.search(r"softmax|attention|Linear", face.code)
-    if kind == "class" and (waves or re.search(r"pos.*(enc|emb)|sinus|^pe$|embed", name)) and "attention" not in name:
+    plain = re.search(r"\bsin\b", face.code) and not re.search(r"softmax|attention|Linear", face.code)
+    if kind == "class" and (plain or re.search(r"pos.*(enc|emb)|sinus|^pe$|embed", name)) and "attention" not in name:
         return _module(session, face, findings, name)
     return False
 
@@ -172,11 +172,9 @@ def _masked_softmax(block: Block) -> bool:
                 if not got or got[0].shape != shape:
                     continue
                 seen = np.arange(5) < lengths[:, None, None, None] if role == "lengths" else keep.reshape(whole.shape)
-                case = Case(
-                    np.zeros((*whole.shape[:3], 1)),
-                    *(np.zeros((*whole.shape[:2], 5, 1)) for _ in "kv"),
-                    whole.shape[1], whole.shape[1], keep=seen, bias=whole, additive=kind == "additive",
-                )  # fmt: skip
+                q, nothing = np.zeros((*whole.shape[:3], 1)), np.zeros((*whole.shape[:2], 5, 1))
+                H = whole.shape[1]
+                case = Case(q, nothing, nothing, H, H, keep=seen, bias=whole, additive=kind == "additive")
                 for mine in ({}, *({s: o} for s in ("mask", "softmax") for o in options(case, s))):
                     if difference(got[0].reshape(whole.shape), attend(case, mine).weights) < LOOSE:
                         for option in mine.values():
