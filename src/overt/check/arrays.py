@@ -59,6 +59,10 @@ class Backend:
         """A context in which dropout drops nothing, where that can be."""
         return nullcontext()
 
+    def typed(self) -> AbstractContextManager[None]:
+        """A context in which arrays that the candidate makes are float64 by default."""
+        return nullcontext()
+
     def pull(self, result: Any, inputs: dict[str, Any], out: wire.Arrays, number: int) -> dict[str, Any] | None:
         """Gradients of Σ output · ramp for the inputs, None where the library has none."""
         return None
@@ -90,6 +94,17 @@ class _Torch(Backend):
 
     def seed(self, seed: int) -> None:
         self.torch.manual_seed(seed)
+
+    @contextmanager
+    def typed(self) -> Iterator[None]:
+        """A context in which tensors that the candidate makes are float64 by default."""
+        before = self.torch.get_default_dtype()
+        if self.dtype == "float64":
+            self.torch.set_default_dtype(self.torch.float64)
+        try:
+            yield
+        finally:
+            self.torch.set_default_dtype(before)
 
     @contextmanager
     def _no_dropout(self) -> Iterator[None]:

@@ -33,6 +33,7 @@ class Form:
     rope: str | None = None
     causal: bool = False
     alibi: bool = False
+    cosine: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ class Attention:
 
     def size(self, size: Size) -> Size:
         """A size that the instance takes."""
-        if self.instance is None:
+        if self.instance is None or (self.instance.projections is None and self.instance.heads == 1):
             return size
         return size.with_(H=self.instance.heads, G=self.instance.groups, D=self.instance.width // self.instance.heads)
 
@@ -133,7 +134,7 @@ class Attention:
             features.setdefault("cap", float(default))
         if self.interface.has("slopes"):
             features.setdefault("slopes", 2.0 ** -np.arange(1, H + 1))
-        return Case(q, k, v, H, G, weights, rope=form.rope, alibi=form.alibi, **features)
+        return Case(q, k, v, H, G, weights, rope=form.rope, alibi=form.alibi, cosine=form.cosine, **features)
 
     def mask(self, form: Form, size: Size, seed: int = 0) -> dict[str, Any]:
         """The mask of a case as the form has it: keep and, where it depends on keys alone, padding."""

@@ -181,7 +181,7 @@ class Candidate:
         if call.get("seed") is not None:
             np.random.seed(call["seed"])  # noqa: NPY002
             backend.seed(call["seed"])
-        with backend.still(call.get("still", False)), np.errstate(all="ignore"):
+        with backend.typed(), backend.still(call.get("still", False)), np.errstate(all="ignore"):
             result = method(*args, **kwargs)
         results.append(result)
         reply: dict[str, Any] = {"outputs": [], "form": type(result).__name__}

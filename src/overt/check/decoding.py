@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from overt.check import layouts
-from overt.check.attention import Outcome, Size, UnknownError, difference
+from overt.check.attention import Attention, Form, Instance, Outcome, Size, UnknownError, difference
 from overt.check.diagnosis import Diagnosis
+from overt.check.findings import Findings
+from overt.check.mistakes import name_of
 from overt.check.search import LOOSE
+from overt.check.steps import attend, options, relevant
 
 _LONG = Size(T=5, S=5)
 
@@ -19,6 +24,9 @@ def check(diagnosis: Diagnosis) -> None:
     """Prefill four tokens, decode the fifth; its output is the last of five at once."""
     face, form, attention = diagnosis.interface, diagnosis.form, diagnosis.attention
     if form.roles not in (("x",), ("q", "k", "v")) or form.layout not in ("BTD", "BHTD", "BTHD", "TD", "HTD"):
+        return
+    if face.has("cache") and len(re.findall(rf"\b{re.escape(face.by_role['cache'].name)}\b", face.code)) < 2:
+        # It is accepted, and never read.
         return
     offset = next((r for r in ("offset", "positions") if face.has(r)), None)
     if face.has("cache"):
@@ -126,3 +134,61 @@ def _with_cache(diagnosis: Diagnosis, offset: str | None, inner: bool = False) -
             if prefill.error is None and decoded.error is None:
                 return prefill, decoded
     return None
+
+
+def check_steps(attention: Attention, findings: Findings, rebuild: Callable[[], Instance | None]) -> bool:
+    """An object that takes one token at a time and keeps the keys: together its outputs are causal attention."""
+    face = attention.interface
+    roles = ("q", "k", "v") if face.has("q", "k", "v") else ("x",) if face.has("x") else ()
+    if not roles or len([a for a in face.arguments if a.required]) != len(roles):
+        return False
+    ran = False
+    for shape in ("BD", "B1D", "BH1D", "D"):
+        made = attention.instance = rebuild()
+        if made is None:
+            return False
+        flat = made.projections is not None
+        form = Form("BHTD" if shape == "BH1D" else "BTD", flat, roles=roles, causal=True)
+        case = attention.case(form, Size(T=4, S=4))
+        if shape == "D":
+            case = replace(case, q=case.q[:1], k=case.k[:1], v=case.v[:1])
+        calls, T = [], 4
+        for t in range(T):
+            rows = {n: getattr(case, n)[..., t : t + 1, :] for n in "qkv"}
+            given = {n: _one_step(x, shape) for n, x in rows.items() if n in ("q", *roles)}
+            names = [a for a in face.arguments if a.required]
+            kwargs = {a.name: {"array": "q" if a.role == "x" else str(a.role)} for a in names}
+            calls.append(({"args": [], "kwargs": kwargs, "backend": face.description["backend"], "still": True,
+                           "method": face.description["method"]}, given))  # fmt: skip
+        outcomes = attention.run(calls)
+        if any(o.main is None for o in outcomes):
+            continue
+        parts = attend(case, {})
+        rows_seen = [o.main for o in outcomes if o.main is not None and o.main.size * T == parts.output.size]
+        if len(rows_seen) < T:
+            continue
+        ran = True
+        like = (*parts.output.shape[:-2], 1, parts.output.shape[-1])
+        seen = np.concatenate([row.reshape(like) for row in rows_seen], axis=-2)
+        steps = relevant(case) - {"align", "transpose"}
+        singles = [{s: o} for s in sorted(steps) for o in options(case, s)]
+        for choice in ({}, *singles):
+            if difference(seen, attend(case, choice).output) < LOOSE:
+                for option in choice.values():
+                    findings.add(name_of(option))
+                findings.convention |= {"layout": shape, "causal": "one token at a time"}
+                return True
+    if ran:
+        findings.add(
+            "unknown",
+            kind="unknown",
+            message="Token by token it does not give causal attention, and no known mistake gives its numbers.",
+        )
+    return ran
+
+
+def _one_step(x: np.ndarray, shape: str) -> np.ndarray:
+    if shape == "BH1D":
+        return x
+    row = x[:, 0] if x.ndim == 4 else x
+    return {"B1D": row, "BD": row[:, 0], "D": row[0, 0]}[shape]

@@ -16,7 +16,7 @@ import numpy as np
 
 from overt.check import wire
 
-_FORWARD = ("forward", "call", "__call__", "attend", "apply", "step", "compute", "attention")
+_FORWARD = ("forward", "call", "__call__", "attend", "apply", "compute", "attention", "step", "decode", "decode_step")
 # Methods and attributes that tensors have and NumPy's arrays have not.
 _TENSOR = (
     r"\.(size\(|mT\b|softmax\(|masked_fill|expand\(|unsqueeze|permute\(|view\(|chunk\(|unbind\(|tril\(|triu\(|bmm\(|tanh\("

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,7 @@ class Diagnosis:
             causal = [False]
         elif face.has("window"):
             causal = [False, True]
+        cosine = [True, False] if re.search(r"cosine|cos_sim|linalg\.norm|normalize\(", face.text) else [False]
         surroundings: list[tuple[str | None, bool]] = [(None, False)]
         if instance is not None and instance.norm is not None:
             surroundings = [(n, r) for n in (None, "before", "after") for r in (False, True)]
@@ -144,31 +146,10 @@ class Diagnosis:
                 order = told + [o for o in order if o not in told]
             if roles in (("x",), ("qkv",)):
                 order = [o for o in order if o not in ("BD", "D")]
-            for layout in order:
-                for c in causal:
-                    for a in alibi:
-                        for rope in rotary:
-                            for norm, residual in surroundings:
-                                for t in turned:
-                                    for r in returns:
-                                        for kind, shape, number in masks:
-                                            forms.append(
-                                                Form(
-                                                    layout,
-                                                    is_flat,
-                                                    kind,
-                                                    shape,
-                                                    number,
-                                                    t,
-                                                    norm,
-                                                    residual,
-                                                    r,
-                                                    roles,
-                                                    rope,
-                                                    c,
-                                                    a,
-                                                )
-                                            )
+            for layout, c, a, rope, (norm, residual), t, r, (kind, shape, number), cos in product(
+                order, causal, alibi, rotary, surroundings, turned, returns, masks, cosine
+            ):
+                forms.append(Form(layout, is_flat, kind, shape, number, t, norm, residual, r, roles, rope, c, a, cos))
         return forms
 
     def _roles(self) -> tuple[str, ...]:
@@ -210,7 +191,9 @@ class Diagnosis:
         calls: list[tuple[dict[str, Any], dict[str, np.ndarray]]] = []
         known: dict[tuple, int] = {}
         for form in forms:
-            own = replace(form, norm=None, residual=False, rope=None, alibi=False, causal=False, returns="")
+            own = replace(
+                form, cosine=False, norm=None, residual=False, rope=None, alibi=False, causal=False, returns=""
+            )
             if self.attention.instance is not None:
                 own = replace(own, turned=False)
             for number, size in enumerate(sizes):

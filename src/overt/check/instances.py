@@ -34,7 +34,8 @@ def constructor(interface: Interface, **wanted: Any) -> tuple[list[Any], dict[st
         "q": WIDTH,
         "causal": False,
         "seed": 0,
-        "scale": 0.5,
+        "scale": (WIDTH // HEADS) ** -0.5,
+        "temperature": (WIDTH // HEADS) ** 0.5,
         **wanted,
     }
     args: list[Any] = []
@@ -57,7 +58,8 @@ def constructor(interface: Interface, **wanted: Any) -> tuple[list[Any], dict[st
 
 def _constructor_role(name: str) -> str | None:
     order = ("heads", "groups", "vocab", "drop", "causal", "head_dim", "model_dim", "att_dim", "length",
-             "cap", "window", "first", "config", "seed", "scale", "base", "key_length", "x", "k", "q", "v")  # fmt: skip
+             "cap", "window", "first", "config", "seed", "scale", "temperature",
+             "base", "key_length", "x", "k", "q", "v")  # fmt: skip
     if name in ("h", "H", "nh"):
         return "heads"
     return role(name, order) if name not in ("d", "D", "k", "e", "c", "C", "E", "dim") else "model_dim"

@@ -18,10 +18,10 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("context", r"context|memory|mem|enc(oder)?_?(out|outs|outputs?|states?|hidden|hiddens|hidden_?states?|h|hs|seq)|source|annotations|hs|y|cross|ctx|encoded"),
     ("x", r"x|xs|inputs?|hidden_?states?|hidden|h|src|tgt|tokens|emb|embs|embeddings?|embedded|seq|sequence|inp|input_?tensor|features?|data|words|input_?ids|z|tensor|arr|array|states|t|u|a"),
     ("scores", r"scores?|logits|s|att_?scores|similarit(y|ies)|energy|energies"),
-    ("padding", r"(src_|tgt_)?key_padding_mask|padding_?mask|pad_?mask|key_?mask|padding|kv_?mask|key_?valid|valid|input_?mask|valid_?mask|src_?mask|is_?pad|pads|src_?key_?padding|keys?_?keep"),
-    ("mask", r"(attn|attention|att|self_attn|keep|visible|allowed|additive|float|bool|m|drop)_?mask|mask|masks|m|keep|allowed|visible|blocked|attn_?masks|tgt_?mask|trg_?mask|mask_?bias"),
-    ("lengths", r"lengths?|valid_?lens?|valid_?lengths?|seq_?lens|seq_?lengths|lens|(key|kv|k|src|source|enc|input|memory)_?(lengths?|lens?)"),
     ("causal", r"(is_?|use_?)?causal(_?mask)?|autoregressive|masked|look_?ahead|use_?causal_?mask|decoder_?mask|unidirectional"),
+    ("padding", r"(src_|tgt_)?key_padding_mask|padding_?mask|pad_?mask|key_?mask|padding|kv_?mask|key_?valid|valid|input_?mask|valid_?mask|src_?mask|is_?pad|pads|src_?key_?padding|keys?_?keep|\w*pad(ding)?_?masks?|(encoder|memory|source|context)\w*_?masks?"),
+    ("mask", r"(attn|attention|att|self_attn|keep|visible|allowed|additive|float|bool|m|drop)_?mask|mask|masks|m|keep|allowed|visible|blocked|mask_?bias|\w*_?masks?"),
+    ("lengths", r"lengths?|valid_?lens?|valid_?lengths?|seq_?lens|seq_?lengths|lens|(key|kv|k|src|source|enc|input|memory)_?(lengths?|lens?)"),
     ("scale", r"scale|scaling|softmax_?scale|sm_?scale|scale_?factor"),
     ("cap", r"soft_?cap|logits?_?(soft_?)?cap|cap|attn_?(logit_?)?softcap(ping)?|score_?cap|logits?_?softcap(ping)?|attn_?softcap"),
     ("window", r"window|window_?size|sliding_?window|local_?window|w|attention_?window|local_?window_?size|band|left_?window"),
@@ -37,6 +37,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("key_length", r"(key|kv|k|src|source|memory|total|s)_?(len|length|seq_?len)|s|total_?len|lk|tk|s_?len"),
     ("vocab", r"(n_?|src_|tgt_)?vocab(_?size)?|num_?embeddings|ntoken|n_?tokens|vocab_?len"),
     ("drop", r"dropout|drop|dropout_?(p|rate|prob)|attn_?(dropout|drop|pdrop)|p|rate|drop_?(prob|rate)|p_?drop|attention_?dropout|(attn|resid|proj)_?(p)?drop(out)?|pdrop|att_?dropout|dropout_?ratio"),
+    ("temperature", r"temperature|temp|tau"),
     ("training", r"training|train|is_?training"),
     ("deterministic", r"deterministic|inference"),
     ("offset", r"offset|start_?pos|pos_?offset|position_?offset|start|cache_?position|past_?len(gth)?|pos_?start|seq_?offset|cache_?len"),
@@ -301,7 +302,10 @@ def _roles(arguments: list[Argument]) -> list[Argument]:
         if argument.role == "k" and "rng" in argument.annotation.lower():
             change(number, "seed")
         if name == "h" and number > 0 and {"x", "q"} & set(inputs):
-            change(number, "heads")
+            alone = "q" in inputs and not {"k", "context", "x"} & {
+                r for r, a in zip(roles, arguments, strict=True) if len(a.name) > 1
+            }
+            change(number, "context" if alone else "heads")
         if name in ("key", "rng") and argument.role == "k" and "q" not in roles and "v" not in roles:
             change(number, "seed")
         if (

@@ -117,6 +117,8 @@ class Case:
     cap: float | None = None
     slopes: np.ndarray | None = None
     alibi: bool = False
+    # cosines of q and k, which no width scales
+    cosine: bool = False
     rope: str | None = None
     positions: tuple[int, int] = (0, 0)
     base: float = 10_000.0
@@ -149,7 +151,7 @@ class Parts:
 def relevant(case: Case) -> set[str]:
     """The steps that this problem has."""
     steps = {"scale", "softmax"}
-    if case.scale is not None:
+    if case.scale is not None or case.cosine:
         steps -= {"scale"}
     if case.projections and {"q", "k", "v"} & set(case.projections.weight):
         steps |= {"share"}
@@ -220,6 +222,8 @@ def _attend(case: Case, choice: Choice) -> Parts:
     if case.rope:
         q = _rotate(q, case, case.positions[0], choice.get("rope"))
         k = _rotate(k, case, case.positions[1], choice.get("rope"))
+    if case.cosine:
+        q, k = (x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (q, k))
     k, v = (_grouped(x, case, choice.get("group")) for x in (k, v))
     B, H, T, D = q.shape
     S = k.shape[2]
@@ -408,8 +412,8 @@ def _products(q: np.ndarray, k: np.ndarray, how: str | None, flat: bool) -> np.n
 
 
 def _scale(case: Case, how: str | None, D: int, H: int, T: int, S: int) -> float:
-    if case.scale is not None:
-        return case.scale
+    if case.scale is not None or case.cosine:
+        return 1.0 if case.scale is None else case.scale
     divisor = {
         None: D,
         "scale_missing": 1,
