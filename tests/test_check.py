@@ -28,7 +28,17 @@ from overt.cli.check import command
 from overt.errors import ArgumentError
 
 HERE = Path(__file__).parent / "check_candidates"
-SETS = ("numpy_mistakes", "torch_mistakes", "other_styles", "pairs", "lessons", "right")
+SETS = (
+    "numpy_mistakes",
+    "torch_mistakes",
+    "other_styles",
+    "pairs",
+    "lessons",
+    "right",
+    "tutorials",
+    "models",
+    "references",
+)
 # What is wrong only at the edge, or only elsewhere, and may be told of any candidate.
 TOLD = ("convention", "risk")
 

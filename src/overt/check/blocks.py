@@ -153,7 +153,7 @@ def _masked_softmax(block: Block) -> bool:
     if role is None or face.has("q") or block.required() > 2:
         return False
     random = np.random.default_rng(0)
-    declared = face.declared_mask
+    declared = face.declared_mask()
     for shape in ((2, 3, 4, 5), (2, 4, 5), (4, 5)):
         scores = random.normal(size=shape)
         whole = scores.reshape((1,) * (4 - len(shape)) + shape) if len(shape) != 3 else scores[:, None]

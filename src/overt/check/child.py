@@ -12,7 +12,6 @@ import random
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from overt.check import wire
-from overt.check.arrays import Backend, backends, leaves
+from overt.check.arrays import backends, leaves
 from overt.check.describe import describe, parameters, widen
 
 
@@ -282,9 +281,6 @@ def main() -> None:
     with os.fdopen(reading, "rb") as incoming, os.fdopen(writing, "wb") as outgoing:
         serve(incoming, outgoing, Candidate(), limit)
 
-
-Runner = Callable[[dict[str, Any], wire.Arrays], tuple[dict[str, Any], wire.Arrays]]
-__all__ = ["Backend", "Candidate", "Runner", "load", "main", "serve"]
 
 if __name__ == "__main__":
     main()

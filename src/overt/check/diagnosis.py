@@ -15,7 +15,7 @@ from overt.check.attention import CUBE, SQUARE, WIDE, Attention, Form, Instance,
 from overt.check.findings import Findings
 from overt.check.instances import build
 from overt.check.interface import Interface, letter, names_called
-from overt.check.mistakes import MISTAKES, name_of, rank
+from overt.check.mistakes import name_of, rank
 from overt.check.search import LOOSE, Match, Trial, explain, fit
 from overt.check.steps import Case, Parts, options
 
@@ -182,8 +182,8 @@ class Diagnosis:
             return [("keep", "lengths", False)]
         return [("keep", "TS", False)]
 
-    def _declared(self) -> str | None:
-        return self.asked_mask or self.interface.declared_mask
+    def _declared(self, role: str) -> str | None:
+        return self.asked_mask or self.interface.declared_mask(role)
 
     def _try(self, forms: Sequence[Form], sizes: Sequence[Size], **features: Any) -> dict[Form, list[Trial]]:
         """Call every form with every size, once where only the prediction differs."""
@@ -497,7 +497,7 @@ class Diagnosis:
         return (SQUARE, WIDE) if self.wide else (SQUARE,)
 
     def _mask_stage(self, role: str) -> None:
-        declared = self._declared() if role != "lengths" else "keep"
+        declared = self._declared(role) if role != "lengths" else "keep"
         kinds = [declared] if declared else ["keep", "drop", "additive"]
         if not declared and (self.interface.boolean_mask or role == "padding"):
             kinds = ["keep", "drop"]
@@ -837,6 +837,3 @@ class Diagnosis:
 
 def _distinct(choices: list[dict[str, str]]) -> list[dict[str, str]]:
     return [c for number, c in enumerate(choices) if c not in choices[:number]]
-
-
-__all__ = ["MISTAKES", "Diagnosis", "PuzzledError", "fit"]

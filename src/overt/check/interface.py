@@ -179,18 +179,21 @@ class Interface:
                     found.append(layout)
         return found
 
-    @cached_property
-    def declared_mask(self) -> str | None:
-        """keep, drop or additive, where name or text say it of the mask."""
-        argument = self.by_role.get("mask") or self.by_role.get("padding")
-        if argument is None:
+    def declared_mask(self, wanted: str | None = None) -> str | None:
+        """keep, drop or additive, where name or text say it of the mask, or of the padding mask."""
+        found = [self.by_role[r] for r in ("mask", "padding") if r in self.by_role and wanted in (None, r)]
+        if not found:
             return None
-        name = argument.name.lower()
+        name = found[0].name.lower()
+        others = [a.name.lower() for a in self.arguments if a.role in ("mask", "padding") and a.name.lower() != name]
         lines = [
             line
             for line in re.split(r"\n\s*\n|\n|(?<=[.;])\s", self.prose)
             if "mask" in line or name in line or re.search(r"\b(true|1|0)\b", line)
         ]
+        if others and any(name in line for line in lines):
+            # Each mask is told of by itself.
+            lines = [line for line in lines if re.search(rf"(?<!\w){re.escape(name)}\b", line)]
         if (
             re.search(r"bool", self.prose)
             and re.search(r"\bfloat", self.prose)
