@@ -103,7 +103,7 @@ def test_peers_are_right_or_differ_in_convention(peer: object, told: set[str]) -
 
 def test_jax_where_it_is_installed() -> None:
     if importlib.util.find_spec("jax") is not None:
-        report = overt.check("jax.nn:dot_product_attention", timeout=60.0, memory=8 << 30)
+        report = overt.check("jax.nn:dot_product_attention", layout="BTHD", mask="keep", timeout=60.0, memory=8 << 30)
         assert report.ok, str(report)
         assert "causal_top_left" in {f.id for f in report.findings}
 

@@ -156,16 +156,7 @@ def check(
     memory: int = 2 << 30,
     isolate: bool = True,
 ) -> Report:
-    """What is wrong with somebody's attention: a function, a class, an instance, or ``"FILE.py:name"``.
-
-    It is run on small problems in a process of its own and compared with the reference in float64; where it differs,
-    the report names the known mistakes that give its numbers.  This runs the candidate's code: with the limits of
-    ``timeout`` seconds an answer and ``memory`` bytes, but with all your rights.
-
-    layout: "BHTD", "BTHD", "BTD", "TBD", "TD" or "HTD"; mask: "keep", "drop" or "additive"; arguments: the role of
-    arguments whose names say nothing, such as {"a": "q"}.  All are found out where they are not given.
-    isolate=False runs a thing in this process, without limits, for what cannot be forked.
-    """
+    """Run ``overt.check``, which tells the arguments."""
     options: dict[str, Any] = {"layout": layout, "mask": mask, "arguments": arguments}
     if isinstance(target, str):
         if ":" not in target:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from overt.check.search import Match, Trial
 
 
+# What is looked for in these is rather the last such line.
+_LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
+
+
 class Findings:
     """The findings on one candidate, one for each id."""
 
@@ -52,7 +56,7 @@ class Findings:
             mend if mend is not None else (known.mend if known else ""),
             known.evidence if known else "",
             example,
-            self.where(line, look or (known.look if known else "")),
+            self.where(name, line, look or (known.look if known else "")),
             also,
         )
 
@@ -121,7 +125,7 @@ class Findings:
             look="(?!)",
         )
 
-    def where(self, line: int | None, look: str) -> dict[str, Any] | None:
+    def where(self, name: str, line: int | None, look: str) -> dict[str, Any] | None:
         """The line to look at: the one given, or the last one of the code that contains what the mistake is made of."""
         source, first = self.description["source"], self.description["line"]
         lines = source.splitlines()
@@ -134,7 +138,7 @@ class Findings:
             hits = [n for n, text in code if re.search(look.split("|")[0], text)] or [
                 n for n, text in code if re.search(look, text)
             ]
-            line = hits[0] + first if hits else None
+            line = hits[-1 if name in _LAST else 0] + first if hits else None
         if line is None or not 0 <= line - first < len(lines) or not self.description["file"]:
             return None
         return {"file": self.description["file"], "line": line, "text": lines[line - first].strip()}
@@ -144,7 +148,7 @@ def smallest(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> dict[st
     """The smallest of a few inputs on which a variant and the reference differ, with whole numbers."""
     attention = diagnosis.attention
     if attention.instance is not None and attention.instance.projections is not None:
-        return None
+        return _first_numbers(diagnosis, form, choice)
     masked = "mask" in choice
     for size in (
         Size(1, 1, 1, 1, 2, 2),
@@ -184,6 +188,28 @@ def smallest(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> dict[st
             "actual": _numbers(seen.reshape(-1, seen.shape[-1])),
         }
     return None
+
+
+def _first_numbers(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> dict[str, Any] | None:
+    """What an instance whose parameters are random gives for its first token, and what it should."""
+    attention = diagnosis.attention
+    trials = getattr(diagnosis, "base_trials", None)
+    if not trials or trials[0].outcome.error is not None or {"mask", "causal", "group"} & set(choice):
+        return None
+    case, outcome = trials[0]
+    try:
+        right = attention.predict(form, case, {})
+    except ValueError:
+        return None
+    seen = attention.observed(form, right, outcome)
+    if seen is None or right.output.ndim != 3:
+        return None
+    given = f"random numbers {case.q.shape}, parameters too"
+    return {
+        "input": given,
+        "expected": _numbers(right.output[0, -1, :4]) + " …",
+        "actual": _numbers(seen[0, -1, :4]) + " …",
+    }
 
 
 def _numbers(array: np.ndarray) -> str:

@@ -61,7 +61,6 @@ class Report:
         """For ``--json``."""
         return {
             "ok": self.ok,
-            "target": self.target,
             "convention": self.convention,
             "findings": [asdict(finding) for finding in self.findings],
         }

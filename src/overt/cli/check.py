@@ -75,8 +75,8 @@ def command(
             failed = True
             click.echo(f"overt: {target}: {' '.join(str(error).split())}", err=True)
     if as_json:
-        found = [report.to_dict() for report in reports]
-        click.echo(json.dumps(found[0] if len(targets) == 1 else found, indent=2))
+        several = [{"target": report.target, **report.to_dict()} for report in reports]
+        click.echo(json.dumps(several if len(targets) > 1 else reports[0].to_dict(), indent=2))
     else:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         click.echo("\n\n".join(report.text(colour=colour) for report in reports), color=colour)
