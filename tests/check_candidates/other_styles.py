@@ -176,6 +176,46 @@ class ListOfHeads(nn.Module):
         return torch.cat([F.scaled_dot_product_attention(q(x), k(x), v(x)) for q, k, v in heads], -1)
 
 
+class OneMatrixForAllHeads(nn.Module):
+    def __init__(self, embed_size=256, heads=8):
+        super().__init__()
+        self.embed_size, self.heads, self.head_dim = embed_size, heads, embed_size // heads
+        self.values, self.keys, self.queries = (nn.Linear(self.head_dim, self.head_dim, bias=False) for _ in range(3))
+        self.fc_out = nn.Linear(heads * self.head_dim, embed_size)
+
+    def forward(self, values, keys, query, mask):
+        N, ql = query.shape[:2]
+        values, keys, queries = (x.reshape(N, -1, self.heads, self.head_dim) for x in (values, keys, query))
+        energy = torch.einsum("nqhd,nkhd->nhqk", self.queries(queries), self.keys(keys))
+        if mask is not None:
+            energy = energy.masked_fill(mask == 0, float("-1e20"))
+        attention = torch.softmax(energy / self.embed_size**0.5, dim=3)
+        out = torch.einsum("nhql,nlhd->nqhd", attention, self.values(values))
+        return self.fc_out(out.reshape(N, ql, -1))
+
+
+class DefaultWidth(nn.Module):
+    """A default width that three heads do not divide."""
+
+    def __init__(self, d_model=32, n_heads=4):
+        super().__init__()
+        self.h, self.dk = n_heads, d_model // n_heads
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = (w(x).view(B, self.h, T, self.dk) for w in (self.wq, self.wk, self.wv))
+        y = (q @ k.transpose(-1, -2) / self.dk**0.5).softmax(-1) @ v
+        return self.wo(y.transpose(1, 2).reshape(B, T, C))
+
+
+def positional_encoding(T, d):
+    table, i = np.zeros((T, d)), np.arange(d // 2)
+    table[:, 0::2] = np.sin(np.arange(T)[:, None] / 10000 ** (i / d))
+    table[:, 1::2] = np.cos(np.arange(T)[:, None] / 10000 ** (i / d))
+    return table
+
+
 EXPECTED = {
     "mha_apply": "merge_view",
     "MultiHeadSelfAttention": "scale_dmodel",
@@ -194,4 +234,7 @@ EXPECTED = {
     "DropAfterEval": "dropout_stuck_off",
     "half_fill": "mask_fp16_overflow",
     "ListOfHeads": "python_list",
+    "OneMatrixForAllHeads": "shared_projection scale_dmodel",
+    "DefaultWidth": "split_view",
+    "positional_encoding": "pe_exponent",
 }

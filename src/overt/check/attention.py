@@ -82,6 +82,8 @@ class Instance:
     projections: Projections | None
     norm: tuple[np.ndarray, np.ndarray, float] | None = None
     turnable: bool = False
+    # whether all heads are projected by one matrix
+    shared: bool = False
 
 
 class Attention:

@@ -233,8 +233,12 @@ def _sinusoid(block: Block) -> bool:
     T, D = 12, 8
     face = block.face
     given: dict[str, Any] = {}
+    lengths: tuple[str, ...] = ("length", "lengths", "key_length")
+    if face.has("model_dim") and not any(face.has(role) for role in lengths):
+        # Beside a width, T is a length.
+        lengths = (*lengths, "x")
     for a in face.arguments:
-        if a.role in ("length", "lengths", "key_length") and "length" not in given.values():
+        if a.role in lengths:
             given[a.name] = T
         elif a.role in ("positions",):
             given[a.name] = np.arange(T) if a.required else None

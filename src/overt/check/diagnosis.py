@@ -404,6 +404,8 @@ class Diagnosis:
             self.findings.add(
                 "batch_first", certain=bool({"BTD", "BTHD"} & set(self.interface.told_layouts)), diagnosis=self
             )
+        if instance is not None and instance.shared:
+            self.findings.add("shared_projection", diagnosis=self)
         told = {name for c in self.choices[:1] for name in c.values()}
         for option in told:
             if option == "scale_missing" and self.interface.declared_unscaled:

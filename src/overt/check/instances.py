@@ -46,7 +46,8 @@ def constructor(interface: Interface, **wanted: Any) -> tuple[list[Any], dict[st
             if a.required:
                 kwargs[a.name] = {"config": _config(values)}
             continue
-        given = found in ("heads", "drop") or found in wanted
+        # A default width need be no multiple of the heads.
+        given = found in ("heads", "drop", "model_dim") or found in wanted
         if a.name in wanted:
             kwargs[a.name] = {"value": wanted[a.name]}
         elif a.required and found not in values:
@@ -125,11 +126,18 @@ def instance(
     """Parameters by role."""
     weight, bias, turnable, packed, norm = _projections(rows, arrays)
     count = heads or _indexed(rows) or 1
+    shared = count > 1 and all(part in weight and weight[part].shape[0] * count == WIDTH for part in "qkv")
+    if shared:
+        # One small matrix for all heads is a large one with a block for each.
+        for part in "qkv":
+            weight[part] = np.kron(np.eye(count), weight[part])
+            if part in bias:
+                bias[part] = np.tile(bias[part], count)
     projections = Projections(weight, bias, packed) if weight else None
     first = next((weight[part] for part in "qkvo" if part in weight), None)
     width = WIDTH if first is None else first.shape[0]
     G = groups if groups and count % groups == 0 else count
-    return Instance(handle, rows, arrays, count, G, width, projections, norm, turnable)
+    return Instance(handle, rows, arrays, count, G, width, projections, norm, turnable, shared)
 
 
 def _number(attributes: dict[str, int], wanted: str) -> int | None:

@@ -88,7 +88,8 @@ class Session:
                 raise EndedError("crash", "the process wrote to the checker's pipe")
             return wire.parse(self._read(size, deadline))
         except BrokenPipeError:
-            raise self._ended() from None
+            ended = self._ended()
+            raise ended from None
 
     def _read(self, count: int, deadline: float) -> bytes:
         parts, missing = [], count
@@ -99,7 +100,8 @@ class Session:
                 raise EndedError("hang", f"it did not answer within {self.timeout:g} seconds")
             part = os.read(self._in, min(missing, 1 << 20))
             if not part:
-                raise self._ended()
+                ended = self._ended()
+                raise ended
             parts.append(part)
             missing -= len(part)
         return b"".join(parts)
