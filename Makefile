@@ -8,8 +8,9 @@ SANITIZERS = PYTHONPATH=$(SANITIZED)/site ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTI
 
 .PHONY: example test lint check sanitize clean
 
-# The main job on the text that comes with the project.
+# The main job on what comes with the project.
 example: $(VENV)/overt
+	$(BIN)/overt translate "I love you." --show
 	$(BIN)/python examples/induction.py
 
 # Everything that must pass before a change lands.
