@@ -1,8 +1,9 @@
-"""How fast is the additive score?  float32, A = D = 128, two threads, wall time, against torch, eager and compiled."""
+"""How fast is the additive score?  float32, A = D = 128, one thread, against torch, eager and compiled."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -12,30 +13,65 @@ from benchmarks.contest import Row, compete
 
 
 def rows() -> list[Row]:
-    """Forward alone."""
+    """Forward; then forward and all gradients, of which that of the queries' projection is compared."""
     found = []
     for T, floor, goal in ((64, 3, 5), (256, 10, 16), (1024, 10, 16)):
-        rng = np.random.default_rng(0)
-        q, k, v = (rng.normal(size=(1, T, 128)).astype(np.float32) for _ in range(3))
-        weights = [rng.normal(size=shape).astype(np.float32) / 12 for shape in ((128, 128), (128, 128), (128,))]
-        score = overt.additive(*weights)
-        exact = overt.attention(*(x.astype(np.float64) for x in (q, k, v)), score=score)
-        contenders = {"overt": lambda q=q, k=k, v=v, score=score: overt.attention(q, k, v, score=score, num_threads=2)}
+        arrays = inputs(T)
+        contenders: dict[str, peers.Call] = {"overt": lambda arrays=arrays: forward(*arrays, num_threads=1).output}
         if "torch" not in peers.missing():
-            contenders |= _torch(q, k, v, weights)
-        found.append(compete(f"T = S = {T}", contenders, exact, clock=time.perf_counter, floor=floor, goal=goal))
+            contenders |= {name: _forward(call, arrays) for name, call in torch_calls().items()}
+        exact = forward(*(x.astype(np.float64) for x in arrays)).output
+        found.append(compete(f"T = S = {T}, forward", contenders, exact, floor=floor, goal=goal))
+    for T in (256, 1024):
+        arrays = inputs(T)
+        contenders = {"overt": lambda arrays=arrays: both(*arrays, num_threads=1)}
+        if "torch" not in peers.missing():
+            contenders |= {name: _both(call, arrays) for name, call in torch_calls().items()}
+        exact = both(*(x.astype(np.float64) for x in arrays))
+        name = f"T = S = {T}, forward and gradients"
+        found.append(compete(name, contenders, exact, tolerance=1e-4, floor=10, goal=25))
     return found
 
 
-def _torch(q: np.ndarray, k: np.ndarray, v: np.ndarray, weights: list[np.ndarray]) -> dict[str, peers.Call]:
+def inputs(T: int) -> list[np.ndarray]:
+    """q, k, v, dy and the parameters."""
+    rng = np.random.default_rng(0)
+    sequences = [rng.normal(size=(1, T, 128)).astype(np.float32) for _ in range(4)]
+    return sequences + [rng.normal(size=shape).astype(np.float32) / 12 for shape in ((128, 128), (128, 128), (128,))]
+
+
+def forward(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, dy: np.ndarray, *weights: np.ndarray, **options: int
+) -> overt.Attended:
+    return overt.attend(q, k, v, score=overt.additive(*weights), **options)
+
+
+def both(q: np.ndarray, k: np.ndarray, v: np.ndarray, dy: np.ndarray, *weights: np.ndarray, **options: int) -> Any:
+    return forward(q, k, v, dy, *weights, **options).gradient(dy).score["query_weight"]
+
+
+def torch_calls() -> dict[str, Callable[..., Any]]:
     import torch
 
-    torch.set_num_threads(2)
-    tensors = [torch.from_numpy(x) for x in (q, k, v, *weights)]
+    torch.set_num_threads(1)
 
     def attend(q, k, v, query_weight, key_weight, vector):
         hidden = torch.tanh((q @ query_weight.T)[:, :, None] + (k @ key_weight.T)[:, None])
         return torch.softmax(hidden @ vector, dim=-1) @ v
 
-    compiled = torch.compile(attend)
-    return {"torch": lambda: attend(*tensors).numpy(), "torch, compiled": lambda: compiled(*tensors).numpy()}
+    return {"torch": attend, "torch, compiled": torch.compile(attend, dynamic=False)}
+
+
+def _forward(call: Callable[..., Any], arrays: list[np.ndarray]) -> peers.Call:
+    import torch
+
+    q, k, v, _, *weights = map(torch.from_numpy, arrays)
+    return lambda: call(q, k, v, *weights).numpy()
+
+
+def _both(call: Callable[..., Any], arrays: list[np.ndarray]) -> peers.Call:
+    import torch
+
+    q, k, v, dy, *weights = map(torch.from_numpy, arrays)
+    leaves = [x.clone().requires_grad_() for x in (q, k, v, *weights)]
+    return lambda: torch.autograd.grad(call(*leaves), leaves, dy)[3].numpy()
