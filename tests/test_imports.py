@@ -33,6 +33,9 @@ LAYERS = [
     ["attention"],
     ["views"],
     ["__init__"],
+    ["layers"],
+    ["models"],
+    ["torch"],
     ["cli", "__main__"],
 ]
 RANKS = {name: rank for rank, name in enumerate(chain.from_iterable(LAYERS))}

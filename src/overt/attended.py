@@ -28,9 +28,10 @@ class Attended:
     Statistics are float32, or float64 for float64 inputs, and are those of the weights before dropout.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, found: tuple[Array, Array] | None = None) -> None:
+        """found: output and lse (B, H, T, …) where they are known already."""
         self._problem = problem
-        self._output, self._lse = engine(problem).forward(problem)
+        self._output, self._lse = engine(problem).forward(problem) if found is None else found
 
     def __repr__(self) -> str:
         return f"Attended(output {tuple(self.output.shape)} {self.output.dtype}, weights {self.weights.shape})"

@@ -15,3 +15,11 @@ class DtypeError(OvertError, TypeError):
 
 class ArgumentError(OvertError, ValueError):
     """A value outside what the argument allows: a NaN scale, a negative window, an unknown layout."""
+
+
+class FileError(OvertError):
+    """A file that cannot be read, written or understood; the message names it, and the line where there is one."""
+
+
+class DependencyError(OvertError, ImportError):
+    """A package that is needed for this and is not installed; the message says how to install it."""

@@ -166,7 +166,7 @@ class _Not(Mask):
 
 
 @dataclass(frozen=True, eq=False)
-class _Window(Mask):
+class Window(Mask):
     """Keys from ``left`` before to ``right`` after the query's position; None has no beginning."""
 
     left: int | None
@@ -317,7 +317,7 @@ class _Where(Mask):
 
 # Beyond all lengths, and far from where sums of positions overflow.
 _FAR = 2**40
-_CAUSAL = _Window(None, 0, None)
+_CAUSAL = Window(None, 0, None)
 
 
 def causal(offset: int | Array | None = None) -> Mask:
@@ -326,7 +326,7 @@ def causal(offset: int | Array | None = None) -> Mask:
     The last query stands at the last key (t + S − T), which is right with a cache and equal when T = S;
     ``offset=0`` aligns to the top left, and one offset per batch row (…,) is allowed.
     """
-    return _CAUSAL if offset is None else _Window(None, 0, as_offset(offset))
+    return _CAUSAL if offset is None else Window(None, 0, as_offset(offset))
 
 
 def window(left: int, right: int, offset: int | Array | None = None) -> Mask:
@@ -334,7 +334,7 @@ def window(left: int, right: int, offset: int | Array | None = None) -> Mask:
 
     A side without an end is any number beyond all lengths, such as ``sys.maxsize``.
     """
-    return _Window(min(whole("window left", left), _FAR), min(whole("window right", right), _FAR), as_offset(offset))
+    return Window(min(whole("window left", left), _FAR), min(whole("window right", right), _FAR), as_offset(offset))
 
 
 def padding(lengths: Array) -> Mask:

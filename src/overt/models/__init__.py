@@ -1,0 +1,18 @@
+"""Encoder–decoder models whose attention can be read: load one and translate."""
+
+from overt.models.checkpoint import Checkpoint
+from overt.models.recurrent import Recurrent
+from overt.models.transformer import Transformer
+from overt.models.translator import Translation, Translator, bundled, load
+from overt.models.vocabulary import Vocabulary
+
+__all__ = [
+    "Checkpoint",
+    "Recurrent",
+    "Transformer",
+    "Translation",
+    "Translator",
+    "Vocabulary",
+    "bundled",
+    "load",
+]

@@ -1,0 +1,127 @@
+"""The attention RNN of Bahdanau et al. 2015 (arXiv:1409.0473): encoded from both sides, decoded looking back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from overt import layers
+from overt.attention import attention as overt_attention
+from overt.grid import Array
+from overt.layers import Attention, Parameters, keep
+from overt.masks import padding
+from overt.models.initial import Shapes, dense
+
+
+@dataclass(frozen=True)
+class State:
+    """Where decoding stands: annotations (B, S, 2D) of the source, its lengths (B,), the decoder's state (B, D)."""
+
+    annotations: Array
+    lengths: Array
+    hidden: Array
+
+    def select(self, rows: np.ndarray) -> State:
+        """The same for some rows of the batch, in any order and number."""
+        return State(self.annotations[rows], self.lengths[rows], self.hidden[rows])
+
+
+@dataclass(frozen=True)
+class Recurrent:
+    """Sizes of an attention RNN; the methods are pure functions of its parameters.
+
+    ``width`` is that of embeddings, ``state`` that of each direction and of the decoder, ``inner`` the A of the score.
+    Without ``attentive`` every step gets the mean of the annotations instead of what it looks for.
+    """
+
+    source_size: int
+    target_size: int
+    width: int = 64
+    state: int = 128
+    inner: int = 64
+    attentive: bool = True
+
+    def shapes(self) -> Shapes:
+        """The shape of each parameter, by its flat name."""
+        X, D, A = self.width, self.state, self.inner
+        found: Shapes = {"source_embedding": (self.source_size, X), "target_embedding": (self.target_size, X)}
+        for name, width in (("encoder.forwards", X), ("encoder.backwards", X), ("decoder", X + 2 * D)):
+            found |= dense(f"{name}.input", 3 * D, width) | dense(f"{name}.state", 3 * D, D)
+        found |= {
+            "attention.query_weight": (A, D),
+            "attention.key_weight": (A, 2 * D),
+            "attention.score_weight": (A,),
+            "attention.bias": (A,),
+        }
+        return found | dense("start", D, D) | dense("readout", X, 3 * D + X)
+
+    def logits(
+        self,
+        parameters: Parameters,
+        source: Array,
+        lengths: Array,
+        target: Array,
+        *,
+        drop: Callable[[Array], Array] = keep,
+        cross_attention: Attention = overt_attention,
+    ) -> Array:
+        """Scores of each next token: source (B, S), lengths (B,), target (B, T) → (B, T, V)."""
+        start = self.start(parameters, source, lengths, drop=drop)
+        return self.advance(parameters, start, target, drop=drop, cross_attention=cross_attention)[0]
+
+    def start(
+        self, parameters: Parameters, source: Array, lengths: Array, *, drop: Callable[[Array], Array] = keep
+    ) -> State:
+        """Encode source (B, S), whose rows are as long as ``lengths`` (B,) says."""
+        xp = array_namespace(source)
+        x = drop(layers.embedding(parameters["source_embedding"], source) * sqrt(self.width))
+        annotations = drop(layers.bidirectional_gru(x, parameters["encoder"], lengths=lengths))
+        backwards = annotations[:, 0, self.state :]
+        first = xp.tanh(layers.linear(backwards, parameters["start_weight"], parameters["start_bias"]))
+        return State(annotations, lengths, first)
+
+    def advance(
+        self,
+        parameters: Parameters,
+        state: State,
+        target: Array,
+        *,
+        drop: Callable[[Array], Array] = keep,
+        cross_attention: Attention = overt_attention,
+    ) -> tuple[Array, State]:
+        """Read more of the target, (B, T): the scores after each of these tokens (B, T, V), and the new state.
+
+        s_i = f(s_{i−1}, y_{i−1}, c_i) where c_i is what s_{i−1} finds among the annotations: section 3.1.
+        """
+        xp = array_namespace(target)
+        x = drop(layers.embedding(parameters["target_embedding"], target) * sqrt(self.width))
+        hidden, mask = state.hidden, padding(state.lengths)
+        contexts, states = [], []
+        for t in range(target.shape[1]):
+            query = hidden[:, None, :] if self.attentive else xp.zeros_like(hidden)[:, None, :]
+            context = layers.additive_attention(
+                query,
+                state.annotations if self.attentive else xp.zeros_like(state.annotations),
+                state.annotations,
+                parameters["attention"],
+                mask=mask,
+                attention=cross_attention,
+            )[:, 0, :]
+            hidden = layers.gru_cell(xp.concat([x[:, t, :], context], axis=-1), hidden, parameters["decoder"])
+            contexts.append(context)
+            states.append(hidden)
+        known = xp.concat([xp.stack(states, axis=1), xp.stack(contexts, axis=1), x], axis=-1)
+        readout = drop(xp.tanh(layers.linear(known, parameters["readout_weight"], parameters["readout_bias"])))
+        return layers.unembedding(readout, parameters["target_embedding"]), State(
+            state.annotations, state.lengths, hidden
+        )
+
+    def alignment(self, parameters: Parameters, source: Array, lengths: Array, target: Array) -> np.ndarray:
+        """Where each step looked: (B, T, S)."""
+        found: list[np.ndarray] = []
+        self.logits(parameters, source, lengths, target, cross_attention=layers.watched(found))
+        return np.concatenate(found, axis=-2)[:, 0]

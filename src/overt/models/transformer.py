@@ -1,0 +1,147 @@
+"""The encoder–decoder Transformer: Algorithm 8 of Phuong & Hutter 2022, with the positions of Vaswani et al. 2017."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from overt import layers, positions
+from overt.attention import attention as overt_attention
+from overt.errors import ArgumentError
+from overt.grid import Array
+from overt.layers import Attention, Pair, Parameters, keep
+from overt.masks import padding
+from overt.models.initial import Shapes, attention_shapes, feed_forward_shapes
+
+
+@dataclass(frozen=True)
+class State:
+    """Where decoding stands: per layer the keys and values of the encoder and of the target so far."""
+
+    context: tuple[Pair, ...]
+    past: tuple[Pair, ...]
+    lengths: np.ndarray
+    position: int
+
+    def select(self, rows: np.ndarray) -> State:
+        """The same for some rows of the batch, in any order and number."""
+
+        def picked(pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:
+            return tuple((k[rows], v[rows]) for k, v in pairs)
+
+        return State(picked(self.context), picked(self.past), self.lengths[rows], self.position)
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """Sizes of a Transformer; the methods are pure functions of its parameters."""
+
+    source_size: int
+    target_size: int
+    width: int = 256
+    heads: int = 4
+    inner: int = 512
+    encoder_layers: int = 3
+    decoder_layers: int = 3
+    # The decoder layer, as Python counts, whose first head of cross-attention is the alignment.
+    alignment_layer: int = -1
+
+    def __post_init__(self) -> None:
+        if self.width % self.heads:
+            raise ArgumentError(f"a width of {self.width} does not split into {self.heads} heads")
+        if not -self.decoder_layers <= self.alignment_layer < self.decoder_layers:
+            raise ArgumentError(f"layer {self.alignment_layer} is none of {self.decoder_layers} decoder layers")
+
+    def shapes(self) -> Shapes:
+        """The shape of each parameter, by its flat name."""
+        D, F = self.width, self.inner
+        found: Shapes = {"source_embedding": (self.source_size, D), "target_embedding": (self.target_size, D)}
+        for side, count, attentions in (
+            ("encoder", self.encoder_layers, ("attention",)),
+            ("decoder", self.decoder_layers, ("attention", "cross")),
+        ):
+            for i in range(count):
+                for part in attentions:
+                    found |= attention_shapes(f"{side}.{i}.{part}", D)
+                found |= feed_forward_shapes(f"{side}.{i}.feed_forward", D, F)
+        return found
+
+    def logits(
+        self,
+        parameters: Parameters,
+        source: Array,
+        lengths: Array,
+        target: Array,
+        *,
+        drop: Callable[[Array], Array] = keep,
+        attention: Attention = overt_attention,
+        cross_attention: Attention = overt_attention,
+    ) -> Array:
+        """Scores of each next token: source (B, S), lengths (B,), target (B, T) → (B, T, V)."""
+        start = self.start(parameters, source, lengths, drop=drop, attention=attention)
+        return self.advance(parameters, start, target, drop=drop, attention=attention, cross_attention=cross_attention)[
+            0
+        ]
+
+    def start(
+        self,
+        parameters: Parameters,
+        source: Array,
+        lengths: Array,
+        *,
+        drop: Callable[[Array], Array] = keep,
+        attention: Attention = overt_attention,
+    ) -> State:
+        """Encode source (B, S), whose rows are as long as ``lengths`` (B,) says."""
+        x = drop(self._embed(parameters["source_embedding"], source, 0))
+        for layer in parameters["encoder"]:
+            x = layers.encoder_layer(x, layer, heads=self.heads, mask=padding(lengths), drop=drop, attention=attention)
+        context = tuple(layers.keys_and_values(x, layer["cross"], heads=self.heads) for layer in parameters["decoder"])
+        return State(context, (), lengths, 0)
+
+    def advance(
+        self,
+        parameters: Parameters,
+        state: State,
+        target: Array,
+        *,
+        drop: Callable[[Array], Array] = keep,
+        attention: Attention = overt_attention,
+        cross_attention: Attention = overt_attention,
+    ) -> tuple[Array, State]:
+        """Read more of the target, (B, T): the scores after each of these tokens (B, T, V), and the new state."""
+        x = drop(self._embed(parameters["target_embedding"], target, state.position))
+        past = []
+        for i, layer in enumerate(parameters["decoder"]):
+            x, pair = layers.decoder_layer(
+                x,
+                state.context[i],
+                layer,
+                heads=self.heads,
+                past=state.past[i] if state.past else None,
+                context_mask=padding(state.lengths),
+                drop=drop,
+                attention=attention,
+                cross_attention=cross_attention,
+            )
+            past.append(pair)
+        new = State(state.context, tuple(past), state.lengths, state.position + target.shape[1])
+        return layers.unembedding(x, parameters["target_embedding"]), new
+
+    def alignment(self, parameters: Parameters, source: Array, lengths: Array, target: Array) -> np.ndarray:
+        """Where each step looked: one head of cross-attention, which training may guide, (B, T, S)."""
+        found: list[np.ndarray] = []
+        self.logits(parameters, source, lengths, target, cross_attention=layers.watched(found))
+        return found[self.alignment_layer][:, 0]
+
+    def _embed(self, table: Array, tokens: Array, first: int) -> Array:
+        xp: Any = array_namespace(table)
+        places = positions.sinusoidal(np.arange(first, first + tokens.shape[1]), self.width)
+        return layers.embedding(table, tokens) * sqrt(self.width) + xp.asarray(
+            places, dtype=table.dtype, device=table.device
+        )

@@ -1,0 +1,197 @@
+"""From text to text: what a checkpoint is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from overt import layers
+from overt.errors import ArgumentError
+from overt.grid import host
+from overt.models import checkpoint, decoding
+from overt.models.checkpoint import Checkpoint
+from overt.models.vocabulary import END, SPECIAL, START, UNKNOWN, padded
+
+BUNDLED = Path(__file__).parent / "bundled"
+LONGEST = 400
+# Sentences whose tokens together are no more than this are translated at once.
+_BATCH = 2000
+
+
+@dataclass(frozen=True, eq=False)
+class Translation:
+    """A translation with the attention that made it.
+
+    alignment (T, S): what target token t took from source token s, by ``target_tokens`` and ``source_tokens``;
+    what remains to 1 in a row went to the end of the source.
+    """
+
+    source: str
+    translation: str
+    score: float
+    source_tokens: tuple[str, ...]
+    target_tokens: tuple[str, ...]
+    alignment: np.ndarray
+
+    def described(self) -> dict[str, Any]:
+        """The same in types that JSON knows."""
+        return {
+            "source": self.source,
+            "translation": self.translation,
+            "score": round(self.score, 6),
+            "source_tokens": list(self.source_tokens),
+            "target_tokens": list(self.target_tokens),
+            "alignment": [[round(float(weight), 6) for weight in row] for row in self.alignment],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Translator:
+    """Translates with a checkpoint's parameters, of NumPy or of another library, nested for ``overt.layers``."""
+
+    checkpoint: Checkpoint
+    parameters: Any
+
+    @staticmethod
+    def of(found: Checkpoint) -> Translator:
+        """A translator that computes in NumPy."""
+        return Translator(found, layers.nested(found.parameters))
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        beam: int = 5,
+        n_best: int = 1,
+        penalty: float = 1.0,
+        temperature: float | None = None,
+        seed: int = 0,
+        prefix: str = "",
+        replace_unknown: bool = True,
+    ) -> list[list[Translation]]:
+        """The ``n_best`` translations of each text, best first.
+
+        beam: how many beginnings are kept at each step; 1 is greedy.  penalty: α of the length penalty.
+        temperature: draw the tokens instead, one translation a text.  prefix: what every translation begins with.
+        replace_unknown: put the source token that an unknown target token looked at in its place.
+        """
+        _check(beam=beam, n_best=n_best)
+        if temperature is not None and not 0 < temperature < np.inf:
+            raise ArgumentError(f"temperature must be a positive number, not {temperature}")
+        if not np.isfinite(penalty):
+            raise ArgumentError(f"the length penalty must be a finite number, not {penalty}")
+        if n_best > beam:
+            raise ArgumentError(f"a beam of {beam} holds no {n_best} best translations: give a wider beam")
+        model, source, target = self.checkpoint.model, self.checkpoint.source, self.checkpoint.target
+        tokens = [self.split(text, f"text {i} of {len(texts)}") for i, text in enumerate(texts, 1)]
+        forced = target.numbers(target.split(prefix)) if prefix else []
+        if UNKNOWN in forced:
+            raise ArgumentError(f"the model cannot write the prefix {prefix!r}: it knows not all of its tokens")
+        found: list[list[Translation]] = [[] for _ in texts]
+        for part in _batches([len(split) for split in tokens]):
+            rows, lengths = padded([[*source.numbers(tokens[i]), END] for i in part])
+            options: dict[str, Any] = {
+                "rows": len(part),
+                "limits": [2 * len(tokens[i]) + 20 for i in part],
+                "prefixes": [forced] * len(part),
+            }
+            state = model.start(self.parameters, self._array(rows), self._array(lengths))
+            if temperature is None:
+                best = decoding.beam_search(self._step, state, width=beam, count=n_best, penalty=penalty, **options)
+            else:
+                rng = np.random.default_rng((seed, part[0]))
+                best = decoding.sample(self._step, state, temperature=temperature, rng=rng, **options)
+            for place, i in enumerate(part):
+                found[i] = self._finished(texts[i], tokens[i], rows[place], best[place], replace_unknown)
+        return found
+
+    def align(self, text: str, translation: str) -> Translation:
+        """A translation that is given: how likely the model finds it, by the sum of logarithms, and where it looks."""
+        split, target = self.split(text), self.checkpoint.target
+        numbers = target.numbers(target.split(translation))
+        row = np.array([*self.checkpoint.source.numbers(split), END])
+        source, lengths = self._array(row[None]), self._array(np.array([len(row)]))
+        scores = self.checkpoint.model.logits(
+            self.parameters, source, lengths, self._array(np.array([[START, *numbers]]))
+        )
+        logs = decoding.log_probabilities(host("scores", scores)[0])
+        score = float(logs[np.arange(len(numbers) + 1), [*numbers, END]].sum())
+        one = self._finished(text, split, row, [decoding.Hypothesis(tuple(numbers), score)], copy=False)[0]
+        return replace(one, translation=translation, target_tokens=tuple(target.split(translation)))
+
+    def split(self, text: str, name: str = "the text") -> list[str]:
+        """The tokens of a text.  Raises ArgumentError, with its name, for none and for more than ``LONGEST``."""
+        # Nothing in long runs of anything is a sentence, and cutting them up takes long.
+        tokens = self.checkpoint.source.split(text) if len(text) <= 50 * LONGEST else []
+        if not tokens and not text.strip():
+            raise ArgumentError(f"{name} is empty: there is nothing to translate")
+        if len(text) > 50 * LONGEST or len(tokens) > LONGEST:
+            size = f"{len(tokens)} tokens" if tokens else f"{len(text)} characters"
+            raise ArgumentError(f"{name} has {size}, the model reads {LONGEST} tokens: give one sentence at a time")
+        if not tokens:
+            raise ArgumentError(f"{name} holds nothing but control characters: there is nothing to translate")
+        return tokens
+
+    def _step(self, state: Any, tokens: np.ndarray) -> tuple[Any, Any]:
+        return self.checkpoint.model.advance(self.parameters, state, self._array(tokens))
+
+    def _finished(
+        self, text: str, split: list[str], row: np.ndarray, best: list[decoding.Hypothesis], copy: bool
+    ) -> list[Translation]:
+        """What was decoded, with its alignment, which one pass over the whole target gives."""
+        size = len(split)
+        alike = np.repeat(row[None, : size + 1], len(best), axis=0)
+        target, _ = padded([[START, *hypothesis.tokens] for hypothesis in best])
+        weights = self.checkpoint.model.alignment(
+            self.parameters, self._array(alike), self._array(np.full(len(best), size + 1)), self._array(target)
+        )[:, :, :size]
+        found = []
+        for hypothesis, seen in zip(best, weights, strict=True):
+            alignment = np.ascontiguousarray(seen[: len(hypothesis.tokens)])
+            tokens = [self.checkpoint.target.tokens[number] for number in hypothesis.tokens]
+            spelt = [
+                split[int(alignment[t].argmax())] if token == SPECIAL[UNKNOWN] and copy else token
+                for t, token in enumerate(tokens)
+            ]
+            translation = self.checkpoint.target.join(spelt)
+            found.append(Translation(text, translation, hypothesis.score, tuple(split), tuple(spelt), alignment))
+        return found
+
+    def _array(self, array: np.ndarray) -> Any:
+        """Token numbers in the library of the parameters."""
+        like = self.parameters["source_embedding"]
+        return array if isinstance(like, np.ndarray) else array_namespace(like).asarray(array)
+
+
+def load(name: str | Path) -> Translator:
+    """The translator of a bundled model, by its name, or of a checkpoint, by its path."""
+    path = BUNDLED / f"{name}.safetensors"
+    return Translator.of(checkpoint.load(path if str(name) in bundled() else Path(name)))
+
+
+def bundled() -> list[str]:
+    """Names of the models inside the package."""
+    return sorted(path.stem for path in BUNDLED.glob("*.safetensors"))
+
+
+def _check(**counts: int) -> None:
+    for name, value in counts.items():
+        if value < 1:
+            raise ArgumentError(f"{name} must be at least 1, not {value}")
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Indices of texts of similar length, as many at once as fit."""
+    part: list[int] = []
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if part and lengths[i] * (len(part) + 1) > _BATCH:
+            yield part
+            part = []
+        part.append(i)
+    if part:
+        yield part

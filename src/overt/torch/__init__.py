@@ -1,0 +1,36 @@
+"""Attention with gradients for PyTorch, modules that own parameters, and the training of the models."""
+
+from overt.errors import DependencyError
+
+try:
+    import torch  # noqa: F401, tells at once and in one line what is missing
+except ImportError:
+    raise DependencyError("overt.torch needs PyTorch: pip install 'overt[torch]'") from None
+
+from overt.torch.attention import attention
+from overt.torch.modules import (
+    AdditiveAttention,
+    BilinearAttention,
+    CrossAttention,
+    DecoderLayer,
+    EncoderDecoder,
+    EncoderLayer,
+    LearnedPositions,
+    MultiHeadAttention,
+    SelfAttention,
+    SinusoidalPositions,
+)
+
+__all__ = [
+    "AdditiveAttention",
+    "BilinearAttention",
+    "CrossAttention",
+    "DecoderLayer",
+    "EncoderDecoder",
+    "EncoderLayer",
+    "LearnedPositions",
+    "MultiHeadAttention",
+    "SelfAttention",
+    "SinusoidalPositions",
+    "attention",
+]

@@ -1,0 +1,244 @@
+"""overt translate and overt models, with the models inside the package."""
+
+from __future__ import annotations
+
+import io
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from overt import layers, models
+from overt.cli import main
+from overt.cli.translate import table
+from overt.models import Translation
+from overt.models.vocabulary import END, START
+from overt.torch import dates
+
+
+class Console:
+    """What the command prints, from what it is told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.monkeypatch, self.capsys = monkeypatch, capsys
+
+    def __call__(self, *arguments: str, stdin: bytes = b"", code: int = 0) -> tuple[str, str]:
+        self.monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as stopped:
+            main(list(arguments))
+        out, error = self.capsys.readouterr()
+        assert stopped.value.code == code, error
+        return out, error
+
+
+@pytest.fixture
+def overt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Console:
+    return Console(monkeypatch, capsys)
+
+
+@pytest.fixture(scope="module")
+def translator() -> models.Translator:
+    return models.load("en-zh")
+
+
+def test_the_package_holds_two_models(overt: Console) -> None:
+    assert models.bundled() == ["dates", "en-zh"]
+    assert sum(path.stat().st_size for path in models.translator.BUNDLED.iterdir()) < 20e6
+    lines = [json.loads(line) for line in overt("models", "--json")[0].splitlines()]
+    assert [line["name"] for line in lines] == ["dates", "en-zh"]
+    assert all(f"{line['name']} " in overt("models")[0] for line in lines)
+
+
+FRESH = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Nobody(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "sacrebleu", "babel", "ml_dtypes"):
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Nobody())
+from overt.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_i_love_you_without_torch_in_a_second_and_a_half() -> None:
+    best = np.inf
+    for _ in range(3):
+        # Processor time, which a busy machine does not stretch.
+        start = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found = subprocess.run(
+            [sys.executable, "-c", FRESH, "translate", "I love you."], capture_output=True, text=True, timeout=60
+        )
+        end = resource.getrusage(resource.RUSAGE_CHILDREN)
+        best = min(best, end.ru_utime + end.ru_stime - start.ru_utime - start.ru_stime)
+        assert (found.stdout, found.stderr) == ("我爱你。\n", "")
+    assert best < 1.5
+
+
+def test_without_torch_training_says_what_is_missing() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", FRESH, "train", "dates", "-o", "x.safetensors"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr == "overt: overt.torch needs PyTorch: pip install 'overt[torch]'\n"
+
+
+def test_no_answer_is_stored(translator: models.Translator) -> None:
+    # Other parameters, other words: what is said comes from the numbers.
+    flat = {name: array[::-1] if name == "target_embedding" else array
+            for name, array in translator.checkpoint.parameters.items()}  # fmt: skip
+    other = models.Translator(translator.checkpoint, layers.nested(flat))
+    assert other.translate(["I love you."])[0][0].translation != "我爱你。"
+
+
+def test_standard_input_comes_out_line_by_line(overt: Console, translator: models.Translator) -> None:
+    text = "Where is she?\n\nI am a teacher.\r\nHe likes cats."
+    out, _ = overt("translate", stdin=text.encode())
+    alone = [overt("translate", line)[0] if line else "\n" for line in ("Where is she?", "", "I am a teacher.",
+                                                                       "He likes cats.")]  # fmt: skip
+    assert out == "".join(alone)
+    assert overt("translate", stdin=b"")[0] == ""
+
+
+def test_json_says_everything(overt: Console) -> None:
+    lines = [
+        json.loads(line) for line in overt("translate", "--json", stdin=b"He likes cats.\n\nGood!\n")[0].splitlines()
+    ]
+    assert [line["source"] for line in lines] == ["He likes cats.", "", "Good!"]
+    assert lines[1]["translation"] == ""
+    for line in lines:
+        assert list(line) == ["source", "translation", "score", "source_tokens", "target_tokens", "alignment"]
+        assert np.shape(line["alignment"])[:1] == (len(line["target_tokens"]),)
+        assert "".join(line["target_tokens"]).replace("▁", " ").strip() == line["translation"]
+    wide = json.loads(overt("translate", "--json", "-n", "3", "He likes cats.")[0])
+    assert wide["translation"] == lines[0]["translation"]
+    assert len(wide["alternatives"]) == 2
+    assert wide["score"] >= wide["alternatives"][0]["score"] >= wide["alternatives"][1]["score"]
+
+
+def test_n_best_prefix_and_samples(overt: Console) -> None:
+    rows = [line.split("\t") for line in overt("translate", "-n", "3", "He likes cats.")[0].splitlines()]
+    assert [row[0] for row in rows] == ["1"] * 3
+    assert len({row[2] for row in rows}) == 3
+    assert overt("translate", "--prefix", "汤姆", "He likes cats.")[0].startswith("汤姆")
+    drawn = [overt("translate", "--temperature", "1", "--seed", seed, "He likes cats.")[0] for seed in "0012"]
+    assert drawn[0] == drawn[1]
+    assert len(set(drawn)) > 1
+
+
+def test_shades_stand_under_their_words() -> None:
+    from rich.cells import cell_len
+
+    alignment = np.array([[0.95, 0.05, 0.0], [0.1, 0.5, 0.3], [0.0, 0.0, 0.45]])
+    one = Translation("", "", 0.0, ("▁猫", "▁sat", "."), ("我", "ab", "▁"), alignment)
+    rows = table(one, 80).splitlines()
+    assert rows == ["    猫  sat  .", "我  ██", "ab      ▒▒▒  ░", "␣            ▒"]
+    # Columns begin where their heads begin, in cells of the terminal.
+    assert cell_len(rows[0].partition("sat")[0]) == cell_len(rows[2].partition("▒")[0]) == 8
+    narrow = table(one, 10).split("\n\n")
+    assert len(narrow) == 2
+    assert all(cell_len(row) <= 10 for block in narrow for row in block.splitlines())
+
+
+def test_show_prints_the_table(overt: Console) -> None:
+    out = overt("translate", "--show", "I love you.")[0]
+    first, empty, head, *_ = out.splitlines()
+    assert (first, empty) == ("我爱你。", "")
+    assert head.split() == ["i", "love", "you", "."]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "message"),
+    [
+        (["translate", ""], b"", "the text is empty"),
+        (["translate", "\x01\x02"], b"", "nothing but control characters"),
+        (["translate", "word " * 10_000], b"", "the model reads 400 tokens"),
+        (["translate", "--model", "klingon", "x"], b"", "cannot read klingon"),
+        (["translate", "--model", __file__, "x"], b"", "not a complete safetensors file"),
+        (["translate", "--show", "--json", "x"], b"", "leave out --show"),
+        (["translate", "--temperature", "1", "-n", "2", "x"], b"", "leave out --n-best"),
+        (["translate", "--temperature", "-1", "x"], b"", "temperature"),
+        (["translate", "--beam", "0", "x"], b"", "--beam"),
+    ],
+)
+def test_bad_input_is_one_line(overt: Console, arguments: list[str], stdin: bytes, message: str) -> None:
+    out, error = overt(*arguments, stdin=stdin, code=2)
+    assert out == ""
+    assert error.startswith("overt: ")
+    assert error.count("\n") == 1
+    assert message in error
+
+
+def test_what_stands_before_a_bad_line_is_not_lost(overt: Console) -> None:
+    good = overt("translate", stdin=b"I see.\nHello!\n")[0]
+    for bad, message in ((b"caf\xe9\n", "line 3: not UTF-8"), (b"word " * 10_000, "line 3 has 50000 characters")):
+        out, error = overt("translate", stdin=b"I see.\nHello!\n" + bad, code=2)
+        assert out == good
+        assert message in error
+
+
+def test_any_text_is_translated_somehow(overt: Console) -> None:
+    odd = ["🙂🙂", "ʕ•ᴥ•ʔ", "漢字", "\u202eabc", "a" * 300, "I\x00 love\u200b you.", "%s {} [bold]\\n", "1234567890"]
+    out = overt("translate", "--beam", "2", stdin="\n".join(odd).encode())[0]
+    assert len(out.splitlines()) == len(odd)
+    assert out.splitlines()[5] == overt("translate", "--beam", "2", "I love you.")[0].strip()
+
+
+def test_torch_gives_the_same_tokens(translator: models.Translator) -> None:
+    import torch
+
+    tensors = {name: torch.from_numpy(array) for name, array in translator.checkpoint.parameters.items()}
+    other = models.Translator(translator.checkpoint, layers.nested(tensors))
+    texts = ["I love you.", "Tom is my friend.", "Where did you buy this book yesterday?"]
+    ours, theirs = translator.translate(texts), other.translate(texts)
+    assert [one[0].target_tokens for one in ours] == [one[0].target_tokens for one in theirs]
+
+
+def test_scores_are_those_of_the_whole_sequence(translator: models.Translator) -> None:
+    one = translator.translate(["Where is my book?"], penalty=0.0)[0][0]
+    source = translator.checkpoint.source.numbers(one.source_tokens)
+    target = translator.checkpoint.target.numbers(one.target_tokens)
+    model: Any = translator.checkpoint.model
+    scores = model.logits(
+        translator.parameters, np.array([[*source, END]]), np.array([len(source) + 1]), np.array([[START, *target]])
+    )[0]
+    logs = np.log(layers.softmax(scores.astype(np.float64)))
+    expected = logs[np.arange(len(target) + 1), [*target, END]].sum()
+    assert abs(one.score - expected) < 1e-2
+    assert abs(translator.align("Where is my book?", one.translation).score - expected) < 1e-2
+    np.testing.assert_allclose(
+        translator.align("Where is my book?", one.translation).alignment, one.alignment, atol=1e-5
+    )
+
+
+def test_dates_are_read_and_looked_at_where_they_stand() -> None:
+    rng = np.random.default_rng(20_26)
+    drawn = [dates.written(rng) for _ in range(1000)]
+    found = models.load("dates").translate([one.text for one in drawn], beam=1)
+    right = [best[0].translation == one.iso for best, one in zip(found, drawn, strict=True)]
+    assert np.mean(right) >= 0.999
+    seen = []
+    for (best,), one in zip(found, drawn, strict=True):
+        peaks = {
+            field: int(best.alignment[slice(*place)].sum(axis=0).argmax()) for field, place in dates.ISO_SPANS.items()
+        }
+        seen.append(all(first <= peaks[field] < last for field, (first, last) in one.spans.items()))
+    assert np.mean(seen) >= 0.95
+
+
+def test_the_command_reads_dates(overt: Console, tmp_path: Path) -> None:
+    assert overt("translate", "-m", "dates", "3 de febrero de 2024")[0] == "2024-02-03\n"
+    # By its path it is the same model.
+    path = str(models.translator.BUNDLED / "dates.safetensors")
+    assert overt("translate", "-m", path, "5. September 1999")[0] == "1999-09-05\n"
