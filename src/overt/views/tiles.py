@@ -105,7 +105,7 @@ class Tiles:
         filled = np.flatnonzero(rows_of[:, 0] < rows_of[:, 1])
         largest = np.full((rows, columns), MASKED, np.float32)
         largest[filled] = self._pooled(label, b, heads[0], t, s, rows_of[filled], bins(shape.S, columns))
-        return [largest, received.astype(np.float64), entropy.astype(np.float64)]
+        return [largest, received, entropy]
 
     def _score(
         self, label: Labelled, b: int, heads: list[int], t: range, s: range, message: Mapping[str, Any]

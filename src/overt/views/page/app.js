@@ -306,7 +306,7 @@ class App {
           return;
         }
         const [part, b, h] = next;
-        await part.prepare(b, h);
+        await part.prepare(b, h, () => part === this.part && this.redraw());
         this.scanning = { part, b, h, steps: part.scanning(b, h) };
       }
       const { part, b, h, steps } = this.scanning,

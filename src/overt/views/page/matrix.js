@@ -267,7 +267,11 @@ class Matrix {
             ? "overview, in more detail in a moment"
             : "overview: zoom in for exact cells",
       );
-    } else app.legend(null, this.job ? "computing …" : "too many cells to compute at once: zoom in");
+    } else {
+      const { progress } = app.part,
+        now = typeof progress === "number" ? `overview ${Math.round(progress * 100)} % done` : "too many cells";
+      app.legend(null, this.job ? "computing …" : `${now}: zoom in for exact cells`);
+    }
     this._cursor(theme);
     g.restore();
     this._axes(box, theme);

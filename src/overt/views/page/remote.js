@@ -51,7 +51,7 @@ class Python {
 class Remote extends Attention {
   constructor(meta, lists, index, python) {
     super(meta, lists);
-    Object.assign(this, { index, python, answers: new Map(), tiles: [] });
+    Object.assign(this, { index, python, answers: new Map(), tiles: [], progress: null });
   }
 
   async _open() {
@@ -130,10 +130,10 @@ class Remote extends Attention {
     return this._get({ what: "score", row, heads: [head], t: [t, t + 1], s: [0, 1] })[0][1];
   }
 
-  // A scan in slices, so that other questions are answered in between.
-  async prepare(row, head) {
+  // A scan in slices, so that other questions are answered in between; `tell` is called after each.
+  async prepare(row, head, tell) {
     const { T, S, A } = this,
-      step = Math.max(1, Math.floor(2 ** 33 / (S * (A + 8))));
+      step = Math.max(1, Math.floor(2 ** 34 / (S * (A + 8))));
     const rows = Math.min(256, T),
       columns = Math.min(256, S);
     const result = {
@@ -151,7 +151,10 @@ class Remote extends Attention {
       for (let i = 0; i < largest.length; i++) result.largest[i] = Math.max(result.largest[i], largest[i]);
       for (let s = 0; s < S; s++) result.received[s] += received[s];
       result.entropy.set(entropy, t0);
+      this.progress = t0 / T;
+      tell();
     }
+    this.progress = null;
     this.scanned = result;
   }
 
