@@ -311,5 +311,12 @@ def test_nothing_else_is_raised_on_purpose() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
                 name = ast.unparse(node.exc.func)
-                # numpy.asarray(weights, copy=False) must raise ValueError.
-                assert name in allowed or (path.name == "weights.py" and name == "ValueError"), (path, node.lineno)
+                # numpy.asarray(weights, copy=False) must raise ValueError; click words its own complaints;
+                # the checker tells itself why a candidate gave no answer.
+                own = {
+                    "weights.py": ["ValueError"],
+                    "cli": ["click.UsageError"],
+                    "check": ["EndedError", "PuzzledError", "UnknownError"],
+                }
+                known = {*allowed, *own.get(path.name, []), *own.get(path.parent.name, [])}
+                assert name in known, (path, node.lineno, name)

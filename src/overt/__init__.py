@@ -4,6 +4,7 @@ from overt import errors, positions
 from overt.attended import Attended
 from overt.attention import Cache, attend, attention, merge, trace
 from overt.biases import alibi, relative
+from overt.check import check
 from overt.dropout import dropout
 from overt.kernels import get_num_threads, set_num_threads
 from overt.masks import causal, documents, keep, padding, prefix, where, window
@@ -28,6 +29,7 @@ __all__ = [
     "attention",
     "bilinear",
     "causal",
+    "check",
     "cosine",
     "documents",
     "dot",

@@ -1,0 +1,190 @@
+"""Arrays of the candidate's library, made from NumPy's and turned back into them."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any
+
+import numpy as np
+
+from overt.check import wire
+
+
+def leaves(result: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Everything in a result of tuples, lists, dicts and dataclasses, with where it lies."""
+    if isinstance(result, dict):
+        for name, part in result.items():
+            yield from leaves(part, f"{path}.{name}")
+    elif isinstance(result, tuple | list):
+        for number, part in enumerate(result):
+            yield from leaves(part, f"{path}.{number}")
+    elif dataclasses.is_dataclass(result) and not isinstance(result, type):
+        for field in dataclasses.fields(result):
+            yield from leaves(getattr(result, field.name), f"{path}.{field.name}")
+    elif result is not None:
+        yield path, result
+
+
+class Backend:
+    """NumPy, and what the other libraries do alike."""
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+
+    def give(self, array: np.ndarray, grad: bool = False) -> Any:
+        """The array in the candidate's library; floats in the dtype asked for."""
+        return array.astype(self.dtype) if array.dtype.kind == "f" else array.copy()
+
+    def take(self, array: Any) -> np.ndarray:
+        return np.asarray(array)
+
+    def seen(self, leaf: Any) -> tuple[np.ndarray | None, str]:
+        """A leaf as a float64 or integer array and the name of its dtype; None where it is no array."""
+        if isinstance(leaf, float | np.number | np.ndarray) or hasattr(leaf, "__array__"):
+            array = np.asarray(leaf)
+            if array.dtype.kind in "biuf":
+                return array.astype(np.float64) if array.dtype.kind == "f" else array, str(array.dtype)
+        with suppress(ValueError, TypeError):
+            if isinstance(leaf, int) and not isinstance(leaf, bool):
+                return np.asarray(leaf), "int"
+        return None, type(leaf).__name__
+
+    def seed(self, seed: int) -> None:
+        """Make the library's random numbers the same again."""
+
+    def still(self, still: bool) -> AbstractContextManager[None]:
+        """A context in which dropout drops nothing, where that can be."""
+        return nullcontext()
+
+    def typed(self) -> AbstractContextManager[None]:
+        """A context in which arrays that the candidate makes are float64 by default."""
+        return nullcontext()
+
+    def pull(self, result: Any, inputs: dict[str, Any], out: wire.Arrays, number: int) -> dict[str, Any] | None:
+        """Gradients of Σ output · ramp for the inputs, None where the library has none."""
+        return None
+
+
+class _Torch(Backend):
+    def __init__(self, dtype: str) -> None:
+        super().__init__(dtype)
+        self.torch: Any = sys.modules["torch"]
+
+    def give(self, array: np.ndarray, grad: bool = False) -> Any:
+        tensor = self.torch.from_numpy(np.array(array, order="C"))
+        if array.dtype.kind == "f":
+            tensor = tensor.to(getattr(self.torch, self.dtype))
+            if grad:
+                tensor.requires_grad_()
+        return tensor
+
+    def take(self, array: Any) -> np.ndarray:
+        return self._float(array.detach()).numpy()
+
+    def _float(self, tensor: Any) -> Any:
+        return tensor.double() if tensor.is_floating_point() else tensor
+
+    def seen(self, leaf: Any) -> tuple[np.ndarray | None, str]:
+        if isinstance(leaf, self.torch.Tensor):
+            return np.array(self._float(leaf.detach()).cpu().numpy()), str(leaf.dtype).removeprefix("torch.")
+        return super().seen(leaf)
+
+    def seed(self, seed: int) -> None:
+        self.torch.manual_seed(seed)
+
+    @contextmanager
+    def typed(self) -> Iterator[None]:
+        """A context in which tensors that the candidate makes are float64 by default."""
+        before = self.torch.get_default_dtype()
+        if self.dtype == "float64":
+            self.torch.set_default_dtype(self.torch.float64)
+        try:
+            yield
+        finally:
+            self.torch.set_default_dtype(before)
+
+    @contextmanager
+    def _no_dropout(self) -> Iterator[None]:
+        functional = self.torch.nn.functional
+        names = ("dropout", "scaled_dot_product_attention")
+        saved = {name: getattr(functional, name) for name in names}
+        torch = self.torch
+        top, module = torch.dropout, torch.nn.Dropout.forward
+
+        def attention(
+            query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
+        ) -> Any:
+            return saved["scaled_dot_product_attention"](query, key, value, attn_mask, 0.0, *args, **kwargs)
+
+        def same(x: Any, *args: Any, **kwargs: Any) -> Any:
+            return x
+
+        functional.dropout, functional.scaled_dot_product_attention = same, attention
+        torch.dropout = same
+        torch.nn.Dropout.forward = lambda self, x: x
+        try:
+            yield
+        finally:
+            for name, function in saved.items():
+                setattr(functional, name, function)
+            torch.dropout = top
+            torch.nn.Dropout.forward = module
+
+    def still(self, still: bool) -> AbstractContextManager[None]:
+        return self._no_dropout() if still else nullcontext()
+
+    def pull(self, result: Any, inputs: dict[str, Any], out: wire.Arrays, number: int) -> dict[str, Any] | None:
+        tensors = [
+            leaf for _, leaf in leaves(result) if isinstance(leaf, self.torch.Tensor) and leaf.is_floating_point()
+        ]
+        if not tensors:
+            return None
+        found: dict[str, Any] = {}
+        tensors = [tensor for tensor in tensors if tensor.requires_grad]
+        if not tensors:
+            return dict.fromkeys((name for name, x in inputs.items() if x.is_floating_point()))
+        for tensor in tensors:
+            ramp = self.torch.linspace(-1, 1, tensor.numel(), dtype=tensor.dtype).reshape(tensor.shape)
+            (tensor * ramp).sum().backward(retain_graph=True)
+        for name, x in inputs.items():
+            if x.is_floating_point():
+                found[name] = None
+                if x.grad is not None:
+                    found[name] = f"g{number}.{name}"
+                    out[found[name]] = x.grad.double().numpy()
+        return found
+
+
+class _Jax(Backend):
+    def give(self, array: np.ndarray, grad: bool = False) -> Any:
+        return sys.modules["jax"].numpy.asarray(super().give(array))
+
+    def seen(self, leaf: Any) -> tuple[np.ndarray | None, str]:
+        return super().seen(np.asarray(leaf) if hasattr(leaf, "addressable_shards") else leaf)
+
+
+class _Tensorflow(Backend):
+    def give(self, array: np.ndarray, grad: bool = False) -> Any:
+        return sys.modules["tensorflow"].constant(super().give(array))
+
+
+class _Keras(Backend):
+    def give(self, array: np.ndarray, grad: bool = False) -> Any:
+        return sys.modules["keras"].ops.convert_to_tensor(super().give(array))
+
+    def take(self, array: Any) -> np.ndarray:
+        return np.asarray(sys.modules["keras"].ops.convert_to_numpy(array))
+
+    def seen(self, leaf: Any) -> tuple[np.ndarray | None, str]:
+        if hasattr(leaf, "shape") and not isinstance(leaf, np.ndarray):
+            return super().seen(self.take(leaf))
+        return super().seen(leaf)
+
+
+def backends(name: str, dtype: str) -> Backend:
+    """The library called numpy, torch, jax, tensorflow or keras; the candidate has imported it."""
+    kinds = {"torch": _Torch, "jax": _Jax, "tensorflow": _Tensorflow, "keras": _Keras}
+    return kinds.get(name, Backend)(dtype)

@@ -1,0 +1,182 @@
+"""Checking one candidate: what it is decides which problems it gets."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from typing import Any
+
+from overt.check.attention import Attention, Instance
+from overt.check.diagnosis import Diagnosis, PuzzledError
+from overt.check.findings import Findings
+from overt.check.instances import HEADS, build, instance
+from overt.check.interface import Interface, role
+from overt.check.report import Report
+from overt.check.session import EndedError, Here, Session
+from overt.errors import ArgumentError
+
+
+def examine(
+    session: Session | Here,
+    target: str | None,
+    *,
+    name: str | None = None,
+    layout: str | None = None,
+    mask: str | None = None,
+    arguments: dict[str, str] | None = None,
+    backend: str | None = None,
+) -> Report:
+    """Load a target in a session (None: what the session was made with) and check it."""
+    findings: Findings | None = None
+    overrides = dict(arguments or {}) | ({"--backend": backend} if backend else {})
+    try:
+        reply, _ = session.ask({"op": "load", "target": target})
+        if "error" in reply:
+            if reply["error"]["type"] in ("SystemExit", "MemoryError"):
+                findings = Findings(_NOTHING)
+                findings.raised(None, reply["error"])
+                return Report(name or str(target), {}, list(findings.found.values()))
+            raise ArgumentError(f"cannot load {target or name}: {reply['error']['type']}: {reply['error']['message']}")
+        description = reply["description"]
+        findings = Findings(description)
+        shown = name or target or description["name"]
+        _check(session, description, findings, overrides, layout=layout, mask=mask)
+        for library in description["libraries"]:
+            # What raises with the arrays of one library may have been written for another.
+            if "raises" in findings.found and library != description["backend"] and not backend:
+                again = Findings(description)
+                _check(session, {**description, "backend": library}, again, overrides, layout=layout, mask=mask)
+                if "raises" not in again.found:
+                    findings = again
+    except EndedError as ended:
+        findings = findings or Findings(_NOTHING)
+        says = {
+            "hang": f"It hangs: {ended}.",
+            "crash": f"It crashes: {ended}.",
+            "exit": f"It ends the process: {ended}.",
+        }
+        findings.add(
+            {"hang": "hangs", "exit": "exits"}.get(ended.kind, "crashes"), kind="unknown", message=says[ended.kind]
+        )
+        shown = name or target or "it"
+    except PuzzledError as puzzled:
+        raise ArgumentError(str(puzzled)) from None
+    return Report(shown, findings.convention, list(findings.found.values()))
+
+
+_NOTHING: dict[str, Any] = {"source": "", "line": 0, "file": None}
+
+
+def _check(
+    session: Session | Here,
+    description: dict[str, Any],
+    findings: Findings,
+    overrides: dict[str, str],
+    *,
+    layout: str | None,
+    mask: str | None,
+) -> None:
+    from overt.check import additive, blocks, decoding, probes
+
+    interface = Interface(description, description["parameters"], overrides)
+    if description["kind"] != "function" and description["method"] is None:
+        raise PuzzledError(f"{interface.name} has no method forward, call or __call__: check one of its functions")
+    for special in (blocks.check, additive.check):
+        if special(session, interface, findings, overrides):
+            return
+    made: Instance | None = None
+    maker: Interface | None = None
+    if description["kind"] == "class":
+        maker = Interface(description, description["constructor"], overrides)
+        built = build(session, maker)
+        if isinstance(built, str):
+            raise PuzzledError(
+                f"cannot tell what the argument {built} of {interface.name} is: "
+                f"say it with --argument, such as --argument {built}=heads"
+            )
+        if isinstance(built, dict):
+            findings.raised(None, built)
+            return
+        made = built
+    elif description["kind"] == "instance":
+        reply, arrays = session.ask({"op": "build", "args": [], "kwargs": {}, "seed": 1})
+        if "error" in reply:
+            findings.raised(None, reply["error"])
+            return
+        from overt.check.instances import _number
+
+        numbers = reply["numbers"]
+        made = instance(
+            reply["handle"], reply["parameters"], arrays, _number(numbers, "heads"), _number(numbers, "groups")
+        )
+    elif description["globals"]:
+        made = _global_weights(session, interface)
+    attention = Attention(session, interface, made)
+    if maker is not None and description["method"] in ("step", "decode", "decode_step", "append", "update"):
+
+        def again() -> Instance | None:
+            found = build(session, maker)
+            return found if isinstance(found, Instance) else None
+
+        if decoding.check_steps(attention, findings, again):
+            return
+        raise PuzzledError(
+            f"{interface.name} has only the method {description['method']}, which could not be called token by token"
+        )
+    diagnosis = Diagnosis(attention, findings, layout=layout, mask=mask)
+    diagnosis.rebuild = maker
+    probes.before(diagnosis)
+    if diagnosis.base():
+        diagnosis.features()
+        diagnosis.extras()
+        decoding.check(diagnosis)
+    probes.after(diagnosis)
+
+
+def _global_weights(session: Session | Here, interface: Interface) -> Instance | None:
+    """Weights that a function reads from its module."""
+    _, arrays = session.ask({"op": "globals", "names": interface.description["globals"]})
+    rows = [
+        {"path": name, "owner": "", "shape": a.shape, "eps": 0.0}
+        for name, a in arrays.items()
+        if a.dtype.kind == "f" and (role(name) or "")[:1] in ("W", "b")
+    ]
+    made = instance(None, rows, arrays, HEADS if interface.has("heads") else 1, None)
+    return made if made.projections and {"q", "k", "v"} & set(made.projections.weight) else None
+
+
+def check(
+    target: Any,
+    *,
+    layout: str | None = None,
+    mask: str | None = None,
+    arguments: dict[str, str] | None = None,
+    timeout: float = 20.0,
+    memory: int = 2 << 30,
+    isolate: bool = True,
+) -> Report:
+    """Run ``overt.check``, which tells the arguments."""
+    options: dict[str, Any] = {"layout": layout, "mask": mask, "arguments": arguments}
+    if isinstance(target, str):
+        if ":" not in target:
+            raise ArgumentError(f"{target!r} names no candidate: give FILE.py:name or module:name")
+        with Session(timeout=timeout, memory=memory) as session:
+            return examine(session, target, **options)
+    if not callable(target):
+        raise ArgumentError(f"check takes a function, a class, an instance or a string, not a {type(target).__name__}")
+    name = getattr(target, "__name__", type(target).__name__)
+    where = Session(target, timeout=timeout, memory=memory) if isolate and _forks(target) else Here(target)
+    with where as session:
+        return examine(session, None, name=name, **options)
+
+
+def _forks(target: Any) -> bool:
+    """Whether a fork of this process can run it: libraries with threads of their own cannot."""
+    module = inspect.getmodule(target if inspect.isroutine(target) or inspect.isclass(target) else type(target))
+    used = (
+        {str(getattr(v, "__name__", "")).partition(".")[0] for v in vars(module).values() if inspect.ismodule(v)}
+        if module
+        else set()
+    )
+    return hasattr(os, "fork") and sys.platform != "darwin" and not used & {"jax", "jaxlib", "tensorflow"}

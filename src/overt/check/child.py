@@ -1,0 +1,286 @@
+"""The process that runs the candidate: load it, describe it, call it.  ``python -m overt.check.child IN OUT LIMIT``."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import io
+import linecache
+import os
+import random
+import sys
+import traceback
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from overt.check import wire
+from overt.check.arrays import backends, leaves
+from overt.check.describe import describe, parameters, widen
+
+
+class _Counter(io.TextIOBase):
+    """Stands for stdout while the candidate runs, and counts what it prints."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def write(self, text: str) -> int:
+        self.count += len(text)
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+
+class Candidate:
+    """Answers the checker's requests about one thing at a time."""
+
+    def __init__(self, target: Any = None) -> None:
+        self.target = target
+        self.built: list[Any] = []
+        self.file: str | None = None
+
+    def answer(self, message: dict[str, Any], arrays: wire.Arrays) -> tuple[dict[str, Any], wire.Arrays]:
+        """Do one request; whatever the candidate's code raises comes back as text."""
+        out: wire.Arrays = {}
+        counter = _Counter()
+        stdout, stderr = sys.stdout, sys.stderr
+        sys.stdout = sys.stderr = counter
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                reply: dict[str, Any] = getattr(self, "on_" + message["op"])(message, arrays, out)
+        except BaseException as error:
+            reply = {"error": self.failure(error)}
+        finally:
+            sys.stdout, sys.stderr = stdout, stderr
+        return {**reply, "printed": counter.count}, out
+
+    def failure(self, error: BaseException) -> dict[str, Any]:
+        """Type and message of an exception, and the line of the candidate's file that raised it."""
+        line = None
+        for frame, number in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_filename == self.file:
+                line = number
+        # What filled the memory hangs on the frames.
+        traceback.clear_frames(error.__traceback__)
+        return {"type": type(error).__name__, "message": str(error)[:500], "line": line}
+
+    def on_load(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        self.built = []
+        if message["target"] is not None:
+            self.target = load(message["target"])
+        with suppress(TypeError, OSError):
+            thing = self.target
+            self.file = inspect.getsourcefile(
+                thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+            )
+        if self.file:
+            linecache.checkcache(self.file)
+        return {"description": describe(self.target)}
+
+    def on_globals(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """The arrays of the module that a function reads."""
+        scope = inspect.unwrap(self.target).__globals__
+        for name in message["names"]:
+            value = scope[name]
+            out[name] = np.array(value.detach().numpy() if hasattr(value, "detach") else value)
+        return {}
+
+    def on_build(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """Make an instance of a class (or take the instance), fill its parameters with known numbers."""
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            torch.manual_seed(0)
+        thing = self.target
+        if inspect.isclass(thing):
+            kwargs = {name: _value(spec, arrays, None) for name, spec in message["kwargs"].items()}
+            thing = thing(*[_value(spec, arrays, None) for spec in message["args"]], **kwargs)
+        if hasattr(thing, "double") and hasattr(thing, "eval"):
+            thing.double()
+            if message.get("evaluate", True):
+                thing.eval()
+        widen(thing)
+        self.built.append(thing)
+        rows = parameters(thing, message.get("seed"), out)
+        numbers = {
+            name: int(value)
+            for name in getattr(thing, "__dict__", ())
+            if isinstance(value := getattr(thing, name, None), int) and not isinstance(value, bool)
+        }
+        return {"handle": len(self.built) - 1, "parameters": rows, "numbers": numbers}
+
+    def on_refresh(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """Fill parameters again, those too that the first call has made."""
+        return {"parameters": parameters(self.built[message["handle"]], message.get("seed"), out)}
+
+    def on_call(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """Run calls one after the other; an argument may be what an earlier call returned."""
+        thing = self.target if message["handle"] is None else self.built[message["handle"]]
+        results: list[Any] = []
+        replies: list[dict[str, Any]] = []
+        cache: dict[str, Any] = {}
+        for number, call in enumerate(message["calls"]):
+            if replies and replies[-1].get("error", {}).get("type") == "MemoryError":
+                # It would fill the memory again.
+                replies.append(replies[-1])
+                continue
+            try:
+                replies.append(
+                    self._call(thing, call, arrays, out, number, results, cache if message.get("same") else None)
+                )
+            except (MemoryError, RuntimeError) as error:
+                if isinstance(error, MemoryError) or "allocate memory" in str(error):
+                    replies.append({"error": {**self.failure(error), "type": "MemoryError"}})
+                else:
+                    replies.append({"error": self.failure(error)})
+                results.append(None)
+            except BaseException as error:
+                replies.append({"error": self.failure(error)})
+                results.append(None)
+        return {"replies": replies}
+
+    def _call(
+        self,
+        thing: Any,
+        call: dict[str, Any],
+        arrays: wire.Arrays,
+        out: wire.Arrays,
+        number: int,
+        results: list[Any],
+        shared: dict[str, Any] | None,
+    ) -> dict[str, Any]:
+        backend = backends(call["backend"], call.get("dtype", "float64"))
+        given: dict[str, Any] = {} if shared is None else shared
+        before: dict[str, np.ndarray] = {}
+
+        def value(spec: dict[str, Any]) -> Any:
+            for part in spec.get("dict", {}).values():
+                value(part)
+            if "array" in spec and spec["array"] not in given:
+                given[spec["array"]] = backend.give(arrays[spec["array"]], grad=call.get("grad", False))
+                before[spec["array"]] = np.array(backend.take(given[spec["array"]]))
+            return _value(spec, given, results)
+
+        args = [value(spec) for spec in call["args"]]
+        kwargs = {name: value(spec) for name, spec in call["kwargs"].items()}
+        for name, spec in call.get("globals", {}).items():
+            thing.__globals__[name] = value(spec)
+        if call.get("train") is not None and hasattr(thing, "train"):
+            thing.train(call["train"])
+        method = getattr(thing, call["method"]) if call.get("method") else thing
+        if call.get("seed") is not None:
+            np.random.seed(call["seed"])  # noqa: NPY002
+            backend.seed(call["seed"])
+        with backend.typed(), backend.still(call.get("still", False)), np.errstate(all="ignore"):
+            result = method(*args, **kwargs)
+        results.append(result)
+        reply: dict[str, Any] = {"outputs": [], "form": type(result).__name__}
+        for path, leaf in leaves(result):
+            array, kind = backend.seen(leaf)
+            if array is not None and len(reply["outputs"]) < 32 and array.nbytes < wire.LARGEST // 8:
+                key = f"{number}.{len(reply['outputs'])}"
+                out[key] = array
+                reply["outputs"].append({"key": key, "path": path, "dtype": kind})
+        reply["changed"] = [
+            key
+            for key, old in before.items()
+            if not np.array_equal(old, backend.take(given[key]), equal_nan=old.dtype.kind == "f")
+        ]
+        if call.get("grad"):
+            reply["gradients"] = backend.pull(result, {key: given[key] for key in before}, out, number)
+        return reply
+
+
+def _value(spec: dict[str, Any], arrays: dict[str, Any], results: list[Any] | None) -> Any:
+    if "array" in spec:
+        return arrays[spec["array"]]
+    if "config" in spec:
+        return SimpleNamespace(**spec["config"])
+    if "dict" in spec:
+        return {name: _value(part, arrays, results) for name, part in spec["dict"].items()}
+    if "tuple" in spec:
+        return tuple(_value(part, arrays, results) for part in spec["tuple"])
+    if "result" in spec:
+        assert results is not None
+        found = results[spec["result"]]
+        return found if spec.get("item") is None else found[spec["item"]]
+    return spec["value"]
+
+
+# Files that this process has run.
+_LOADED: dict[Path, Any] = {}
+
+
+def load(target: str) -> Any:
+    """The thing that ``FILE.py:name`` or ``module:name`` names."""
+    place, _, name = target.rpartition(":")
+    if place.endswith(".py"):
+        path = Path(place).resolve()
+        if path in _LOADED:
+            module: Any = _LOADED[path]
+            return _named(module, name)
+        sys.path.insert(0, str(path.parent))
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(path.stem, module)
+        spec.loader.exec_module(module)
+        _LOADED[path] = module
+    else:
+        module = importlib.import_module(place)
+    return _named(module, name)
+
+
+def _named(module: Any, name: str) -> Any:
+    for part in name.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limit: int | None) -> None:
+    """Answer until the checker goes away."""
+    if limit is not None:
+        _restrict(limit)
+    # A name that NumPy 2 has dropped is found in the text; here the code shall run all the same.
+    vars(np)["infty"] = np.inf
+    while (request := wire.receive(incoming)) is not None:
+        message, arrays = request
+        reply, out = candidate.answer(message, arrays)
+        try:
+            wire.send(outgoing, reply, out)
+        except (MemoryError, TypeError) as error:
+            wire.send(outgoing, {"error": {"type": type(error).__name__, "message": str(error), "line": None}})
+
+
+def _restrict(limit: int) -> None:
+    """So many bytes more than the process has now; libraries loaded later are part of them."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (used + limit, used + limit))
+
+
+def main() -> None:
+    reading, writing, limit = (int(text) for text in sys.argv[1:4])
+    # What the candidate prints past Python goes nowhere, and what it reads is empty.
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    sys.argv = [sys.argv[0]]
+    with os.fdopen(reading, "rb") as incoming, os.fdopen(writing, "wb") as outgoing:
+        serve(incoming, outgoing, Candidate(), limit)
+
+
+if __name__ == "__main__":
+    main()

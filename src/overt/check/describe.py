@@ -1,0 +1,303 @@
+"""What can be said about a candidate without running it, and the parameters of an instance."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import suppress
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from overt.check import wire
+
+_FORWARD = ("forward", "call", "__call__", "attend", "apply", "compute", "attention", "step", "decode", "decode_step")
+# Methods and attributes that tensors have and NumPy's arrays have not.
+_TENSOR = (
+    r"\.(size\(|mT\b|softmax\(|masked_fill|expand\(|unsqueeze|permute\(|view\(|chunk\(|unbind\(|tril\(|triu\(|bmm\(|tanh\("
+    r"|matmul\(|contiguous|transpose\(-|detach|repeat_interleave|flatten\(\d|dim\(\)|float\(\)|bool\(\)|new_)|[Tt]ensor\b|torch"
+)
+_PLAIN = (int, float, bool, str, type(None))
+
+
+def describe(thing: Any) -> dict[str, Any]:
+    """Kind, name, signatures, source and libraries of a function, class or instance."""
+    kind = "class" if inspect.isclass(thing) else "function" if inspect.isroutine(thing) else "instance"
+    if kind == "instance" and callable(thing) and hasattr(thing, "__wrapped__"):
+        kind, thing = "function", thing.__wrapped__
+    cls = thing if kind == "class" else type(thing)
+    method = None
+    if kind != "function":
+        method = next((name for name in _FORWARD if _own(cls, name)), None)
+        if method is None:
+            own = [name for name, f in vars(cls).items() if inspect.isfunction(f) and not name.startswith("_")]
+            method = own[0] if len(own) == 1 else None
+    call = thing if kind == "function" else getattr(cls, method or "__call__", None)
+    source, line = _source(thing if kind == "function" else cls)
+    functions = [thing] if kind == "function" else [f for f in vars(cls).values() if inspect.isfunction(f)]
+    names = set().union(*(_names(f) for f in functions)) if functions else set()
+    return {
+        "kind": kind,
+        "name": getattr(thing if kind != "instance" else cls, "__name__", "it"),
+        "module": getattr(cls if kind != "function" else thing, "__module__", None),
+        "method": method,
+        "methods": [n for n in dir(cls) if not n.startswith("_") and callable(getattr(cls, n, None))]
+        if kind != "function" and "torch" not in str(cls.__mro__)
+        else [n for n, f in vars(cls).items() if inspect.isfunction(f)],
+        "parameters": _parameters(call, skip=kind != "function"),
+        "constructor": _parameters(cls.__init__, skip=True) if kind == "class" else [],
+        "doc": inspect.getdoc(thing if kind != "instance" else cls) or "",
+        "source": source,
+        "line": line,
+        "file": _file(thing if kind == "function" else cls),
+        "backend": _backend(cls, thing, names, source, kind),
+        "libraries": _libraries(thing if kind == "function" else cls),
+        "bases": [base.__module__ + "." + base.__name__ for base in cls.__mro__],
+        "globals": _globals(thing, names) if kind == "function" else [],
+    }
+
+
+def _own(cls: Any, name: str) -> bool:
+    found = inspect.getattr_static(cls, name, None)
+    return (
+        found is not None
+        and (inspect.isfunction(found) or isinstance(found, staticmethod))
+        and not (name == "forward" and getattr(found, "__name__", "") == "_forward_unimplemented")
+    )
+
+
+def _source(thing: Any) -> tuple[str, int]:
+    try:
+        lines, line = inspect.getsourcelines(thing)
+    except (OSError, TypeError):
+        return "", 0
+    return textwrap.dedent("".join(lines)), line
+
+
+def _file(thing: Any) -> str | None:
+    with suppress(TypeError, OSError):
+        return inspect.getsourcefile(thing)
+    return None
+
+
+def _parameters(call: Any, skip: bool) -> list[dict[str, Any]]:
+    try:
+        found = list(inspect.signature(call).parameters.values())
+    except (TypeError, ValueError):
+        # Functions written in C tell their arguments in the first line of their documentation.
+        head = re.match(r"\w+\((.*?)\)\s*->", (getattr(call, "__doc__", None) or "").strip(), re.DOTALL)
+        parts = [p.strip() for p in head.group(1).split(",")] if head else []
+        return [
+            {
+                "name": p.split("=")[0].split(":")[0],
+                "required": "=" not in p,
+                "default": None,
+                "annotation": "",
+                "kind": "either",
+            }
+            for p in parts
+            if p not in ("*", "/")
+        ]
+    rows = []
+    for number, p in enumerate(found):
+        if (skip and number == 0 and p.name in ("self", "cls")) or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            continue
+        default = p.default if isinstance(p.default, _PLAIN) else None
+        rows.append(
+            {
+                "name": p.name,
+                "required": p.default is p.empty,
+                "default": default,
+                "annotation": "" if p.annotation is p.empty else str(p.annotation),
+                "kind": "keyword"
+                if p.kind == p.KEYWORD_ONLY
+                else "position"
+                if p.kind == p.POSITIONAL_ONLY
+                else "either",
+            }
+        )
+    return rows
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _codes(part)
+
+
+def _names(function: Any, depth: int = 0, seen: set[int] | None = None) -> set[str]:
+    """Names that a function and the functions of its module that it calls look up; modules by their own names."""
+    function = inspect.unwrap(function)
+    code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    if code is None or depth > 4:
+        return set()
+    seen = set() if seen is None else seen
+    seen.add(id(code))
+    # Attributes have names of their own, which say nothing about the module.
+    names = {i.argval for part in _codes(code) for i in dis.get_instructions(part) if i.opname == "LOAD_GLOBAL"}
+    found = set(names)
+    for name in names:
+        value = scope.get(name)
+        if inspect.ismodule(value):
+            found.add("module " + value.__name__.partition(".")[0])
+        elif inspect.isfunction(value) and id(value.__code__) not in seen:
+            found |= {n for n in _names(value, depth + 1, seen) if n.startswith("module ")}
+        elif inspect.isclass(value) or inspect.isbuiltin(value):
+            found.add("module " + str(getattr(value, "__module__", "")).partition(".")[0])
+    return found
+
+
+def _backend(cls: Any, thing: Any, names: set[str], source: str, kind: str) -> str:
+    bases = " ".join(base.__module__ for base in cls.__mro__)
+    module = str(getattr(thing, "__module__", "") or "")
+    if "torch" in bases or module.startswith("torch"):
+        return "torch"
+    if "keras" in bases:
+        return "keras"
+    for library in ("torch", "jax", "tensorflow", "keras"):
+        if f"module {library}" in names or (module.startswith(library) and library in sys.modules):
+            return library
+    if "torch" in sys.modules and "module numpy" not in names and re.search(_TENSOR, source):
+        return "torch"
+    return "numpy"
+
+
+def _libraries(thing: Any) -> list[str]:
+    """Array libraries that the module of a thing has at hand."""
+    scope = vars(sys.modules.get(getattr(thing, "__module__", None) or "", None) or object) or {}
+    scope = getattr(inspect.unwrap(thing), "__globals__", scope) if inspect.isroutine(thing) else scope
+    names = {value.__name__.partition(".")[0] for value in scope.values() if inspect.ismodule(value)}
+    return [name for name in ("torch", "numpy", "jax", "tensorflow") if name in names]
+
+
+def _globals(function: Any, names: set[str]) -> list[str]:
+    """Arrays of the module that the function reads."""
+    scope = getattr(inspect.unwrap(function), "__globals__", {})
+    return sorted(
+        n
+        for n in names
+        if n in scope and not inspect.ismodule(scope[n]) and hasattr(scope[n], "shape") and hasattr(scope[n], "dtype")
+    )
+
+
+def parameters(thing: Any, seed: int | None, out: wire.Arrays) -> list[dict[str, Any]]:
+    """Every float array of two axes or fewer that an instance owns, filled with numbers of a seed.
+
+    A row says where it is, which class owns it and whether an optimizer would find it; ``out`` gets the numbers.
+    """
+    rows = []
+    random = np.random.default_rng(seed)
+    owned = callable(getattr(thing, "named_parameters", None))
+    registered = {id(p) for _, p in thing.named_parameters()} if owned else set()
+    for path, owner, array in _walk(thing, "", set()):
+        shape = tuple(int(n) for n in array.shape)
+        kind = type(owner).__name__
+        values = random.normal(size=shape) * (max(shape[0] if len(shape) == 1 else shape[-1], 1) ** -0.5)
+        if len(shape) == 1 and "Norm" in kind:
+            values = values * 0.1 + (1 if path.endswith(("weight", "gamma", "scale")) else 0)
+        if seed is not None:
+            array = _fill(owner, path, array, values)
+        out[path] = np.array(_read(array), np.float64)
+        rows.append(
+            {
+                "path": path,
+                "owner": kind,
+                "shape": shape,
+                "registered": not owned or id(array) in registered or not _trainable(array),
+                "trainable": _trainable(array),
+                "eps": float(getattr(owner, "eps", 0) or 0)
+                if isinstance(getattr(owner, "eps", 0), float | int)
+                else 0.0,
+                "first": getattr(owner, "batch_first", None),
+            }
+        )
+    return rows
+
+
+def _trainable(array: Any) -> bool:
+    return bool(getattr(array, "requires_grad", True))
+
+
+def _read(array: Any) -> np.ndarray:
+    if hasattr(array, "detach"):
+        return array.detach().cpu().double().numpy()
+    return np.asarray(array.numpy() if hasattr(array, "numpy") else array)
+
+
+def _fill(owner: Any, path: str, array: Any, values: np.ndarray) -> Any:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        with torch.no_grad():
+            array.copy_(torch.from_numpy(values))
+    elif isinstance(array, np.ndarray):
+        array[...] = values
+    elif hasattr(array, "assign"):
+        array.assign(values)
+    else:
+        name = path.rpartition(".")[2]
+        values = sys.modules["jax"].numpy.asarray(values)
+        if isinstance(owner, dict):
+            owner[name] = values
+        else:
+            setattr(owner, name, values)
+        return values
+    return array
+
+
+def _is_parameter(array: Any, own: bool) -> bool:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return isinstance(array, torch.nn.Parameter) or (array.requires_grad and array.is_leaf)
+    if isinstance(array, np.ndarray) or type(array).__module__.startswith("jax"):
+        return own and getattr(array.dtype, "kind", "") == "f" and 1 <= array.ndim <= 4
+    return False
+
+
+def _walk(thing: Any, path: str, seen: set[int], depth: int = 0) -> Iterator[tuple[str, Any, Any]]:
+    """Parameters below a thing: (path, owner, array), registered first."""
+    if id(thing) in seen or depth > 8:
+        return
+    seen.add(id(thing))
+    if hasattr(thing, "variables") and "keras" in str(type(thing).__mro__):
+        for variable in thing.trainable_variables:
+            yield variable.path.replace("/", "."), thing, variable
+        return
+    named: dict[str, Any] = {}
+    if hasattr(thing, "_parameters") and hasattr(thing, "_modules"):
+        named |= {n: p for n, p in thing._parameters.items() if p is not None}
+        named |= {n: m for n, m in thing._modules.items() if m is not None}
+        named |= {n: x for n, x in vars(thing).items() if not n.startswith("_") and n not in named}
+    elif isinstance(thing, dict):
+        named = {str(n): x for n, x in thing.items()}
+    elif isinstance(thing, list | tuple):
+        named = {str(n): x for n, x in enumerate(thing)}
+    elif hasattr(thing, "__dict__") and not inspect.isclass(thing) and not inspect.isroutine(thing):
+        named = {n: x for n, x in vars(thing).items() if not n.startswith("__")}
+    for name, value in named.items():
+        where = f"{path}.{name}" if path else name
+        if _is_parameter(value, own=True):
+            if id(value) not in seen:
+                seen.add(id(value))
+                yield where, thing, value
+        elif isinstance(value, dict | list | tuple) or (
+            hasattr(value, "__dict__")
+            and not inspect.ismodule(value)
+            and not inspect.isclass(value)
+            and not inspect.isroutine(value)
+        ):
+            yield from _walk(value, where, seen, depth + 1)
+
+
+def widen(thing: Any) -> None:
+    """Parameters that the instance does not know about become float64 like those that it does."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        for _, _, array in _walk(thing, "", set()):
+            if isinstance(array, torch.Tensor) and array.dtype == torch.float32 and hasattr(thing, "double"):
+                array.data = array.data.double()

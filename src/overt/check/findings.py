@@ -1,0 +1,223 @@
+"""Collects findings: their text, the line to look at, and the smallest input that shows them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from overt.check.attention import Size, UnknownError, difference
+from overt.check.mistakes import MISTAKES, name_of
+from overt.check.report import Finding, Kind
+
+if TYPE_CHECKING:
+    from overt.check.diagnosis import Diagnosis
+    from overt.check.search import Match, Trial
+
+
+# What is looked for in these is rather the last such line.
+_LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
+
+
+class Findings:
+    """The findings on one candidate, one for each id."""
+
+    def __init__(self, description: dict[str, Any]) -> None:
+        self.description = description
+        self.found: dict[str, Finding] = {}
+        self.convention: dict[str, str] = {}
+
+    def add(
+        self,
+        name: str,
+        *,
+        kind: Kind | None = None,
+        certain: bool = True,
+        message: str | None = None,
+        mend: str | None = None,
+        diagnosis: Diagnosis | None = None,
+        line: int | None = None,
+        example: dict[str, Any] | None = None,
+        also: tuple[str, ...] = (),
+        look: str = "",
+    ) -> None:
+        """One finding; what the catalogue says of its id, where it says something."""
+        known = MISTAKES.get(name)
+        made: Kind = kind or (known.kind if known else "unknown")  # type: ignore[assignment]
+        if name in self.found and self.found[name].kind == "mistake":
+            return
+        self.found[name] = Finding(
+            name,
+            made,
+            certain,
+            message or (known.says if known else name),
+            mend if mend is not None else (known.mend if known else ""),
+            known.evidence if known else "",
+            example,
+            self.where(name, line, look or (known.look if known else "")),
+            also,
+        )
+
+    def option(
+        self, diagnosis: Diagnosis, option: str, also: tuple[str, ...], found: list[Match], form: Any = None
+    ) -> None:
+        """A variant of the reference that gives the candidate's numbers."""
+        name = name_of(option)
+        mine = [m for m in found if option in m.choice.values()]
+        choice = (mine or found)[0].choice
+        self.add(
+            name,
+            certain=not also,
+            diagnosis=diagnosis,
+            also=also,
+            example=smallest(diagnosis, form or (mine or found)[0].form, choice),
+        )
+
+    def unknown(self, diagnosis: Diagnosis, trials: list[Trial], when: str = "", form: Any = None) -> None:
+        """Wrong, and no variant says why."""
+        form = form or diagnosis.form
+        good = [t for t in trials if t.outcome.error is None]
+        if not good:
+            return
+        case, outcome = good[0]
+        example = None
+        for choice in diagnosis.choices[:1]:
+            parts = diagnosis.attention.predict(form, case, choice)
+            seen = diagnosis.attention.observed(form, parts, outcome)
+            if seen is not None:
+                expected = parts.weights if form.returns == "weights" else parts.output
+                example = {
+                    "expected": _numbers(expected.reshape(-1)[:6]) + " …",
+                    "actual": _numbers(seen.reshape(-1)[:6]) + " …",
+                }
+        self.add(
+            "unknown",
+            kind="unknown",
+            certain=True,
+            message=f"It is wrong{' ' + when if when else ''}, but no known mistake, and no pair of them, "
+            "gives its numbers.",
+            mend="Compare its steps with overt.trace(q, k, v).",
+            example=example,
+        )
+
+    def raised(self, diagnosis: Diagnosis | None, error: dict[str, Any]) -> None:
+        """It raises."""
+        names = {
+            "SystemExit": ("exits", "It ends the program.", "Raise an exception, or return."),
+            "MemoryError": (
+                "memory",
+                "It asks for more memory than it was given.",
+                "Raise the limit with --memory, or allocate less.",
+            ),
+        }
+        name, message, mend = names.get(
+            error["type"],
+            ("raises", f"It raises {error['type']}: {error['message']}", "Make it run on the input below."),
+        )
+        self.add(
+            name,
+            kind="unknown",
+            message=message,
+            mend=mend if name != "raises" else "",
+            line=error["line"],
+            look="(?!)",
+        )
+
+    def where(self, name: str, line: int | None, look: str) -> dict[str, Any] | None:
+        """The line to look at: the one given, or the last one of the code that contains what the mistake is made of."""
+        source, first = self.description["source"], self.description["line"]
+        lines = source.splitlines()
+        if line is None and look:
+            code = [
+                (n, text)
+                for n, text in enumerate(lines)
+                if not text.strip().startswith(("#", "def ", '"""', "class ", "@"))
+            ]
+            hits = [n for n, text in code if re.search(look.split("|")[0], text)] or [
+                n for n, text in code if re.search(look, text)
+            ]
+            line = hits[-1 if name in _LAST else 0] + first if hits else None
+        if line is None or not 0 <= line - first < len(lines) or not self.description["file"]:
+            return None
+        return {"file": self.description["file"], "line": line, "text": lines[line - first].strip()}
+
+
+def smallest(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> dict[str, Any] | None:
+    """The smallest of a few inputs on which a variant and the reference differ, with whole numbers."""
+    attention = diagnosis.attention
+    if attention.instance is not None and attention.instance.projections is not None:
+        return _first_numbers(diagnosis, form, choice)
+    masked = "mask" in choice
+    for size in (
+        Size(1, 1, 1, 1, 2, 2),
+        Size(1, 1, 1, 2, 2, 2),
+        Size(1, 2, 2, 2, 2, 2),
+        Size(2, 2, 2, 2, 2, 2),
+        Size(2, 2, 2, 2, 3, 2),
+        Size(2, 3, 3, 3, 3, 2),
+    ):
+        try:
+            extra: dict[str, Any] = attention.mask(form, size) if masked else {}
+            if {"align", "diagonal", "causal"} & set(choice) or form.causal:
+                extra["causal"] = True
+            if "cap" in choice:
+                extra["cap"] = 0.7
+            if "window" in choice:
+                return None
+            case = attention.case(form, size, **extra)
+            random = np.random.default_rng(1)
+            q = random.integers(-2, 3, case.q.shape).astype(float)
+            k = q if case.k is case.q else random.integers(-2, 3, case.k.shape).astype(float)
+            v = k if case.v is case.k else random.integers(0, 10, case.v.shape).astype(float)
+            case = replace(case, q=q, k=k, v=v)
+            right, wrong = (attention.predict(form, case, c) for c in ({}, choice))
+            call = attention.call(form, case)
+            seen = attention.observed(form, wrong, attention.run([call])[0])
+        except (ValueError, IndexError, ZeroDivisionError, UnknownError):
+            continue
+        name = "weights" if form.returns == "weights" else "output"
+        expected = getattr(right, name)
+        if seen is None or difference(seen, getattr(wrong, name)) > 1e-4 or not difference(seen, expected) > 1e-3:
+            continue
+        shown = {key: _numbers(array) for key, array in call[1].items() if array.size <= 36}
+        return {
+            **shown,
+            "expected": _numbers(expected.reshape(-1, expected.shape[-1])),
+            "actual": _numbers(seen.reshape(-1, seen.shape[-1])),
+        }
+    return None
+
+
+def _first_numbers(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> dict[str, Any] | None:
+    """What an instance whose parameters are random gives for its first token, and what it should."""
+    attention = diagnosis.attention
+    trials = getattr(diagnosis, "base_trials", None)
+    if not trials or trials[0].outcome.error is not None or {"mask", "causal", "group"} & set(choice):
+        return None
+    case, outcome = trials[0]
+    try:
+        right = attention.predict(form, case, {})
+    except ValueError:
+        return None
+    seen = attention.observed(form, right, outcome)
+    if seen is None or right.output.ndim != 3:
+        return None
+    given = f"random numbers {case.q.shape}, parameters too"
+    return {
+        "input": given,
+        "expected": _numbers(right.output[0, -1, :4]) + " …",
+        "actual": _numbers(seen[0, -1, :4]) + " …",
+    }
+
+
+def _numbers(array: np.ndarray) -> str:
+    squeezed = array.reshape([n for n in array.shape if n > 1] or [1])
+    with np.errstate(all="ignore"):
+        return (
+            str(np.array2string(squeezed, precision=4, suppress_small=True, separator=", "))
+            .replace(" ", "")
+            .replace(",", ", ")
+            .replace("\n", "\n")
+        )

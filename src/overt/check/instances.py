@@ -1,0 +1,245 @@
+"""Building a class, and telling which of its parameters projects what."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from overt.check.attention import Instance
+from overt.check.interface import Interface, letter, role
+from overt.check.session import Here, Session
+from overt.check.steps import Projections
+
+WIDTH, HEADS = 12, 3
+
+
+def constructor(interface: Interface, **wanted: Any) -> tuple[list[Any], dict[str, Any]] | str:
+    """Arguments for a class by their roles, or the name of the one that nobody understands."""
+    values: dict[str, Any] = {
+        "model_dim": WIDTH,
+        "heads": HEADS,
+        "head_dim": WIDTH // HEADS,
+        "length": 32,
+        "key_length": 32,
+        "vocab": 11,
+        "att_dim": 5,
+        "drop": 0.0,
+        "groups": HEADS,
+        "x": WIDTH,
+        "k": WIDTH,
+        "v": WIDTH,
+        "q": WIDTH,
+        "causal": False,
+        "seed": 0,
+        "scale": (WIDTH // HEADS) ** -0.5,
+        "temperature": (WIDTH // HEADS) ** 0.5,
+        **wanted,
+    }
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for a in interface.arguments:
+        found = _constructor_role(a.name)
+        if found == "config":
+            if a.required:
+                kwargs[a.name] = {"config": _config(values)}
+            continue
+        # A default width need be no multiple of the heads.
+        given = found in ("heads", "drop", "model_dim") or found in wanted
+        if a.name in wanted:
+            kwargs[a.name] = {"value": wanted[a.name]}
+        elif a.required and found not in values:
+            return a.name
+        elif (a.required or given) and found in values:
+            kwargs[a.name] = {"value": values[found]}
+    return args, kwargs
+
+
+def _constructor_role(name: str) -> str | None:
+    order = ("heads", "groups", "vocab", "drop", "causal", "head_dim", "model_dim", "att_dim", "length",
+             "cap", "window", "first", "config", "seed", "scale", "temperature",
+             "base", "key_length", "x", "k", "q", "v")  # fmt: skip
+    if name in ("h", "H", "nh"):
+        return "heads"
+    return role(name, order) if name not in ("d", "D", "k", "e", "c", "C", "E", "dim") else "model_dim"
+
+
+def _config(values: dict[str, Any]) -> dict[str, Any]:
+    names = {
+        "model_dim": ("n_embd", "d_model", "hidden_size", "embed_dim", "dim", "emb_dim", "n_embed", "model_dim",
+                      "hidden_dim", "dmodel", "embedding_dim", "width"),
+        "heads": ("n_head", "n_heads", "num_heads", "num_attention_heads", "nhead", "heads"),
+        "groups": ("n_kv_head", "n_kv_heads", "num_kv_heads", "num_key_value_heads"),
+        "head_dim": ("head_dim", "d_head", "d_k", "head_size"),
+        "length": ("block_size", "max_len", "context_length", "max_seq_len", "seq_len",
+                   "max_position_embeddings", "max_length", "n_positions", "n_ctx", "max_batch_size"),
+        "vocab": ("vocab_size",),
+        "drop": ("dropout", "attn_pdrop", "resid_pdrop", "attention_probs_dropout_prob", "attn_dropout",
+                 "drop_rate", "attention_dropout", "hidden_dropout_prob", "dropout_rate", "dropout_p"),
+    }  # fmt: skip
+    made = {name: values[which] for which, group in names.items() for name in group}
+    return {
+        **made,
+        "bias": True,
+        "qkv_bias": True,
+        "attention_bias": True,
+        "rope_theta": 10000.0,
+        "layer_norm_eps": 1e-5,
+        "is_causal": values["causal"],
+        "causal": values["causal"],
+    }
+
+
+def build(
+    session: Session | Here,
+    interface: Interface,
+    numbers: dict[str, int] | None = None,
+    seed: int | None = 1,
+    evaluate: bool = True,
+    **wanted: Any,
+) -> Instance | dict[str, Any] | str:
+    """An instance with known parameters; the error of the constructor; or the argument that nobody understands."""
+    made = constructor(interface, **wanted)
+    if isinstance(made, str):
+        return made
+    args, kwargs = made
+    reply, arrays = session.ask({"op": "build", "args": args, "kwargs": kwargs, "seed": seed, "evaluate": evaluate})
+    if "error" in reply:
+        return reply["error"]
+    attributes = reply["numbers"]
+    heads_given = any(_constructor_role(a.name) == "heads" for a in interface.arguments) or any(
+        _constructor_role(a.name) == "config" for a in interface.arguments
+    )
+    heads = wanted.get("heads", HEADS) if heads_given else _number(attributes, "heads")
+    groups_given = any(
+        _constructor_role(a.name) == "groups" and (a.required or "groups" in wanted) for a in interface.arguments
+    )
+    groups = wanted.get("groups", heads) if groups_given else _number(attributes, "groups") or heads or 1
+    return instance(reply["handle"], reply["parameters"], arrays, heads, groups)
+
+
+def instance(
+    handle: int | None, rows: list[dict[str, Any]], arrays: dict[str, np.ndarray], heads: int | None, groups: int | None
+) -> Instance:
+    """Parameters by role."""
+    weight, bias, turnable, packed, norm = _projections(rows, arrays)
+    count = heads or _indexed(rows) or 1
+    shared = count > 1 and all(part in weight and weight[part].shape[0] * count == WIDTH for part in "qkv")
+    if shared:
+        # One small matrix for all heads is a large one with a block for each.
+        for part in "qkv":
+            weight[part] = np.kron(np.eye(count), weight[part])
+            if part in bias:
+                bias[part] = np.tile(bias[part], count)
+    projections = Projections(weight, bias, packed) if weight else None
+    first = next((weight[part] for part in "qkvo" if part in weight), None)
+    width = WIDTH if first is None else first.shape[0]
+    G = groups if groups and count % groups == 0 else count
+    return Instance(handle, rows, arrays, count, G, width, projections, norm, turnable, shared)
+
+
+def _number(attributes: dict[str, int], wanted: str) -> int | None:
+    order = ("heads", "groups")
+    return next((n for name, n in attributes.items() if role(name, order) == wanted and n > 0), None)
+
+
+def _index(path: str) -> int | None:
+    numbers = re.findall(r"(?:^|\.)(\d+)(?:\.|$)", path)
+    return int(numbers[-1]) if numbers else None
+
+
+def _indexed(rows: list[dict[str, Any]]) -> int | None:
+    """How many heads, where each has parameters of its own."""
+    found = {_index(row["path"]) for row in rows if letter(row["path"], row["owner"]) in ("q", "query")} - {None}
+    return len(found) if len(found) > 1 else None
+
+
+def _projections(
+    rows: list[dict[str, Any]], arrays: dict[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], bool, bool, tuple[np.ndarray, np.ndarray, float] | None]:
+    weights: dict[str, list[np.ndarray]] = defaultdict(list)
+    biases: dict[str, list[np.ndarray]] = defaultdict(list)
+    scale = shift = None
+    eps, turnable = 1e-5, False
+    named = [(letter(row["path"], row["owner"]), row) for row in rows]
+    if not any(which in ("q", "k", "v", "qkv", "kv") for which, _ in named):
+        named = _by_order(named)
+    for which, row in named:
+        array, path = arrays[row["path"]], row["path"]
+        if which == "norm":
+            eps = row["eps"] or eps
+            if array.ndim == 1 and scale is None and not path.endswith(("bias", "beta", "b")):
+                scale = array
+            else:
+                shift = array
+        elif which is None:
+            continue
+        elif array.ndim == 1 or (re.search(r"bias$", path) and array.ndim <= 2):
+            biases[which].append(array.reshape(-1))
+        elif array.ndim in (2, 3):
+            linear = row["owner"] in (
+                "Linear",
+                "NonDynamicallyQuantizableLinear",
+                "LazyLinear",
+                "MultiheadAttention",
+            ) or path.endswith(("in_proj_weight",))
+            if array.ndim == 3:
+                # (H, in, d) a head each, or (in, H, d) of einsum layers, whose output is (H, d, out).
+                if row["owner"] in ("EinsumDense", "DenseGeneral"):
+                    array = array.reshape(-1, array.shape[-1]) if which == "o" else array.reshape(len(array), -1)
+                elif array.shape[0] < array.shape[1] and which != "o":
+                    array = np.concatenate(list(array), axis=-1)
+                elif which == "o":
+                    array = array.reshape(-1, array.shape[-1])
+                else:
+                    array = array.reshape(len(array), -1)
+            elif linear:
+                array = array.T
+            else:
+                turnable = True
+            weights[which].append(array)
+    lone = [row for which, row in named if which is None and len(row["shape"]) == 2]
+    if "o" not in weights and len(lone) == 1:
+        # The only matrix without a telling name comes last.
+        path = lone[0]["path"]
+        linear = lone[0]["owner"] == "Linear"
+        weights["o"].append(arrays[path].T if linear else arrays[path])
+        bias_path = re.sub(r"weight$", "bias", path)
+        if bias_path != path and bias_path in arrays:
+            biases["o"].append(arrays[bias_path])
+    weight = {which: np.concatenate(parts, axis=-1) for which, parts in weights.items()}
+    bias = {which: np.concatenate(parts) for which, parts in biases.items()}
+    packed = "qkv" in weight
+    for both, letters in (("qkv", "qkv"), ("kv", "kv")):
+        if both in weight:
+            whole = weight.pop(both)
+            if turnable and whole.shape[0] > whole.shape[1]:
+                whole = whole.T
+            weight |= (
+                dict(zip(letters, np.split(whole, len(letters), axis=-1), strict=True))
+                if whole.shape[1] % len(letters) == 0
+                else {}
+            )
+        if both in bias:
+            whole = bias.pop(both)
+            bias |= (
+                dict(zip(letters, np.split(whole, len(letters)), strict=True))
+                if whole.shape[0] % len(letters) == 0
+                else {}
+            )
+    norm = (scale, shift if shift is not None else np.zeros_like(scale), eps) if scale is not None else None
+    return weight, bias, turnable, packed, norm
+
+
+def _by_order(named: list[tuple[str | None, dict[str, Any]]]) -> list[tuple[str | None, dict[str, Any]]]:
+    """Three or four matrices without telling names are q, k, v and output, in their order; one is used for all."""
+    matrices = [row for which, row in named if which in (None, "o") and len(row["shape"]) == 2]
+    if len(matrices) not in (3, 4):
+        return named
+    letters = {}
+    for which, row in zip("qkvo", matrices, strict=False):
+        letters[row["path"]] = which
+        letters[row["path"].replace("weight", "bias")] = which
+    return [(letters.get(row["path"], which), row) for which, row in named]

@@ -1,0 +1,165 @@
+"""Where the candidate runs: a fresh process, a fork of this one, or this one."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from overt.check import wire
+
+Reply = tuple[dict[str, Any], wire.Arrays]
+
+
+class EndedError(Exception):
+    """The candidate's process is no more, or does not answer."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Session:
+    """A process that runs candidates; a context manager."""
+
+    def __init__(self, target: Any = None, *, timeout: float = 20.0, memory: int = 2 << 30) -> None:
+        """A thing runs in a fork of this process; None starts a fresh process, which loads what it is told to."""
+        self.timeout = timeout
+        down, up = os.pipe(), os.pipe()
+        self._process: subprocess.Popen | None = None
+        if target is None:
+            environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+            here = str(Path(__file__).parents[2])
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "overt.check.child", str(down[0]), str(up[1]), str(memory)],
+                pass_fds=(down[0], up[1]),
+                env=environment,
+                start_new_session=True,
+            )
+            self.pid = self._process.pid
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.pid = os.fork()
+            if self.pid == 0:
+                _forked(target, down, up, memory)
+        os.close(down[0])
+        os.close(up[1])
+        self._out, self._in = os.fdopen(down[1], "wb"), up[0]
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        if self.pid:
+            for end in (os.killpg, os.kill):
+                try:
+                    end(self.pid, signal.SIGKILL)
+                    break
+                except OSError:
+                    continue
+            self._reap()
+
+    def ask(self, message: dict[str, Any], arrays: wire.Arrays | None = None) -> Reply:
+        """One request and its answer."""
+        if not self.pid:
+            raise EndedError("crash", "the process has ended")
+        deadline = time.monotonic() + self.timeout
+        try:
+            wire.send(self._out, message, arrays)
+            size = struct.unpack("<q", self._read(8, deadline))[0]
+            if not 0 < size < wire.LARGEST:
+                raise EndedError("crash", "the process wrote to the checker's pipe")
+            return wire.parse(self._read(size, deadline))
+        except BrokenPipeError:
+            ended = self._ended()
+            raise ended from None
+
+    def _read(self, count: int, deadline: float) -> bytes:
+        parts, missing = [], count
+        while missing:
+            ready, _, _ = select.select([self._in], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                self.close()
+                raise EndedError("hang", f"it did not answer within {self.timeout:g} seconds")
+            part = os.read(self._in, min(missing, 1 << 20))
+            if not part:
+                ended = self._ended()
+                raise ended
+            parts.append(part)
+            missing -= len(part)
+        return b"".join(parts)
+
+    def _ended(self) -> EndedError:
+        status = self._reap()
+        if os.WIFSIGNALED(status):
+            return EndedError("crash", f"its process was killed by {signal.Signals(os.WTERMSIG(status)).name}")
+        return EndedError("exit", f"it ended the process with code {os.WEXITSTATUS(status)}")
+
+    def _reap(self) -> int:
+        _, status = os.waitpid(self.pid, 0)
+        if self._process is not None:
+            self._process.returncode = status
+        self.pid = 0
+        with suppress(OSError):
+            self._out.close()
+        os.close(self._in)
+        return status
+
+
+class Here:
+    """The same, in this process: without limits, for what cannot be forked."""
+
+    def __init__(self, target: Any = None) -> None:
+        from overt.check.child import Candidate
+
+        self._candidate = Candidate(target)
+
+    def __enter__(self) -> Here:
+        return self
+
+    def __exit__(self, *rest: object) -> None:
+        pass
+
+    def ask(self, message: dict[str, Any], arrays: wire.Arrays | None = None) -> Reply:
+        """One request and its answer."""
+        return self._candidate.answer(message, arrays or {})
+
+
+def _forked(target: Any, down: tuple[int, int], up: tuple[int, int], memory: int) -> None:
+    """Serve in the child of a fork, and never come back."""
+    from overt.check.child import Candidate, serve
+
+    code = 1
+    try:
+        os.setsid()
+        os.close(down[1])
+        os.close(up[0])
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(nowhere, number)
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            # The threads of the parent's pool are not in the child.
+            torch.set_num_threads(1)
+        with os.fdopen(down[0], "rb") as incoming, os.fdopen(up[1], "wb") as outgoing:
+            serve(incoming, outgoing, Candidate(target), memory)
+        code = 0
+    finally:
+        os._exit(code)

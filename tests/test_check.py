@@ -1,0 +1,267 @@
+"""``overt check`` names every mistake of its catalogue, alone and in pairs, and leaves right code alone.
+
+The candidates in tests/check_candidates were written by hand, without a look at the variants that find them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import overt
+from overt.check.checking import examine
+from overt.check.mistakes import MISTAKES
+from overt.check.report import Report, junit
+from overt.check.session import Session
+from overt.cli.check import command
+from overt.errors import ArgumentError
+
+HERE = Path(__file__).parent / "check_candidates"
+SETS = (
+    "numpy_mistakes",
+    "torch_mistakes",
+    "other_styles",
+    "pairs",
+    "lessons",
+    "right",
+    "tutorials",
+    "models",
+    "references",
+)
+# What is wrong only at the edge, or only elsewhere, and may be told of any candidate.
+TOLD = ("convention", "risk")
+
+
+def module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"check_candidates_{name}", HERE / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    vars(np)["infty"] = np.inf
+    spec.loader.exec_module(loaded)
+    del vars(np)["infty"]
+    return loaded
+
+
+EXPECTED = {(name, candidate): set(ids.split()) for name in SETS for candidate, ids in module(name).EXPECTED.items()}
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with Session() as running:
+        yield running
+
+
+@pytest.mark.parametrize(("name", "candidate"), EXPECTED)
+def test_candidates(session: Session, name: str, candidate: str) -> None:
+    expected = EXPECTED[name, candidate]
+    report = examine(session, f"{HERE / name}.py:{candidate}")
+    found = {f.id for f in report.findings}
+    wrong = {f.id for f in report.findings if f.kind not in TOLD}
+    assert expected <= found, str(report)
+    assert wrong <= expected, str(report)
+    assert report.ok == (not wrong)
+
+
+def test_the_whole_catalogue_is_shown_twice_and_forty_pairs() -> None:
+    single: dict[str, set[str]] = {}
+    for (name, candidate), ids in EXPECTED.items():
+        for one in ids:
+            single.setdefault(one, set()).add(f"{name}:{candidate}")
+    assert {name for name, where in single.items() if len(where) >= 2} >= set(MISTAKES)
+    assert sum(len(ids) == 2 for (name, _), ids in EXPECTED.items() if name == "pairs") >= 40
+    assert sum(name == "right" for name, _ in EXPECTED) >= 40
+
+
+@pytest.mark.parametrize(
+    ("peer", "told"),
+    [
+        (torch.nn.functional.scaled_dot_product_attention, {"kv_len_mismatch", "causal_top_left"}),
+        (torch.nn.MultiheadAttention, {"weights_after_dropout", "full_row_nan"}),
+        (torch.nn.MultiheadAttention(12, 3, batch_first=True), {"full_row_nan"}),
+        (overt.attention, set()),
+    ],
+    ids=["sdpa", "MultiheadAttention", "batch_first", "overt"],
+)
+def test_peers_are_right_or_differ_in_convention(peer: object, told: set[str]) -> None:
+    report = overt.check(peer)
+    assert report.ok, str(report)
+    assert told <= {f.id for f in report.findings}
+    assert all(f.kind in TOLD for f in report.findings)
+
+
+def test_jax_where_it_is_installed() -> None:
+    if importlib.util.find_spec("jax") is not None:
+        report = overt.check("jax.nn:dot_product_attention", layout="BTHD", mask="keep", timeout=60.0, memory=8 << 30)
+        assert report.ok, str(report)
+        assert "causal_top_left" in {f.id for f in report.findings}
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("import os; os.kill(os.getpid(), 11)", "crashes"),
+        ("import os; os._exit(3)", "exits"),
+        ("import sys; sys.exit('done')", "exits"),
+        ("while True: pass", "hangs"),
+        ("import numpy; return numpy.ones(1 << 40)", "memory"),
+        ("import numpy; return [bytearray(1 << 20) for _ in range(1 << 20)]", "memory"),
+        ("raise KeyError('<b>')", "raises"),
+    ],
+)
+def test_whatever_it_does_there_is_a_report(tmp_path: Path, body: str, found: str) -> None:
+    file = tmp_path / "bad.py"
+    file.write_text(f"def attend(q, k, v):\n    {body}\n")
+    report = overt.check(f"{file}:attend", timeout=2.0, memory=256 << 20)
+    assert not report.ok
+    assert [f.id for f in report.findings if f.kind == "unknown"] == [found]
+    assert found in str(report)
+    assert ElementTree.fromstring(junit([report])).get("failures") == "1"
+
+
+def test_what_it_prints_stays_out_of_the_report(tmp_path: Path) -> None:
+    file = tmp_path / "loud.py"
+    file.write_text(
+        "import os, sys, math, torch\nprint('loading')\n"
+        "def attend(q, k, v):\n"
+        "    print('hello'); os.write(1, b'raw'); sys.stderr.write('error')\n"
+        "    return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1) @ v\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "overt", "check", f"{file}:attend", "--json"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ok"]
+    assert [f["id"] for f in json.loads(done.stdout)["findings"]] == ["prints"]
+    assert done.stderr == ""
+
+
+def write(tmp_path: Path) -> Path:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import numpy as np\n\n"
+        "def soft(x):\n    e = np.exp(x - x.max(-1, keepdims=True))\n    return e / e.sum(-1, keepdims=True)\n\n"
+        "def right(q, k, v):\n    return soft(q @ np.swapaxes(k, -1, -2) * q.shape[-1] ** -0.5) @ v\n\n"
+        "def wrong(q, k, v):\n    return soft(q @ np.swapaxes(k, -1, -2)) @ v\n\n"
+        "def nameless(a, b, c, extra):\n"
+        "    return soft(a @ np.swapaxes(b, -1, -2) / a.shape[-1] ** 0.5) @ c + 0 * extra\n\n"
+        "def strange(q, k, v):\n    return np.cos(q @ np.swapaxes(k, -1, -2)) @ v\n"
+    )
+    return file
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file, run = write(tmp_path), CliRunner()
+    good = run.invoke(command, [f"{file}:right"], standalone_mode=False)
+    assert (good.return_value, good.output.splitlines()[0].split(":")[-1]) == (0, "right is right")
+    bad = run.invoke(command, [f"{file}:wrong", "--json"], standalone_mode=False)
+    told = json.loads(bad.output)
+    assert bad.return_value == 1
+    assert (told["ok"], told["convention"]["layout"]) == (False, "BHTD")
+    (finding,) = (f for f in told["findings"] if f["kind"] == "mistake")
+    assert (finding["id"], finding["certain"]) == ("scale_missing", True)
+    assert finding["where"]["line"] == 11
+    assert finding["example"]["expected"] != finding["example"]["actual"]
+    assert finding["evidence"].startswith("https://")
+    assert finding["mend"]
+    xml = tmp_path / "report.xml"
+    both = run.invoke(command, [f"{file}:right", f"{file}:wrong", "--junit", str(xml)], standalone_mode=False)
+    assert both.return_value == 1
+    suite = ElementTree.parse(xml).getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert "\x1b" not in both.output
+
+
+def test_a_name_can_be_given_its_meaning(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    with pytest.raises(ArgumentError, match="--argument"):
+        overt.check(f"{file}:nameless")
+    with pytest.raises(ArgumentError, match="extra"):
+        overt.check(f"{file}:nameless", arguments={"a": "q", "b": "k", "c": "v"})
+    assert overt.check(f"{file}:nameless", arguments={"a": "q", "b": "k", "c": "v", "extra": "seed"}).ok
+
+
+def test_what_cannot_be_loaded_is_one_line(tmp_path: Path) -> None:
+    for target in ("no_such_file.py:f", f"{write(tmp_path)}:nobody", "no.such.module:f", "nothing"):
+        with pytest.raises(ArgumentError) as caught:
+            overt.check(target)
+        assert "\n" not in str(caught.value)
+        assert target in str(caught.value)
+
+
+def test_wrong_for_no_known_reason(tmp_path: Path) -> None:
+    report = overt.check(f"{write(tmp_path)}:strange")
+    assert [f.id for f in report.findings if f.kind not in TOLD] == ["unknown"]
+    assert report.verdict.endswith("is wrong, but I don't know why")
+
+
+def test_functions_of_this_process() -> None:
+    calls = []
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return torch.softmax(q @ k.transpose(-2, -1), -1) @ v
+
+    report = overt.check(attend)
+    assert [f.id for f in report.findings if f.kind == "mistake"] == ["scale_missing"]
+    # It ran in a fork.
+    assert not calls
+    assert [f.id for f in overt.check(attend, isolate=False).findings if f.kind == "mistake"] == ["scale_missing"]
+    assert calls
+
+
+def test_gradients() -> None:
+    def cut(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(q.detach() @ k.transpose(-2, -1) / q.shape[-1] ** 0.5, -1) @ v
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: object, x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: object, *dy: torch.Tensor) -> torch.Tensor:
+            return 2 * dy[0]
+
+    def doubled(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5, -1) @ Double.apply(v)
+
+    assert {f.id for f in overt.check(cut).findings if f.kind == "mistake"} == {"gradient_cut"}
+    assert {f.id for f in overt.check(doubled).findings if f.kind == "mistake"} == {"gradient_wrong"}
+
+
+@pytest.mark.parametrize("width", [40, 72, 120])
+def test_the_report_keeps_to_the_window(width: int, tmp_path: Path) -> None:
+    report = overt.check(f"{write(tmp_path)}:wrong")
+    text = report.text(width=width, colour=False)
+    words = [line for line in text.splitlines() if "https://" not in line and str(tmp_path) not in line]
+    assert max(map(len, words)) <= width
+    assert "".join(text.split()).startswith("".join(report.verdict.split()))
+    assert "\x1b[" in report.text(colour=True)
+
+
+def test_control_characters_stay_out_of_xml() -> None:
+    xml = junit([Report("a\x00<b>&\x1b[31m", {})])
+    assert ElementTree.fromstring(xml).find("testcase").get("name") == "a<b>&[31m"  # type: ignore[union-attr]
+
+
+def test_the_fixture(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        "from overt.check.plugin import overt_check\n"
+        "def bad(q, k, v):\n    import numpy as np\n    return q @ np.swapaxes(k, -1, -2) @ v\n"
+        "def test_bad(overt_check):\n    overt_check(bad)\n"
+    )
+    outcome = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:overt")
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines(["*softmax_missing*"])
