@@ -763,10 +763,10 @@ def test_a_widget_of_a_long_head_asks_for_what_is_seen(notebook: Callable[..., A
 
 def test_a_frame_that_grows_late_is_filled(notebook: Callable[..., Any]) -> None:
     page, frame, _ = notebook(View(overt.attend(Q, K, V)))
-    large = frame.evaluate("overt.matrix.view.sx")
+    large = frame.evaluate("overt.matrix.view.sy")
     for height, fits in (("200px", "<"), ("720px", "===")):
         page.evaluate("(height) => { document.querySelector('iframe').style.height = height; }", height)
-        until(frame, f"overt.matrix.view.sx {fits} {large}")
+        until(frame, f"overt.matrix.view.sy {fits} {large}")
 
 
 def test_what_python_refuses_is_said(notebook: Callable[..., Any]) -> None:
