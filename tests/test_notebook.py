@@ -120,6 +120,7 @@ GOOD = {"what": "cells", "part": 0, "row": 0, "heads": [0], "t": [0, 2], "s": [0
     [
         (None, "a message asks for one of cells"),
         ({"what": "files"}, "not {'what': 'files'}"),
+        ({"what": ["cells"]}, "a message asks for one of cells"),
         (GOOD | {"part": 1}, "there is no part 1: give 0…0"),
         (GOOD | {"row": "0"}, "row must be a whole number"),
         (GOOD | {"heads": [4]}, "there is no head 4: give 0…3"),

@@ -281,6 +281,8 @@ def test_show_translates_and_shows_every_attention(overt: Console, tmp_path: Pat
     assert found[3]["tokens"] == ["<start>", *translation]
     out, _ = overt("show", "I love you.", "--model", "en-zh", "--name", "cross", "--layer", "2", "--head", "0")
     assert out.startswith(f"I love you. → {translation}\n\nlayer 2 · cross · head 0 of 4 · 5 queries × 5 keys\n")
+    out, _ = overt("show", "\x1b[31mYes\n", "--model", "en-zh", "--name", "cross", "--layer", "2")
+    assert out.startswith("\\x1b[31mYes⏎ → ")
     page = tmp_path / "page.html"
     overt("show", "I love you.", "--model", "en-zh", "--page", str(page))
     # Steps of a generation have a timeline; what was given has none.

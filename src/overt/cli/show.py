@@ -14,7 +14,7 @@ from overt.masks import causal
 from overt.problem import Problem
 from overt.trace import trace
 from overt.views.files import load
-from overt.views.labels import Labelled
+from overt.views.labels import Labelled, readable
 from overt.views.lessons import LESSONS
 from overt.views.view import View
 
@@ -114,7 +114,7 @@ def command(
             click.echo(f"wrote {path} ({path.stat().st_size:,} bytes)")
     else:
         if model:
-            click.echo(f"{view.title}\n")
+            click.echo(f"{readable(view.title)}\n")
         view.print(head=head, row=row, query=query)
 
 

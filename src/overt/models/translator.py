@@ -129,7 +129,8 @@ class Translator:
         """Every attention of a translation, layer by layer, by its name: "encoder", "decoder", "cross".
 
         Each is (1, H, T, S) over ``source_tokens`` and the end, and over the start and ``target_tokens``, whose query
-        t is the step that wrote token t, or the end.
+        t is the step that wrote token t, or the end.  A token that was copied from the source is read as the token that
+        it is where the target knows one: translate with ``replace_unknown=False`` for what the model itself read.
         """
         source = [*self.checkpoint.source.numbers(one.source_tokens), END]
         target = [START, *self.checkpoint.target.numbers(one.target_tokens)]

@@ -51,7 +51,8 @@ class Tiles:
             "scan": self._scan,
             "score": self._score,
         }
-        if not isinstance(message, Mapping) or message.get("what") not in kinds:
+        what = message.get("what") if isinstance(message, Mapping) else None
+        if not isinstance(message, Mapping) or not isinstance(what, str) or what not in kinds:
             raise ArgumentError(f"a message asks for one of {', '.join(kinds)}, not {message!r:.80}")
         parts = self._view.parts
         label = parts[_index(message, "part", len(parts))]
@@ -62,7 +63,7 @@ class Tiles:
             raise ArgumentError(f"heads must be a list of heads, not {heads!r:.80}")
         heads = [_index({"head": h}, "head", shape.H) for h in heads]
         t, s = _range(message, "t", shape.T), _range(message, "s", shape.S)
-        return kinds[message["what"]](label, b, heads, t, s, message)
+        return kinds[what](label, b, heads, t, s, message)
 
     def _cells(
         self, label: Labelled, b: int, heads: list[int], t: range, s: range, message: Mapping[str, Any]
