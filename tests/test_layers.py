@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from overt import layers
+from overt.attended import Attended
 from overt.errors import ArgumentError, ShapeError
 from overt.masks import padding
 
@@ -271,9 +272,9 @@ def test_lesson_of_additive_attention() -> None:
     states, state, layer_1, layer_2 = (random.randn(*shape) for shape in ((5, 16), (1, 16), (32, 10), (10, 1)))
     # The lesson maps encoder and decoder states, side by side, with one matrix.
     p = {"key_weight": layer_1[:16].T, "query_weight": layer_1[16:].T, "score_weight": layer_2[:, 0]}
-    found: list[np.ndarray] = []
+    found: list[Attended] = []
     context = layers.additive_attention(state, states, states, p, attention=layers.watched(found))
-    close(found[0][0, 0], np.array(d["weights"])[:, 0])
+    close(found[0].weights[0, 0], np.array(d["weights"])[:, 0])
     close(context[0], d["context"])
 
 
@@ -282,12 +283,12 @@ def test_lesson_of_the_encoder_and_decoder() -> None:
     query, *keys_and_values = (random.rand(3, n, 18) for n in (10, 9, 9))
     none, all_ = np.zeros((18, 18)), np.eye(18)
     p = {"query_weight": all_, "key_weight": np.hstack([all_, none]), "value_weight": np.hstack([none, all_])}
-    found: list[np.ndarray] = []
+    found: list[Attended] = []
     context = layers.attention_layer(
         query, np.concatenate(keys_and_values, axis=-1), p, attention=layers.watched(found)
     )
     assert list(context.shape) == d["context_shape"]
-    close(found[0][0, 0, 0], d["weights_first_row"])
+    close(found[0].weights[0, 0, 0], d["weights_first_row"])
     close(context[0, 0], d["context_first_row"])
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+from base64 import b64encode
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 import overt
 from overt.views import View
 from overt.views.labels import Labelled, readable
+from overt.views.notebook import reply
 from overt.views.page import pieces
+from overt.views.tiles import Tiles
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 FLAGS += ["--disable-component-update", "--disable-sync"]
@@ -627,6 +631,151 @@ def test_a_notebook_shows_the_same_page(browser: Browser) -> None:
     # The frame cannot reach what stands around it.
     assert frame.evaluate("origin") == "null"
     page.close()
+
+
+# A notebook whose front end is this browser and whose kernel is this test.
+FRONT_END = """
+async ([source, page]) => {
+  const { default: widget } = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+  const listeners = new Set();
+  window.model = {
+    get: (name) => ({ page, title: "a <title>" })[name],
+    on: (_, listener) => listeners.add(listener),
+    off: (_, listener) => listeners.delete(listener),
+    send: async (message) => {
+      const [answer, buffers] = await kernel(message);
+      const views = buffers.map((text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer));
+      for (const listener of listeners) listener(answer, views);
+    },
+    listeners,
+  };
+  window.close = widget.render({ model: window.model, el: document.body });
+}"""
+
+
+@pytest.fixture
+def notebook(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[View], tuple[Page, Any, list[Any]]]]:
+    """Show the widget of a view: the page around it, its frame, and what was asked of Python."""
+    pages, complaints = [], []
+    # What is small is sent along and asks for nothing: here nothing is.
+    monkeypatch.setattr("overt.views.page._EDITABLE", 0)
+
+    def notebook(view: View) -> tuple[Page, Any, list[Any]]:
+        page = browser.new_page(offline=True, viewport={"width": 1280, "height": 900})
+        pages.append(page)
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        tiles, asked = Tiles(view), []
+
+        def kernel(message: Any) -> tuple[Any, list[str]]:
+            asked.append(message)
+            answer, buffers = reply(tiles, message)
+            return answer, [b64encode(buffer).decode() for buffer in buffers]
+
+        page.expose_function("kernel", kernel)
+        page.set_content("<!doctype html><body>")
+        page.evaluate(FRONT_END, [(files("overt.views.page") / "widget.js").read_text(), view.widget().page])
+        frame = page.frames[1]
+        frame.wait_for_selector("#cell .pair")
+        frame.evaluate("overt.ready")
+        frame.evaluate(IDLE)
+        return page, frame, asked
+
+    yield notebook
+    for page in pages:
+        page.close()
+    assert complaints == []
+
+
+def until(frame: Any, condition: str) -> None:
+    """Wait for what the kernel has to answer first; the policy of the page forbids Playwright's own way."""
+    came = frame.evaluate(
+        "() => new Promise((done) => { const end = performance.now() + 20000,"
+        f" wait = () => ({condition}) ? done(true) : performance.now() > end ? done(false) : setTimeout(wait, 20);"
+        " wait(); })"
+    )
+    assert came, condition
+
+
+LATE = "([act, ...given]) => new Promise((done) => overt.attempt(() => done([...overt.part[act](...given)])))"
+
+
+@pytest.mark.parametrize("name", ["causal", "padding", "bits", "all", "additive"])
+def test_a_widget_shows_what_python_computes(notebook: Callable[..., Any], name: str) -> None:
+    view = View(overt.attend(Q, K, V, **CASES[name][0]))
+    page, frame, asked = notebook(view)
+    expected = weights(name, Q, K)
+    for h in range(H):
+        got = frame.evaluate(LATE, ["tile", 1, h, 0, T, 0, S])
+        np.testing.assert_allclose(np.reshape(got, (T, S)), expected[1, h], rtol=0, atol=1e-12)
+    scan = frame.evaluate("(() => { const s = overt.part.scan(1, 3); return [[...s.received], [...s.entropy]]; })()")
+    np.testing.assert_allclose(scan[0], view.parts[0].seen.received()[1, 3], atol=1e-12)
+    np.testing.assert_allclose(scan[1], view.parts[0].seen.entropy()[1, 3], atol=1e-12)
+    # Whatever lies in a tile that is here is not asked for again.
+    assert len([ask for ask in asked if ask["what"] == "cells" and ask["row"] == 0]) <= 3
+    # Another head, all of them, a click and the pointer: what is not here yet comes.
+    frame.evaluate("() => overt.choose(0, 2, 1)")
+    frame.evaluate("() => overt.go(8, 3)")
+    weight = expected[1, 2, 8, 3]
+    shown = "masked" if weight == -1 else page.evaluate("(w) => w.toPrecision(7)", weight)
+    until(frame, f"document.querySelector('#cell dd').textContent === '{shown}'")
+    frame.evaluate("() => overt.setHow('mean')")
+    kept = np.maximum(expected[1, :, 8, 3], 0).mean()
+    shown = "masked" if (expected[1, :, 8, 3] == -1).all() else page.evaluate("(w) => w.toPrecision(7)", kept)
+    until(frame, f"document.querySelector('#cell dd').textContent === '{shown}'")
+    assert frame.evaluate("overt.matrix.exact")
+
+
+def test_a_widget_of_a_long_head_asks_for_what_is_seen(notebook: Callable[..., Any]) -> None:
+    q, k = (2 * normal(2, 3000, 16, seed=i, dtype=np.float32) for i in (0, 1))
+    seen = overt.attend(q, k, k[..., :0], mask=overt.causal())
+    page, frame, asked = notebook(View(seen, tokens=[f"▁token{i}" for i in range(3000)]))
+    until(frame, "overt.matrix.cached.values !== null")
+    picture = next(ask for ask in asked if ask["what"] == "picture")
+    values = np.array(frame.evaluate("[...overt.matrix.cached.values]")).reshape(picture["rows"], picture["columns"])
+    expected = seen.map(picture["rows"], picture["columns"])[0]
+    np.testing.assert_allclose(np.maximum(values, 0), expected, rtol=0, atol=1e-6)
+    assert (values[0, 9:] == -1).all()
+    assert "largest of each" in frame.inner_text("#legend")
+    frame.locator("#matrix").focus()
+    page.keyboard.press("z")
+    until(frame, "overt.matrix.exact")
+    settled(frame)
+    assert "exact cells" in frame.inner_text("#legend")
+    box = frame.evaluate("overt.matrix.window")
+    rows, columns = slice(box["r0"], box["r1"]), slice(box["c0"], box["c1"])
+    values = np.array(frame.evaluate("[...overt.matrix.cached.values]")).reshape(
+        box["r1"] - box["r0"], box["c1"] - box["c0"]
+    )
+    np.testing.assert_allclose(np.maximum(values, 0), seen.weights[0, rows, columns], rtol=0, atol=1e-6)
+    # The mean of heads is shown cell by cell, or by their overviews.
+    page.keyboard.press("a")
+    page.keyboard.press("0")
+    until(frame, "document.querySelector('#legend').textContent.includes('overview')")
+    page.keyboard.press("w")
+    until(frame, "document.querySelector('#legend').textContent.includes('overview') === false")
+    assert max((ask["t"][1] - ask["t"][0]) * (ask["s"][1] - ask["s"][0]) for ask in asked if ask["what"] == "cells") < (
+        1 << 18
+    )
+
+
+def test_a_frame_that_grows_late_is_filled(notebook: Callable[..., Any]) -> None:
+    page, frame, _ = notebook(View(overt.attend(Q, K, V)))
+    large = frame.evaluate("overt.matrix.view.sy")
+    for height, fits in (("200px", "<"), ("720px", "===")):
+        page.evaluate("(height) => { document.querySelector('iframe').style.height = height; }", height)
+        until(frame, f"overt.matrix.view.sy {fits} {large}")
+
+
+def test_what_python_refuses_is_said(notebook: Callable[..., Any]) -> None:
+    page, frame, _ = notebook(john())
+    frame.evaluate("() => overt.attempt(() => overt.part.tile(0, 5, 0, 1, 0, 1))")
+    frame.wait_for_selector("#status:has-text('there is no head 5: give 0…1')")
+    assert page.evaluate("model.listeners.size") == 1
+    page.evaluate("close()")
+    assert page.evaluate("model.listeners.size") == 0
 
 
 def test_a_turned_phone_keeps_the_place(opened: Opened) -> None:

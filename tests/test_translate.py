@@ -242,3 +242,67 @@ def test_the_command_reads_dates(overt: Console, tmp_path: Path) -> None:
     # By its path it is the same model.
     path = str(models.translator.BUNDLED / "dates.safetensors")
     assert overt("translate", "-m", path, "5. September 1999")[0] == "1999-09-05\n"
+
+
+@pytest.mark.parametrize(("model", "text"), [("en-zh", "I love you."), ("dates", "3 de febrero de 2024")])
+def test_attentions_are_those_of_generation_step_by_step(model: str, text: str) -> None:
+    used = models.load(model)
+    one = used.translate([text], beam=1, replace_unknown=False)[0][0]
+    found = used.attentions(one)
+    cross = found["cross"]
+    place = getattr(used.checkpoint.model, "alignment_layer", 0)
+    np.testing.assert_allclose(cross[place].weights[0, 0, :-1, :-1], one.alignment, rtol=0, atol=1e-6)
+    # Without what was written later: each step alone, from the state before it.
+    source = np.array([[*used.checkpoint.source.numbers(one.source_tokens), END]])
+    state = used.checkpoint.model.start(used.parameters, source, np.array([source.shape[1]]))
+    for t, token in enumerate([START, *used.checkpoint.target.numbers(one.target_tokens)]):
+        steps: dict[str, list[Any]] = {name: [] for name in found if name != "encoder"}
+        watched = {
+            {"cross": "cross_attention", "decoder": "attention"}[name]: layers.watched(several)
+            for name, several in steps.items()
+        }
+        _, state = used.checkpoint.model.advance(used.parameters, state, np.array([[token]]), **watched)
+        for name, several in steps.items():
+            for step, seen in zip(several, found[name], strict=True):
+                keys = step.weights.shape[-1]
+                np.testing.assert_allclose(seen.weights[..., t, :keys], step.weights[..., 0, :], rtol=0, atol=1e-5)
+                assert not seen.weights[..., t, keys:].any()
+
+
+def test_show_translates_and_shows_every_attention(overt: Console, tmp_path: Path) -> None:
+    found = json.loads(overt("show", "I love you.", "--model", "en-zh", "--json")[0])["attentions"]
+    assert [(part["name"], part["layer"]) for part in found] == [
+        (name, layer) for name in ("encoder", "decoder", "cross") for layer in range(3)
+    ]
+    translation = overt("translate", "I love you.")[0].strip()
+    written = [*translation, "<end>"]
+    assert [part["queries"] for part in found] == [found[0]["tokens"]] * 3 + [written] * 6
+    assert found[0]["tokens"] == found[6]["tokens"] == ["▁i", "▁love", "▁you", ".", "<end>"]
+    assert found[3]["tokens"] == ["<start>", *translation]
+    out, _ = overt("show", "I love you.", "--model", "en-zh", "--name", "cross", "--layer", "2", "--head", "0")
+    assert out.startswith(f"I love you. → {translation}\n\nlayer 2 · cross · head 0 of 4 · 5 queries × 5 keys\n")
+    out, _ = overt("show", "\x1b[31mYes\n", "--model", "en-zh", "--name", "cross", "--layer", "2")
+    assert out.startswith("\\x1b[31mYes⏎ → ")
+    page = tmp_path / "page.html"
+    overt("show", "I love you.", "--model", "en-zh", "--page", str(page))
+    # Steps of a generation have a timeline; what was given has none.
+    assert page.read_text().count('"prompt":0') == 6
+    assert page.read_text().count('"prompt":null') == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["I love you."], "give --model to translate it"),
+        (["--model", "en-zh"], "there is no text to translate"),
+        (["", "--model", "en-zh"], "is empty: there is nothing to translate"),
+        (["x", "--model", "en-zh", "--causal"], "are for files"),
+        (["x", "--model", "en-zh", "--layer", "7"], "nothing is left: the layers are [0, 1, 2]"),
+        (["x", "--model", "nowhere.safetensors"], "nowhere.safetensors"),
+    ],
+)
+def test_show_says_what_is_wrong(overt: Console, arguments: list[str], words: str) -> None:
+    out, error = overt("show", *arguments, code=2)
+    assert out == ""
+    assert words in error
+    assert error.count("\n") == 1

@@ -17,6 +17,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from overt import positions
+from overt.attended import Attended
 from overt.attention import attend
 from overt.attention import attention as overt_attention
 from overt.errors import ArgumentError, ShapeError
@@ -34,13 +35,12 @@ Pair = tuple[Array, Array]
 _CAUSAL = causal()
 
 
-def watched(found: list[np.ndarray]) -> Attention:
-    """``overt.attention`` that also appends the weights (…, H, T, S) of each call to a list."""
+def watched(found: list[Attended]) -> Attention:
+    """``overt.attention`` that also appends what ``overt.attend`` gives for each call to a list."""
 
     def look(q: Array, k: Array, v: Array, **options: Any) -> Array:
-        seen = attend(q, k, v, **options)
-        found.append(host("weights", seen.weights[...]))
-        return seen.output
+        found.append(attend(q, k, v, **options))
+        return found[-1].output
 
     return look
 

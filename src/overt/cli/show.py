@@ -14,6 +14,7 @@ from overt.masks import causal
 from overt.problem import Problem
 from overt.trace import trace
 from overt.views.files import load
+from overt.views.labels import Labelled, readable
 from overt.views.lessons import LESSONS
 from overt.views.view import View
 
@@ -22,6 +23,7 @@ Examples:
   overt show my-name-is-john
   overt show my-name-is-john --page john.html
   overt show qkv.npz --causal --tokens tokens.txt --head 3
+  overt show "I love you." --model en-zh --name cross --page love.html
 """
 
 
@@ -32,6 +34,7 @@ def _epilog() -> str:
 
 @click.command(epilog=_epilog())
 @click.argument("what", required=False)
+@click.option("-m", "--model", help="Translate WHAT with a bundled model or a checkpoint, and show its attentions.")
 @click.option("--tokens", type=click.Path(path_type=Path), help="Names of the keys, one a line.")
 @click.option("--queries", type=click.Path(path_type=Path), help="Names of the queries, if they are others.")
 @click.option(
@@ -54,6 +57,7 @@ def _epilog() -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
     what: str | None,
+    model: str | None,
     tokens: Path | None,
     queries: Path | None,
     is_causal: bool,
@@ -71,23 +75,30 @@ def command(
     top: int,
     as_json: bool,
 ) -> None:
-    """Show attention: a lesson by name, or an .npz or .safetensors file with q, k and v.
+    """Show attention: a lesson by name, an .npz or .safetensors file with q, k and v, or a translation.
 
     Without a name, the lessons are listed.  A file may also hold mask, bias, sinks, softcap, scale and tokens.
     """
+    if (is_causal or steps or tokens or queries) and (model or what in LESSONS):
+        raise ArgumentError(
+            "--causal, --steps, --tokens and --queries are for files; lessons and translations have their own"
+        )
+    if model and what is None:
+        raise ArgumentError(f'there is no text to translate: overt show "I love you." --model {model}')
     if what is None:
         for lesson, make in LESSONS.items():
             click.echo(f"{lesson:<18}{(make.__doc__ or '').splitlines()[0]}")
         return
-    if what in LESSONS:
-        if is_causal or steps or tokens or queries:
-            raise ArgumentError("--causal, --steps, --tokens and --queries are for files; a lesson has its own")
+    if model:
+        view = _of_translation(what, model)
+    elif what in LESSONS:
         view = LESSONS[what]()
     elif Path(what).suffix in (".npz", ".safetensors"):
         view = _of_file(Path(what), is_causal, steps, _lines(tokens), _lines(queries))
     else:
         raise ArgumentError(
-            f"{what} is neither a lesson ({', '.join(LESSONS)}) nor a file that ends in .npz or .safetensors"
+            f"{what} is neither a lesson ({', '.join(LESSONS)}) nor a file that ends in .npz or .safetensors; "
+            "give --model to translate it"
         )
     view = view.only(layer=layer, name=name)
     written = [
@@ -102,6 +113,8 @@ def command(
         for path in filter(None, written):
             click.echo(f"wrote {path} ({path.stat().st_size:,} bytes)")
     else:
+        if model:
+            click.echo(f"{readable(view.title)}\n")
         view.print(head=head, row=row, query=query)
 
 
@@ -119,6 +132,28 @@ def _of_file(path: Path, is_causal: bool, steps: bool, tokens: list[str] | None,
     if steps:
         return View(trace(part.problem), tokens=part.tokens, queries=part.queries, title=path.stem)
     return View(part, title=path.stem)
+
+
+def _of_translation(text: str, model: str) -> View:
+    """Every attention of a translation; its decoder is named by what each step wrote."""
+    from overt.models import load as translator
+    from overt.models.vocabulary import END, SPECIAL, START
+
+    used = translator(model)
+    # Unknown tokens stay as they are, for it is these that the decoder read.
+    one = used.translate([text], replace_unknown=False)[0][0]
+    source, written = [*one.source_tokens, SPECIAL[END]], [*one.target_tokens, SPECIAL[END]]
+    names = {
+        "encoder": (source, source, None),
+        "decoder": ([SPECIAL[START], *one.target_tokens], written, 0),
+        "cross": (source, written, 0),
+    }
+    parts = [
+        Labelled(seen, *names[name][:2], name, layer, names[name][2])
+        for name, several in used.attentions(one).items()
+        for layer, seen in enumerate(several)
+    ]
+    return View(parts, title=f"{text} → {one.translation}")
 
 
 def _causal(problem: Problem) -> Problem:

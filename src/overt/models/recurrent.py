@@ -10,6 +10,8 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from overt import layers
+from overt.attended import Attended
+from overt.attention import attend
 from overt.attention import attention as overt_attention
 from overt.grid import Array
 from overt.layers import Attention, Parameters, keep
@@ -122,6 +124,15 @@ class Recurrent:
 
     def alignment(self, parameters: Parameters, source: Array, lengths: Array, target: Array) -> np.ndarray:
         """Where each step looked: (B, T, S)."""
-        found: list[np.ndarray] = []
+        return self.attentions(parameters, source, lengths, target)["cross"][0].weights[:, 0]
+
+    def attentions(
+        self, parameters: Parameters, source: Array, lengths: Array, target: Array
+    ) -> dict[str, list[Attended]]:
+        """The attention of all steps of one pass, (B, 1, T, S), by its name, "cross"."""
+        found: list[Attended] = []
         self.logits(parameters, source, lengths, target, cross_attention=layers.watched(found))
-        return np.concatenate(found, axis=-2)[:, 0]
+        steps = [seen.problem for seen in found]
+        # Every step asked with a query of its own; all of them are one attention of T queries.
+        queries = array_namespace(source).concat([step.q for step in steps], axis=-2)
+        return {"cross": [attend(queries, steps[0].k, steps[0].v, score=steps[0].score, mask=steps[0].mask)]}

@@ -11,6 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from overt import layers, positions
+from overt.attended import Attended
 from overt.attention import attention as overt_attention
 from overt.errors import ArgumentError
 from overt.grid import Array
@@ -135,9 +136,19 @@ class Transformer:
 
     def alignment(self, parameters: Parameters, source: Array, lengths: Array, target: Array) -> np.ndarray:
         """Where each step looked: one head of cross-attention, which training may guide, (B, T, S)."""
-        found: list[np.ndarray] = []
+        found: list[Attended] = []
         self.logits(parameters, source, lengths, target, cross_attention=layers.watched(found))
-        return found[self.alignment_layer][:, 0]
+        return found[self.alignment_layer].weights[:, 0]
+
+    def attentions(
+        self, parameters: Parameters, source: Array, lengths: Array, target: Array
+    ) -> dict[str, list[Attended]]:
+        """Every attention of one pass, (B, H, T, S), layer by layer, by its name: "encoder", "decoder", "cross"."""
+        found: dict[str, list[Attended]] = {"encoder": [], "decoder": [], "cross": []}
+        watched = {name: layers.watched(several) for name, several in found.items()}
+        state = self.start(parameters, source, lengths, attention=watched["encoder"])
+        self.advance(parameters, state, target, attention=watched["decoder"], cross_attention=watched["cross"])
+        return found
 
     def _embed(self, table: Array, tokens: Array, first: int) -> Array:
         xp: Any = array_namespace(table)

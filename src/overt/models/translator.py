@@ -11,6 +11,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from overt import layers
+from overt.attended import Attended
 from overt.errors import ArgumentError
 from overt.grid import host
 from overt.models import checkpoint, decoding
@@ -123,6 +124,18 @@ class Translator:
         score = float(logs[np.arange(len(numbers) + 1), [*numbers, END]].sum())
         one = self._finished(text, split, row, [decoding.Hypothesis(tuple(numbers), score)], copy=False)[0]
         return replace(one, translation=translation, target_tokens=tuple(target.split(translation)))
+
+    def attentions(self, one: Translation) -> dict[str, list[Attended]]:
+        """Every attention of a translation, layer by layer, by its name: "encoder", "decoder", "cross".
+
+        Each is (1, H, T, S) over ``source_tokens`` and the end, and over the start and ``target_tokens``, whose query
+        t is the step that wrote token t, or the end.  A token that was copied from the source is read as the token that
+        it is where the target knows one: translate with ``replace_unknown=False`` for what the model itself read.
+        """
+        source = [*self.checkpoint.source.numbers(one.source_tokens), END]
+        target = [START, *self.checkpoint.target.numbers(one.target_tokens)]
+        row, lengths, written = (self._array(np.array(x)) for x in ([source], [len(source)], [target]))
+        return self.checkpoint.model.attentions(self.parameters, row, lengths, written)
 
     def split(self, text: str, name: str = "the text") -> list[str]:
         """The tokens of a text.  Raises ArgumentError, with its name, for none and for more than ``LONGEST``."""

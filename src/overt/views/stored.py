@@ -64,15 +64,11 @@ class Stored:
         """The sizes of the whole score matrix."""
         return self.label.problem.shape
 
-    def overview(self, bins: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Largest weights (B, H, ≤ bins, ≤ bins), received (B, H, S) and entropy (B, H, T), in float32."""
+    def overview(self, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Largest weights (B, H, ≤ most, ≤ most), received (B, H, S) and entropy (B, H, T), in float32."""
         rough = self._problem(np.float32)
         lse, compute = self.lse.astype(np.float32), engine(rough)
-        edges = []
-        for length in (self.shape.T, self.shape.S):
-            count = min(bins, length)
-            cuts = np.arange(count + 1) * length
-            edges.append(np.stack([cuts[:-1] // count, -(-cuts[1:] // count)], axis=-1))
+        edges = (bins(length, min(most, length)) for length in (self.shape.T, self.shape.S))
         received, entropy = compute.statistics(rough, lse)
         return compute.pooled(rough, lse, *edges, "max"), received, entropy
 
@@ -136,6 +132,12 @@ class Stored:
             score = additive(one, one, self.additive.astype(dtype))
         v = np.empty((*k.shape[:3], 0), dtype)
         return replace(self.label.problem, q=q, k=k, v=v, score=score, dropout=None)
+
+
+def bins(length: int, count: int) -> np.ndarray:
+    """Bins (count, 2) start ≤ i < end of an axis, by the rule of adaptive pooling."""
+    edges = np.arange(count + 1) * length
+    return np.stack([edges[:-1] // count, -(-edges[1:] // count)], axis=-1)
 
 
 def _rounded(name: str, x: np.ndarray, precision: str) -> np.ndarray:

@@ -174,7 +174,7 @@ def _overview(part: Labelled, console: Console, row: int) -> Columns:
     pooled = _per_head(part, part.seen.map(min(T, size), min(S, size)))[row]
     pictures = []
     for head in range(part.problem.shape.H):
-        title = Text().append(_left(f"head {head}, entropy {entropy[head]:.2f}", min(size, max(S, 21))) + "\n", "dim")
+        title = Text().append(_left(f"head {head}, {entropy[head]:.2f} nats", min(size + 1, max(S, 20))) + "\n", "dim")
         for line in _picture(pooled[head], console):
             title.append(line).append("\n")
         pictures.append(title)

@@ -92,6 +92,15 @@ class View:
 
         return page.write(self, path, precision=precision)
 
+    def widget(self) -> Any:
+        """The same page for a notebook (extra ``jupyter``); its cells are computed in Python when they are looked at.
+
+        Nothing but names is sent beforehand, so any length that ``overt.attend`` has managed can be looked at.
+        """
+        from overt.views import notebook
+
+        return notebook.widget(self)
+
     def save(self, path: str | Path) -> Path:
         """Write an .npz of q, k, v, mask, bias, lse, output, received, entropy and tokens, for ``overt show``."""
         from overt.views import files

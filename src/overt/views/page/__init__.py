@@ -35,6 +35,7 @@ SCRIPTS = (
     "inspector.js",
     "steps.js",
     "controls.js",
+    "remote.js",
     "app.js",
 )
 _PRECISIONS = ("float16", "float32", "float64")
@@ -57,8 +58,12 @@ def write(view: View, path: str | Path, *, precision: str | None = None) -> Path
     return Path(path)
 
 
-def pieces(view: View, precision: str | None = None) -> Iterator[str]:
-    """The page in pieces, so that it is never held whole."""
+def pieces(view: View, precision: str | None = None, *, remote: bool = False) -> Iterator[str]:
+    """The page in pieces, so that it is never held whole.
+
+    A remote page holds numbers only where they are few; else it asks the window around it for cells, with the messages
+    of ``overt.views.tiles``.
+    """
     here = files("overt.views.page")
     style = (here / "page.css").read_text("utf-8")
     script = '"use strict";\n' + "".join((here / name).read_text("utf-8") for name in SCRIPTS)
@@ -75,11 +80,16 @@ def pieces(view: View, precision: str | None = None) -> Iterator[str]:
     arrays = _Arrays()
     parts = []
     for label in view.parts:
-        parts.append(_part(label, arrays, precision or _precision(view.parts)))
+        part = _described(label, arrays)
+        # What is small enough to be edited is small enough to be sent.
+        if not remote or part["steps"]:
+            part |= _part(label, arrays, precision or _precision(view.parts))
+        parts.append(part)
         # An array is written when it is known, so that only one is held.
         yield from arrays.written()
     meta = {
         "title": readable(view.title),
+        "remote": remote,
         "steps": view.trace is not None,
         "stops": STOPS,
         "lists": arrays.lists,
@@ -128,26 +138,37 @@ def _packed(array: np.ndarray, delta: bool) -> str:
     return base64.b64encode(zlib.compress(planes.data, 1)).decode("ascii")
 
 
-def _part(label: Labelled, arrays: _Arrays, precision: str) -> dict[str, Any]:
-    stored = Stored.of(label, precision)
-    shape, mask, A = stored.shape, label.problem.mask, stored.q.shape[-1]
-    first, last, bits = stored.spans()
-    bias = stored.bias()
-    part = {
+def _described(label: Labelled, arrays: _Arrays) -> dict[str, Any]:
+    """What there is to see, without the numbers."""
+    problem = label.problem
+    shape, mask = problem.shape, problem.mask
+    return {
         "name": readable(label.name),
         "layer": label.layer,
         "prompt": label.prompt,
         "B": shape.B,
         "H": shape.H,
-        "G": stored.k.shape[1],
+        "G": problem.k.shape[1],
         "T": shape.T,
         "S": shape.S,
-        "A": A,
-        "scale": stored.scale,
-        "softcap": label.problem.softcap,
+        "A": problem.k.shape[-1],
         "mask": None if mask is None else repr(mask),
         "keys": arrays.names(label.keys),
         "queries": arrays.names(label.rows),
+        "steps": _steps(label),
+    }
+
+
+def _part(label: Labelled, arrays: _Arrays, precision: str) -> dict[str, Any]:
+    """The numbers: q, k and the log-sum-exp, and what else the cells depend on."""
+    stored = Stored.of(label, precision)
+    shape, A = stored.shape, stored.q.shape[-1]
+    first, last, bits = stored.spans()
+    bias = stored.bias()
+    part = {
+        "A": A,
+        "scale": stored.scale,
+        "softcap": label.problem.softcap,
         "q": arrays.add(stored.q),
         "k": arrays.add(stored.k),
         "additive": None if stored.additive is None else arrays.add(stored.additive),
@@ -157,7 +178,6 @@ def _part(label: Labelled, arrays: _Arrays, precision: str) -> dict[str, Any]:
         "bits": None if bits is None else arrays.add(bits),
         "bias": None,
         "rounded": stored.q.dtype.itemsize < label.problem.q.dtype.itemsize,
-        "steps": _steps(label),
     }
     if bias is not None:
         kind, numbers, offset = bias

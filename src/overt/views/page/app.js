@@ -3,7 +3,10 @@
 class App {
   constructor(meta) {
     this.meta = meta;
-    this.parts = meta.parts.map((part) => new Attention(part, meta.lists));
+    const python = meta.remote ? new Python() : null;
+    this.parts = meta.parts.map((part, i) =>
+      python && !part.q ? new Remote(part, meta.lists, i, python) : new Attention(part, meta.lists),
+    );
     this.part = this.parts[0];
     Object.assign(this, {
       row: 0,
@@ -84,9 +87,16 @@ class App {
     [this.matrix.rowsBefore, this.matrix.columnsBefore] = [this.rows.length, this.columns.length];
     if (at) [this.query, this.key] = [this.rows.of(at[0]), this.columns.of(at[1])];
     else {
-      this.query = this.rows.length - 1;
-      const best = largest(this.cells(this.query, this.query + 1, 0, this.columns.length), 1);
-      this.key = best.length ? best[0][0] : 0;
+      const version = this.version,
+        last = this.rows.length - 1;
+      [this.query, this.key] = [last, 0];
+      this.attempt(() => {
+        // Cells may come late, when the reader looks elsewhere.
+        if (this.version !== version || this.query !== last || this.key) return;
+        const best = largest(this.cells(last, last + 1, 0, this.columns.length), 1);
+        this.key = best.length ? best[0][0] : 0;
+        this.refresh();
+      });
     }
     if (!same) {
       this.selected.clear();
@@ -109,11 +119,24 @@ class App {
     this.refresh();
   }
 
+  // Do what needs cells.  Those that are computed elsewhere are thrown as a promise until they are here: then `again`.
+  attempt(act, again = () => this.attempt(act)) {
+    try {
+      act();
+    } catch (cells) {
+      if (!(cells instanceof Promise)) throw cells;
+      cells.then(again, ({ message }) => (document.getElementById("status").textContent = message));
+    }
+  }
+
   // Draw again, once, when the browser next paints.
   redraw() {
     this.waiting ??= requestAnimationFrame(() => {
       this.waiting = null;
-      this.matrix.draw();
+      this.attempt(
+        () => this.matrix.draw(),
+        () => this.redraw(),
+      );
       this._idle();
     });
   }
@@ -122,9 +145,14 @@ class App {
     this.redraw();
     this.refreshing ??= requestAnimationFrame(() => {
       this.refreshing = null;
-      this.inspector.draw();
-      this._status();
       this._timeline();
+      this.attempt(
+        () => {
+          this.inspector.draw();
+          this._status();
+        },
+        () => this.refresh(),
+      );
     });
   }
 
@@ -182,10 +210,12 @@ class App {
 
   hover(hit, px, py) {
     const tip = document.getElementById("tip");
-    if (!hit || !hit.row || !hit.column) {
-      tip.hidden = true;
-      return;
-    }
+    this.hovered = hit;
+    tip.hidden = true;
+    if (hit?.row && hit.column) this.attempt(() => this.hovered === hit && this._tip(tip, hit, px, py));
+  }
+
+  _tip(tip, hit, px, py) {
     const w = this.cells(hit.r, hit.r + 1, hit.c, hit.c + 1)[0];
     tip.replaceChildren(
       element("bdi", {}, shortened(this.rows.name(hit.r), 30)),
@@ -276,7 +306,7 @@ class App {
           return;
         }
         const [part, b, h] = next;
-        await part.open();
+        await part.prepare(b, h, () => part === this.part && this.redraw());
         this.scanning = { part, b, h, steps: part.scanning(b, h) };
       }
       const { part, b, h, steps } = this.scanning,

@@ -19,6 +19,11 @@ class Attention {
     return this.opened;
   }
 
+  // Make ready for `scanning` a head.
+  prepare() {
+    return this.open();
+  }
+
   async _open() {
     const meta = this.meta;
     for (const name of ["q", "k", "lse", "first", "last", "bits", "additive", "overview", "received", "entropy"])

@@ -31,7 +31,8 @@ function controls(app) {
     other.focus();
   });
   document.addEventListener("keydown", (event) => pressed(app, event));
-  addEventListener("resize", () => app.matrix.resized());
+  // A frame may learn how large it is after its script ran, without an event.
+  new ResizeObserver(() => app.rows && app.matrix.resized()).observe(document.getElementById("window"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => app.repaint());
 }
 

@@ -3,6 +3,9 @@
 // Multiplications done at once while somebody drags, and at most in pieces while somebody waits.
 const AT_ONCE = 2 ** 25,
   IN_PIECES = 2 ** 33;
+// Cells that are asked of Python one by one, and multiplications that it does for a picture of more.
+const SENT = 2 ** 18,
+  ON_REQUEST = 2 ** 36;
 const LARGEST_CELL = 88;
 
 class Matrix {
@@ -174,7 +177,17 @@ class Matrix {
     if (this.cached.key === key) return { box, R, C, values: this.cached.values };
     const cells = (rows.end(box.r1 - 1) - rows.start(box.r0)) * (columns.end(box.c1 - 1) - columns.start(box.c0));
     const work = cells * (part.A + 8) * heads.length * (part.v ? 8 : 1);
-    if (work > AT_ONCE) {
+    if (part instanceof Remote) {
+      const coarse = this.app.coarse();
+      if (cells <= SENT) this.app.cells(box.r0, box.r1, box.c0, box.c1);
+      else {
+        // Python can pool the cells of a head, but no words nor means; until that is here, the overview has to do.
+        const able = !rows.starts && !columns.starts && this.app.how !== "mean" && work <= ON_REQUEST;
+        const values = able ? part.picture(this.app, box, R, C, coarse !== null) : null;
+        if (values) this.cached = { key, values };
+        return { box, R, C, values, coarse };
+      }
+    } else if (work > AT_ONCE) {
       if (work > IN_PIECES) this.job = null;
       else if (this.job?.key !== key) this.job = { key, steps: this.weighing(box, R, C) };
       const coarse = this.app.coarse();
@@ -210,6 +223,8 @@ class Matrix {
       area = canvas.getBoundingClientRect();
     const ratio = window.devicePixelRatio || 1,
       theme = app.theme;
+    // First of all, for the cells may have to be waited for.
+    const { box, R, C, values, coarse } = this.values();
     const W = Math.round(area.width * ratio),
       H = Math.round(area.height * ratio);
     if (canvas.width !== W || canvas.height !== H) {
@@ -219,8 +234,7 @@ class Matrix {
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, area.width, area.height);
     const { left, top, width, height } = this.inside,
-      { box, R, C, values, coarse } = this.values();
-    const shown = values ?? coarse?.values;
+      shown = values ?? coarse?.values;
     this.exact = values !== null && R === box.r1 - box.r0 && C === box.c1 - box.c0;
     g.save();
     g.beginPath();
@@ -253,7 +267,11 @@ class Matrix {
             ? "overview, in more detail in a moment"
             : "overview: zoom in for exact cells",
       );
-    } else app.legend(null, this.job ? "computing …" : "too many cells to compute at once: zoom in");
+    } else {
+      const { progress } = app.part,
+        now = typeof progress === "number" ? `overview ${Math.round(progress * 100)} % done` : "too many cells";
+      app.legend(null, this.job ? "computing …" : `${now}: zoom in for exact cells`);
+    }
     this._cursor(theme);
     g.restore();
     this._axes(box, theme);

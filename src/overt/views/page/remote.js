@@ -1,0 +1,164 @@
+// Cells that Python computes: the page asks the window around it, and throws the promise of what is not here yet.
+
+// Answers that are kept, and questions that wait.
+const KEPT = 64,
+  WAITING = 12;
+
+// Questions to Python, one at a time, the newest first: what somebody looks at now is wanted before what he left.
+class Python {
+  constructor() {
+    this.name = Math.random().toString(36).slice(2);
+    this.count = 0;
+    this.waiting = [];
+    this.asked = null;
+    addEventListener("message", (event) => {
+      if (event.source === parent) this._hear(event.data);
+    });
+  }
+
+  // The arrays of the answer; null where so many newer questions came that this one was dropped.
+  ask(question) {
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ question, resolve, reject });
+      if (this.waiting.length > WAITING) this.waiting.shift().resolve(null);
+      this._next();
+    });
+  }
+
+  _next() {
+    if (this.asked || !this.waiting.length) return;
+    this.asked = this.waiting.pop();
+    this.asked.id = `${this.name} ${this.count++}`;
+    parent.postMessage({ id: this.asked.id, ...this.asked.question }, "*");
+  }
+
+  _hear({ answer, buffers }) {
+    if (answer?.id !== this.asked?.id) return;
+    const { resolve, reject } = this.asked;
+    this.asked = null;
+    if (answer.error) reject(new Error(answer.error));
+    else
+      resolve(
+        answer.dtypes.map((dtype, i) => {
+          const { buffer, byteOffset, byteLength } = buffers[i];
+          return new KINDS[dtype](buffer.slice(byteOffset, byteOffset + byteLength));
+        }),
+      );
+    this._next();
+  }
+}
+
+class Remote extends Attention {
+  constructor(meta, lists, index, python) {
+    super(meta, lists);
+    Object.assign(this, { index, python, answers: new Map(), tiles: [], progress: null });
+  }
+
+  async _open() {
+    return this;
+  }
+
+  // What Python answered, or a promise thrown.
+  _get(question) {
+    const key = JSON.stringify(question),
+      known = this.answers.get(key);
+    if (known instanceof Promise) throw known;
+    if (known) return known;
+    const promise = this.python.ask({ part: this.index, ...question }).then(
+      (arrays) => {
+        if (arrays) this.answers.set(key, arrays);
+        else this.answers.delete(key);
+        const done = [...this.answers].filter(([, answer]) => !(answer instanceof Promise));
+        for (const [old] of done.slice(0, Math.max(0, done.length - KEPT))) this.answers.delete(old);
+      },
+      (error) => {
+        this.answers.delete(key);
+        throw error;
+      },
+    );
+    this.answers.set(key, promise);
+    throw promise;
+  }
+
+  blend(row, heads, how, t0, t1, s0, s1) {
+    const alike = `${row} ${heads} ${heads.length > 1 ? how : ""}`,
+      n = s1 - s0;
+    let tile = this.tiles.find(
+      (x) => x.alike === alike && x.t0 <= t0 && t1 <= x.t1 && x.s0 <= s0 && s1 <= x.s1,
+    );
+    if (!tile) {
+      const [values] = this._get({ what: "cells", row, heads, how, t: [t0, t1], s: [s0, s1] });
+      tile = { alike, t0, t1, s0, s1, values };
+      this.tiles = [tile, ...this.tiles.slice(0, KEPT - 1)];
+    }
+    if (tile.t0 === t0 && tile.t1 === t1 && tile.s0 === s0 && tile.s1 === s1) return tile.values;
+    const out = new tile.values.constructor((t1 - t0) * n),
+      across = tile.s1 - tile.s0;
+    for (let t = t0; t < t1; t++) {
+      const at = (t - tile.t0) * across + s0 - tile.s0;
+      out.set(tile.values.subarray(at, at + n), (t - t0) * n);
+    }
+    return out;
+  }
+
+  tile(row, head, t0, t1, s0, s1) {
+    return this.blend(row, [head], "one", t0, t1, s0, s1);
+  }
+
+  // Largest weights of a window; null, where somebody can do without, until they are here.
+  picture(app, { r0, r1, c0, c1 }, rows, columns, patient) {
+    const question = { what: "picture", row: app.row, heads: app.heads, t: [r0, r1], s: [c0, c1], rows, columns };
+    try {
+      return this._get(question)[0];
+    } catch (cells) {
+      if (!patient || !(cells instanceof Promise)) throw cells;
+      app.attempt(
+        () => {
+          throw cells;
+        },
+        () => app.redraw(),
+      );
+      return null;
+    }
+  }
+
+  scoreAt(row, head, t, s) {
+    return this._get({ what: "score", row, heads: [head], t: [t, t + 1], s: [s, s + 1] })[0][0];
+  }
+
+  lseAt(row, head, t) {
+    return this._get({ what: "score", row, heads: [head], t: [t, t + 1], s: [0, 1] })[0][1];
+  }
+
+  // A scan in slices, so that other questions are answered in between; `tell` is called after each.
+  async prepare(row, head, tell) {
+    const { T, S, A } = this,
+      step = Math.max(1, Math.floor(2 ** 34 / (S * (A + 8))));
+    const rows = Math.min(256, T),
+      columns = Math.min(256, S);
+    const result = {
+      rows,
+      columns,
+      largest: new Float32Array(rows * columns).fill(MASKED),
+      received: new Float64Array(S),
+      entropy: new Float64Array(T),
+    };
+    for (let t0 = 0; t0 < T; t0 += step) {
+      const question = { what: "scan", part: this.index, row, heads: [head], s: [0, S], rows, columns };
+      let answer = null;
+      while (!answer) answer = await this.python.ask({ ...question, t: [t0, Math.min(T, t0 + step)] });
+      const [largest, received, entropy] = answer;
+      for (let i = 0; i < largest.length; i++) result.largest[i] = Math.max(result.largest[i], largest[i]);
+      for (let s = 0; s < S; s++) result.received[s] += received[s];
+      result.entropy.set(entropy, t0);
+      this.progress = t0 / T;
+      tell();
+    }
+    this.progress = null;
+    this.scanned = result;
+  }
+
+  *scanning() {
+    return this.scanned;
+  }
+}
