@@ -14,11 +14,15 @@ template <class Acc> void raise(bool modest, Acc* packed, Index count) {
   for (Index i = 0; i < count; i += kLanes<Acc>) store(packed + i, exp2<Acc>(load(packed + i) * Acc(2 * kLog2e)));
 }
 
-// Packed NaN become 0: where one can be seen, the weights are NaN already and say so.
-template <class Acc> void clear_nan(Acc* packed, Index count) {
+// Packed NaN become 0: where one can be seen, the weights are NaN already and say so.  Infinities become large, so that
+// a difference of two is a number where nobody sees it.
+template <class Acc> void make_finite(Acc* packed, Index count) {
+  const Acc large = Acc(1e30);
   for (Index i = 0; i < count; i += kLanes<Acc>) {
     Lane<Acc> x = load(packed + i);
-    store(packed + i, x == x ? x : Lane<Acc>{});
+    x = x == x ? x : Lane<Acc>{};
+    x = x > large ? all(large) : x;
+    store(packed + i, x < -large ? all(-large) : x);
   }
 }
 

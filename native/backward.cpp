@@ -89,7 +89,7 @@ template <class In> struct Backward {
 
   void settle(Acc* packed, Index size) const {
     if (!p.additive) return;
-    clear_nan(packed, size);
+    make_finite(packed, size);
     raise(p.modest, packed, size);
   }
 

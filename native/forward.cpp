@@ -103,6 +103,9 @@ OVERT_INLINE void mix(const Acc* weights, const Acc* values, Index stride, int k
     if (column < width) mix<Acc, M, W / 2>(weights, values, stride, keys, shrink, out, width, column);
 }
 
+// A sum that will lose all its weight is 0, whatever it was.
+template <class Lane> OVERT_INLINE Lane weighty(Lane sum, Lane shrink) { return shrink == 0 ? Lane{} : sum; }
+
 // The same sums in the same order, but a weight of exactly 0 keeps its value out, though it be NaN or infinite.
 template <class Acc>
 void mix_carefully(int rows, const Acc* weights, const Acc* values, Index stride, int keys, const Acc* shrink, Acc* out,
@@ -113,7 +116,7 @@ void mix_carefully(int rows, const Acc* weights, const Acc* values, Index stride
       Lane<Acc> sums = {};
       for (int s = 0; s < keys; ++s)
         if (Acc weight = weights[r * kTileStride + s]; weight != 0) sums += weight * load(values + s * stride + e);
-      store(to, load(to) * shrink[r] + sums);
+      store(to, weighty(load(to), all(shrink[r])) * shrink[r] + sums);
     }
 }
 
@@ -301,14 +304,16 @@ template <class In> struct Forward {
   void join_row(const Running<Acc>& into, const Running<Acc>& from, int row) const {
     int place = row / kRows * kQueries<Acc> + row % kRows;
     Acc before = into.top[place], other = from.top[place], top = larger(before, other);
-    into.top[place] = top;
-    if (top == Acc(-kInfinity)) return;
-    Lane<Acc> keep = exp2<Acc>(all(before - top)), take = exp2<Acc>(all(other - top));
-    auto join = [&](Acc* a, const Acc* b, Index size) {
-      for (Index i = 0; i < size; i += lanes) store(a + i, load(a + i) * keep + load(b + i) * take);
-    };
-    join(into.sums + row * lanes, from.sums + row * lanes, lanes);
-    join(into.out + row * plan.width, from.out + row * plan.width, plan.width);
+    Acc *sums = into.sums + row * lanes, *out = into.out + row * plan.width;
+    const Acc *more_sums = from.sums + row * lanes, *more_out = from.out + row * plan.width;
+    // The output of a part in which the row has seen nothing may be 0 · NaN.
+    bool old = sum<Acc>(load(sums)) != 0, more = sum<Acc>(load(more_sums)) != 0;
+    if (!more) return;
+    Lane<Acc> keep = exp2<Acc>(all(before - top)), take = old ? exp2<Acc>(all(other - top)) : all(Acc(1));
+    into.top[place] = old ? top : other;
+    store(sums, (old ? load(sums) * keep : Lane<Acc>{}) + load(more_sums) * take);
+    for (Index e = 0; e < plan.width; e += lanes)
+      store(out + e, (old ? weighty(load(out + e), keep) * keep : Lane<Acc>{}) + weighty(load(more_out + e), take) * take);
   }
 
   static bool run(const Problem& p, const Run& run, void* output, void* lse) {

@@ -302,3 +302,32 @@ def test_strided_and_read_only_dy() -> None:
         strided.flags.writeable = False
         for got, expected in zip(seen.gradient(strided)[:3], seen.gradient(plain)[:3], strict=True):
             np.testing.assert_array_equal(got, expected)
+
+
+def test_nothing_to_sum_gives_zeros() -> None:
+    q = np.zeros((0, 2, 5, 4), np.float32)
+    score = overt.additive(np.eye(4), np.eye(4), np.ones(4))
+    found = overt.attend(q, q, q, score=score, sinks=np.zeros(2, np.float32)).gradient(q)
+    assert not found.sinks.any()
+    assert not any(x.any() for x in found.score.values())
+
+
+def test_infinities_that_nobody_sees_pull_nothing_from_the_additive_score() -> None:
+    rng = np.random.default_rng(10)
+    q, k, v = (rng.normal(size=(1, 4, 1)) for _ in range(3))
+    q[0, 1], k[0, 2] = np.inf, -np.inf
+    keep = np.ones((4, 4), bool)
+    keep[1], keep[:, 2] = False, False
+    found = overt.attend(
+        q, k, v, mask=keep, score=overt.additive(np.ones((1, 1)), np.ones((1, 1)), np.ones(1))
+    ).gradient(v)
+    assert all(np.isfinite(x).all() for x in (*found[:3], *found.score.values()))
+
+
+def test_a_visible_nan_shows_in_the_gradient_of_a_capped_score() -> None:
+    rng = np.random.default_rng(11)
+    q, k, v = (rng.normal(size=(1, 3, 4)) for _ in range(3))
+    q[0, 1] = np.nan
+    problem = Case(q, k, v, {"softcap": 5.0}).problem()
+    for found in (reference.gradient(problem, v[None]), overt.attend(q, k, v, softcap=5.0).gradient(v)):
+        assert np.isnan(np.asarray(found.q).reshape(3, 4)).any(axis=-1).tolist() == [False, True, False]

@@ -210,6 +210,30 @@ def test_few_queries_and_many_keys(level: str, dtype: str, H: int, G: int, T: in
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("S", [600, 2047, 4096])
+@pytest.mark.parametrize("T", [1, 2, 30])
+def test_nan_that_is_seen_shows_and_nan_without_weight_does_not(level: str, S: int, T: int) -> None:
+    rng = np.random.default_rng(S)
+    q, k, v = (rng.normal(size=(1, 2, n, 8)).astype(np.float32) for n in (T, S, S))
+    late = np.arange(S) >= S - 100
+    bad = k.copy()
+    bad[:, :, S - 50] = np.nan
+    for case in (Case(q * np.float32(np.nan), k, v, {"mask": late}), Case(q, bad, v, {"mask": late})):
+        output, lse = kernels.forward(case.problem(), level=level)
+        assert np.isnan(output).all()
+        assert np.isnan(lse).all()
+    # Hidden by a bias, by booleans, by a weight that underflows: in the first part, in the last, in the middle.
+    for hole in (slice(0, S // 2), slice(S // 2, S), slice(S // 4, S // 2)):
+        bad = v.copy()
+        bad[:, :, hole] = np.nan
+        hidden, clean = np.zeros(S, np.float32), np.where(np.isnan(bad), 0, v)
+        for away in (-np.inf, -1e30):
+            hidden[hole] = away
+            outputs = [kernels.forward(Case(q, k, x, {"bias": hidden}).problem(), level=level)[0] for x in (clean, bad)]
+            np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("S", [1, 2, 40, 3000])
 def test_keys_that_are_read_where_they_lie(level: str, S: int) -> None:
     rng = np.random.default_rng(S)

@@ -118,7 +118,7 @@ def gradient(
     once = isinstance(calls, tuple)
     # dk, dv, dsinks and that of the additive score's v: where there are several calls, each gives a part.
     shapes = (*problem.k.shape[:3], D), problem.v.shape, (H,), additive or (0,)
-    sums = [(np.empty if once and H else np.zeros)(shape, accumulate) for shape in shapes]
+    sums = [(np.empty if once and B * H else np.zeros)(shape, accumulate) for shape in shapes]
     for native, rows in calls:
         row_dq = _rows(dq, rows)
         parts = sums if once else [np.zeros_like(x) for x in sums]

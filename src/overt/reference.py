@@ -159,7 +159,7 @@ def _pull(problem: Problem, dy: Array) -> tuple[Array, Array, Array, Array, dict
     inner = dscores
     if problem.softcap is not None:
         slope = 1 - (named["capped"] / problem.softcap) ** 2
-        inner = xp.where(w > 0, inner * slope, xp.zeros_like(inner))
+        inner = xp.where(w == 0, xp.zeros_like(inner), inner * slope)
     # A masked key may hold anything; where it is visible the weights carry its NaN.
     dq, dk, into_score = problem.score.pull(xp, _finite(xp, q), _finite(xp, k), inner)
     return dq, problem.ungroup(dk), problem.ungroup(dv), dscores, into_score
