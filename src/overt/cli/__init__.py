@@ -31,8 +31,12 @@ def group() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command.  What the user got wrong is one line on stderr and exit code 2."""
     try:
+        given = sys.argv[1:] if arguments is None else list(arguments)
         # A command returns its exit code, or nothing.
-        code = group.main(arguments, prog_name="overt", standalone_mode=False)
+        with group.make_context("overt", given) as context:
+            code = group.invoke(context)
+    except click.exceptions.Exit as done:
+        code = done.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         code = 0
@@ -46,4 +50,8 @@ def main(arguments: list[str] | None = None) -> None:
         # Whoever read the output has seen enough; what Python flushes at exit must not complain.
         sys.stdout = None
         code = 141
+    except (OSError, MemoryError) as error:
+        # Such as a full disk behind the output.
+        click.echo(f"overt: {getattr(error, 'strerror', None) or error or 'not enough memory'}", err=True)
+        code = 2
     sys.exit(code or 0)

@@ -24,11 +24,15 @@ from overt.errors import OvertError
     help="What an argument is, such as a=q; may be repeated.",
 )
 @click.option(
-    "--timeout", type=click.FloatRange(min=0.1), default=20.0, show_default=True, help="Seconds for an answer."
+    "--timeout",
+    type=click.FloatRange(min=0.1, max=3600),
+    default=20.0,
+    show_default=True,
+    help="Seconds for an answer.",
 )
 @click.option(
     "--memory",
-    type=click.IntRange(min=64),
+    type=click.IntRange(min=64, max=1 << 20),
     default=2048,
     show_default=True,
     help="MiB beyond Python and its libraries.",
@@ -55,6 +59,7 @@ def command(
     from overt.check.checking import check
     from overt.check.report import Report
     from overt.check.report import junit as xml
+    from overt.views.writing import replaced
 
     roles = {}
     for pair in arguments:
@@ -62,6 +67,8 @@ def command(
         if not (name and equals and meaning):
             raise click.UsageError(f"--argument takes NAME=ROLE, such as a=q, not {pair!r}")
         roles[name] = meaning
+    if timeout != timeout:
+        raise click.UsageError("--timeout takes seconds, not NaN")
     reports: list[Report] = []
     failed = False
     for target in targets:
@@ -81,7 +88,6 @@ def command(
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         click.echo("\n\n".join(report.text(colour=colour) for report in reports), color=colour)
     if junit is not None:
-        beside = junit.with_name(f".{junit.name}.{os.getpid()}")
-        beside.write_text(xml(reports), encoding="utf-8")
-        beside.replace(junit)
+        with replaced(junit) as file:
+            file.write(xml(reports).encode())
     return 2 if failed else 0 if all(report.ok for report in reports) else 1

@@ -31,9 +31,15 @@ _AT_ONCE = 64
 @click.option(
     "-n", "--n-best", default=1, show_default=True, type=click.IntRange(1, 100), help="Translations per text."
 )
-@click.option("--length-penalty", default=1.0, show_default=True, help="Larger prefers longer translations.")
+@click.option(
+    "--length-penalty",
+    type=click.FloatRange(-10, 10),
+    default=1.0,
+    show_default=True,
+    help="Larger prefers longer translations.",
+)
 @click.option("--prefix", default="", help="What every translation begins with.")
-@click.option("--temperature", type=float, help="Draw words instead of searching for the best.")
+@click.option("--temperature", type=click.FloatRange(0.01, 100), help="Draw words instead of searching for the best.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="For --temperature.")
 @click.option("--keep-unknown", is_flag=True, help="Leave unknown words as <unknown>, do not copy what they looked at.")
 def command(

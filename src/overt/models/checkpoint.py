@@ -53,7 +53,7 @@ def load(path: Path) -> Checkpoint:
         source, target = Vocabulary.of(described["source"]), Vocabulary.of(described["target"])
         expected = model.shapes()
         card = dict(described["card"])
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError) as error:
         raise FileError(f"{path} does not describe a model that this version knows: {error!r}") from None
     found = {name: array.shape for name, array in arrays.items()}
     if found != expected or (model.source_size, model.target_size) != (len(source), len(target)):
@@ -74,6 +74,10 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], kind: str, described: An
 def write_bytes(path: Path, data: bytes) -> None:
     """A file that appears when it is complete, so that no crash leaves half of one."""
     temporary = None
+    # What a link points to is replaced, not the link.
+    named, path = path, Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise FileError(f"cannot write {named}: it is no ordinary file")
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             temporary = file.name
@@ -88,7 +92,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     except OSError as error:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
-        raise FileError(f"cannot write {path}: {error.strerror or error}") from None
+        raise FileError(f"cannot write {named}: {error.strerror or error}") from None
     except BaseException:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)

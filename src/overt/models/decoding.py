@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from overt.errors import FileError
 from overt.grid import host
 from overt.models.vocabulary import END, PADDING, START
 
@@ -145,6 +146,8 @@ def log_probabilities(scores: np.ndarray) -> np.ndarray:
     if scores.ndim > 1:
         scores[:, [PADDING, START]] = -np.inf
     top = scores - scores.max(axis=-1, keepdims=True)
+    if np.isnan(top).any():
+        raise FileError("the model's scores are no numbers: its parameters are NaN or infinite")
     return top - np.log(np.exp(top).sum(axis=-1, keepdims=True))
 
 

@@ -15,12 +15,21 @@ from overt.errors import ArgumentError
 @contextmanager
 def replaced(path: str | Path) -> Iterator[IO[bytes]]:
     """A file that takes its name when all of it is there; what fails leaves what was there before."""
-    path = Path(path)
+    # What a link points to is replaced, not the link.
+    named, path = path, Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        # A pipe or a device has nothing to lose; a folder says what it is.
+        try:
+            with path.open("wb") as file:
+                yield file
+        except OSError as error:
+            raise ArgumentError(f"cannot write {named}: {error.strerror or error}") from None
+        return
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         raise ArgumentError(
-            f"cannot write {path}: {error.strerror}; give a path in a folder that can be written"
+            f"cannot write {named}: {error.strerror}; give a path in a folder that can be written"
         ) from None
     try:
         with os.fdopen(handle, "wb") as file:
@@ -32,7 +41,7 @@ def replaced(path: str | Path) -> Iterator[IO[bytes]]:
         os.replace(name, path)
     except OSError as error:
         Path(name).unlink(missing_ok=True)
-        raise ArgumentError(f"cannot write {path}: {error.strerror or error}") from None
+        raise ArgumentError(f"cannot write {named}: {error.strerror or error}") from None
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise

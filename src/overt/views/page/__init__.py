@@ -74,8 +74,8 @@ def pieces(view: View, precision: str | None = None, *, remote: bool = False) ->
     before, after = (here / "page.html").read_text("utf-8").split("<!-- data -->")
     yield (
         before.replace("{{policy}}", policy)
-        .replace("{{title}}", _escaped(readable(view.title)))
         .replace("{{style}}", style)
+        .replace("{{title}}", _escaped(readable(view.title)))
     )
     arrays = _Arrays()
     parts = []
