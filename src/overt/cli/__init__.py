@@ -42,7 +42,8 @@ def main(arguments: list[str] | None = None) -> None:
         code = 0
     except (click.ClickException, OvertError) as error:
         message = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        click.echo(f"overt: {' '.join(message.split())}", err=True)
+        # Names and texts in a message come from files, and must not steer the terminal.
+        click.echo("overt: " + "".join(c if c.isprintable() else "�" for c in " ".join(message.split())), err=True)
         code = 2
     except (click.Abort, KeyboardInterrupt):
         code = 130
