@@ -53,6 +53,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Size:
+    """Axes of one problem: batch, query heads, key heads, and so on."""
+
     B: int = 2
     H: int = 3
     G: int = 3

@@ -272,6 +272,7 @@ def _restrict(limit: int) -> None:
 
 
 def main() -> None:
+    """Serve requests: the arguments are two pipes, in and out, and a limit of memory in bytes."""
     reading, writing, limit = (int(text) for text in sys.argv[1:4])
     # What the candidate prints past Python goes nowhere, and what it reads is empty.
     nowhere = os.open(os.devnull, os.O_RDWR)

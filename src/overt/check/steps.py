@@ -299,6 +299,7 @@ def slopes_of(H: int, how: str | None) -> np.ndarray:
 
 
 def frequencies(width: int, base: float = 10_000.0) -> np.ndarray:
+    """Angular frequencies base^(−2i/width) of sinusoidal and rotary positions, (width/2,).  Vaswani et al. 2017."""
     return base ** (-np.arange(0, width, 2) / width)
 
 
