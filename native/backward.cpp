@@ -47,8 +47,9 @@ template <class In> struct Backward {
     meeting.keys = keys;
     load_keys();
     const Bench<Acc>& work = meeting.work;
-    __builtin_memset(work.dk, 0, way.keys * way.wide_D * sizeof(Acc));
-    __builtin_memset(work.dv, 0, way.keys * way.wide_E * sizeof(Acc));
+    Index size = round_up(keys.end - keys.begin, kRows);
+    __builtin_memset(work.dk, 0, size * way.wide_D * sizeof(Acc));
+    __builtin_memset(work.dv, 0, size * way.wide_E * sizeof(Acc));
     meeting.pulled = 0;
     if (p.additive) __builtin_memset(work.additive, 0, p.D * sizeof(double));
     for (Index i = 0; i < way.query_blocks; ++i) pull_block(i, int(block));

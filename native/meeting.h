@@ -30,6 +30,7 @@ template <class Acc> struct Way {
     query_blocks = ceil_div(rows, kQueryBlock);
     // Smaller blocks where there would be little to share out.
     while (keys > 48 && sets * ceil_div(p.S, keys) < 16) keys /= 2;
+    keys = int(smaller<Index>(keys, round_up(larger<Index>(1, p.S), kRows)));
     key_blocks = larger<Index>(1, ceil_div(p.S, keys));
     tasks = sets * key_blocks;
     wide_D = round_up(p.D, kLanes<Acc>);
@@ -377,7 +378,7 @@ template <class Acc> struct Meeting {
         for (Index d = 0; d < p.D; ++d) work.dq[r * way.wide_D + d] = 4 * scoring.v[d] * work.turned[d * kQueryBlock + r];
       return;
     }
-    __builtin_memset(work.dq, 0, kQueryBlock * way.wide_D * sizeof(Acc));
+    __builtin_memset(work.dq, 0, round_up(count, kRows) * way.wide_D * sizeof(Acc));
     for (int t = 0; t < count; t += kRows) {
       int rows = smaller(kRows, count - t);
       Range groups = {INT_MAX, 0};

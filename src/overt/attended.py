@@ -114,7 +114,7 @@ class Attended:
         else:
             found = reference.gradient(problem, dy)
         dq, dk, dv = (
-            problem.xp.astype(problem.unbroadcast(x, shape), problem.q.dtype)
+            problem.xp.astype(problem.unbroadcast(x, shape), problem.q.dtype, copy=False)
             for x, shape in zip(found[:3], problem.given, strict=True)
         )
         dbias, dsinks = (None if x is None else problem.beside(x) for x in (found.bias, found.sinks))
