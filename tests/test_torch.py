@@ -26,6 +26,7 @@ from overt.torch import (
     SinusoidalPositions,
     attention,
 )
+from overt.torch.attention import fused
 
 MASKS = {
     "none": None,
@@ -84,13 +85,68 @@ def test_scores_and_their_weights_have_gradients(score: Any) -> None:
     assert torch.autograd.gradcheck(lambda q, k, v, *weights: attention(q, k, v, score=made(*weights)), inputs)
 
 
+@pytest.mark.parametrize("seed", [0, 2**63 + 5, 2**64 - 1])
+@pytest.mark.parametrize("kind", ["product", "additive"])
+def test_dropout_is_that_of_the_definition(kind: str, seed: int) -> None:
+    q, k, v, W, U, w = draw((3, 5, 4), (3, 6, 4), (3, 6, 2), (4, 4), (4, 4), (4,))
+    inputs = (q, k, v, W, U, w)
+
+    def run(f: Any) -> tuple[torch.Tensor, ...]:
+        score = overt.additive(W, U, w) if kind == "additive" else overt.bilinear(W)
+        y = f(q, k, v, score=score, mask=overt.causal(), dropout=overt.dropout(0.4, seed))
+        return (y, *torch.autograd.grad(y.sin().sum(), inputs[: 6 if kind == "additive" else 4]))
+
+    for ours, theirs in zip(run(attention), run(overt.attention), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("kind", ["product", "additive"])
+def test_types_are_about_as_exact_as_the_definition(kind: str, dtype: torch.dtype) -> None:
+    inputs = draw((3, 5, 16), (3, 6, 16), (3, 6, 8), (16, 16), (16, 16), (16,), dtype=dtype)
+
+    def run(f: Any, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        q, k, v, *weights = tensors
+        score = overt.additive(*weights) if kind == "additive" else overt.scaled_dot()
+        y = f(q, k, v, score=score)
+        return [y, *torch.autograd.grad(y.sin().sum(), tensors if kind == "additive" else tensors[:3])]
+
+    exact = run(overt.attention, [x.detach().double().requires_grad_() for x in inputs])
+    for ours, theirs, right in zip(run(attention, inputs), run(overt.attention, inputs), exact, strict=True):
+        assert ours.dtype == dtype
+        scale = right.abs().max()
+        limit = max(2 * (theirs - right).abs().max(), 4 * scale * torch.finfo(dtype).eps)
+        assert (ours - right).abs().max() <= limit
+
+
+@pytest.mark.parametrize("name", [*MASKS, "square"])
+@pytest.mark.parametrize("biased", [False, True])
+def test_fused_kernels_of_other_devices_mean_the_same(name: str, biased: bool) -> None:
+    q, k, v, bias, _ = problem()
+    mask = overt.causal() if name == "square" else MASKS[name]
+    if name == "square":
+        k, v, bias = k[..., :5, :], v[..., :5, :], bias[..., :5]
+    given = bias if biased else None
+    y = fused(q, k, v, mask, given, 0.3)
+    expected = attention(q, k, v, score=overt.scaled_dot(0.3), mask=mask, bias=given)
+    torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
+    ours, theirs = (torch.autograd.grad(x.sin().sum(), (q, k, v)) for x in (y, expected))
+    assert all(x.isfinite().all() for x in ours)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+    if name in ("none", "square"):
+        alone = fused(q[0, 0], k[0, 0], v[0, 0], mask, None, 0.3)
+        torch.testing.assert_close(alone, attention(q[0, 0], k[0, 0], v[0, 0], score=overt.scaled_dot(0.3), mask=mask))
+
+
 def test_the_operator_keeps_the_rules_of_operators() -> None:
     q, k, v, bias, sinks = problem()
     keep = torch.ones(5, 7, dtype=torch.bool)
-    torch.library.opcheck(
-        torch.ops.overt.attention.default, (q, k, v, bias, sinks, None, None, keep, None, None, 0.4, None)
-    )
-    torch.library.opcheck(torch.ops.overt.attention.default, (q, k, v, None, None, None, None, None, -1, 0, 0.4, 5.0))
+    operator = torch.ops.overt.attention.default
+    additive = torch.randn(6, dtype=torch.float64, requires_grad=True)
+    no_mask = None, None, None, None, None
+    torch.library.opcheck(operator, (q, k, v, bias, sinks, None, None, None, keep, None, None, 0.4, None, 0.0, 0))
+    torch.library.opcheck(operator, (q, k, v, None, None, None, None, None, None, -1, 0, 0.4, 5.0, 0.0, 0))
+    torch.library.opcheck(operator, (q, k, v, None, None, additive, *no_mask, 1.0, None, 0.5, -3))
 
 
 def test_it_compiles_without_graph_breaks() -> None:

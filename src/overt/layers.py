@@ -77,9 +77,13 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
         raise ShapeError(f"x has width {x.shape[-1]} but the weight {tuple(weight.shape)} maps {weight.shape[1]}")
     # NumPy multiplies a stack of matrices one by one.
     rows = xp.reshape(x, (-1, x.shape[-1])) if x.ndim > 2 and x.shape[-1] else x
-    y = xp.matmul(rows, xp.matrix_transpose(weight))
-    if bias is not None:
-        y = y + bias
+    columns = xp.matrix_transpose(weight)
+    if bias is not None and rows.ndim == 2 and hasattr(xp, "addmm"):
+        # torch adds while it multiplies.
+        y = xp.addmm(bias, rows, columns)
+    else:
+        y = xp.matmul(rows, columns)
+        y = y if bias is None else y + bias
     return xp.reshape(y, (*x.shape[:-1], weight.shape[0]))
 
 
@@ -121,7 +125,8 @@ def softmax(x: Array) -> Array:
 def relu(x: Array) -> Array:
     """max(x, 0)."""
     xp = array_namespace(x)
-    return xp.clip(x, min=0)
+    # torch's own is one step of its gradient too.
+    return xp.relu(x) if hasattr(xp, "relu") else xp.clip(x, min=0)
 
 
 def gelu(x: Array) -> Array:

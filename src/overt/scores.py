@@ -186,6 +186,21 @@ class Additive(Score):
         return xp.matmul(dq, query_weight), xp.matmul(dk, key_weight), into
 
 
+class Projected(Additive):
+    """vᵀ tanh(q + k) of queries and keys that are projected already: the additive score below its projections."""
+
+    identity = True
+
+    def __init__(self, v: Array) -> None:
+        super().__init__(None, None, v, None)
+
+    def check(self, Dq: int, Dk: int) -> None:
+        Score.check(self, Dq, Dk)
+
+    def factors(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array, float]:
+        return q, k, 1.0
+
+
 def dot() -> Score:
     """q kᵀ.  Luong et al. 2015 (arXiv:1508.04025), "dot"."""
     return Product(1.0)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import array_api_compat.torch as xp
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from overt.attended import Attended
 from overt.attention import attention as any_attention
 from overt.dropout import Dropout
+from overt.dropout import dropout as any_dropout
 from overt.grid import Cells
 from overt.masks import Mask, Window, as_mask, keep
 from overt.problem import Problem
-from overt.scores import Product, Score, scaled_dot
+from overt.scores import Additive, Product, Projected, Score, scaled_dot
 
 _SCALED_DOT = scaled_dot()
-_DTYPES = (torch.float16, torch.float32, torch.float64)
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # Stands for a window without an end on its left.
 _ENDLESS = -1
 
@@ -39,15 +42,28 @@ def attention(
     """``overt.attention`` for torch tensors: on the CPU with overt's kernels forwards and backwards.
 
     The arguments and axes are those of ``overt.attention``; q, k, v, a bias tensor, sinks and the weights of scores get
-    gradients.  The additive score, dropout, ALiBi and relative biases, bfloat16 and other devices take the definition,
-    in memory quadratic in length.  In ``torch.compile`` without graph breaks, a mask is None, ``overt.causal()``,
+    gradients.  In ``torch.compile`` without graph breaks, a mask is None, ``overt.causal()``,
     ``overt.window(left, right)`` or a boolean tensor.
+
+    On other devices, products without softcap, sinks and dropout go to torch's own fused kernels, with a mask that is
+    not causal as booleans; there NaN behind a mask may reach the output.  ALiBi and relative biases, bfloat16 without
+    ml_dtypes, and the rest on other devices take the definition, in memory quadratic in length.
     """
     if not _known(q, k, v, score, bias, sinks, dropout):
         return any_attention(q, k, v, score=score, mask=mask, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout)
-    assert isinstance(score, Product)
+    if q.dtype.itemsize == 2 and not score.identity:
+        # What is compared is rounded no earlier than the output.
+        wide = (x.float() for x in (q, k, v))
+        return attention(*wide, score=score, mask=mask, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout).to(
+            q.dtype
+        )
     score.check(q.shape[-1], k.shape[-1])
     left, right, scale = score.factors(xp, q, k)
+    if q.device.type != "cpu":
+        if isinstance(score, Product) and all(x is None for x in (softcap, sinks, dropout)):
+            return fused(left, right, v, mask, bias, scale)
+        return any_attention(q, k, v, score=score, mask=mask, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout)
+    additive = score.v if isinstance(score, Additive) else None
     alone = q.ndim == 2
     if alone:
         left, right, v = left[None], right[None], v[None]
@@ -59,36 +75,100 @@ def attention(
         lowered = (None, None, mask)
     elif mask is not None:
         lowered = _lowered(mask, left, right, v)
-    output, _ = _forward(left, right, v, bias, sinks, *lowered, *(edges or (None, None)), scale, softcap)
+    # Operators know no integers above 2⁶³.
+    drawn = (0.0, 0) if dropout is None else (dropout.rate, dropout.seed - (dropout.seed >> 63 << 64))
+    output, _ = _forward(
+        left, right, v, bias, sinks, additive, *lowered, *(edges or (None, None)), scale, softcap, *drawn
+    )
     return output[0] if alone else output
+
+
+def fused(q: Tensor, k: Tensor, v: Tensor, mask: Mask | Tensor | None, bias: Tensor | None, scale: float) -> Tensor:
+    """The same by ``scaled_dot_product_attention``, on any device."""
+    T, S = q.shape[-2], k.shape[-2]
+    grouped = q.ndim > 2 and q.shape[-3] != k.shape[-3]
+    same: dict[str, Any] = {"scale": scale, "enable_gqa": grouped}
+    if q.ndim >= 3:
+        batch = torch.broadcast_shapes(*(x.shape[:-3] for x in (q, k, v)))  # type: ignore[no-untyped-call]
+        q, k, v = (x.expand(*batch, *x.shape[-3:]) for x in (q, k, v))
+    causal = isinstance(mask, Window) and mask.offset is None and (mask.left, mask.right) == (None, 0)
+    # torch's own causal mask is aligned at the first key.
+    if causal and T == S and bias is None:
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=True, **same)
+    keep: Tensor | None = None
+    if isinstance(mask, Tensor) and mask.dtype == torch.bool:
+        keep = mask.to(q.device)
+    elif mask is not None:
+        keep = _dense(mask, q, k, v).to(q.device)
+    seen: Tensor | None = keep
+    if bias is not None:
+        seen = bias.to(q.dtype) if keep is None else torch.where(keep, bias.to(q.dtype), float("-inf"))
+    y = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, **same)
+    return y if keep is None else torch.where(keep.any(dim=-1, keepdim=True), y, 0.0)
 
 
 def _known(
     q: Tensor, k: Tensor, v: Tensor, score: Score, bias: Any, sinks: Tensor | None, dropout: Dropout | None
 ) -> bool:
     """Whether the operator can do it; what is wrong is left to the definition, which says so."""
-    if not isinstance(score, Product) or dropout is not None or not (bias is None or isinstance(bias, Tensor)):
+    if not isinstance(score, Product | Additive) or not (dropout is None or isinstance(dropout, Dropout)):
         return False
     tensors = [x for x in (q, k, v, bias, sinks) if x is not None]
+    if not all(isinstance(x, Tensor) and x.device == q.device and x.dtype in _DTYPES for x in tensors):
+        return False
     return (
-        all(isinstance(x, Tensor) and x.device.type == "cpu" and x.dtype in _DTYPES for x in tensors)
-        and q.dtype == k.dtype == v.dtype
+        q.dtype == k.dtype == v.dtype
         and (min(q.ndim, k.ndim, v.ndim) >= 3 or q.ndim == k.ndim == v.ndim == 2)
+        and not (isinstance(score, Additive) and not isinstance(score.v, Tensor))
+        and not (any(x.dtype == torch.bfloat16 for x in tensors) and q.device.type == "cpu" and _bfloat16() is None)
     )
+
+
+@cache
+def _bfloat16() -> Any:
+    """NumPy's bfloat16, if something adds it."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    return ml_dtypes.bfloat16
+
+
+def _array(x: Tensor) -> np.ndarray:
+    if x.dtype != torch.bfloat16:
+        return x.numpy()
+    return x.view(torch.int16).numpy().view(_bfloat16())
+
+
+def _tensor(x: np.ndarray, like: Tensor) -> Tensor:
+    """An array that is nobody else's, as a tensor of the type that it has beside ``like``."""
+    if like.dtype == torch.bfloat16 and x.dtype.itemsize == 2:
+        return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(x)
 
 
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def _lowered(mask: Any, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
     """A mask of any kind as spans of keys, and as booleans where spans do not suffice."""
-    known = as_mask(mask)
+    known, sizes = _checked(mask, q, k, v)
+    first, last, rest = known.plan(*sizes)
+    dense = None if rest is None else torch.from_numpy(np.ascontiguousarray(rest.dense(*sizes)))
+    return torch.from_numpy(np.ascontiguousarray(first)), torch.from_numpy(np.ascontiguousarray(last)), dense
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _dense(mask: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """A mask of any kind as booleans (…, H, T, S)."""
+    known, sizes = _checked(mask, q, k, v)
+    return torch.from_numpy(np.ascontiguousarray(known.dense(*sizes)))
+
+
+def _checked(mask: Any, q: Tensor, k: Tensor, v: Tensor) -> tuple[Mask, tuple[int, int, tuple[int, ...], int]]:
+    """A mask that fits, and T, S, the batch and H."""
+    known = Problem.of(q, k, v, score=_SCALED_DOT, mask=as_mask(mask)).mask
     assert known is not None
     batch = np.broadcast_shapes(*(tuple(x.shape[:-3]) for x in (q, k, v)))
-    T, S, H = q.shape[-2], k.shape[-2], q.shape[-3]
-    problem = Problem.of(q, k, v, score=_SCALED_DOT, mask=known)
-    assert problem.mask is not None
-    first, last, rest = problem.mask.plan(T, S, tuple(batch), H)
-    dense = None if rest is None else torch.from_numpy(np.ascontiguousarray(rest.dense(T, S, tuple(batch), H)))
-    return torch.from_numpy(np.ascontiguousarray(first)), torch.from_numpy(np.ascontiguousarray(last)), dense
+    return known, (q.shape[-2], k.shape[-2], tuple(batch), q.shape[-3] if q.ndim > 2 else 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +194,7 @@ def _problem(
     v: Tensor,
     bias: Tensor | None,
     sinks: Tensor | None,
+    additive: Tensor | None,
     first: Tensor | None,
     last: Tensor | None,
     rest: Tensor | None,
@@ -121,6 +202,8 @@ def _problem(
     right: int | None,
     scale: float,
     softcap: float | None,
+    rate: float,
+    seed: int,
 ) -> Problem:
     mask: Mask | None = None
     if left is not None and right is not None:
@@ -130,12 +213,13 @@ def _problem(
     if rest is not None:
         mask = keep(rest.numpy()) if mask is None else mask & keep(rest.numpy())
     return Problem.of(
-        *(x.numpy() for x in (q, k, v)),
-        score=scaled_dot(scale),
+        *(_array(x) for x in (q, k, v)),
+        score=scaled_dot(scale) if additive is None else Projected(_array(additive)),
         mask=mask,
-        bias=None if bias is None else bias.numpy(),
+        bias=None if bias is None else _array(bias),
         softcap=softcap,
-        sinks=None if sinks is None else sinks.numpy(),
+        sinks=None if sinks is None else _array(sinks),
+        dropout=any_dropout(rate, seed % 2**64) if rate else None,
         num_threads=torch.get_num_threads(),
     )
 
@@ -147,6 +231,7 @@ def _forward(
     v: Tensor,
     bias: Tensor | None,
     sinks: Tensor | None,
+    additive: Tensor | None,
     first: Tensor | None,
     last: Tensor | None,
     rest: Tensor | None,
@@ -154,9 +239,13 @@ def _forward(
     right: int | None,
     scale: float,
     softcap: float | None,
+    rate: float,
+    seed: int,
 ) -> tuple[Tensor, Tensor]:
-    seen = Attended(_problem(q, k, v, bias, sinks, first, last, rest, left, right, scale, softcap))
-    return torch.from_numpy(seen.output), torch.from_numpy(np.array(seen.lse))
+    seen = Attended(
+        _problem(q, k, v, bias, sinks, additive, first, last, rest, left, right, scale, softcap, rate, seed)
+    )
+    return _tensor(seen.output, q), torch.from_numpy(np.array(seen.lse))
 
 
 @_forward.register_fake
@@ -177,6 +266,7 @@ def _backward(
     v: Tensor,
     bias: Tensor | None,
     sinks: Tensor | None,
+    additive: Tensor | None,
     first: Tensor | None,
     last: Tensor | None,
     rest: Tensor | None,
@@ -184,37 +274,41 @@ def _backward(
     right: int | None,
     scale: float,
     softcap: float | None,
+    rate: float,
+    seed: int,
 ) -> list[Tensor]:
-    problem = _problem(q, k, v, bias, sinks, first, last, rest, left, right, scale, softcap)
+    problem = _problem(q, k, v, bias, sinks, additive, first, last, rest, left, right, scale, softcap, rate, seed)
     # The lse has no last axis for ``inward`` to keep.
-    found = problem.inward(output.numpy()), lse.numpy().reshape(problem.shape.B, problem.shape.H, -1)
-    gradient = Attended(problem, found).gradient(dy.numpy())
+    found = problem.inward(_array(output)), lse.numpy().reshape(problem.shape.B, problem.shape.H, -1)
+    gradient = Attended(problem, found).gradient(_array(dy))
     arrays = [(gradient.q, q), (gradient.k, k), (gradient.v, v)]
     arrays += [(x, like) for x, like in ((gradient.bias, bias), (gradient.sinks, sinks)) if like is not None]
-    return [torch.from_numpy(np.array(x)).to(like.dtype).reshape(like.shape) for x, like in arrays]
+    if additive is not None:
+        arrays.append((gradient.score["v"], additive))
+    return [_tensor(np.ascontiguousarray(x), like).to(like.dtype).reshape(like.shape) for x, like in arrays]
 
 
 @_backward.register_fake
 def _(
     dy: Tensor, output: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, sinks: Tensor | None,
-    *options: Any,
+    additive: Tensor | None, *options: Any,
 ) -> list[Tensor]:  # fmt: skip
-    return [x.new_empty(x.shape) for x in (q, k, v, bias, sinks) if x is not None]
+    return [x.new_empty(x.shape) for x in (q, k, v, bias, sinks, additive) if x is not None]
 
 
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*output, *inputs[:8])
-    ctx.options = inputs[8:]
+    ctx.save_for_backward(*output, *inputs[:9])
+    ctx.options = inputs[9:]
     ctx.set_materialize_grads(False)
 
 
 def _pull(ctx: Any, dy: Tensor | None, dlse: Tensor | None) -> tuple[Tensor | None, ...]:
     output, lse, *tensors = ctx.saved_tensors
-    found: list[Tensor | None] = [None] * 5
+    found: list[Tensor | None] = [None] * 6
     if dy is not None:
         gradients = iter(_backward(dy, output, lse, *tensors, *ctx.options))
-        found = [None if x is None else next(gradients) for x in tensors[:5]]
-    return (*found, *[None] * 7)
+        found = [None if x is None else next(gradients) for x in tensors[:6]]
+    return (*found, *[None] * 9)
 
 
 _forward.register_autograd(_pull, setup_context=_remember)

@@ -19,12 +19,12 @@ import torch
 from torch.nn import functional
 
 from overt import layers
-from overt.attention import attention
 from overt.errors import ArgumentError, FileError
 from overt.layers import Attention
 from overt.models import Checkpoint, Recurrent, Transformer, Translator, Vocabulary, checkpoint
 from overt.models.initial import initial
 from overt.models.vocabulary import END, PADDING, START, padded
+from overt.torch.attention import attention
 
 STATE = "overt training 1"
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
@@ -46,11 +46,11 @@ class Recipe:
     patience: stop when so many scores in a row were no better than the best; 0 never stops.
     """
 
-    epochs: int = 20
-    batch_tokens: int = 1800
-    rate: float = 1.5e-3
+    epochs: int = 30
+    batch_tokens: int = 900
+    rate: float = 1e-3
     warmup: float = 0.1
-    dropout: float = 0.1
+    dropout: float = 0.2
     smoothing: float = 0.1
     guidance: float = 0.5
     clip: float = 1.0
@@ -206,7 +206,7 @@ class Training:
         with torch.no_grad():
             for i in range(0, len(pairs), 100):
                 source, lengths, target, _ = batch(pairs[i : i + 100])
-                scores = self.task.model.logits(parameters, source, lengths, target[:, :-1])
+                scores = self.task.model.logits(parameters, source, lengths, target[:, :-1], cross_attention=attention)
                 wanted = target[:, 1:].flatten()
                 total += float(
                     functional.cross_entropy(scores.flatten(0, 1), wanted, ignore_index=PADDING, reduction="sum")
@@ -247,6 +247,7 @@ class Training:
             target[:, :-1],
             drop=dropping(self.recipe.dropout),
             cross_attention=attention if guide is None else first_head(seen, lengths),
+            **({"attention": attention} if isinstance(self.task.model, Transformer) else {}),
         )
         loss = functional.cross_entropy(
             scores.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PADDING, label_smoothing=self.recipe.smoothing
@@ -379,6 +380,20 @@ def schedule(step: int, total: int, warmup: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - first) / max(1.0, total - first))))
 
 
+class _Dropped(torch.autograd.Function):
+    """x where ``kept``, scaled; the mask is read as bytes both ways."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, kept: torch.Tensor, scale: float) -> torch.Tensor:
+        ctx.save_for_backward(kept)
+        ctx.scale = scale
+        return torch.ops.aten.native_dropout_backward(x, kept, scale)
+
+    @staticmethod
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        return torch.ops.aten.native_dropout_backward(dy, ctx.saved_tensors[0], ctx.scale), None, None
+
+
 def dropping(rate: float) -> Callable[[torch.Tensor], torch.Tensor]:
     """Dropout from random bytes: torch's own draws a number per element, which is a quarter of a step here."""
     threshold = round(rate * 256)
@@ -387,7 +402,8 @@ def dropping(rate: float) -> Callable[[torch.Tensor], torch.Tensor]:
 
     def drop(x: torch.Tensor) -> torch.Tensor:
         words = torch.randint(-(2**63), 2**63 - 1, (-(-x.numel() // 8),))
-        bytes_ = words.view(torch.uint8)[: x.numel()].view(x.shape)
-        return x * ((bytes_ >= threshold) * (256 / (256 - threshold)))
+        kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= threshold
+        dropped: torch.Tensor = _Dropped.apply(x, kept, 256 / (256 - threshold))  # type: ignore[no-untyped-call]
+        return dropped
 
     return drop
