@@ -23,7 +23,7 @@ from overt.attention import attention as overt_attention
 from overt.errors import ArgumentError, ShapeError
 from overt.grid import Array, host
 from overt.masks import Mask, causal, padding
-from overt.scores import additive, bilinear
+from overt.scores import Projected, additive, bilinear
 
 Parameters = Mapping[str, Any]
 """Names to arrays, or to further parameters, or to lists of these."""
@@ -430,6 +430,26 @@ def additive_attention(
     )
     q, k, v = (z[..., None, :, :] for z in (queries, keys, values))
     return attention(q, k, v, score=score, mask=mask)[..., 0, :, :]
+
+
+def additive_keys(keys: Array, parameters: Parameters) -> Array:
+    """U k, what ``additive_attention`` compares: keys (…, S, Dk) → (…, S, A)."""
+    return linear(keys, parameters["key_weight"])
+
+
+def mix_additive(
+    queries: Array,
+    keys: Array,
+    values: Array,
+    parameters: Parameters,
+    *,
+    mask: Mask | Array | None = None,
+    attention: Attention = overt_attention,
+) -> Array:
+    """``additive_attention`` to ``additive_keys`` that are known already, as when decoding step by step."""
+    asked = linear(queries, parameters["query_weight"], parameters.get("bias"))
+    q, k, v = (z[..., None, :, :] for z in (asked, keys, values))
+    return attention(q, k, v, score=Projected(parameters["score_weight"]), mask=mask)[..., 0, :, :]
 
 
 def bilinear_attention(

@@ -166,9 +166,12 @@ class Additive(Score):
         query, key, _ = self.factors(xp, q, k)
         yield "projected query", "q W_qᵀ + b", "T A", query
         yield "projected key", "k W_kᵀ", "S A", key
+        yield from self._compared(xp, query, key)
+
+    def _compared(self, xp: Any, query: Array, key: Array) -> Parts:
         hidden = xp.tanh(query[..., :, None, :] + key[..., None, :, :])
         yield "hidden", "tanh(query + key)", "T S A", hidden
-        yield "scores", "hidden · v", "T S", xp.matmul(hidden, _like(xp, self.v, q)[:, None])[..., 0]
+        yield "scores", "hidden · v", "T S", xp.matmul(hidden, _like(xp, self.v, query)[:, None])[..., 0]
 
     def pull(self, xp: Any, q: Array, k: Array, gradient: Array) -> Pulled:
         query, key, _ = self.factors(xp, q, k)
@@ -187,7 +190,7 @@ class Additive(Score):
 
 
 class Projected(Additive):
-    """vᵀ tanh(q + k) of queries and keys that are projected already: the additive score below its projections."""
+    """vᵀ tanh(q + k) of queries and keys that are projected already."""
 
     identity = True
 
@@ -195,10 +198,17 @@ class Projected(Additive):
         super().__init__(None, None, v, None)
 
     def check(self, Dq: int, Dk: int) -> None:
-        Score.check(self, Dq, Dk)
+        if Dq != Dk or Dq != self.v.shape[0]:
+            raise ShapeError(f"projected q, k and v share the axis A, but have {Dq}, {Dk} and {self.v.shape[0]}")
 
     def factors(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array, float]:
         return q, k, 1.0
+
+    def steps(self, xp: Any, q: Array, k: Array) -> Parts:
+        return self._compared(xp, q, k)
+
+    def pull_factors(self, xp: Any, q: Array, k: Array, dq: Array, dk: Array) -> Pulled:
+        return dq, dk, {}
 
 
 def dot() -> Score:

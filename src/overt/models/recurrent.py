@@ -21,15 +21,20 @@ from overt.models.initial import Shapes, dense
 
 @dataclass(frozen=True)
 class State:
-    """Where decoding stands: annotations (B, S, 2D) of the source, its lengths (B,), the decoder's state (B, D)."""
+    """Where decoding stands.
+
+    annotations (B, S, 2D) of the source and the keys (B, S, A) made of them, its lengths (B,), and the decoder's
+    hidden state (B, D).
+    """
 
     annotations: Array
+    keys: Array
     lengths: Array
     hidden: Array
 
     def select(self, rows: np.ndarray) -> State:
         """The same for some rows of the batch, in any order and number."""
-        return State(self.annotations[rows], self.lengths[rows], self.hidden[rows])
+        return State(self.annotations[rows], self.keys[rows], self.lengths[rows], self.hidden[rows])
 
 
 @dataclass(frozen=True)
@@ -42,9 +47,9 @@ class Recurrent:
 
     source_size: int
     target_size: int
-    width: int = 64
-    state: int = 128
-    inner: int = 64
+    width: int = 128
+    state: int = 256
+    inner: int = 128
     attentive: bool = True
 
     def shapes(self) -> Shapes:
@@ -84,7 +89,8 @@ class Recurrent:
         annotations = drop(layers.bidirectional_gru(x, parameters["encoder"], lengths=lengths))
         backwards = annotations[:, 0, self.state :]
         first = xp.tanh(layers.linear(backwards, parameters["start_weight"], parameters["start_bias"]))
-        return State(annotations, lengths, first)
+        keys = layers.additive_keys(annotations, parameters["attention"])
+        return State(annotations, keys if self.attentive else xp.zeros_like(keys), lengths, first)
 
     def advance(
         self,
@@ -105,9 +111,9 @@ class Recurrent:
         contexts, states = [], []
         for t in range(target.shape[1]):
             query = hidden[:, None, :] if self.attentive else xp.zeros_like(hidden)[:, None, :]
-            context = layers.additive_attention(
+            context = layers.mix_additive(
                 query,
-                state.annotations if self.attentive else xp.zeros_like(state.annotations),
+                state.keys,
                 state.annotations,
                 parameters["attention"],
                 mask=mask,
@@ -119,7 +125,7 @@ class Recurrent:
         known = xp.concat([xp.stack(states, axis=1), xp.stack(contexts, axis=1), x], axis=-1)
         readout = drop(xp.tanh(layers.linear(known, parameters["readout_weight"], parameters["readout_bias"])))
         return layers.unembedding(readout, parameters["target_embedding"]), State(
-            state.annotations, state.lengths, hidden
+            state.annotations, state.keys, state.lengths, hidden
         )
 
     def alignment(self, parameters: Parameters, source: Array, lengths: Array, target: Array) -> np.ndarray:
