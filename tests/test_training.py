@@ -19,7 +19,8 @@ import torch
 
 from overt import models
 from overt.cli import main
-from overt.errors import FileError
+from overt.errors import ArgumentError, FileError
+from overt.models.vocabulary import PADDING
 from overt.torch import dates, tasks, training
 from overt.torch.training import Recipe, Training
 
@@ -125,6 +126,24 @@ def test_only_the_same_run_goes_on(pairs: Path, tmp_path: Path) -> None:
         run(Training(task(pairs), RECIPE), output, resume=True)
 
 
+def test_shares_of_a_batch_add_up_to_it(pairs: Path) -> None:
+    one = Training(task(pairs), Recipe(batch_tokens=300, dropout=0.0))
+    data = one.batches(0)[0]
+    tokens = int((data[2][:, 1:] != PADDING).sum())
+    loss, gradients = one.pull(data, 0, tokens)
+    parts = [one.pull(training.every(3, i, data), i, tokens) for i in range(3)]
+    assert sum(part[0] for part in parts) == pytest.approx(loss, rel=1e-5)
+    for whole, *shares in zip(gradients, *(part[1] for part in parts), strict=True):
+        torch.testing.assert_close(sum(shares), whole, rtol=1e-3, atol=1e-5)
+
+
+def test_a_run_that_diverges_leaves_the_way_free(pairs: Path, tmp_path: Path) -> None:
+    output = tmp_path / "model.safetensors"
+    with pytest.raises(ArgumentError, match="train with a lower --rate"):
+        run(Training(task(pairs), Recipe(epochs=1, batch_tokens=300, rate=1e30, warmup=0.0)), output)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.jsonl"]
+
+
 def test_a_run_stops_when_nothing_gets_better(pairs: Path, tmp_path: Path) -> None:
     never_better = task(pairs)
     scores = iter([3.0, 2.0, 1.0, 9.0])
@@ -183,12 +202,12 @@ def test_a_guided_head_looks_where_it_should(pairs: Path) -> None:
 
 
 def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
-    torch.manual_seed(0)
-    dropped = training.dropping(0.25)(torch.ones(300, 1001))
+    drawn = torch.Generator().manual_seed(0)
+    dropped = training.dropping(0.25, drawn)(torch.ones(300, 1001))
     np.testing.assert_allclose(np.unique(dropped.numpy()), [0, 4 / 3], rtol=1e-6)
     assert abs(float((dropped == 0).float().mean()) - 0.25) < 5e-3
     x = torch.ones(3)
-    assert training.dropping(0.0)(x) is x
+    assert training.dropping(0.0, drawn)(x) is x
 
 
 def test_the_rate_warms_up_and_falls() -> None:

@@ -28,12 +28,12 @@ _KINDS = click.Choice(["characters", "words", "bpe"])
 @click.option("--layers", type=click.IntRange(1), help="Transformer: layers of encoder and decoder.")
 @click.option("--state", type=click.IntRange(1), help="RNN: width of its states.")
 @click.option("--no-attention", is_flag=True, help="RNN: give every step the mean of the source, for comparison.")
-@click.option("--epochs", default=None, type=click.IntRange(1), help="30; 6 for dates.")
+@click.option("--epochs", default=None, type=click.IntRange(1), help="28; 6 for dates.")
 @click.option("--batch-tokens", default=None, type=click.IntRange(1), help="On either side: 900; 2000 for dates.")
 @click.option(
-    "--rate", default=None, type=click.FloatRange(0, min_open=True), help="At its peak: 0.001; 0.005 for dates."
+    "--rate", default=None, type=click.FloatRange(0, min_open=True), help="At its peak: 0.0012; 0.005 for dates."
 )
-@click.option("--warmup", default=0.1, show_default=True, type=click.FloatRange(0, 1), help="Share of all steps.")
+@click.option("--warmup", default=0.05, show_default=True, type=click.FloatRange(0, 1), help="Share of all steps.")
 @click.option("--dropout", default=None, type=click.FloatRange(0, 1, max_open=True), help="0.2; 0 for dates.")
 @click.option("--smoothing", default=None, type=click.FloatRange(0, 1), help="Of labels: 0.1; 0 for dates.")
 @click.option("--guidance", default=None, type=click.FloatRange(0), help="Of one head by a word alignment: 0.5.")

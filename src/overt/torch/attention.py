@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import array_api_compat.torch as xp
@@ -11,6 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+try:
+    from ml_dtypes import bfloat16
+except ImportError:
+    bfloat16 = None
 
 from overt.attended import Attended
 from overt.attention import attention as any_attention
@@ -49,20 +53,20 @@ def attention(
     not causal as booleans; there NaN behind a mask may reach the output.  ALiBi and relative biases, bfloat16 without
     ml_dtypes, and the rest on other devices take the definition, in memory quadratic in length.
     """
-    if not _known(q, k, v, score, bias, sinks, dropout):
+    if not _known(q, k, v, score, bias, softcap, sinks, dropout):
         return any_attention(q, k, v, score=score, mask=mask, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout)
     if q.dtype.itemsize == 2 and not score.identity:
         # What is compared is rounded no earlier than the output.
-        wide = (x.float() for x in (q, k, v))
-        return attention(*wide, score=score, mask=mask, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout).to(
-            q.dtype
-        )
+        bias, sinks = (None if x is None else x.float() for x in (bias, sinks))
+        y = attention(
+            q.float(), k.float(), v.float(),
+            score=score, mask=mask, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout,
+        )  # fmt: skip
+        return y.to(q.dtype)
     score.check(q.shape[-1], k.shape[-1])
     left, right, scale = score.factors(xp, q, k)
     if q.device.type != "cpu":
-        if isinstance(score, Product) and all(x is None for x in (softcap, sinks, dropout)):
-            return fused(left, right, v, mask, bias, scale)
-        return any_attention(q, k, v, score=score, mask=mask, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout)
+        return fused(left, right, v, mask, bias, scale)
     additive = score.v if isinstance(score, Additive) else None
     alone = q.ndim == 2
     if alone:
@@ -108,36 +112,37 @@ def fused(q: Tensor, k: Tensor, v: Tensor, mask: Mask | Tensor | None, bias: Ten
 
 
 def _known(
-    q: Tensor, k: Tensor, v: Tensor, score: Score, bias: Any, sinks: Tensor | None, dropout: Dropout | None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    score: Score,
+    bias: Any,
+    softcap: float | None,
+    sinks: Tensor | None,
+    dropout: Dropout | None,
 ) -> bool:
-    """Whether the operator can do it; what is wrong is left to the definition, which says so."""
-    if not isinstance(score, Product | Additive) or not (dropout is None or isinstance(dropout, Dropout)):
-        return False
+    """Whether a kernel can do it; what is wrong is left to the definition, which says so."""
     tensors = [x for x in (q, k, v, bias, sinks) if x is not None]
     if not all(isinstance(x, Tensor) and x.device == q.device and x.dtype in _DTYPES for x in tensors):
         return False
+    if q.device.type == "cpu":
+        scored = isinstance(score, Product) or (isinstance(score, Additive) and isinstance(score.v, Tensor))
+        able = scored and (bfloat16 is not None or all(x.dtype != torch.bfloat16 for x in tensors))
+    else:
+        able = isinstance(score, Product) and all(x is None for x in (softcap, sinks, dropout))
+        able = able and k.shape[:-1] == v.shape[:-1]
     return (
-        q.dtype == k.dtype == v.dtype
+        able
+        and (dropout is None or isinstance(dropout, Dropout))
+        and q.dtype == k.dtype == v.dtype
         and (min(q.ndim, k.ndim, v.ndim) >= 3 or q.ndim == k.ndim == v.ndim == 2)
-        and not (isinstance(score, Additive) and not isinstance(score.v, Tensor))
-        and not (any(x.dtype == torch.bfloat16 for x in tensors) and q.device.type == "cpu" and _bfloat16() is None)
     )
-
-
-@cache
-def _bfloat16() -> Any:
-    """NumPy's bfloat16, if something adds it."""
-    try:
-        import ml_dtypes
-    except ImportError:
-        return None
-    return ml_dtypes.bfloat16
 
 
 def _array(x: Tensor) -> np.ndarray:
     if x.dtype != torch.bfloat16:
         return x.numpy()
-    return x.view(torch.int16).numpy().view(_bfloat16())
+    return x.view(torch.int16).numpy().view(bfloat16)
 
 
 def _tensor(x: np.ndarray, like: Tensor) -> Tensor:

@@ -8,7 +8,8 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -46,10 +47,10 @@ class Recipe:
     patience: stop when so many scores in a row were no better than the best; 0 never stops.
     """
 
-    epochs: int = 30
+    epochs: int = 28
     batch_tokens: int = 900
-    rate: float = 1e-3
-    warmup: float = 0.1
+    rate: float = 1.2e-3
+    warmup: float = 0.05
     dropout: float = 0.2
     smoothing: float = 0.1
     guidance: float = 0.5
@@ -94,12 +95,23 @@ class Progress:
     since_best: int = 0
 
 
+class Crew:
+    """Threads that each compute alone, on torch's operators and overt's kernels."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._pool = ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,))
+
+    def map(self, task: Callable[[int], Any], numbers: Iterable[int]) -> list[Any]:
+        """What the task gives for each number, in order."""
+        return list(self._pool.map(task, numbers))
+
+
 class Training:
     """One run: parameters, optimiser, average and place in the data, all of which ``save`` keeps."""
 
     def __init__(self, task: Task, recipe: Recipe) -> None:
         self.task, self.recipe = task, recipe
-        torch.manual_seed(recipe.seed)
         fresh = initial(task.model.shapes(), np.random.default_rng(recipe.seed))
         self.parameters = {name: torch.from_numpy(array).requires_grad_() for name, array in fresh.items()}
         self.averages = {name: tensor.detach().clone() for name, tensor in self.parameters.items()}
@@ -107,6 +119,7 @@ class Training:
             list(self.parameters.values()), lr=0.0, betas=(0.9, 0.98), eps=1e-9, weight_decay=recipe.decay, fused=True
         )
         self.progress = Progress()
+        self.crew = Crew(1)
 
     def run(
         self,
@@ -122,8 +135,7 @@ class Training:
         Beside it stand the log, one JSON object a line, and until the end what ``resume`` goes on from, at most a
         minute old.  report: is told what the log is told, and of every step.  Raises KeyboardInterrupt when stopped.
         """
-        if threads:
-            torch.set_num_threads(threads)
+        self.crew = Crew(threads or torch.get_num_threads())
         state, log = output.with_suffix(".training.safetensors"), output.with_suffix(".jsonl")
         if resume:
             self.restore(state)
@@ -131,7 +143,7 @@ class Training:
             raise FileError(f"{state} is of a run that has not ended: add --resume to go on, or delete it")
         # Finds out now and not after an hour whether the folder can be written to.
         self.save(state)
-        with _interruptible() as stopped, _opened(log, resume) as file:
+        with _one_thread(), _interruptible() as stopped, _opened(log, resume) as file:
 
             def say(event: str, **numbers: Any) -> None:
                 line = {"event": event, **numbers}
@@ -140,7 +152,12 @@ class Training:
                     file.write(json.dumps(line, ensure_ascii=False) + "\n")
                     file.flush()
 
-            self._epochs(output, state, half, stopped, say)
+            try:
+                self._epochs(output, state, half, stopped, say)
+            except ArgumentError:
+                # Going on would fail again, and other options begin anew.
+                state.unlink(missing_ok=True)
+                raise
         state.unlink(missing_ok=True)
 
     def _epochs(self, output: Path, state: Path, half: bool, stopped: list[int], say: Callable[..., None]) -> None:
@@ -148,7 +165,7 @@ class Training:
         first = self.batches(progress.epoch)
         # Epochs differ by a few batches; the schedule only needs a length that does not change.
         total = len(self.batches(0) if progress.epoch else first) * recipe.epochs
-        say("resume" if progress.step else "start", step=progress.step, steps=total, threads=torch.get_num_threads())
+        say("resume" if progress.step else "start", step=progress.step, steps=total, threads=self.crew.count)
         saved = time.monotonic()
         while progress.epoch < recipe.epochs:
             batches = first if progress.step == 0 or progress.batch else self.batches(progress.epoch)
@@ -236,29 +253,17 @@ class Training:
 
     def learn(self, data: Batch, total: int) -> tuple[float, int]:
         """One step of the optimiser.  Gives the loss per token and the number of tokens."""
-        source, lengths, target, guide = data
         for group in self.optimizer.param_groups:
             group["lr"] = self.recipe.rate * schedule(self.progress.step, total, self.recipe.warmup)
-        seen: list[torch.Tensor] = []
-        scores = self.task.model.logits(
-            layers.nested(self.parameters),
-            source,
-            lengths,
-            target[:, :-1],
-            drop=dropping(self.recipe.dropout),
-            cross_attention=attention if guide is None else first_head(seen, lengths),
-            **({"attention": attention} if isinstance(self.task.model, Transformer) else {}),
-        )
-        loss = functional.cross_entropy(
-            scores.flatten(0, 1), target[:, 1:].flatten(), ignore_index=PADDING, label_smoothing=self.recipe.smoothing
-        )
-        if guide is not None and isinstance(self.task.model, Transformer):
-            looked = -(guide * seen[self.task.model.alignment_layer]).sum(dim=-1)
-            goal = loss + self.recipe.guidance * looked[target[:, 1:] != PADDING].mean()
-        else:
-            goal = loss
-        self.optimizer.zero_grad()
-        goal.backward()  # type: ignore[no-untyped-call]
+        tokens = int((data[2][:, 1:] != PADDING).sum())
+        # Every thread takes every n-th pair through the model, which keeps it busier than a share of every operation.
+        count = min(self.crew.count, len(data[2]))
+        (loss, gradients), *others = self.crew.map(lambda i: self.pull(every(count, i, data), i, tokens), range(count))
+        for other, more in others:
+            loss += other
+            torch._foreach_add_(gradients, more)
+        for parameter, gradient in zip(self.parameters.values(), gradients, strict=True):
+            parameter.grad = gradient
         torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.recipe.clip)
         self.optimizer.step()
         self.progress.step += 1
@@ -266,7 +271,38 @@ class Training:
         weight = 1 - min(self.recipe.average, (1 + self.progress.step) / (10 + self.progress.step))
         with torch.no_grad():
             torch._foreach_lerp_(list(self.averages.values()), list(self.parameters.values()), weight)
-        return float(loss.detach()), int((target[:, 1:] != PADDING).sum())
+        return loss, tokens
+
+    def pull(self, data: Batch, share: int, tokens: int) -> tuple[float, list[torch.Tensor]]:
+        """The part of the loss per token that some pairs of a batch of so many tokens have, and its gradients."""
+        source, lengths, target, guide = data
+        model, recipe = self.task.model, self.recipe
+        # What is dropped depends on the step alone, so that going on needs no state of a generator.
+        seed = np.random.SeedSequence((recipe.seed, self.progress.step, share)).generate_state(1)
+        seen: list[torch.Tensor] = []
+        scores = model.logits(
+            layers.nested(self.parameters),
+            source,
+            lengths,
+            target[:, :-1],
+            drop=dropping(recipe.dropout, torch.Generator().manual_seed(int(seed[0]))),
+            cross_attention=attention if guide is None else first_head(seen, lengths),
+            **({"attention": attention} if isinstance(model, Transformer) else {}),
+        )
+        wanted = target[:, 1:]
+        loss = functional.cross_entropy(
+            scores.flatten(0, 1),
+            wanted.flatten(),
+            ignore_index=PADDING,
+            label_smoothing=recipe.smoothing,
+            reduction="sum",
+        )
+        goal = loss
+        if guide is not None and isinstance(model, Transformer):
+            looked = -(guide * seen[model.alignment_layer]).sum(dim=-1)
+            goal = loss + recipe.guidance * looked[wanted != PADDING].sum()
+        gradients = torch.autograd.grad(goal / tokens, list(self.parameters.values()), materialize_grads=True)
+        return float(loss.detach()) / tokens, list(gradients)
 
     def averaged(self, card: Mapping[str, Any]) -> Checkpoint:
         """The model as it would be used: its parameters averaged over the last steps."""
@@ -275,7 +311,7 @@ class Training:
 
     def save(self, path: Path) -> None:
         """Everything that going on needs, in one file."""
-        arrays = {"random": torch.get_rng_state().numpy()}
+        arrays = {}
         for name, tensor in self.parameters.items():
             arrays[f"parameters/{name}"] = tensor.detach().numpy()
             arrays[f"averages/{name}"] = self.averages[name].numpy()
@@ -298,7 +334,6 @@ class Training:
                     for key in ("step", "exp_avg", "exp_avg_sq")
                     if f"{key}/{name}" in arrays
                 }
-        torch.set_rng_state(torch.from_numpy(arrays["random"]))
         self.progress = Progress(**described["progress"])
 
     def identity(self) -> str:
@@ -312,6 +347,17 @@ class Training:
             task.pairs(0)[0],
         ]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One thread inside each of torch's operators: others, that wait for work, would take it from the crew."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager
@@ -359,6 +405,13 @@ def batch(pairs: Pairs, guides: Guides | None = None) -> Batch:
     return torch.from_numpy(source), torch.from_numpy(lengths), torch.from_numpy(target), guide
 
 
+def every(count: int, first: int, data: Batch) -> Batch:
+    """Each of so many pairs of a batch, from the first on."""
+    source, lengths, target, guide = data
+    part = slice(first, None, count)
+    return source[part], lengths[part], target[part], None if guide is None else guide[part]
+
+
 def first_head(seen: list[torch.Tensor], lengths: torch.Tensor) -> Attention:
     """``overt.attention`` that also appends the logarithms (B, T, S) of its first head's weights to a list."""
 
@@ -380,30 +433,15 @@ def schedule(step: int, total: int, warmup: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - first) / max(1.0, total - first))))
 
 
-class _Dropped(torch.autograd.Function):
-    """x where ``kept``, scaled; the mask is read as bytes both ways."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, kept: torch.Tensor, scale: float) -> torch.Tensor:
-        ctx.save_for_backward(kept)
-        ctx.scale = scale
-        return torch.ops.aten.native_dropout_backward(x, kept, scale)
-
-    @staticmethod
-    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        return torch.ops.aten.native_dropout_backward(dy, ctx.saved_tensors[0], ctx.scale), None, None
-
-
-def dropping(rate: float) -> Callable[[torch.Tensor], torch.Tensor]:
+def dropping(rate: float, generator: torch.Generator) -> Callable[[torch.Tensor], torch.Tensor]:
     """Dropout from random bytes: torch's own draws a number per element, which is a quarter of a step here."""
     threshold = round(rate * 256)
     if not threshold:
         return layers.keep
 
     def drop(x: torch.Tensor) -> torch.Tensor:
-        words = torch.randint(-(2**63), 2**63 - 1, (-(-x.numel() // 8),))
-        kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= threshold
-        dropped: torch.Tensor = _Dropped.apply(x, kept, 256 / (256 - threshold))  # type: ignore[no-untyped-call]
-        return dropped
+        words = torch.randint(-(2**63), 2**63 - 1, (-(-x.numel() // 8),), generator=generator)
+        bytes_ = words.view(torch.uint8)[: x.numel()].view(x.shape)
+        return x * ((bytes_ >= threshold) * (256 / (256 - threshold)))
 
     return drop
