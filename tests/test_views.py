@@ -20,7 +20,7 @@ from safetensors.numpy import save_file
 
 import overt
 from overt.cli import main
-from overt.errors import ArgumentError, DtypeError, OvertError, ShapeError
+from overt.errors import ArgumentError, DtypeError, FileError, OvertError, ShapeError
 from overt.views import View, terminal
 from overt.views.colors import STOPS, scaled, shades
 from overt.views.files import load
@@ -338,7 +338,7 @@ def test_paths_that_cannot_be_written(tmp_path: Path, write: str) -> None:
     view = View(overt.attend(Q, K, V))
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "none" / "x", tmp_path / "folder"):
-        with pytest.raises(ArgumentError, match="cannot write"):
+        with pytest.raises(FileError, match="cannot write"):
             getattr(view, write)(path)
     assert [x.name for x in tmp_path.iterdir()] == ["folder"]
 

@@ -59,7 +59,7 @@ def command(
     from overt.check.checking import check
     from overt.check.report import Report
     from overt.check.report import junit as xml
-    from overt.views.writing import replaced
+    from overt.writing import replaced
 
     roles = {}
     for pair in arguments:

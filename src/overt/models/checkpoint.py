@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ from overt.errors import FileError
 from overt.models.recurrent import Recurrent
 from overt.models.transformer import Transformer
 from overt.models.vocabulary import Vocabulary
+from overt.writing import replaced
 
 FORMAT = "overt encoder-decoder 1"
 ARCHITECTURES: dict[str, type[Transformer] | type[Recurrent]] = {"transformer": Transformer, "rnn": Recurrent}
@@ -68,35 +67,8 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], kind: str, described: An
 
     metadata = {"format": kind, "overt": json.dumps(described, ensure_ascii=False)}
     data = to_bytes({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata)
-    write_bytes(path, data)
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """A file that appears when it is complete, so that no crash leaves half of one."""
-    temporary = None
-    # What a link points to is replaced, not the link.
-    named, path = path, Path(os.path.realpath(path))
-    if path.exists() and not path.is_file():
-        raise FileError(f"cannot write {named}: it is no ordinary file")
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = file.name
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        # Temporary files are private; this one shall be as readable as others.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        raise FileError(f"cannot write {named}: {error.strerror or error}") from None
-    except BaseException:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        raise
+    with replaced(path) as file:
+        file.write(data)
 
 
 def read(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

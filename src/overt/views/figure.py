@@ -13,7 +13,7 @@ from overt.errors import ArgumentError
 from overt.grid import host
 from overt.views.colors import STOPS, scaled, shades
 from overt.views.labels import Labelled, readable
-from overt.views.writing import replaced
+from overt.writing import replaced
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,7 +17,7 @@ from overt.masks import keep
 from overt.scores import additive, scaled_dot
 from overt.views.labels import Labelled, readable
 from overt.views.stored import Stored
-from overt.views.writing import replaced
+from overt.writing import replaced
 
 if TYPE_CHECKING:
     from overt.views.view import View

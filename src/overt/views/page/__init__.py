@@ -19,7 +19,7 @@ from overt.scores import Additive, Bilinear, Cosine, Product
 from overt.views.colors import STOPS
 from overt.views.labels import Labelled, readable
 from overt.views.stored import Stored
-from overt.views.writing import replaced
+from overt.writing import replaced
 
 if TYPE_CHECKING:
     from overt.views.view import View

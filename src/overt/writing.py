@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from overt.errors import ArgumentError
+from overt.errors import FileError
 
 
 @contextmanager
@@ -23,17 +23,20 @@ def replaced(path: str | Path) -> Iterator[IO[bytes]]:
             with path.open("wb") as file:
                 yield file
         except OSError as error:
-            raise ArgumentError(f"cannot write {named}: {error.strerror or error}") from None
+            raise FileError(f"cannot write {named}: {error.strerror or error}") from None
         return
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
-        raise ArgumentError(
+        raise FileError(
             f"cannot write {named}: {error.strerror}; give a path in a folder that can be written"
         ) from None
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
+            # A name is given to nothing that a crash could still empty.
+            file.flush()
+            os.fsync(file.fileno())
         # mkstemp lets nobody else read.
         mask = os.umask(0)
         os.umask(mask)
@@ -41,7 +44,7 @@ def replaced(path: str | Path) -> Iterator[IO[bytes]]:
         os.replace(name, path)
     except OSError as error:
         Path(name).unlink(missing_ok=True)
-        raise ArgumentError(f"cannot write {named}: {error.strerror or error}") from None
+        raise FileError(f"cannot write {named}: {error.strerror or error}") from None
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
