@@ -232,6 +232,8 @@ def test_generation_goes_on_from_the_prompt() -> None:
     assert greedy[:, 1].tolist() == table[greedy[:, 0]].argmax(axis=1).tolist()
     cold = layers.generate(scores, prompt, 3, temperature=1e-9, rng=np.random.default_rng(0))
     assert np.array_equal(cold, greedy)
+    with pytest.raises(ArgumentError, match="temperature"):
+        layers.generate(scores, prompt, 3, temperature=0, rng=np.random.default_rng(0))
     many = layers.generate(scores, np.ones((20_000, 1), int), 1, rng=np.random.default_rng(0))
     close(np.bincount(many[:, 0], minlength=6) / 20_000, layers.softmax(table[1]), 0.02)
 

@@ -144,6 +144,12 @@ def test_a_run_that_diverges_leaves_the_way_free(pairs: Path, tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["model.jsonl"]
 
 
+@pytest.mark.parametrize("wrong", [{"dropout": 0.999}, {"dropout": float("nan")}, {"rate": float("inf")}])
+def test_a_recipe_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ArgumentError, match=next(iter(wrong))):
+        Recipe(**wrong)  # type: ignore[arg-type]  # only floats are wrong here
+
+
 def test_a_run_stops_when_nothing_gets_better(pairs: Path, tmp_path: Path) -> None:
     never_better = task(pairs)
     scores = iter([3.0, 2.0, 1.0, 9.0])

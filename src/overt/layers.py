@@ -343,6 +343,10 @@ def generate(
     Tokens are drawn by their probability; without ``rng`` they are the likeliest.
     scores: of each next token, such as ``decoder_transformer`` with its parameters; it is asked anew at every step.
     """
+    if not 0 < temperature < np.inf:
+        raise ArgumentError(
+            f"temperature must be a positive number, not {temperature}: the likeliest come without rng"
+        )
     tokens = np.asarray(prompt)
     for _ in range(count):
         last = host("scores", scores(tokens))[:, -1, :].astype(np.float64)
@@ -392,8 +396,10 @@ def gru(
     if state is None:
         state = xp.zeros_like(driven[:, 0, :D])
     states: list[Any] = [None] * x.shape[1]
-    for t in reversed(range(x.shape[1])) if backwards else range(x.shape[1]):
-        new = _gated(driven[:, t, :], state, parameters)
+    # Cut at once, so that the gradient is put together at once.
+    steps = list(enumerate(xp.unstack(driven, axis=1)))
+    for t, step in reversed(steps) if backwards else steps:
+        new = _gated(step, state, parameters)
         state = new if lengths is None else xp.where((lengths > t)[:, None], new, state)
         states[t] = state
     return xp.stack(states, axis=1)

@@ -109,7 +109,7 @@ class Recurrent:
         x = drop(layers.embedding(parameters["target_embedding"], target) * sqrt(self.width))
         hidden, mask = state.hidden, padding(state.lengths)
         contexts, states = [], []
-        for t in range(target.shape[1]):
+        for word in xp.unstack(x, axis=1):
             query = hidden[:, None, :] if self.attentive else xp.zeros_like(hidden)[:, None, :]
             context = layers.mix_additive(
                 query,
@@ -119,7 +119,7 @@ class Recurrent:
                 mask=mask,
                 attention=cross_attention,
             )[:, 0, :]
-            hidden = layers.gru_cell(xp.concat([x[:, t, :], context], axis=-1), hidden, parameters["decoder"])
+            hidden = layers.gru_cell(xp.concat([word, context], axis=-1), hidden, parameters["decoder"])
             contexts.append(context)
             states.append(hidden)
         known = xp.concat([xp.stack(states, axis=1), xp.stack(contexts, axis=1), x], axis=-1)

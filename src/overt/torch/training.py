@@ -61,6 +61,13 @@ class Recipe:
     patience: int = 0
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not math.isfinite(value):
+                raise ArgumentError(f"{name} must be a finite number, not {value}")
+        if not 0 <= self.dropout <= 0.99:
+            raise ArgumentError(f"dropout must be a rate from 0 to 0.99, not {self.dropout}")
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
