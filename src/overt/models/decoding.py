@@ -42,8 +42,11 @@ def beam_search(
     """
     width = max(width, count)
     done: list[list[Hypothesis]] = [[] for _ in range(rows)]
+    # The score of the last that is wanted, as long as there are so many.
+    bar = np.full(rows, -np.inf)
+    longest = np.asarray(limits) + 1
     alive = np.arange(rows)
-    texts: list[list[tuple[int, ...]]] = [[() for _ in range(width)] for _ in range(rows)]
+    texts = np.zeros((rows, width, 0), np.int64)
     sums = np.full((rows, width), -np.inf)
     sums[:, 0] = 0
     state = state.select(np.repeat(alive, width))
@@ -51,52 +54,41 @@ def beam_search(
     length = 0
     while alive.size:
         scores, state = step(state, last)
-        logs = log_probabilities(host("scores", scores)[:, -1, :])
-        vocabulary = logs.shape[-1]
+        logs = log_probabilities(host("scores", scores)[:, -1, :]).reshape(len(alive), width, -1)
         length += 1
         for i, row in enumerate(alive.tolist()):
             if prefixes and length <= len(prefixes[row]):
-                _force(logs[i * width : (i + 1) * width], prefixes[row][length - 1])
-            elif length > limits[row]:
-                _force(logs[i * width : (i + 1) * width], END)
-        totals = (sums[:, :, None] + logs.reshape(len(alive), width, vocabulary)).reshape(len(alive), -1)
+                _force(logs[i], prefixes[row][length - 1])
+            elif length == longest[row]:
+                _force(logs[i], END)
+        vocabulary = logs.shape[-1]
+        logs += sums[:, :, None].astype(logs.dtype)
+        totals = logs.reshape(len(alive), -1)
         # Of twice as many candidates at most ``width`` end here, so that enough go on.
-        some = min(2 * width, totals.shape[1] - 1)
-        best = np.argpartition(-totals, some, axis=1)[:, :some]
-        order = np.argsort(-np.take_along_axis(totals, best, axis=1), axis=1, kind="stable")
-        best = np.take_along_axis(best, order, axis=1)
-        scale = _penalty(length, penalty)
-        onward: list[int] = []
-        tokens, kept, new_texts, new_sums = [], [], [], []
-        for i, row in enumerate(alive.tolist()):
-            going: list[tuple[float, int, int]] = []
-            for place, cell in enumerate(best[i]):
-                total = float(totals[i, cell])
-                beam, token = divmod(int(cell), vocabulary)
-                if total == -np.inf:
-                    continue
-                if token == END:
-                    if place < width:
-                        done[row].append(Hypothesis(texts[i][beam], total / scale))
-                elif len(going) < width:
-                    going.append((total, beam, token))
-            done[row] = sorted(done[row], key=lambda found: -found.score)[:width]
-            # What is still going can only lose, except by the penalty, which is largest at the limit.
-            hope = going[0][0] / _penalty(max(limits[row] + 1, length), penalty) if going else -np.inf
-            if not going or (len(done[row]) >= width and done[row][-1].score >= hope):
-                continue
-            onward.append(i)
-            # Beams that are still empty repeat the first, at no chance to win.
-            going += [(-np.inf, *going[0][1:])] * (width - len(going))
-            tokens += [token for _, _, token in going]
-            kept += [i * width + beam for _, beam, _ in going]
-            new_texts.append([(*texts[i][beam], token) for _, beam, token in going])
-            new_sums.append([total for total, _, _ in going])
-        alive = alive[onward]
-        texts, sums = new_texts, np.array(new_sums).reshape(-1, width)
-        last = np.array(tokens, np.int64).reshape(-1, 1)
-        state = state.select(np.array(kept, np.int64)) if alive.size else state
-    return [found[:count] for found in done]
+        best = np.argpartition(totals, -2 * width, axis=1)[:, -2 * width :]
+        best = _picked(best, np.argsort(-_picked(totals, best), axis=1, kind="stable"))
+        sums = _picked(totals, best).astype(np.float64)
+        beams, tokens = np.divmod(best, vocabulary)
+        ends = tokens == END
+        for i, place in np.argwhere((ends & (sums > -np.inf))[:, :width]).tolist():
+            found, row = done[alive[i]], alive[i]
+            score = sums[i, place] / _penalty(length, penalty)
+            found.append(Hypothesis(tuple(texts[i, beams[i, place]].tolist()), float(score)))
+            found.sort(key=lambda one: -one.score)
+            del found[count:]
+            bar[row] = found[-1].score if len(found) == count else -np.inf
+        # Where fewer go on, others stand in for them, at no chance to win.
+        sums[ends] = -np.inf
+        going = np.argsort(ends, axis=1, kind="stable")[:, :width]
+        beams, tokens, sums = (_picked(x, going) for x in (beams, tokens, sums))
+        # What is still going can only lose, except by the penalty, which is largest at one end.
+        hope = sums[:, 0] / np.maximum(_penalty(length + 1, penalty), _penalty(longest[alive], penalty))
+        onward = np.flatnonzero(bar[alive] < hope)
+        alive, beams, tokens, sums = (x[onward] for x in (alive, beams, tokens, sums))
+        texts = np.concatenate([texts[onward[:, None], beams], tokens[:, :, None]], axis=2)
+        last = tokens.reshape(-1, 1)
+        state = state.select((onward[:, None] * width + beams).reshape(-1)) if alive.size else state
+    return done
 
 
 def sample(
@@ -141,14 +133,19 @@ def sample(
 
 
 def log_probabilities(scores: np.ndarray) -> np.ndarray:
-    """Natural logarithms of the softmax in float64; nothing but ``END`` ends, and nothing starts again."""
-    scores = scores.astype(np.float64)
-    if scores.ndim > 1:
-        scores[:, [PADDING, START]] = -np.inf
-    top = scores - scores.max(axis=-1, keepdims=True)
-    if np.isnan(top).any():
+    """Natural logarithms of the softmax (…, V); nothing but ``END`` ends, and nothing starts again."""
+    logs = scores.astype(np.result_type(scores, np.float32))
+    logs[..., [PADDING, START]] = -np.inf
+    logs -= logs.max(axis=-1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(axis=-1, keepdims=True))
+    # One number that is none makes all of its row so.
+    if np.isnan(logs[..., END]).any():
         raise FileError("the model's scores are no numbers: its parameters are NaN or infinite")
-    return top - np.log(np.exp(top).sum(axis=-1, keepdims=True))
+    return logs
+
+
+def _picked(x: np.ndarray, places: np.ndarray) -> np.ndarray:
+    return np.take_along_axis(x, places, axis=1)
 
 
 def _force(logs: np.ndarray, token: int) -> None:
@@ -158,5 +155,5 @@ def _force(logs: np.ndarray, token: int) -> None:
     logs[:, token] = cost
 
 
-def _penalty(length: int, alpha: float) -> float:
+def _penalty(length: Any, alpha: float) -> Any:
     return ((5 + length) / 6) ** alpha

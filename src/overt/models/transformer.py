@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -22,20 +22,30 @@ from overt.models.initial import Shapes, attention_shapes, feed_forward_shapes
 
 @dataclass(frozen=True)
 class State:
-    """Where decoding stands: per layer the keys and values of the encoder and of the target so far."""
+    """Where decoding stands: per layer the keys and values of the encoder and of the target so far.
+
+    As many rows of the target as there are ``beams`` look at the context of one source, one after another.
+    """
 
     context: tuple[Pair, ...]
     past: tuple[Pair, ...]
     lengths: np.ndarray
     position: int
+    beams: int = 1
 
     def select(self, rows: np.ndarray) -> State:
         """The same for some rows of the batch, in any order and number."""
 
-        def picked(pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:
+        def picked(pairs: tuple[Pair, ...], rows: np.ndarray) -> tuple[Pair, ...]:
             return tuple((k[rows], v[rows]) for k, v in pairs)
 
-        return State(picked(self.context), picked(self.past), self.lengths[rows], self.position)
+        sources = rows // self.beams
+        first = np.flatnonzero(np.diff(sources, prepend=-1))
+        beams = len(rows) // len(first)
+        if not np.array_equal(first, np.arange(0, len(rows), beams)):
+            first, beams = np.arange(len(rows)), 1
+        kept = sources[first]
+        return State(picked(self.context, kept), picked(self.past, rows), self.lengths[kept], self.position, beams)
 
 
 @dataclass(frozen=True)
@@ -117,7 +127,9 @@ class Transformer:
     ) -> tuple[Array, State]:
         """Read more of the target, (B, T): the scores after each of these tokens (B, T, V), and the new state."""
         x = drop(self._embed(parameters["target_embedding"], target, state.position))
-        past = []
+        mask, past = padding(state.lengths), []
+        if state.beams > 1:
+            cross_attention = _shared(cross_attention, state.beams)
         for i, layer in enumerate(parameters["decoder"]):
             x, pair = layers.decoder_layer(
                 x,
@@ -125,13 +137,13 @@ class Transformer:
                 layer,
                 heads=self.heads,
                 past=state.past[i] if state.past else None,
-                context_mask=padding(state.lengths),
+                context_mask=mask,
                 drop=drop,
                 attention=attention,
                 cross_attention=cross_attention,
             )
             past.append(pair)
-        new = State(state.context, tuple(past), state.lengths, state.position + target.shape[1])
+        new = replace(state, past=tuple(past), position=state.position + target.shape[1])
         return layers.unembedding(x, parameters["target_embedding"]), new
 
     def alignment(self, parameters: Parameters, source: Array, lengths: Array, target: Array) -> np.ndarray:
@@ -156,3 +168,16 @@ class Transformer:
         return layers.embedding(table, tokens) * sqrt(self.width) + xp.asarray(
             places, dtype=table.dtype, device=table.device
         )
+
+
+def _shared(attention: Attention, beams: int) -> Attention:
+    """Attention of several rows to one context, as that of one row with the queries of all of them."""
+
+    def look(q: Array, k: Array, v: Array, **options: Any) -> Array:
+        xp = array_namespace(q)
+        _, H, T, D = q.shape
+        together = xp.moveaxis(xp.reshape(q, (-1, beams, H, T, D)), 1, 2)
+        y = attention(xp.reshape(together, (-1, H, beams * T, D)), k, v, **options)
+        return xp.reshape(xp.moveaxis(xp.reshape(y, (-1, H, beams, T, D)), 2, 1), q.shape)
+
+    return look
