@@ -46,29 +46,26 @@ def beam_search(
     bar = np.full(rows, -np.inf)
     longest = np.asarray(limits) + 1
     alive = np.arange(rows)
-    texts = np.zeros((rows, width, 0), np.int64)
-    sums = np.full((rows, width), -np.inf)
-    sums[:, 0] = 0
-    state = state.select(np.repeat(alive, width))
-    last = np.full((rows * width, 1), START, np.int64)
+    # Of each row alive and each of its beams, of which there is one at first.
+    texts, sums = np.zeros((rows, 1, 0), np.int64), np.zeros((rows, 1))
+    last = np.full((rows, 1), START, np.int64)
     length = 0
     while alive.size:
         scores, state = step(state, last)
-        logs = log_probabilities(host("scores", scores)[:, -1, :]).reshape(len(alive), width, -1)
+        logs = log_probabilities(host("scores", scores)[:, -1, :]).reshape(*sums.shape, -1)
         length += 1
         for i, row in enumerate(alive.tolist()):
             if prefixes and length <= len(prefixes[row]):
                 _force(logs[i], prefixes[row][length - 1])
             elif length == longest[row]:
                 _force(logs[i], END)
-        vocabulary = logs.shape[-1]
         logs += sums[:, :, None].astype(logs.dtype)
         totals = logs.reshape(len(alive), -1)
-        # Of twice as many candidates at most ``width`` end here, so that enough go on.
-        best = np.argpartition(totals, -2 * width, axis=1)[:, -2 * width :]
-        best = _picked(best, np.argsort(-_picked(totals, best), axis=1, kind="stable"))
-        sums = _picked(totals, best).astype(np.float64)
-        beams, tokens = np.divmod(best, vocabulary)
+        # Of twice as many candidates at most ``width`` end here, so that enough go on; greedy search stops at an end.
+        best = _largest(totals, min(2 * width, totals.shape[1]) if width > 1 else 1)
+        before = np.arange(len(alive))[:, None] * sums.shape[1]
+        beams, tokens = np.divmod(best, logs.shape[-1])
+        sums = np.take_along_axis(totals, best, axis=1).astype(np.float64)
         ends = tokens == END
         for i, place in np.argwhere((ends & (sums > -np.inf))[:, :width]).tolist():
             found, row = done[alive[i]], alive[i]
@@ -80,14 +77,14 @@ def beam_search(
         # Where fewer go on, others stand in for them, at no chance to win.
         sums[ends] = -np.inf
         going = np.argsort(ends, axis=1, kind="stable")[:, :width]
-        beams, tokens, sums = (_picked(x, going) for x in (beams, tokens, sums))
+        beams, tokens, sums = (np.take_along_axis(x, going, axis=1) for x in (beams, tokens, sums))
         # What is still going can only lose, except by the penalty, which is largest at one end.
         hope = sums[:, 0] / np.maximum(_penalty(length + 1, penalty), _penalty(longest[alive], penalty))
         onward = np.flatnonzero(bar[alive] < hope)
-        alive, beams, tokens, sums = (x[onward] for x in (alive, beams, tokens, sums))
+        alive, before, beams, tokens, sums = (x[onward] for x in (alive, before, beams, tokens, sums))
         texts = np.concatenate([texts[onward[:, None], beams], tokens[:, :, None]], axis=2)
         last = tokens.reshape(-1, 1)
-        state = state.select((onward[:, None] * width + beams).reshape(-1)) if alive.size else state
+        state = state.select((before + beams).reshape(-1)) if alive.size else state
     return done
 
 
@@ -144,8 +141,23 @@ def log_probabilities(scores: np.ndarray) -> np.ndarray:
     return logs
 
 
-def _picked(x: np.ndarray, places: np.ndarray) -> np.ndarray:
-    return np.take_along_axis(x, places, axis=1)
+def _largest(x: np.ndarray, count: int) -> np.ndarray:
+    """Places of the ``count`` largest of each row of x (B, N), the largest first: (B, count)."""
+    if count == 1:
+        return x.argmax(axis=1)[:, None]
+    B, N = x.shape
+    folds = min(8, N // count)
+    columns = N // folds
+    # The largest lie in the columns of the largest maxima, or in the rest that is left over.
+    maxima = x[:, : folds * columns].reshape(B, folds, columns).max(axis=1)
+    heads = np.argpartition(maxima, -count, axis=1)[:, -count:]
+    places = (np.arange(folds)[:, None] * columns + heads[:, None, :]).reshape(B, -1)
+    rest = np.arange(folds * columns, N)
+    places = np.concatenate([places, np.broadcast_to(rest, (B, len(rest)))], axis=1)
+    found = np.take_along_axis(x, places, axis=1)
+    best = np.argpartition(found, -count, axis=1)[:, -count:]
+    order = np.argsort(-np.take_along_axis(found, best, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(places, np.take_along_axis(best, order, axis=1), axis=1)
 
 
 def _force(logs: np.ndarray, token: int) -> None:

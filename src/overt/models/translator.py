@@ -22,7 +22,7 @@ from overt.models.vocabulary import END, SPECIAL, START, UNKNOWN, padded
 BUNDLED = Path(__file__).parent / "bundled"
 LONGEST = 400
 # Sentences whose tokens together are no more than this are translated at once.
-_BATCH = 2000
+_BATCH = 4000
 
 
 @dataclass(frozen=True, eq=False)
