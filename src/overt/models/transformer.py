@@ -37,7 +37,8 @@ class State:
         """The same for some rows of the batch, in any order and number."""
 
         def picked(pairs: tuple[Pair, ...], rows: np.ndarray) -> tuple[Pair, ...]:
-            return tuple((k[rows], v[rows]) for k, v in pairs)
+            same = pairs and np.array_equal(rows, np.arange(len(pairs[0][0])))
+            return pairs if same else tuple((k[rows], v[rows]) for k, v in pairs)
 
         sources = rows // self.beams
         first = np.flatnonzero(np.diff(sources, prepend=-1))

@@ -70,7 +70,9 @@ class Translator:
     @staticmethod
     def of(found: Checkpoint) -> Translator:
         """A translator that computes in NumPy."""
-        return Translator(found, layers.nested(found.parameters))
+        # A product with a transposed weight is faster, for few rows much, where the weight lies column by column.
+        columns = {name: np.asfortranarray(x) if name.endswith("_weight") else x for name, x in found.parameters.items()}
+        return Translator(found, layers.nested(columns))
 
     def translate(
         self,
