@@ -22,7 +22,7 @@ from overt.models.vocabulary import END, SPECIAL, START, UNKNOWN, padded
 BUNDLED = Path(__file__).parent / "bundled"
 LONGEST = 400
 # Sentences whose tokens together are no more than this are translated at once.
-_BATCH = 4000
+_BATCH = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,9 @@ class Translator:
     def of(found: Checkpoint) -> Translator:
         """A translator that computes in NumPy."""
         # A product with a transposed weight is faster, for few rows much, where the weight lies column by column.
-        columns = {name: np.asfortranarray(x) if name.endswith("_weight") else x for name, x in found.parameters.items()}
+        columns = {
+            name: np.asfortranarray(x) if name.endswith("_weight") else x for name, x in found.parameters.items()
+        }
         return Translator(found, layers.nested(columns))
 
     def translate(
@@ -105,7 +107,7 @@ class Translator:
         if UNKNOWN in forced:
             raise ArgumentError(f"the model cannot write the prefix {prefix!r}: it knows not all of its tokens")
         found: list[list[Translation]] = [[] for _ in texts]
-        for part in _batches([len(split) * beam for split in tokens]):
+        for part in _batches([len(split) for split in tokens]):
             sources = [[*source.numbers(tokens[i]), END] for i in part]
             rows, lengths = padded(sources)
             options: dict[str, Any] = {
