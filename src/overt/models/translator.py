@@ -22,7 +22,7 @@ from overt.models.vocabulary import END, SPECIAL, START, UNKNOWN, padded
 BUNDLED = Path(__file__).parent / "bundled"
 LONGEST = 400
 # Sentences whose tokens together are no more than this are translated at once.
-_BATCH = 1000
+BATCH = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +228,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
     """Indices of texts of similar length, as many at once as fit."""
     part: list[int] = []
     for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
-        if part and lengths[i] * (len(part) + 1) > _BATCH:
+        if part and lengths[i] * (len(part) + 1) > BATCH:
             yield part
             part = []
         part.append(i)
