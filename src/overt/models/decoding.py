@@ -42,12 +42,13 @@ def beam_search(
     """
     width = max(width, count)
     done: list[list[Hypothesis]] = [[] for _ in range(rows)]
-    # The score of the last that is wanted, as long as there are so many.
+    # The score of the last that is wanted, once there are so many.
     bar = np.full(rows, -np.inf)
     longest = np.asarray(limits) + 1
     alive = np.arange(rows)
-    # Of each row alive and each of its beams, of which there is one at first.
-    texts, sums = np.zeros((rows, 1, 0), np.int64), np.zeros((rows, 1))
+    # Of each row that is alive and of each of its beams, of which there is one at first.
+    texts: np.ndarray = np.zeros((rows, 1, 0), np.int64)
+    sums: np.ndarray = np.zeros((rows, 1))
     last = np.full((rows, 1), START, np.int64)
     length = 0
     while alive.size:
@@ -64,11 +65,12 @@ def beam_search(
         # Of twice as many candidates at most ``width`` end here, so that enough go on; greedy search stops at an end.
         best = _largest(totals, min(2 * width, totals.shape[1]) if width > 1 else 1)
         before = np.arange(len(alive))[:, None] * sums.shape[1]
-        beams, tokens = np.divmod(best, logs.shape[-1])
+        beams, tokens = best // logs.shape[-1], best % logs.shape[-1]
         sums = np.take_along_axis(totals, best, axis=1).astype(np.float64)
         ends = tokens == END
         for i, place in np.argwhere((ends & (sums > -np.inf))[:, :width]).tolist():
-            found, row = done[alive[i]], alive[i]
+            row = alive[i]
+            found = done[row]
             score = sums[i, place] / _penalty(length, penalty)
             found.append(Hypothesis(tuple(texts[i, beams[i, place]].tolist()), float(score)))
             found.sort(key=lambda one: -one.score)
@@ -118,7 +120,7 @@ def sample(
             elif length > limits[row]:
                 token = END
             else:
-                chances = np.exp(log_probabilities(logs[row] / temperature))
+                chances = np.exp(log_probabilities(logs[row].astype(np.float64) / temperature))
                 token = int(rng.choice(len(chances), p=chances / chances.sum()))
             sums[row] += logs[row, token]
             last[row] = token

@@ -172,7 +172,10 @@ class Transformer:
 
 
 def _shared(attention: Attention, beams: int) -> Attention:
-    """Attention of several rows to one context, as that of one row with the queries of all of them."""
+    """Attention of several rows to one context as that of one row with the queries of all of them.
+
+    q (n·beams, H, T, D), k and v (n, H, S, D) → (n·beams, H, T, D).
+    """
 
     def look(q: Array, k: Array, v: Array, **options: Any) -> Array:
         xp = array_namespace(q)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ class Translation:
     score: float
     source_tokens: tuple[str, ...]
     target_tokens: tuple[str, ...]
-    _alignment: np.ndarray | tuple[_Reading, int]
+    _alignment: np.ndarray | tuple[_Reading, int] = field(repr=False)
 
     @property
     def alignment(self) -> np.ndarray:
