@@ -63,7 +63,7 @@ def beam_search(
         logs += sums[:, :, None].astype(logs.dtype)
         totals = logs.reshape(len(alive), -1)
         # Of twice as many candidates at most ``width`` end here, so that enough go on; greedy search stops at an end.
-        best = _largest(totals, min(2 * width, totals.shape[1]) if width > 1 else 1)
+        best = largest(totals, min(2 * width, totals.shape[1]) if width > 1 else 1)
         before = np.arange(len(alive))[:, None] * sums.shape[1]
         beams, tokens = best // logs.shape[-1], best % logs.shape[-1]
         sums = np.take_along_axis(totals, best, axis=1).astype(np.float64)
@@ -143,7 +143,7 @@ def log_probabilities(scores: np.ndarray) -> np.ndarray:
     return logs
 
 
-def _largest(x: np.ndarray, count: int) -> np.ndarray:
+def largest(x: np.ndarray, count: int) -> np.ndarray:
     """Places of the ``count`` largest of each row of x (B, N), the largest first: (B, count)."""
     if count == 1:
         return x.argmax(axis=1)[:, None]
