@@ -128,9 +128,12 @@ def test_step_by_step_is_all_at_once(kind: str) -> None:
     # Padding changes nothing, and rows can be picked in any order.
     alone = model.logits(t.parameters, source[1:2, :3], lengths[1:2], target[1:2])
     np.testing.assert_allclose(alone[0], whole[1], atol=1e-5)
-    picked = model.start(t.parameters, source, lengths).select(np.array([2, 0, 0]))
-    scores, _ = model.advance(t.parameters, picked, target[[2, 0, 0]])
-    np.testing.assert_allclose(scores, whole[[2, 0, 0]], atol=1e-5)
+    # Rows of one source that stand together are its beams, as often as they are picked anew.
+    state, rows = model.start(t.parameters, source, lengths), np.arange(3)
+    for i, kept in enumerate(([2, 0, 0], [1, 2, 0, 0], [3, 2, 0, 1], [0, 0, 2, 3, 2, 2], [5, 1])):
+        state, rows = state.select(np.array(kept)), rows[kept]
+        scores, state = model.advance(t.parameters, state, target[rows, i : i + 1])
+        np.testing.assert_allclose(scores[:, 0], whole[rows, i], atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -175,7 +178,7 @@ def every(logs: np.ndarray, longest: int, penalty: float) -> list[tuple[tuple[in
     return sorted(found, key=lambda item: -item[1])
 
 
-@pytest.mark.parametrize("penalty", [0.0, 1.0])
+@pytest.mark.parametrize("penalty", [-1.0, 0.0, 1.0])
 @pytest.mark.parametrize("seed", range(8))
 def test_a_wide_beam_finds_the_best_of_all(seed: int, penalty: float) -> None:
     logs = np.random.default_rng(seed).normal(size=(7, 7)) * 2
@@ -194,6 +197,21 @@ def test_greedy_takes_the_likeliest_and_stops_at_the_limit() -> None:
     short, long = decoding.beam_search(Table.step, Table(logs, 2), rows=2, limits=[3, 6], width=1)
     assert short[0].tokens == (4, 5, 4)
     assert long[0].tokens == (4, 5, 4, 5, 4, 5)
+    # Whatever a longer text would be worth.
+    logs[4, END] = 1
+    found = decoding.beam_search(Table.step, Table(logs, 1), rows=1, limits=[6], width=1, penalty=9.0)
+    assert found[0][0].tokens == (4,)
+    assert (
+        decoding.beam_search(Table.step, Table(logs, 1), rows=1, limits=[6], penalty=9.0)[0][0].score
+        > found[0][0].score
+    )
+
+
+def test_the_largest_of_many_are_found() -> None:
+    rng = np.random.default_rng(0)
+    for N, count in ((4, 4), (5, 3), (19, 2), (100, 7), (2391, 10), (11955, 1)):
+        x = rng.permuted(np.tile(np.arange(N, dtype=np.float32), (9, 1)), axis=1)
+        np.testing.assert_array_equal(decoding.largest(x, count), np.argsort(-x, axis=1)[:, :count])
 
 
 def test_a_prefix_comes_first() -> None:

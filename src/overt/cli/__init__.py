@@ -11,7 +11,7 @@ from overt import __version__
 from overt.errors import OvertError
 
 # In the order of --help.  The module overt.cli.<name> holds the command, under the name `command`.
-COMMANDS: tuple[str, ...] = ("translate", "show", "check", "train", "models")
+COMMANDS: tuple[str, ...] = ("translate", "show", "check", "train", "models", "export")
 
 
 class _Commands(click.Group):

@@ -42,61 +42,52 @@ def beam_search(
     """
     width = max(width, count)
     done: list[list[Hypothesis]] = [[] for _ in range(rows)]
+    # The score of the last that is wanted, once there are so many.
+    bar = np.full(rows, -np.inf)
+    longest = np.asarray(limits) + 1
     alive = np.arange(rows)
-    texts: list[list[tuple[int, ...]]] = [[() for _ in range(width)] for _ in range(rows)]
-    sums = np.full((rows, width), -np.inf)
-    sums[:, 0] = 0
-    state = state.select(np.repeat(alive, width))
-    last = np.full((rows * width, 1), START, np.int64)
+    # Of each row that is alive and of each of its beams, of which there is one at first.
+    texts: np.ndarray = np.zeros((rows, 1, 0), np.int64)
+    sums: np.ndarray = np.zeros((rows, 1))
+    last = np.full((rows, 1), START, np.int64)
     length = 0
     while alive.size:
         scores, state = step(state, last)
-        logs = log_probabilities(host("scores", scores)[:, -1, :])
-        vocabulary = logs.shape[-1]
+        logs = log_probabilities(host("scores", scores)[:, -1, :]).reshape(*sums.shape, -1)
         length += 1
         for i, row in enumerate(alive.tolist()):
             if prefixes and length <= len(prefixes[row]):
-                _force(logs[i * width : (i + 1) * width], prefixes[row][length - 1])
-            elif length > limits[row]:
-                _force(logs[i * width : (i + 1) * width], END)
-        totals = (sums[:, :, None] + logs.reshape(len(alive), width, vocabulary)).reshape(len(alive), -1)
-        # Of twice as many candidates at most ``width`` end here, so that enough go on.
-        some = min(2 * width, totals.shape[1] - 1)
-        best = np.argpartition(-totals, some, axis=1)[:, :some]
-        order = np.argsort(-np.take_along_axis(totals, best, axis=1), axis=1, kind="stable")
-        best = np.take_along_axis(best, order, axis=1)
-        scale = _penalty(length, penalty)
-        onward: list[int] = []
-        tokens, kept, new_texts, new_sums = [], [], [], []
-        for i, row in enumerate(alive.tolist()):
-            going: list[tuple[float, int, int]] = []
-            for place, cell in enumerate(best[i]):
-                total = float(totals[i, cell])
-                beam, token = divmod(int(cell), vocabulary)
-                if total == -np.inf:
-                    continue
-                if token == END:
-                    if place < width:
-                        done[row].append(Hypothesis(texts[i][beam], total / scale))
-                elif len(going) < width:
-                    going.append((total, beam, token))
-            done[row] = sorted(done[row], key=lambda found: -found.score)[:width]
-            # What is still going can only lose, except by the penalty, which is largest at the limit.
-            hope = going[0][0] / _penalty(max(limits[row] + 1, length), penalty) if going else -np.inf
-            if not going or (len(done[row]) >= width and done[row][-1].score >= hope):
-                continue
-            onward.append(i)
-            # Beams that are still empty repeat the first, at no chance to win.
-            going += [(-np.inf, *going[0][1:])] * (width - len(going))
-            tokens += [token for _, _, token in going]
-            kept += [i * width + beam for _, beam, _ in going]
-            new_texts.append([(*texts[i][beam], token) for _, beam, token in going])
-            new_sums.append([total for total, _, _ in going])
-        alive = alive[onward]
-        texts, sums = new_texts, np.array(new_sums).reshape(-1, width)
-        last = np.array(tokens, np.int64).reshape(-1, 1)
-        state = state.select(np.array(kept, np.int64)) if alive.size else state
-    return [found[:count] for found in done]
+                _force(logs[i], prefixes[row][length - 1])
+            elif length == longest[row]:
+                _force(logs[i], END)
+        logs += sums[:, :, None].astype(logs.dtype)
+        totals = logs.reshape(len(alive), -1)
+        # Of twice as many candidates at most ``width`` end here, so that enough go on; greedy search stops at an end.
+        best = largest(totals, min(2 * width, totals.shape[1]) if width > 1 else 1)
+        before = np.arange(len(alive))[:, None] * sums.shape[1]
+        beams, tokens = best // logs.shape[-1], best % logs.shape[-1]
+        sums = np.take_along_axis(totals, best, axis=1).astype(np.float64)
+        ends = tokens == END
+        for i, place in np.argwhere((ends & (sums > -np.inf))[:, :width]).tolist():
+            row = alive[i]
+            found = done[row]
+            score = sums[i, place] / _penalty(length, penalty)
+            found.append(Hypothesis(tuple(texts[i, beams[i, place]].tolist()), float(score)))
+            found.sort(key=lambda one: -one.score)
+            del found[count:]
+            bar[row] = found[-1].score if len(found) == count else -np.inf
+        # Where fewer go on, others stand in for them, at no chance to win.
+        sums[ends] = -np.inf
+        going = np.argsort(ends, axis=1, kind="stable")[:, :width]
+        beams, tokens, sums = (np.take_along_axis(x, going, axis=1) for x in (beams, tokens, sums))
+        # What is still going can only lose, except by the penalty, which is largest at one end.
+        hope = sums[:, 0] / np.maximum(_penalty(length + 1, penalty), _penalty(longest[alive], penalty))
+        onward = np.flatnonzero(bar[alive] < hope)
+        alive, before, beams, tokens, sums = (x[onward] for x in (alive, before, beams, tokens, sums))
+        texts = np.concatenate([texts[onward[:, None], beams], tokens[:, :, None]], axis=2)
+        last = tokens.reshape(-1, 1)
+        state = state.select((before + beams).reshape(-1)) if alive.size else state
+    return done
 
 
 def sample(
@@ -129,7 +120,7 @@ def sample(
             elif length > limits[row]:
                 token = END
             else:
-                chances = np.exp(log_probabilities(logs[row] / temperature))
+                chances = np.exp(log_probabilities(logs[row].astype(np.float64) / temperature))
                 token = int(rng.choice(len(chances), p=chances / chances.sum()))
             sums[row] += logs[row, token]
             last[row] = token
@@ -141,14 +132,34 @@ def sample(
 
 
 def log_probabilities(scores: np.ndarray) -> np.ndarray:
-    """Natural logarithms of the softmax in float64; nothing but ``END`` ends, and nothing starts again."""
-    scores = scores.astype(np.float64)
-    if scores.ndim > 1:
-        scores[:, [PADDING, START]] = -np.inf
-    top = scores - scores.max(axis=-1, keepdims=True)
-    if np.isnan(top).any():
+    """Natural logarithms of the softmax (…, V); nothing but ``END`` ends, and nothing starts again."""
+    logs = scores.astype(np.result_type(scores, np.float32))
+    logs[..., [PADDING, START]] = -np.inf
+    logs -= logs.max(axis=-1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(axis=-1, keepdims=True))
+    # One number that is none makes all of its row so.
+    if np.isnan(logs[..., END]).any():
         raise FileError("the model's scores are no numbers: its parameters are NaN or infinite")
-    return top - np.log(np.exp(top).sum(axis=-1, keepdims=True))
+    return logs
+
+
+def largest(x: np.ndarray, count: int) -> np.ndarray:
+    """Places of the ``count`` largest of each row of x (B, N), the largest first: (B, count)."""
+    if count == 1:
+        return x.argmax(axis=1)[:, None]
+    B, N = x.shape
+    folds = min(8, N // count)
+    columns = N // folds
+    # The largest lie in the columns of the largest maxima, or in the rest that is left over.
+    maxima = x[:, : folds * columns].reshape(B, folds, columns).max(axis=1)
+    heads = np.argpartition(maxima, -count, axis=1)[:, -count:]
+    places = (np.arange(folds)[:, None] * columns + heads[:, None, :]).reshape(B, -1)
+    rest = np.arange(folds * columns, N)
+    places = np.concatenate([places, np.broadcast_to(rest, (B, len(rest)))], axis=1)
+    found = np.take_along_axis(x, places, axis=1)
+    best = np.argpartition(found, -count, axis=1)[:, -count:]
+    order = np.argsort(-np.take_along_axis(found, best, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(places, np.take_along_axis(best, order, axis=1), axis=1)
 
 
 def _force(logs: np.ndarray, token: int) -> None:
@@ -158,5 +169,5 @@ def _force(logs: np.ndarray, token: int) -> None:
     logs[:, token] = cost
 
 
-def _penalty(length: int, alpha: float) -> float:
+def _penalty(length: Any, alpha: float) -> Any:
     return ((5 + length) / 6) ** alpha

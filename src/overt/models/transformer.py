@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -16,26 +16,37 @@ from overt.attention import attention as overt_attention
 from overt.errors import ArgumentError
 from overt.grid import Array
 from overt.layers import Attention, Pair, Parameters, keep
-from overt.masks import padding
+from overt.masks import Mask, padding
 from overt.models.initial import Shapes, attention_shapes, feed_forward_shapes
 
 
 @dataclass(frozen=True)
 class State:
-    """Where decoding stands: per layer the keys and values of the encoder and of the target so far."""
+    """Where decoding stands: per layer the keys and values of the encoder and of the target so far.
+
+    As many rows of the target as there are ``beams`` look at the context of one source, one after another.
+    """
 
     context: tuple[Pair, ...]
     past: tuple[Pair, ...]
     lengths: np.ndarray
     position: int
+    beams: int = 1
 
     def select(self, rows: np.ndarray) -> State:
         """The same for some rows of the batch, in any order and number."""
 
-        def picked(pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:
-            return tuple((k[rows], v[rows]) for k, v in pairs)
+        def picked(pairs: tuple[Pair, ...], rows: np.ndarray) -> tuple[Pair, ...]:
+            same = pairs and np.array_equal(rows, np.arange(len(pairs[0][0])))
+            return pairs if same else tuple((k[rows], v[rows]) for k, v in pairs)
 
-        return State(picked(self.context), picked(self.past), self.lengths[rows], self.position)
+        sources = rows // self.beams
+        first = np.flatnonzero(np.diff(sources, prepend=-1))
+        beams = len(rows) // len(first)
+        if not np.array_equal(first, np.arange(0, len(rows), beams)):
+            first, beams = np.arange(len(rows)), 1
+        kept = sources[first]
+        return State(picked(self.context, kept), picked(self.past, rows), self.lengths[kept], self.position, beams)
 
 
 @dataclass(frozen=True)
@@ -99,9 +110,9 @@ class Transformer:
         attention: Attention = overt_attention,
     ) -> State:
         """Encode source (B, S), whose rows are as long as ``lengths`` (B,) says."""
-        x = drop(self._embed(parameters["source_embedding"], source, 0))
+        x, mask = drop(self._embed(parameters["source_embedding"], source, 0)), _padding(lengths, source.shape[1])
         for layer in parameters["encoder"]:
-            x = layers.encoder_layer(x, layer, heads=self.heads, mask=padding(lengths), drop=drop, attention=attention)
+            x = layers.encoder_layer(x, layer, heads=self.heads, mask=mask, drop=drop, attention=attention)
         context = tuple(layers.keys_and_values(x, layer["cross"], heads=self.heads) for layer in parameters["decoder"])
         return State(context, (), lengths, 0)
 
@@ -117,7 +128,9 @@ class Transformer:
     ) -> tuple[Array, State]:
         """Read more of the target, (B, T): the scores after each of these tokens (B, T, V), and the new state."""
         x = drop(self._embed(parameters["target_embedding"], target, state.position))
-        past = []
+        mask, past = _padding(state.lengths, state.context[0][0].shape[-2]), []
+        if state.beams > 1:
+            cross_attention = _shared(cross_attention, state.beams)
         for i, layer in enumerate(parameters["decoder"]):
             x, pair = layers.decoder_layer(
                 x,
@@ -125,13 +138,13 @@ class Transformer:
                 layer,
                 heads=self.heads,
                 past=state.past[i] if state.past else None,
-                context_mask=padding(state.lengths),
+                context_mask=mask,
                 drop=drop,
                 attention=attention,
                 cross_attention=cross_attention,
             )
             past.append(pair)
-        new = State(state.context, tuple(past), state.lengths, state.position + target.shape[1])
+        new = replace(state, past=tuple(past), position=state.position + target.shape[1])
         return layers.unembedding(x, parameters["target_embedding"]), new
 
     def alignment(self, parameters: Parameters, source: Array, lengths: Array, target: Array) -> np.ndarray:
@@ -156,3 +169,24 @@ class Transformer:
         return layers.embedding(table, tokens) * sqrt(self.width) + xp.asarray(
             places, dtype=table.dtype, device=table.device
         )
+
+
+def _padding(lengths: Array, S: int) -> Mask | None:
+    """What hides the ends of shorter sources, if there are any: without a mask attention is faster."""
+    return padding(lengths) if (lengths < S).any() else None
+
+
+def _shared(attention: Attention, beams: int) -> Attention:
+    """Attention of several rows to one context as that of one row with the queries of all of them.
+
+    q (n·beams, H, T, D), k and v (n, H, S, D) → (n·beams, H, T, D).
+    """
+
+    def look(q: Array, k: Array, v: Array, **options: Any) -> Array:
+        xp = array_namespace(q)
+        _, H, T, D = q.shape
+        together = xp.moveaxis(xp.reshape(q, (-1, beams, H, T, D)), 1, 2)
+        y = attention(xp.reshape(together, (-1, H, beams * T, D)), k, v, **options)
+        return xp.reshape(xp.moveaxis(xp.reshape(y, (-1, H, beams, T, D)), 2, 1), q.shape)
+
+    return look

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from overt.models.vocabulary import END, SPECIAL, START, UNKNOWN, padded
 BUNDLED = Path(__file__).parent / "bundled"
 LONGEST = 400
 # Sentences whose tokens together are no more than this are translated at once.
-_BATCH = 2000
+BATCH = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,15 @@ class Translation:
     score: float
     source_tokens: tuple[str, ...]
     target_tokens: tuple[str, ...]
-    alignment: np.ndarray
+    _alignment: np.ndarray | tuple[_Reading, int] = field(repr=False)
+
+    @property
+    def alignment(self) -> np.ndarray:
+        """Where each token looked, worked out when it is asked for."""
+        if isinstance(self._alignment, np.ndarray):
+            return self._alignment
+        reading, place = self._alignment
+        return reading.alignment(place)
 
     def described(self) -> dict[str, Any]:
         """The same in types that JSON knows."""
@@ -61,7 +70,11 @@ class Translator:
     @staticmethod
     def of(found: Checkpoint) -> Translator:
         """A translator that computes in NumPy."""
-        return Translator(found, layers.nested(found.parameters))
+        # A product with a transposed weight is faster, for few rows much, where the weight lies column by column.
+        columns = {
+            name: np.asfortranarray(x) if name.endswith("_weight") else x for name, x in found.parameters.items()
+        }
+        return Translator(found, layers.nested(columns))
 
     def translate(
         self,
@@ -95,7 +108,8 @@ class Translator:
             raise ArgumentError(f"the model cannot write the prefix {prefix!r}: it knows not all of its tokens")
         found: list[list[Translation]] = [[] for _ in texts]
         for part in _batches([len(split) for split in tokens]):
-            rows, lengths = padded([[*source.numbers(tokens[i]), END] for i in part])
+            sources = [[*source.numbers(tokens[i]), END] for i in part]
+            rows, lengths = padded(sources)
             options: dict[str, Any] = {
                 "rows": len(part),
                 "limits": [2 * len(tokens[i]) + 20 for i in part],
@@ -107,22 +121,25 @@ class Translator:
             else:
                 rng = np.random.default_rng((seed, part[0]))
                 best = decoding.sample(self._step, state, temperature=temperature, rng=rng, **options)
-            for place, i in enumerate(part):
-                found[i] = self._finished(texts[i], tokens[i], rows[place], best[place], replace_unknown)
+            several = [(i, row, one) for i, row, ones in zip(part, sources, best, strict=True) for one in ones]
+            reading = _Reading(self, [row for _, row, _ in several], [one.tokens for _, _, one in several])
+            for place, (i, _, one) in enumerate(several):
+                found[i].append(self._finished(texts[i], tokens[i], one, reading, place, replace_unknown))
         return found
 
     def align(self, text: str, translation: str) -> Translation:
         """A translation that is given: how likely the model finds it, by the sum of logarithms, and where it looks."""
         split, target = self.split(text), self.checkpoint.target
         numbers = target.numbers(target.split(translation))
-        row = np.array([*self.checkpoint.source.numbers(split), END])
-        source, lengths = self._array(row[None]), self._array(np.array([len(row)]))
+        row = [*self.checkpoint.source.numbers(split), END]
+        source, lengths = self._array(np.array([row])), self._array(np.array([len(row)]))
         scores = self.checkpoint.model.logits(
             self.parameters, source, lengths, self._array(np.array([[START, *numbers]]))
         )
         logs = decoding.log_probabilities(host("scores", scores)[0])
         score = float(logs[np.arange(len(numbers) + 1), [*numbers, END]].sum())
-        one = self._finished(text, split, row, [decoding.Hypothesis(tuple(numbers), score)], copy=False)[0]
+        given = decoding.Hypothesis(tuple(numbers), score)
+        one = self._finished(text, split, given, _Reading(self, [row], [given.tokens]), 0, copy=False)
         return replace(one, translation=translation, target_tokens=tuple(target.split(translation)))
 
     def attentions(self, one: Translation) -> dict[str, list[Attended]]:
@@ -154,31 +171,40 @@ class Translator:
         return self.checkpoint.model.advance(self.parameters, state, self._array(tokens))
 
     def _finished(
-        self, text: str, split: list[str], row: np.ndarray, best: list[decoding.Hypothesis], copy: bool
-    ) -> list[Translation]:
-        """What was decoded, with its alignment, which one pass over the whole target gives."""
-        size = len(split)
-        alike = np.repeat(row[None, : size + 1], len(best), axis=0)
-        target, _ = padded([[START, *hypothesis.tokens] for hypothesis in best])
-        weights = self.checkpoint.model.alignment(
-            self.parameters, self._array(alike), self._array(np.full(len(best), size + 1)), self._array(target)
-        )[:, :, :size]
-        found = []
-        for hypothesis, seen in zip(best, weights, strict=True):
-            alignment = np.ascontiguousarray(seen[: len(hypothesis.tokens)])
-            tokens = [self.checkpoint.target.tokens[number] for number in hypothesis.tokens]
-            spelt = [
-                split[int(alignment[t].argmax())] if token == SPECIAL[UNKNOWN] and copy else token
-                for t, token in enumerate(tokens)
-            ]
-            translation = self.checkpoint.target.join(spelt)
-            found.append(Translation(text, translation, hypothesis.score, tuple(split), tuple(spelt), alignment))
-        return found
+        self, text: str, split: list[str], best: decoding.Hypothesis, reading: _Reading, place: int, copy: bool
+    ) -> Translation:
+        tokens = [self.checkpoint.target.tokens[number] for number in best.tokens]
+        if copy and UNKNOWN in best.tokens:
+            looked = reading.alignment(place).argmax(axis=1)
+            tokens = [split[i] if token == SPECIAL[UNKNOWN] else token for token, i in zip(tokens, looked, strict=True)]
+        translation = self.checkpoint.target.join(tokens)
+        return Translation(text, translation, best.score, tuple(split), tuple(tokens), (reading, place))
 
     def _array(self, array: np.ndarray) -> Any:
         """Token numbers in the library of the parameters."""
         like = self.parameters["source_embedding"]
         return array if isinstance(like, np.ndarray) else array_namespace(like).asarray(array)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """Several translations, read once more and all at once when somebody asks where their tokens looked."""
+
+    translator: Translator
+    sources: list[list[int]]
+    targets: list[tuple[int, ...]]
+
+    def alignment(self, place: int) -> np.ndarray:
+        """(T, S) of one of them, without its end and that of its source."""
+        return self._weights[place, : len(self.targets[place]), : len(self.sources[place]) - 1].copy()
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        array, (source, lengths) = self.translator._array, padded(self.sources)
+        target, _ = padded([[START, *tokens] for tokens in self.targets])
+        return self.translator.checkpoint.model.alignment(
+            self.translator.parameters, array(source), array(lengths), array(target)
+        )
 
 
 def load(name: str | Path) -> Translator:
@@ -202,7 +228,7 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
     """Indices of texts of similar length, as many at once as fit."""
     part: list[int] = []
     for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
-        if part and lengths[i] * (len(part) + 1) > _BATCH:
+        if part and lengths[i] * (len(part) + 1) > BATCH:
             yield part
             part = []
         part.append(i)
