@@ -344,9 +344,7 @@ def generate(
     scores: of each next token, such as ``decoder_transformer`` with its parameters; it is asked anew at every step.
     """
     if not 0 < temperature < np.inf:
-        raise ArgumentError(
-            f"temperature must be a positive number, not {temperature}: the likeliest come without rng"
-        )
+        raise ArgumentError(f"temperature must be a positive number, not {temperature}: the likeliest come without rng")
     tokens = np.asarray(prompt)
     for _ in range(count):
         last = host("scores", scores(tokens))[:, -1, :].astype(np.float64)
