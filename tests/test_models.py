@@ -317,6 +317,10 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
     checkpoint.write(path, {}, checkpoint.FORMAT, {"architecture": "lstm"})
     with pytest.raises(FileError, match="does not describe a model"):
         models.load(path)
+    steering = replace(t.checkpoint.target, tokens=(*t.checkpoint.target.tokens[:-1], "\x1b[31m"))
+    checkpoint.save(path, replace(t.checkpoint, target=steering))
+    with pytest.raises(FileError, match="a token holds control characters"):
+        models.load(path)
     for missing in (tmp_path / "none.safetensors", tmp_path):
         with pytest.raises(FileError, match="cannot read"):
             models.load(missing)

@@ -115,7 +115,9 @@ class Vocabulary:
 
     @staticmethod
     def of(described: dict[str, Any]) -> Vocabulary:
-        """The vocabulary that ``described`` describes."""
+        """The vocabulary that ``described`` describes.  Raises ValueError for tokens that no text is cut into."""
+        if not all(map(_written, "".join(described["tokens"]))):
+            raise ValueError("a token holds control characters")
         first, second = ([pair.split(" ")[i] for pair in described["merges"]] for i in (0, 1))
         return Vocabulary(
             described["kind"],
@@ -146,8 +148,12 @@ def normalized(text: str, fold: bool = False) -> str:
     if fold:
         text = unicodedata.normalize("NFKC", text).replace("’", "'").lower()
     text = unicodedata.normalize("NFC", text)
-    text = "".join(c for c in text if c.isspace() or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn"))
-    return " ".join(text.split())
+    return " ".join("".join(c for c in text if c.isspace() or _written(c)).split())
+
+
+def _written(c: str) -> bool:
+    """Whether a character is one that people write, and no control of anything."""
+    return unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn")
 
 
 def _pieces(text: str, kind: Kind) -> list[str]:

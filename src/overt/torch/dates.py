@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from overt.errors import DependencyError
+from overt.models import Translator
 
 LOCALES = (
     "en_US", "en_GB", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "nb", "fi",
@@ -32,6 +34,17 @@ class Written:
 
 # Where each field stands in the ISO form.
 ISO_SPANS = {"year": (0, 4), "month": (5, 7), "day": (8, 10)}
+
+
+def accuracy(translator: Translator, drawn: Sequence[Written]) -> dict[str, float]:
+    """Shares of dates that are read exactly, and whose every field looks most at where it stands in the text."""
+    found = [best for (best,) in translator.translate([one.text for one in drawn], beam=1)]
+    exact = [best.translation == one.iso for best, one in zip(found, drawn, strict=True)]
+    aligned = []
+    for best, one in zip(found, drawn, strict=True):
+        peaks = {field: best.alignment[slice(*place)].sum(axis=0).argmax() for field, place in ISO_SPANS.items()}
+        aligned.append(all(first <= peaks[field] < last for field, (first, last) in one.spans.items()))
+    return {"exact": float(np.mean(exact)), "aligned": float(np.mean(aligned))}
 
 
 def written(rng: np.random.Generator) -> Written:

@@ -11,7 +11,7 @@ from overt.errors import ArgumentError, DependencyError
 from overt.models import Recurrent, Transformer, Translator, Vocabulary, corpus, lexicon
 from overt.models.translator import LONGEST
 from overt.models.vocabulary import Kind
-from overt.torch.dates import Written, written
+from overt.torch.dates import Written, accuracy, written
 from overt.torch.training import Guides, Pairs, Task
 
 Architecture = Literal["transformer", "rnn"]
@@ -116,10 +116,7 @@ def dates(*, count: int = 10_000, seed: int = 0, **sizes: Any) -> Task:
         return [(source.numbers(source.split(date.text)), target.numbers(target.split(date.iso))) for date in dates]
 
     def score(translator: Translator) -> dict[str, float]:
-        fresh = drawn(2, 0, 1000)
-        found = translator.translate([date.text for date in fresh], beam=1)
-        right = [one[0].translation == date.iso for one, date in zip(found, fresh, strict=True)]
-        return {"exact": float(np.mean(right))}
+        return accuracy(translator, drawn(2, 0, 1000))
 
     return Task(
         model,
