@@ -148,7 +148,9 @@ def normalized(text: str, fold: bool = False) -> str:
     if fold:
         text = unicodedata.normalize("NFKC", text).replace("’", "'").lower()
     text = unicodedata.normalize("NFC", text)
-    return " ".join("".join(c for c in text if c.isspace() or _written(c)).split())
+    if not text.isprintable():
+        text = "".join(c for c in text if c.isspace() or _written(c))
+    return " ".join(text.split())
 
 
 def _written(c: str) -> bool:
