@@ -163,6 +163,13 @@ def test_bad_input_is_one_line_and_changes_nothing(
     assert (tmp_path / "mine" / "diary.txt").read_text() == "dear diary"
 
 
+def test_only_an_export_is_replaced(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("mine")
+    with pytest.raises(FileError, match="only a part of an export"):
+        export.save(tmp_path, translator.checkpoint, overwrite=True)
+    assert (tmp_path / "config.json").read_text() == "mine"
+
+
 @pytest.mark.parametrize("failing", [1, 2])
 def test_what_fails_on_the_way_leaves_the_old_folder(
     translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int

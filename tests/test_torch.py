@@ -127,15 +127,65 @@ def test_fused_kernels_of_other_devices_mean_the_same(name: str, biased: bool) -
     if name == "square":
         k, v, bias = k[..., :5, :], v[..., :5, :], bias[..., :5]
     given = bias if biased else None
-    y = fused(q, k, v, mask, given, 0.3)
-    expected = attention(q, k, v, score=overt.scaled_dot(0.3), mask=mask, bias=given)
+    score = overt.scaled_dot(0.3)
+    y = fused(q, k, v, score, mask, given)
+    expected = attention(q, k, v, score=score, mask=mask, bias=given)
     torch.testing.assert_close(y, expected, rtol=0, atol=1e-12)
     ours, theirs = (torch.autograd.grad(x.sin().sum(), (q, k, v)) for x in (y, expected))
-    assert all(x.isfinite().all() for x in ours)
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
-    if name in ("none", "square"):
-        alone = fused(q[0, 0], k[0, 0], v[0, 0], mask, None, 0.3)
-        torch.testing.assert_close(alone, attention(q[0, 0], k[0, 0], v[0, 0], score=overt.scaled_dot(0.3), mask=mask))
+    # One head, and many axes in front.
+    if name not in ("offset", "padding", "holes"):
+        alone = q[0, 0], k[0, 0], v[0, 0]
+        one = given if given is None else given[0]
+        expected = attention(*alone, score=score, mask=mask, bias=one)
+        torch.testing.assert_close(fused(*alone, score, mask, one), expected, rtol=0, atol=1e-12)
+        wide = q[:, None], k[None], v[None]
+        expected = attention(*wide, score=score, mask=mask, bias=given)
+        torch.testing.assert_close(fused(*wide, score, mask, given), expected, rtol=0, atol=1e-12)
+
+
+def test_other_devices_are_told_what_is_wrong() -> None:
+    q, k, v = (torch.empty(shape, device="meta") for shape in ((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 3)))
+    assert attention(q, k, v, mask=overt.causal()).shape == (2, 4, 5, 3)
+    for wrong, message in (
+        ({"k": k[:, :, :, :4]}, "width"),
+        ({"v": v[:, :, :6]}, "v has 6 positions but k has 7"),
+        ({"q": q[:, :3]}, "heads"),
+        ({"mask": torch.ones(9, 2, 4, 5, 7, dtype=torch.bool)}, "mask"),
+        ({"bias": torch.empty(3, 3, device="meta")}, "bias"),
+    ):
+        with pytest.raises(ShapeError, match=message):
+            attention(**{"q": q, "k": k, "v": v, **wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["product", "cosine", "bilinear", "additive"])
+def test_what_a_mask_hides_reaches_no_gradient(kind: str) -> None:
+    q, k, v, W, U, w = draw((3, 5, 4), (3, 6, 4), (3, 6, 2), (4, 4), (4, 4), (4,))
+    hidden = torch.arange(6) == 5
+    garbage = torch.where(hidden[:, None], torch.nan, k), torch.where(hidden[:, None], torch.inf, v)
+    weights = {"bilinear": [W], "additive": [W, U, w]}.get(kind, [])
+    score = {
+        "product": overt.scaled_dot,
+        "cosine": overt.cosine,
+        "bilinear": lambda: overt.bilinear(W),
+        "additive": lambda: overt.additive(W, U, w),
+    }[kind]()
+
+    def run(k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = attention(q, k, v, score=score, mask=~hidden)
+        return (y, *torch.autograd.grad(y.sin().sum(), [q, *weights]))
+
+    torch.testing.assert_close(run(*garbage), run(k, v))
+    # What is seen shows.
+    assert attention(q, garbage[0], v, score=score).isnan().all()
+
+
+def test_nothing_has_gradients_of_nothing() -> None:
+    for shapes in (((0, 2, 3, 4), (0, 2, 5, 4)), ((2, 2, 0, 4), (2, 2, 5, 4)), ((2, 2, 3, 4), (2, 2, 0, 4))):
+        q, k = draw(*shapes)
+        attention(q, k, k).sum().backward()
+        assert q.grad is not None
+        assert not q.grad.any()
 
 
 def test_the_operator_keeps_the_rules_of_operators() -> None:

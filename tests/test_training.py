@@ -118,6 +118,8 @@ def test_only_the_same_run_goes_on(pairs: Path, tmp_path: Path) -> None:
         run(Training(task(pairs), Recipe(epochs=4)), output, resume=True)
     with pytest.raises(FileError, match="with other data or options"):
         run(Training(task(pairs, piece_dropout=0.0), RECIPE), output, resume=True)
+    with pytest.raises(ArgumentError, match="a run on 1 threads"):
+        run(Training(task(pairs), RECIPE), output, resume=True, threads=2)
     state.write_bytes(state.read_bytes()[:1000])
     with pytest.raises(FileError, match="not a complete safetensors file"):
         run(Training(task(pairs), RECIPE), output, resume=True)
@@ -144,7 +146,9 @@ def test_a_run_that_diverges_leaves_the_way_free(pairs: Path, tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["model.jsonl"]
 
 
-@pytest.mark.parametrize("wrong", [{"dropout": 0.999}, {"dropout": float("nan")}, {"rate": float("inf")}])
+@pytest.mark.parametrize(
+    "wrong", [{"dropout": 0.999}, {"dropout": float("nan")}, {"rate": float("inf")}, {"epochs": 0}, {"average": 2}]
+)
 def test_a_recipe_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ArgumentError, match=next(iter(wrong))):
         Recipe(**wrong)  # type: ignore[arg-type]  # only floats are wrong here

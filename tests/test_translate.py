@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import resource
 import subprocess
 import sys
@@ -203,6 +204,13 @@ def test_torch_gives_the_same_tokens(translator: models.Translator) -> None:
     texts = ["I love you.", "Tom is my friend.", "Where did you buy this book yesterday?"]
     ours, theirs = translator.translate(texts), other.translate(texts)
     assert [one[0].target_tokens for one in ours] == [one[0].target_tokens for one in theirs]
+
+
+def test_copies_keep_the_alignment_and_no_model(translator: models.Translator) -> None:
+    one = translator.translate(["Where is my book?"])[0][0]
+    stored = pickle.dumps(one)
+    assert len(stored) < 4000
+    np.testing.assert_array_equal(pickle.loads(stored).alignment, one.alignment)
 
 
 def test_scores_are_those_of_the_whole_sequence(translator: models.Translator) -> None:

@@ -78,7 +78,7 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     # NumPy multiplies a stack of matrices one by one.
     rows = xp.reshape(x, (-1, x.shape[-1])) if x.ndim > 2 and x.shape[-1] else x
     columns = xp.matrix_transpose(weight)
-    if bias is not None and rows.ndim == 2 and hasattr(xp, "addmm"):
+    if bias is not None and rows.ndim == 2 and rows.dtype == weight.dtype == bias.dtype and hasattr(xp, "addmm"):
         # torch adds while it multiplies.
         y = xp.addmm(bias, rows, columns)
     else:
@@ -102,7 +102,8 @@ def positional_embedding(table: Array, first: int, count: int) -> Array:
 def layer_norm(x: Array, scale: Array, offset: Array, epsilon: float = 1e-5) -> Array:
     """(x − mean) / √(variance + ε) · scale + offset over the last axis.  Algorithm 6."""
     xp = array_namespace(x)
-    if hasattr(xp, "layer_norm"):
+    plain = x.dtype == scale.dtype == offset.dtype and scale.shape == offset.shape == x.shape[-1:]
+    if plain and hasattr(xp, "layer_norm"):
         # torch's own is one step, as is its gradient.
         return xp.layer_norm(x, (x.shape[-1],), scale, offset, epsilon)
     centred = x - xp.mean(x, axis=-1, keepdims=True)

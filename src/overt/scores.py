@@ -195,6 +195,7 @@ class Projected(Additive):
     identity = True
 
     def __init__(self, v: Array) -> None:
+        _axes("additive v", v, "(A,)", 1)
         super().__init__(None, None, v, None)
 
     def check(self, Dq: int, Dk: int) -> None:

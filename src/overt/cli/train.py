@@ -34,7 +34,7 @@ _KINDS = click.Choice(["characters", "words", "bpe"])
     "--rate", default=None, type=click.FloatRange(0, min_open=True), help="At its peak: 0.0012; 0.005 for dates."
 )
 @click.option("--warmup", default=0.05, show_default=True, type=click.FloatRange(0, 1), help="Share of all steps.")
-@click.option("--dropout", default=None, type=click.FloatRange(0, 1, max_open=True), help="0.2; 0 for dates.")
+@click.option("--dropout", default=None, type=click.FloatRange(0, 0.99), help="0.2; 0 for dates.")
 @click.option("--smoothing", default=None, type=click.FloatRange(0, 1), help="Of labels: 0.1; 0 for dates.")
 @click.option("--guidance", default=None, type=click.FloatRange(0), help="Of one head by a word alignment: 0.5.")
 @click.option(
@@ -50,7 +50,7 @@ _KINDS = click.Choice(["characters", "words", "bpe"])
     help="Stop after so many scores without a better one.",
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
-@click.option("--threads", type=click.IntRange(1), help="By default one per core.")
+@click.option("--threads", type=click.IntRange(1), help="By default one per core; a run goes on with as many.")
 @click.option("--resume", is_flag=True, help="Go on where a run with the same options was stopped.")
 def command(
     corpus: tuple[str, ...],

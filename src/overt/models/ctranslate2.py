@@ -52,9 +52,10 @@ def save(folder: Path, checkpoint: Checkpoint, *, overwrite: bool = False) -> No
             if not folder.exists():
                 new.rename(folder)
                 return
-            other = sorted({path.name for path in folder.iterdir()} - {path.name for path in new.iterdir()})
-            if other:
-                raise FileError(f"{named} holds {other[0]}, which no export wrote: choose another name")
+            there, written = ({path.name for path in one.iterdir()} for one in (folder, new))
+            if there and there != written:
+                other = min(there - written, default="only a part of an export")
+                raise FileError(f"{named} holds {other}, which no export wrote: choose another name")
             folder.rename(old)
             try:
                 new.rename(folder)

@@ -97,11 +97,12 @@ def sample(
     rows: int,
     limits: Sequence[int],
     temperature: float,
-    rng: np.random.Generator,
+    rngs: Sequence[np.random.Generator],
     prefixes: Sequence[Sequence[int]] | None = None,
 ) -> list[list[Hypothesis]]:
     """One sequence for each row, every token drawn by its probability; low temperatures prefer the likely ones.
 
+    rngs: one for each row, so that what a row draws does not depend on the others.
     Algorithm 15 of Phuong & Hutter 2022.
     """
     texts: list[list[int]] = [[] for _ in range(rows)]
@@ -120,8 +121,10 @@ def sample(
             elif length > limits[row]:
                 token = END
             else:
-                chances = np.exp(log_probabilities(logs[row].astype(np.float64) / temperature))
-                token = int(rng.choice(len(chances), p=chances / chances.sum()))
+                with np.errstate(over="ignore"):
+                    cooled = (logs[row] - logs[row].max()).astype(np.float64) / temperature
+                chances = np.exp(log_probabilities(cooled))
+                token = int(rngs[row].choice(len(chances), p=chances / chances.sum()))
             sums[row] += logs[row, token]
             last[row] = token
             if token == END:

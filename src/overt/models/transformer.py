@@ -42,7 +42,7 @@ class State:
 
         sources = rows // self.beams
         first = np.flatnonzero(np.diff(sources, prepend=-1))
-        beams = len(rows) // len(first)
+        beams = max(1, len(rows) // max(1, len(first)))
         if not np.array_equal(first, np.arange(0, len(rows), beams)):
             first, beams = np.arange(len(rows)), 1
         kept = sources[first]

@@ -48,6 +48,10 @@ class Translation:
         reading, place = self._alignment
         return reading.alignment(place)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle keeps: where each token looked, and not the model that says so."""
+        return {**self.__dict__, "_alignment": self.alignment}
+
     def described(self) -> dict[str, Any]:
         """The same in types that JSON knows."""
         return {
@@ -119,8 +123,8 @@ class Translator:
             if temperature is None:
                 best = decoding.beam_search(self._step, state, width=beam, count=n_best, penalty=penalty, **options)
             else:
-                rng = np.random.default_rng((seed, part[0]))
-                best = decoding.sample(self._step, state, temperature=temperature, rng=rng, **options)
+                rngs = [np.random.default_rng((seed, i)) for i in part]
+                best = decoding.sample(self._step, state, temperature=temperature, rngs=rngs, **options)
             several = [(i, row, one) for i, row, ones in zip(part, sources, best, strict=True) for one in ones]
             reading = _Reading(self, [row for _, row, _ in several], [one.tokens for _, _, one in several])
             for place, (i, _, one) in enumerate(several):

@@ -116,7 +116,8 @@ class Vocabulary:
     @staticmethod
     def of(described: dict[str, Any]) -> Vocabulary:
         """The vocabulary that ``described`` describes.  Raises ValueError for tokens that no text is cut into."""
-        if not all(map(_written, "".join(described["tokens"]))):
+        # What is a character is for the Unicode of whoever learnt them to say.
+        if any(unicodedata.category(c) in ("Cc", "Cf", "Cs") for c in "".join(described["tokens"])):
             raise ValueError("a token holds control characters")
         first, second = ([pair.split(" ")[i] for pair in described["merges"]] for i in (0, 1))
         return Vocabulary(
@@ -149,13 +150,8 @@ def normalized(text: str, fold: bool = False) -> str:
         text = unicodedata.normalize("NFKC", text).replace("’", "'").lower()
     text = unicodedata.normalize("NFC", text)
     if not text.isprintable():
-        text = "".join(c for c in text if c.isspace() or _written(c))
+        text = "".join(c for c in text if c.isspace() or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn"))
     return " ".join(text.split())
-
-
-def _written(c: str) -> bool:
-    """Whether a character is one that people write, and no control of anything."""
-    return unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn")
 
 
 def _pieces(text: str, kind: Kind) -> list[str]:

@@ -20,6 +20,7 @@ from overt.attended import Attended
 from overt.attention import attention as any_attention
 from overt.dropout import Dropout
 from overt.dropout import dropout as any_dropout
+from overt.errors import ShapeError
 from overt.grid import Cells
 from overt.masks import Mask, Window, as_mask, keep
 from overt.problem import Problem
@@ -57,16 +58,16 @@ def attention(
         return any_attention(q, k, v, score=score, mask=mask, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout)
     if q.dtype.itemsize == 2 and not score.identity:
         # What is compared is rounded no earlier than the output.
-        bias, sinks = (None if x is None else x.float() for x in (bias, sinks))
+        bias, sinks = (x.float() if x is not None and x.dtype == q.dtype else x for x in (bias, sinks))
         y = attention(
             q.float(), k.float(), v.float(),
             score=score, mask=mask, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout,
         )  # fmt: skip
         return y.to(q.dtype)
-    score.check(q.shape[-1], k.shape[-1])
-    left, right, scale = score.factors(xp, q, k)
     if q.device.type != "cpu":
-        return fused(left, right, v, mask, bias, scale)
+        return fused(q, k, v, score, mask, bias)
+    score.check(q.shape[-1], k.shape[-1])
+    left, right, scale = _factors(score, q, k)
     additive = score.v if isinstance(score, Additive) else None
     alone = q.ndim == 2
     if alone:
@@ -87,28 +88,52 @@ def attention(
     return output[0] if alone else output
 
 
-def fused(q: Tensor, k: Tensor, v: Tensor, mask: Mask | Tensor | None, bias: Tensor | None, scale: float) -> Tensor:
+def fused(
+    q: Tensor, k: Tensor, v: Tensor, score: Score, mask: Mask | Tensor | None = None, bias: Tensor | None = None
+) -> Tensor:
     """The same by ``scaled_dot_product_attention``, on any device."""
+    held = isinstance(mask, Tensor) and mask.dtype == torch.bool
+    problem = Problem.of(q, k, v, score=score, mask=None if held else mask, bias=bias)
     T, S = q.shape[-2], k.shape[-2]
-    grouped = q.ndim > 2 and q.shape[-3] != k.shape[-3]
-    same: dict[str, Any] = {"scale": scale, "enable_gqa": grouped}
-    if q.ndim >= 3:
-        batch = torch.broadcast_shapes(*(x.shape[:-3] for x in (q, k, v)))  # type: ignore[no-untyped-call]
-        q, k, v = (x.expand(*batch, *x.shape[-3:]) for x in (q, k, v))
+    # torch's kernels want exactly four axes.
+    full, four = (*problem.shape.batch, problem.q.shape[1], T, S), (*problem.q.shape[:3], S)
+    left, right, scale = _factors(score, problem.q, problem.k)
+    same: dict[str, Any] = {"scale": scale, "enable_gqa": left.shape[1] != right.shape[1]}
     causal = isinstance(mask, Window) and mask.offset is None and (mask.left, mask.right) == (None, 0)
     # torch's own causal mask is aligned at the first key.
     if causal and T == S and bias is None:
-        return functional.scaled_dot_product_attention(q, k, v, is_causal=True, **same)
-    keep: Tensor | None = None
-    if isinstance(mask, Tensor) and mask.dtype == torch.bool:
-        keep = mask.to(q.device)
-    elif mask is not None:
-        keep = _dense(mask, q, k, v).to(q.device)
-    seen: Tensor | None = keep
-    if bias is not None:
-        seen = bias.to(q.dtype) if keep is None else torch.where(keep, bias.to(q.dtype), float("-inf"))
-    y = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, **same)
-    return y if keep is None else torch.where(keep.any(dim=-1, keepdim=True), y, 0.0)
+        return problem.outward(functional.scaled_dot_product_attention(left, right, problem.v, is_causal=True, **same))
+    seen = None if bias is None else bias.expand(full).reshape(four)
+    some: Tensor | None = None
+    if mask is not None:
+        if held:
+            try:
+                keep = mask.to(q.device).expand(full).reshape(four)  # type: ignore[union-attr]  # held is a tensor
+            except RuntimeError:
+                raise ShapeError(f"the mask has shape {tuple(mask.shape)}, which does not fit {full}") from None  # type: ignore[union-attr]
+        else:
+            assert problem.mask is not None
+            dense = problem.mask.dense(T, S, problem.shape.batch, problem.q.shape[1])
+            keep = torch.from_numpy(np.array(dense)).to(q.device).reshape(four)
+        some = keep.any(dim=-1, keepdim=True)
+        # A row that sees nothing sees everything here and becomes zeros below, so that no NaN arises on the way.
+        keep = keep | ~some
+        seen = keep if seen is None else torch.where(keep, seen, float("-inf"))
+    y = functional.scaled_dot_product_attention(left, right, problem.v, attn_mask=seen, **same)
+    return problem.outward(y if some is None else torch.where(some, y, 0.0))
+
+
+def _factors(score: Score, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
+    """What is compared; a row that is not finite stays so, and yet gives no NaN to the gradients of weights."""
+    if score.identity:
+        return score.factors(xp, q, k)
+    clean = [torch.where(x.isfinite(), x, 0.0) for x in (q, k)]
+    *factors, scale = score.factors(xp, *clean)
+    left, right = (
+        y + ((x - finite) * 0).sum(dim=-1, keepdim=True).detach()
+        for x, finite, y in zip((q, k), clean, factors, strict=True)
+    )
+    return left, right, scale
 
 
 def _known(
@@ -129,8 +154,12 @@ def _known(
         scored = isinstance(score, Product) or (isinstance(score, Additive) and isinstance(score.v, Tensor))
         able = scored and (bfloat16 is not None or all(x.dtype != torch.bfloat16 for x in tensors))
     else:
-        able = isinstance(score, Product) and all(x is None for x in (softcap, sinks, dropout))
-        able = able and k.shape[:-1] == v.shape[:-1]
+        # A bias that is wider than the rest would be rounded to it.
+        able = (
+            isinstance(score, Product)
+            and all(x is None for x in (softcap, sinks, dropout))
+            and (bias is None or bias.dtype == q.dtype)
+        )
     return (
         able
         and (dropout is None or isinstance(dropout, Dropout))
@@ -155,25 +184,13 @@ def _tensor(x: np.ndarray, like: Tensor) -> Tensor:
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def _lowered(mask: Any, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
     """A mask of any kind as spans of keys, and as booleans where spans do not suffice."""
-    known, sizes = _checked(mask, q, k, v)
-    first, last, rest = known.plan(*sizes)
-    dense = None if rest is None else torch.from_numpy(np.ascontiguousarray(rest.dense(*sizes)))
-    return torch.from_numpy(np.ascontiguousarray(first)), torch.from_numpy(np.ascontiguousarray(last)), dense
-
-
-@torch.compiler.disable  # type: ignore[untyped-decorator]
-def _dense(mask: Any, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """A mask of any kind as booleans (…, H, T, S)."""
-    known, sizes = _checked(mask, q, k, v)
-    return torch.from_numpy(np.ascontiguousarray(known.dense(*sizes)))
-
-
-def _checked(mask: Any, q: Tensor, k: Tensor, v: Tensor) -> tuple[Mask, tuple[int, int, tuple[int, ...], int]]:
-    """A mask that fits, and T, S, the batch and H."""
     known = Problem.of(q, k, v, score=_SCALED_DOT, mask=as_mask(mask)).mask
     assert known is not None
     batch = np.broadcast_shapes(*(tuple(x.shape[:-3]) for x in (q, k, v)))
-    return known, (q.shape[-2], k.shape[-2], tuple(batch), q.shape[-3] if q.ndim > 2 else 1)
+    sizes = q.shape[-2], k.shape[-2], tuple(batch), q.shape[-3]
+    first, last, rest = known.plan(*sizes)
+    dense = None if rest is None else torch.from_numpy(np.array(rest.dense(*sizes)))
+    return torch.from_numpy(np.ascontiguousarray(first)), torch.from_numpy(np.ascontiguousarray(last)), dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,7 +301,7 @@ def _backward(
 ) -> list[Tensor]:
     problem = _problem(q, k, v, bias, sinks, additive, first, last, rest, left, right, scale, softcap, rate, seed)
     # The lse has no last axis for ``inward`` to keep.
-    found = problem.inward(_array(output)), lse.numpy().reshape(problem.shape.B, problem.shape.H, -1)
+    found = problem.inward(_array(output)), lse.numpy().reshape(problem.shape.B, problem.shape.H, problem.shape.T)
     gradient = Attended(problem, found).gradient(_array(dy))
     arrays = [(gradient.q, q), (gradient.k, k), (gradient.v, v)]
     arrays += [(x, like) for x, like in ((gradient.bias, bias), (gradient.sinks, sinks)) if like is not None]

@@ -27,7 +27,7 @@ from overt.models.initial import initial
 from overt.models.vocabulary import END, PADDING, START, padded
 from overt.torch.attention import attention
 
-STATE = "overt training 1"
+STATE = "overt training 2"
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
 """Source (B, S), its lengths (B,), target (B, T + 1) from start to end, and where to look (B, T, S), if known."""
 
@@ -36,6 +36,15 @@ Pairs = list[tuple[list[int], list[int]]]
 """Token numbers of sources and of their translations."""
 Guides = list[np.ndarray]
 """Where each target token should look, (T, S) for each pair; what a row lacks to 1 goes to the end of the source."""
+
+
+# Of the fields of a recipe.
+_LIMITS = (
+    *((name, 1, math.inf) for name in ("epochs", "batch_tokens", "score_every")),
+    *((name, 0, math.inf) for name in ("rate", "guidance", "clip", "decay", "patience", "seed")),
+    *((name, 0, 1) for name in ("warmup", "smoothing", "average")),
+    ("dropout", 0, 0.99),
+)
 
 
 @dataclass(frozen=True)
@@ -65,8 +74,9 @@ class Recipe:
         for name, value in asdict(self).items():
             if not math.isfinite(value):
                 raise ArgumentError(f"{name} must be a finite number, not {value}")
-        if not 0 <= self.dropout <= 0.99:
-            raise ArgumentError(f"dropout must be a rate from 0 to 0.99, not {self.dropout}")
+        for name, least, most in _LIMITS:
+            if not least <= getattr(self, name) <= most:
+                raise ArgumentError(f"{name} must be from {least:g} to {most:g}, not {getattr(self, name)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,11 +117,16 @@ class Crew:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._pool = ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,))
+        self._pool = ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) if count > 1 else None
 
     def map(self, task: Callable[[int], Any], numbers: Iterable[int]) -> list[Any]:
         """What the task gives for each number, in order."""
-        return list(self._pool.map(task, numbers))
+        return list((map if self._pool is None else self._pool.map)(task, numbers))
+
+    def close(self) -> None:
+        """Send the threads home."""
+        if self._pool is not None:
+            self._pool.shutdown()
 
 
 class Training:
@@ -142,12 +157,18 @@ class Training:
         Beside it stand the log, one JSON object a line, and until the end what ``resume`` goes on from, at most a
         minute old.  report: is told what the log is told, and of every step.  Raises KeyboardInterrupt when stopped.
         """
-        self.crew = Crew(threads or torch.get_num_threads())
         state, log = output.with_suffix(".training.safetensors"), output.with_suffix(".jsonl")
+        count = threads or torch.get_num_threads()
         if resume:
-            self.restore(state)
+            begun = self.restore(state)
+            if threads not in (None, begun):
+                raise ArgumentError(
+                    f"{state} is of a run on {begun} threads, which goes on with as many: leave them out"
+                )
+            count = begun
         elif state.exists():
             raise FileError(f"{state} is of a run that has not ended: add --resume to go on, or delete it")
+        self.crew = Crew(count)
         # Finds out now and not after an hour whether the folder can be written to.
         self.save(state)
         with _one_thread(), _interruptible() as stopped, _opened(log, resume) as file:
@@ -165,6 +186,8 @@ class Training:
                 # Going on would fail again, and other options begin anew.
                 state.unlink(missing_ok=True)
                 raise
+            finally:
+                self.crew.close()
         state.unlink(missing_ok=True)
 
     def _epochs(self, output: Path, state: Path, half: bool, stopped: list[int], say: Callable[..., None]) -> None:
@@ -284,7 +307,7 @@ class Training:
         """The part of the loss per token that some pairs of a batch of so many tokens have, and its gradients."""
         source, lengths, target, guide = data
         model, recipe = self.task.model, self.recipe
-        # What is dropped depends on the step alone, so that going on needs no state of a generator.
+        # What is dropped depends on the step and the share alone, so that going on needs no state of a generator.
         seed = np.random.SeedSequence((recipe.seed, self.progress.step, share)).generate_state(1)
         seen: list[torch.Tensor] = []
         scores = model.logits(
@@ -324,11 +347,11 @@ class Training:
             arrays[f"averages/{name}"] = self.averages[name].numpy()
             for key, value in self.optimizer.state.get(tensor, {}).items():
                 arrays[f"{key}/{name}"] = value.numpy()
-        described = {"progress": asdict(self.progress), "identity": self.identity()}
+        described = {"progress": asdict(self.progress), "identity": self.identity(), "threads": self.crew.count}
         checkpoint.write(path, arrays, STATE, described)
 
-    def restore(self, path: Path) -> None:
-        """Stand where ``save`` was called.  Raises FileError if the file is of another run."""
+    def restore(self, path: Path) -> int:
+        """Stand where ``save`` was called, on how many threads.  Raises FileError if the file is of another run."""
         arrays, described = checkpoint.read(path, STATE)
         if described.get("identity") != self.identity():
             raise FileError(f"{path} is of a run with other data or options: repeat its command, or delete the file")
@@ -342,6 +365,7 @@ class Training:
                     if f"{key}/{name}" in arrays
                 }
         self.progress = Progress(**described["progress"])
+        return int(described["threads"])
 
     def identity(self) -> str:
         """What makes a run this run and no other."""
