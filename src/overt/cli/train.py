@@ -33,7 +33,7 @@ _KINDS = click.Choice(["characters", "words", "bpe"])
 @click.option(
     "--rate", default=None, type=click.FloatRange(0, min_open=True), help="At its peak: 0.0012; 0.005 for dates."
 )
-@click.option("--warmup", default=0.05, show_default=True, type=click.FloatRange(0, 1), help="Share of all steps.")
+@click.option("--warmup", default=None, type=click.FloatRange(0, 1), help="Share of all steps: 0.05; 0.1 for dates.")
 @click.option("--dropout", default=None, type=click.FloatRange(0, 0.99), help="0.2; 0 for dates.")
 @click.option("--smoothing", default=None, type=click.FloatRange(0, 1), help="Of labels: 0.1; 0 for dates.")
 @click.option("--guidance", default=None, type=click.FloatRange(0), help="Of one head by a word alignment: 0.5.")

@@ -134,6 +134,7 @@ DATES = {
     "epochs": 6,
     "batch_tokens": 2000,
     "rate": 5e-3,
+    "warmup": 0.1,
     "dropout": 0.0,
     "smoothing": 0.0,
     "decay": 0.0,

@@ -348,7 +348,8 @@ class Training:
             for key, value in self.optimizer.state.get(tensor, {}).items():
                 arrays[f"{key}/{name}"] = value.numpy()
         described = {"progress": asdict(self.progress), "identity": self.identity(), "threads": self.crew.count}
-        checkpoint.write(path, arrays, STATE, described)
+        # Every minute; a killed process loses nothing, and waiting for the disk would take a tenth of the time.
+        checkpoint.write(path, arrays, STATE, described, lasting=False)
 
     def restore(self, path: Path) -> int:
         """Stand where ``save`` was called, on how many threads.  Raises FileError if the file is of another run."""
