@@ -12,7 +12,7 @@ import numpy as np
 from overt.check.attention import difference
 from overt.check.diagnosis import PuzzledError
 from overt.check.findings import Findings
-from overt.check.instances import constructor
+from overt.check.instances import constructor, first_call
 from overt.check.interface import Interface
 from overt.check.search import LOOSE
 from overt.check.session import Here, Session
@@ -118,8 +118,8 @@ class _Additive:
 
     def _build(self) -> tuple[int, dict[str, np.ndarray]] | None:
         description = self.face.description
-        args: list[Any] = []
         kwargs: dict[str, Any] = {}
+        given: dict[str, np.ndarray] = {}
         if description["kind"] == "class":
             maker = Interface(description, description["constructor"], {})
             made = constructor(maker, length=4, model_dim=12)
@@ -127,8 +127,9 @@ class _Additive:
                 raise PuzzledError(
                     f"cannot tell what the argument {made} of {self.face.name} is: say it with --argument"
                 )
-            args, kwargs = made
-        reply, arrays = self.session.ask({"op": "build", "args": args, "kwargs": kwargs, "seed": 1})
+            kwargs, given = made
+        first, more = first_call(description)
+        reply, arrays = self.session.ask({"op": "build", "kwargs": kwargs, "seed": 1, "first": first}, given | more)
         if "error" in reply:
             self.error = reply["error"]
             return None
@@ -328,7 +329,7 @@ class _Additive:
 
 def _attentional(session: Session | Here, face: Interface, findings: Findings, name: str) -> bool:
     """tanh(W [c; h]) of Luong: a class with one such matrix, or a function of context and state."""
-    from overt.check.blocks import Block
+    from overt.check.block import Block
 
     random = np.random.default_rng(0)
     if face.description["kind"] == "function":

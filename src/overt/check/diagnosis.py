@@ -14,8 +14,9 @@ from overt.check import layouts
 from overt.check.attention import CUBE, SQUARE, WIDE, Attention, Form, Instance, Outcome, Size, UnknownError, difference
 from overt.check.findings import Findings
 from overt.check.instances import build
-from overt.check.interface import Interface, letter, names_called
+from overt.check.interface import Interface, letter, thrown_away
 from overt.check.mistakes import name_of, rank
+from overt.check.report import Kind
 from overt.check.search import LOOSE, Match, Trial, explain, fit
 from overt.check.steps import Case, Parts, options
 
@@ -410,6 +411,38 @@ class Diagnosis:
         for option in told:
             if option == "scale_missing" and self.interface.declared_unscaled:
                 continue
+            if name_of(option) == "qkv_order" and instance is not None:
+                self._tell_packing(option, found)
+                continue
+            if name_of(option) == "window_off_by_one":
+                continue
+            if option == "causal_missing" and thrown_away(self.interface.description["source"]):
+                option = "not_inplace"
+            self.findings.option(self, option, self._also(option), found, kind=self._kind(option))
+        packed = instance is not None and instance.heads > 1 and instance.projections and instance.projections.packed
+        if packed and self.interface.told_packing == "heads first" and "packed" not in self.choices[0]:
+            self.findings.option(self, "qkv_order", (), found)
+        if instance is not None and instance.window:
+            self._tell_window(self.choices[0].get("window"), found)
+
+    def _kind(self, option: str) -> Kind | None:
+        """The order of grouped queries is convention, unless the text says which."""
+        return "mistake" if option == "gqa_tile" and self.interface.declared_grouped else None
+
+    def _tell_packing(self, option: str, found: list[Match]) -> None:
+        """Any order of q, k and v is right for weights of one's own, unless the text names another."""
+        told, how = self.interface.told_packing, option.partition(":")[2]
+        order = (
+            "".join(mine for piece in "qkv" for mine in "qkv" if how["qkv".index(mine)] == piece)
+            if len(how) == 3
+            else how
+        )
+        if told == order:
+            self.findings.convention["packed projection"] = order
+        elif told is None and len(how) == 3 and not re.search(r"\bqkv|query_?key_?value", self.interface.code):
+            self.findings.convention["packed projection"] = order
+            self.findings.option(self, option, (), found, kind="convention")
+        else:
             self.findings.option(self, option, self._also(option), found)
 
     def _also(self, option: str) -> tuple[str, ...]:
@@ -505,7 +538,7 @@ class Diagnosis:
             kinds = ["keep", "drop"]
         numbers = (False, True)
         forms = [
-            replace(self.form, mask_kind=kind, mask_shape=shape, mask_number=number, causal=self.form.causal)
+            replace(self.form, mask_kind=kind, mask_shape=shape, mask_number=number, masked=role)
             for shape in _SHAPES[role]
             for kind in kinds
             for number in numbers
@@ -629,9 +662,7 @@ class Diagnosis:
             option = choice.get(step)
             if option is None:
                 continue
-            if option == "causal_missing" and any(
-                "masked_fill" in n or "where" in n for n in names_called(self.interface.description["source"])
-            ):
+            if option == "causal_missing" and thrown_away(self.interface.description["source"]):
                 option = "not_inplace"
             if option == "causal_top_left":
                 self.findings.convention["causal"] = "the first query stands at the first key"
@@ -654,7 +685,6 @@ class Diagnosis:
 
     def _window_stage(self) -> None:
         reaching = Size(T=9, S=9)
-        text = self.interface.prose
         causal = [True, False] if not self.interface.has("causal") else [True]
         found: list[Match] = []
         first = None
@@ -679,16 +709,15 @@ class Diagnosis:
                 self.findings.unknown(self, [first[1]], "with a window", form=first[0])
             return
         best = found[0]
-        option = best.choice.get("window")
-        with_self = re.search(r"includ|counting (it|the query)|with itself|itself counts|counts itself", text)
-        besides = re.search(
-            r"besides|exclud|not count|in addition to|plus itself|plus the query|without itself|before it\b", text
-        )
-        counted = "the query is counted" if option == "window_off_by_one" else "the query is not counted"
-        self.findings.convention["window"] = counted
         for step in ("diagonal", "mask", "causal"):
             if step in best.choice and best.choice[step] not in {c.get(step) for c in self.choices}:
                 self.findings.option(self, best.choice[step], (), found)
+        self._tell_window(best.choice.get("window"), found)
+
+    def _tell_window(self, option: str | None, found: list[Match]) -> None:
+        with_self, besides = self.interface.counts_itself
+        counted = "the query is counted" if option == "window_off_by_one" else "the query is not counted"
+        self.findings.convention["window"] = counted
         if option is None:
             if with_self and not besides:
                 self.findings.option(self, "window_off_by_one", (), found)
@@ -767,7 +796,7 @@ class Diagnosis:
         if option:
             if name_of(option) == "gqa_tile":
                 self.findings.convention["grouped queries"] = "head h reads key head h mod G"
-            self.findings.option(self, option, (), found)
+            self.findings.option(self, option, (), found, kind=self._kind(option))
 
     def _grouped_instance(self) -> None:
         assert self.rebuild is not None

@@ -61,7 +61,13 @@ class Findings:
         )
 
     def option(
-        self, diagnosis: Diagnosis, option: str, also: tuple[str, ...], found: list[Match], form: Any = None
+        self,
+        diagnosis: Diagnosis,
+        option: str,
+        also: tuple[str, ...],
+        found: list[Match],
+        form: Any = None,
+        kind: Kind | None = None,
     ) -> None:
         """A variant of the reference that gives the candidate's numbers."""
         name = name_of(option)
@@ -69,6 +75,7 @@ class Findings:
         choice = (mine or found)[0].choice
         self.add(
             name,
+            kind=kind,
             certain=not also,
             diagnosis=diagnosis,
             also=also,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 # Layouts of heads (B, H, T, D) and of flat widths (B, T, F).  B2 and 1 have one query per sample, without an axis.
-HEADS = ("BHTD", "BTHD", "BTD", "TD", "TBD", "HTD", "THD", "TBHD", "BD", "D")
-FLAT = ("BTD", "TBD", "TD", "BD", "D")
+HEADS = ("BHTD", "BTHD", "BTD", "TD", "TBD", "HTD", "THD", "TBHD", "DT", "BD", "D")
+FLAT = ("BTD", "TBD", "TD", "DT", "BD", "D")
 _BATCHED = ("BHTD", "BTHD", "BTD", "TBD", "TBHD", "BD")
 _HEADED = ("BHTD", "BTHD", "HTD", "THD", "TBHD")
 
@@ -19,7 +19,7 @@ def sizes(layout: str, flat: bool) -> tuple[bool, bool, bool]:
 def give(x: np.ndarray, layout: str, query: bool = True) -> np.ndarray:
     """(B, H, T, D) or (B, T, F) in the candidate's layout; keys of one-query layouts keep their positions."""
     if x.ndim == 3:
-        found = {"BTD": x, "TBD": x.swapaxes(0, 1), "TD": x[0]}
+        found = {"BTD": x, "TBD": x.swapaxes(0, 1), "TD": x[0], "DT": x[0].T}
         found |= {"BD": x[:, 0], "D": x[0, 0]} if query else {"BD": x, "D": x[0]}
     else:
         found = {
@@ -27,6 +27,7 @@ def give(x: np.ndarray, layout: str, query: bool = True) -> np.ndarray:
             "BTHD": x.swapaxes(1, 2),
             "BTD": x[:, 0],
             "TD": x[0, 0],
+            "DT": x[0, 0].T,
             "TBD": x[:, 0].swapaxes(0, 1),
             "HTD": x[0],
             "THD": x[0].swapaxes(0, 1),
@@ -45,6 +46,7 @@ def take(y: np.ndarray, layout: str, like: tuple[int, ...]) -> np.ndarray | None
             "BTHD": ((B, T, H, E), (0, 2, 1, 3)),
             "BTD": ((B, T, E), None),
             "TD": ((T, E), None),
+            "DT": ((E, T), (1, 0)),
             "TBD": ((T, B, E), (1, 0, 2)),
             "HTD": ((H, T, E), None),
             "THD": ((T, H, E), (1, 0, 2)),
@@ -66,6 +68,7 @@ def take(y: np.ndarray, layout: str, like: tuple[int, ...]) -> np.ndarray | None
             "BTD": ((B, T, F), None),
             "TBD": ((T, B, F), (1, 0, 2)),
             "TD": ((T, F), None),
+            "DT": ((F, T), (1, 0)),
             "BD": ((B, F), None),
             "D": ((F,), None),
         }

@@ -57,6 +57,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "diagonal": ("causal_off_by_one:+1", "causal_off_by_one:-1"),
     "causal": ("causal_missing", "mask_inverted:causal"),
     "window": ("window_off_by_one", "window_off_by_one:+1", "window_off_by_one:-2"),
+    "pieces": tuple(f"lse_base2:{how}" for how in ("split 2", "split 3", "split 4", "by 2", "by 3", "by 4")),
     "mask": (
         "mask_inverted",
         "mask_bool_as_float",
@@ -125,6 +126,8 @@ class Case:
     bias: np.ndarray | None = None
     scale: float | None = None
     fill: float = -np.inf
+    # whether the candidate merges results over pieces of the keys
+    pieces: bool = False
 
     @property
     def flat(self) -> bool:
@@ -146,6 +149,8 @@ class Parts:
     raw: np.ndarray
     lse: np.ndarray
     empty: np.ndarray
+    # queries (B, T) that are padding themselves
+    idle: np.ndarray | None = None
 
 
 def relevant(case: Case) -> set[str]:
@@ -161,6 +166,8 @@ def relevant(case: Case) -> set[str]:
         steps |= {"split", "merge", "fold"}
     if case.groups != case.heads:
         steps |= {"group"}
+    if case.pieces:
+        steps |= {"pieces"}
     if case.rope:
         steps |= {"rope"}
     if case.alibi or case.slopes is not None:
@@ -243,11 +250,24 @@ def _attend(case: Case, choice: Choice) -> Parts:
         scores = case.cap * np.tanh(scores / case.cap)
         empty = np.zeros_like(empty)
     weights = softmax(scores, choice.get("softmax"))
+    if "pieces" in choice:
+        weights = _wrong_base(scores, choice["pieces"])
     if how == "mask_after_softmax" and keep is not None:
         weights = weights * keep
     top = np.max(scores, axis=-1, keepdims=True)
     lse = np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0]
-    return Parts(_merge(weights @ v, case, choice), weights, scores, raw, lse, empty)
+    idle = ~case.padding if case.padding is not None and case.q is case.k else None
+    return Parts(_merge(weights @ v, case, choice), weights, scores, raw, lse, empty, idle)
+
+
+def _wrong_base(scores: np.ndarray, how: str) -> np.ndarray:
+    """Weights of pieces of the keys, merged by exp of log-sum-exps in base 2."""
+    unit, number = how.partition(":")[2].split()
+    S, n = scores.shape[-1], int(number)
+    pieces = np.array_split(scores, n if unit == "split" else range(n, S, n), axis=-1)
+    totals = [np.log2(np.exp(p).sum(-1, keepdims=True)) for p in pieces]
+    shares = softmax(np.concatenate(totals, axis=-1), None)
+    return np.concatenate([softmax(p, None) * shares[..., i : i + 1] for i, p in enumerate(pieces)], axis=-1)
 
 
 def softmax(scores: np.ndarray, how: str | None, axis: int = -1) -> np.ndarray:
