@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
 
@@ -22,7 +23,7 @@ _SOFTMAX: tuple[str | None, ...] = (
     None,
     *(o for o in STEPS["softmax"] if o in ("softmax_axis_head_or_batch:batch",) or "head" not in o),
 )
-_SCORES = (None, "additive_no_tanh", "additive_ignores_keys", "additive_no_pairwise")
+_SCORES = (None, "additive_no_tanh", "additive_ignores_keys", "additive_no_pairwise", "additive_no_pairwise:one row")
 
 
 def check(session: Session | Here, face: Interface, findings: Findings, overrides: dict[str, str]) -> bool:
@@ -64,6 +65,9 @@ class _Additive:
         if self.function and sum(a.required for a in face.arguments) - len(inputs) >= 1 and len(inputs) > 2:
             # The vector of the score, and not the values.
             inputs = [a for a in inputs if not re.fullmatch(r"v(_?a|_?att|ec)?|[wu]\w?", a.name.lower())]
+        self.bundle = next((a for a in face.arguments if a.parts), None)
+        if self.bundle is not None:
+            inputs = [replace(self.bundle, role=part) for part in self.bundle.parts]
         if len(inputs) < 2:
             return False
         self.inputs = inputs
@@ -195,6 +199,8 @@ class _Additive:
                 continue
             query = a.role in ("q", "x") if {"q", "x"} & {i.role for i in self.inputs} else number == 0
             specs[a.name] = {"array": "q" if query else "k"}
+        if self.bundle is not None:
+            specs = {self.bundle.name: {"list": [{"array": "q" if a.role in ("q", "x") else "k"} for a in self.inputs]}}
         specs |= {name: {"array": name} for name in setting["given"]}
         description = self.face.description
         call: dict[str, Any] = {
@@ -250,12 +256,19 @@ class _Additive:
         vectors = {p: a for p, a in named.items() if a.ndim == 1}
 
         def bias(path: str) -> np.ndarray | float:
-            return vectors.get(re.sub(r"weight$", "bias", path), 0.0) if path.endswith("weight") else 0.0
+            return (
+                vectors.get(re.sub(r"(weight|kernel)$", "bias", path), 0.0)
+                if path.endswith(("weight", "kernel"))
+                else 0.0
+            )
 
         lasts: list[tuple[np.ndarray, str]] = [(a, p) for p, a in matrices.items() if a.shape[1] == 1]
         lasts += [(a.T, p) for p, a in matrices.items() if a.shape[0] == 1]
         lasts += [(a[:, None], p) for p, a in vectors.items() if not p.endswith("bias")]
         squares = {p: a for p, a in matrices.items() if 1 not in a.shape}
+        if not matrices:
+            # No projections: the sum of the query and the key itself.
+            yield from ({"q": np.eye(Dq), "k": np.eye(Dk), "v": v} for v, _ in lasts if len(v) == Dq == Dk)
         for v, vp in lasts:
             for a, b in permutations(squares, 2):
                 for wq, wk in product((squares[a], squares[a].T), (squares[b], squares[b].T)):
@@ -287,10 +300,15 @@ class _Additive:
                 wq, wk = (q @ named["q"])[:, :, None], (k @ named["k"])[:, None]
                 if how == "additive_ignores_keys":
                     wk = np.zeros_like(wk)
-                if how == "additive_no_pairwise":
+                if how and how.startswith("additive_no_pairwise"):
                     if q.shape[1] != k.shape[1]:
                         return None
                     wq = wq.swapaxes(1, 2)
+                if how == "additive_no_pairwise:one row" and not re.search(
+                    r"n_?q|q_?len|\btq|\blq|num_queries|queries \(|query_len|tgt_len|t_q|l_q", self.face.prose
+                ):
+                    # Several queries may not be meant at all.
+                    return None
                 inner = wq + wk + bias
                 if how == "additive_no_pairwise":
                     inner = np.broadcast_to(inner, (len(q), q.shape[1], *inner.shape[2:]))

@@ -25,6 +25,8 @@ class Block:
     def call(self, *values: Any, **roles: Any) -> list[np.ndarray] | None:
         """Outputs for arguments in order, or by role; None where it raises."""
         arrays: Arrays = {}
+        if self.handle is not None:
+            values = values[: len(self.face.arguments)]
 
         def spec(name: str, value: Any) -> dict[str, Any]:
             if isinstance(value, np.ndarray):

@@ -12,6 +12,7 @@ from overt.check import heads, masks, positions
 from overt.check.attention import difference
 from overt.check.block import Block
 from overt.check.findings import Findings
+from overt.check.instances import constructor, first_call
 from overt.check.interface import Interface
 from overt.check.search import LOOSE
 from overt.check.session import Here, Session
@@ -25,8 +26,14 @@ def check(session: Session | Here, face: Interface, findings: Findings, override
     if kind == "function":
         block = Block(session, face, findings)
         for pattern, test in _FUNCTIONS:
-            if re.search(pattern, name) and not re.search(r"attention|attend|^mha|_mha", name) and test(block):
+            if (
+                re.search(pattern, name)
+                and (not re.search(r"attention|attend|^mha|_mha", name) or re.search(r"mask$", name))
+                and test(block)
+            ):
                 return True
+        if [a.role for a in face.arguments if a.required] == ["scores"] and re.search(r"softmax|exp\(", face.code):
+            return _softmax(block) or masks.masked_softmax(block)
         waves = re.search(r"\bsin\b", face.code) and re.search(r"\bcos\b", face.code)
         if (
             not waves
@@ -39,6 +46,18 @@ def check(session: Session | Here, face: Interface, findings: Findings, override
             if face.has("q") or (face.has("x") and not face.has("length"))
             else positions.sinusoid(block)
         )
+    if kind == "class" and re.search(r"repeat|rel\w*_?bias|relative|t5", name) and "attention" not in name:
+        maker = Interface(face.description, face.description["constructor"], {})
+        made = constructor(maker)
+        if isinstance(made, str):
+            return False
+        first, given = first_call(face.description)
+        reply, arrays = session.ask({"op": "build", "kwargs": made[0], "seed": 1, "first": first}, made[1] | given)
+        if "error" in reply:
+            findings.raised(None, reply["error"])
+            return True
+        block = Block(session, face, findings, reply["handle"])
+        return heads.repeat(block) if "repeat" in name else positions.relative(block, arrays)
     plain = re.search(r"\bsin\b", face.code) and not re.search(r"softmax|attention|Linear", face.code)
     if kind == "class" and (plain or re.search(r"pos.*(enc|emb)|sinus|^pe$|embed", name)) and "attention" not in name:
         return positions.module(session, face, findings, name)
@@ -102,6 +121,7 @@ _FUNCTIONS: tuple[tuple[str, Callable[[Block], bool]], ...] = (
         r"sinus|pos(ition)?(al)?_?(enc|emb)|_pe$|^pe_?|get_pe|encode_pos|pos\w*_(table|matrix)|make_pe|timing",
         positions.sinusoid,
     ),
+    (r"split|separate|unpack|unfuse|qkv", heads.unpack),
     (r"split|separate|to_heads|shape_heads|transpose_qkv|divide|into_heads|heads_(of|from)", heads.split),
     (
         r"merge_?heads|combine_?heads|concat|join|unsplit|unshape|merge|from_heads|transpose_output|gather_heads|collapse",
@@ -109,5 +129,6 @@ _FUNCTIONS: tuple[tuple[str, Callable[[Block], bool]], ...] = (
     ),
     (r"repeat|expand|tile|group|share_kv", heads.repeat),
     (r"mask|causal|triangle|window|visible|allowed", masks.mask),
+    (r"mask|pad", masks.padding),
     (r"merge|combine|join|lse", heads.merged),
 )

@@ -76,7 +76,7 @@ def _own(cls: Any, name: str) -> bool:
         found is not None
         and (inspect.isfunction(found) or isinstance(found, staticmethod))
         and not (name == "forward" and getattr(found, "__name__", "") == "_forward_unimplemented")
-        and not (name == "__call__" and str(getattr(found, "__module__", "")).startswith("torch."))
+        and getattr(found, "__module__", "") != "torch.nn.modules.module"
     )
 
 
@@ -91,7 +91,9 @@ def _source(thing: Any) -> tuple[str, int]:
 def _helpers(functions: list[Any], names: set[str]) -> str:
     """Source of the functions of the module that are called."""
     scopes = [getattr(inspect.unwrap(f), "__globals__", {}) for f in functions[:1]]
-    return "\n".join(_source(scope[n])[0] for scope in scopes for n in sorted(names) if inspect.isfunction(scope.get(n)))
+    return "\n".join(
+        _source(scope[n])[0] for scope in scopes for n in sorted(names) if inspect.isfunction(scope.get(n))
+    )
 
 
 def _file(thing: Any) -> str | None:
@@ -329,7 +331,7 @@ def _keras_names(thing: Any) -> dict[int, tuple[str, Any]]:
             if is_keras(type(part)) and hasattr(part, "trainable_variables") and id(part) not in known:
                 known.add(id(part))
                 layers.append((where, part))
-            mine = [(v, name if v is part else old) for v, old in mine]
+            mine = [(v, name.lstrip("_") if v is part else old) for v, old in mine]
         # The last layer that knows a variable is the innermost.
         found |= {id(v): (f"{path}.{name}" if path else name, layer) for v, name in mine}
     return found

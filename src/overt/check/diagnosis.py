@@ -133,6 +133,8 @@ class Diagnosis:
             [False, True] if (instance is None and weights) or (instance is not None and instance.turnable) else [False]
         )
         returns = ["weights", "output"] if roles == ("q", "k") else ["output"]
+        if roles in (("q", "context"), ("x", "context")):
+            returns = ["output", "weights"]
         masks = self._required_masks()
         hinted = face.layouts
         forms = []
@@ -146,7 +148,7 @@ class Diagnosis:
                 told = [h for h in hinted if h in order]
                 order = told + [o for o in order if o not in told]
             if roles in (("x",), ("qkv",)):
-                order = [o for o in order if o not in ("BD", "D")]
+                order = [o for o in order if o not in ("BD", "D", "1BD")]
             for layout, c, a, rope, (norm, residual), t, r, (kind, shape, number), cos in product(
                 order, causal, alibi, rotary, surroundings, turned, returns, masks, cosine
             ):
@@ -251,7 +253,7 @@ class Diagnosis:
             tried = plausible[: 16 if count == 1 else 6]
             if count == 3:
                 # One query without an axis: so little can be told apart there that it comes last.
-                tried = [form for form in usable if form.layout in ("BD", "D")][:4]
+                tried = [form for form in usable if form.layout in ("BD", "D", "1BD")][:4]
             for form in tried:
                 mine = explain(attention, form, usable[form], steps=steps, most=min(count, 2))
                 if form.causal and not promised:
@@ -277,7 +279,7 @@ class Diagnosis:
         told = [form for form in usable if form.layout in self.interface.layouts]
         if told:
             return told
-        for unlikely in (("HTD", "THD", "TBHD", "TBD", "BD", "D"), ("BD", "D"), ()):
+        for unlikely in (("HTD", "THD", "TBHD", "TBD", "BD", "D", "1BD"), ("BD", "D", "1BD"), ()):
             rest = [form for form in usable if form.layout not in unlikely]
             if rest:
                 return sorted(rest, key=lambda f: f.causal and not self.interface.declared_causal)
@@ -301,7 +303,7 @@ class Diagnosis:
         wrong = [form for form in usable if form.layout in ("BTD", "BHTD", "BTHD")]
         flat2 = "TD" in told or re.search(r"\.T\b(?!\w)", self.interface.code) or not wrong
         single = next((m for m in exact if m.form.layout == "TD"), None)
-        several = any(form.layout not in ("BD", "D") for form in usable)
+        several = any(form.layout not in ("BD", "D", "1BD") for form in usable)
         if single is None and several:
             return None
         return (single or exact[0]) if flat2 else None
@@ -474,7 +476,7 @@ class Diagnosis:
 
     def _one_length(self, trials: list[Trial]) -> None:
         """It may fail where there are more keys than queries."""
-        if len(trials) < 2 or trials[1].outcome.error is None or self.form.layout in ("BD", "D"):
+        if len(trials) < 2 or trials[1].outcome.error is None or self.form.layout in ("BD", "D", "1BD"):
             return
         self.wide = False
         if self.form.causal or self.interface.declared_causal or self.interface.has("window"):

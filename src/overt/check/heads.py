@@ -23,6 +23,31 @@ def split(block: Block) -> bool:
     return _reshaped(block, got[0], right, wrong)
 
 
+def unpack(block: Block) -> bool:
+    """One array of queries, keys and values taken apart."""
+    if not block.face.has("qkv") or block.required() > 2:
+        return False
+    B, T, H, d = 2, 5, 3, 4
+    x = np.random.default_rng(0).normal(size=(B, T, 3 * H * d))
+    got = block.call(x, H)
+    if not got or len(got) < 3:
+        return False
+    told = block.face.told_packing or "qkv"
+    apart = {"heads first": x.reshape(B, T, H, 3, d).transpose(3, 0, 2, 1, 4)}
+    apart["qkv"] = x.reshape(B, T, 3, H, d).transpose(2, 0, 3, 1, 4)
+    for how, parts in sorted(apart.items(), key=lambda item: item[0] != told):
+        for axes in ((0, 1, 2, 3), (0, 2, 1, 3)):
+            found = [next((n for n in range(3) if same(y, parts[n].transpose(axes))), None) for y in got[:3]]
+            if None in found:
+                continue
+            block.findings.convention["packed"] = how if found == [0, 1, 2] else str(found)
+            if how != told or found != [0, 1, 2]:
+                block.findings.add("qkv_order", certain=block.face.told_packing is not None)
+            return True
+    block.wrong("unpacking", got[0])
+    return True
+
+
 def merge(block: Block) -> bool:
     B, T, H, d = 2, 5, 3, 4
     x = np.random.default_rng(0).normal(size=(B, H, T, d))
@@ -51,6 +76,9 @@ def repeat(block: Block) -> bool:
             continue
         y = got[0] if layout == "BHTD" else got[0].swapaxes(1, 2)
         if y.shape == (B, G * r, S, d):
+            if block.face.declared_grouped and same(y, np.tile(x, (1, r, 1, 1))):
+                block.findings.add("gqa_tile", kind="mistake")
+                return True
             return _reshaped(block, y, np.repeat(x, r, 1), {"gqa_tile": np.tile(x, (1, r, 1, 1))})
     got = block.call(x, r)
     if got:

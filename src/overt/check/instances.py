@@ -262,7 +262,7 @@ def _projections(
         path = lone[0]["path"]
         linear = lone[0]["owner"] == "Linear"
         weights["o"].append(arrays[path].T if linear else arrays[path])
-        bias_path = re.sub(r"weight$", "bias", path)
+        bias_path = re.sub(r"(weight|kernel)$", "bias", path)
         if bias_path != path and bias_path in arrays:
             biases["o"].append(arrays[bias_path])
     weight = {
@@ -299,5 +299,5 @@ def _by_order(named: list[tuple[str | None, dict[str, Any]]]) -> list[tuple[str 
     letters = {}
     for which, row in zip("qkvo", matrices, strict=False):
         letters[row["path"]] = which
-        letters[row["path"].replace("weight", "bias")] = which
+        letters[re.sub(r"weight|kernel", "bias", row["path"])] = which
     return [(letters.get(row["path"], which), row) for which, row in named]

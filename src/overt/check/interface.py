@@ -24,6 +24,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("query_mask", r"(q|query|queries)_?(pad(ding)?_?)?mask"),
     ("padding", r"v(alue)?_?mask|(src_|tgt_)?key_padding_mask|padding_?mask|pad_?mask|key_?mask|padding|kv_?mask|key_?valid|valid|input_?mask|valid_?mask|src_?mask|is_?pad|pads|src_?key_?padding|keys?_?keep|\w*pad(ding)?_?masks?|(encoder|memory|source|context)\w*_?masks?"),
     ("mask", r"(attn|attention|att|self_attn|keep|visible|allowed|additive|float|bool|m|drop)_?mask|mask|masks|m|keep|allowed|visible|blocked|mask_?bias|\w*_?masks?"),
+    ("query_lengths", r"(q|query|tgt|target)_?(seq_?)?(lens|lengths)"),
     ("lengths", r"lengths?|valid_?lens?|valid_?lengths?|seq_?lens|seq_?lengths|lens|(key|kv|k|src|source|enc|input|memory)_?(lengths?|lens?)|\w+_?(lens|lengths)"),
     ("scale", r"scale|scaling|softmax_?scale|sm_?scale|scale_?factor"),
     ("cap", r"soft_?cap|logits?_?(soft_?)?cap|cap|attn_?(logit_?)?softcap(ping)?|score_?cap|logits?_?softcap(ping)?|attn_?softcap"),
@@ -235,44 +236,12 @@ class Interface:
         ):
             # Both are taken, each by its dtype.
             return None
-        for line in lines:
-            if not re.search(r"\bbool", self.prose) and re.search(
-                r"additive|added to|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*inf\w*\s+(where|for|at|means|on|=)|−∞|zeros? .*-\s*inf",
-                line,
-            ):
-                return "additive"
-            yes = re.search(
-                r"(?<![\w.])(true|1s?|ones|nonzero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|is|are|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
-                line,
-            )
-            if yes:
-                rest = line[yes.start() :][:70]
-                rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
-                if re.search(
-                    r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
-                    rest,
-                ) and not re.search(
-                    r"not (masked|padded|padding|ignored|hidden)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept",
-                    rest,
-                ):
-                    return "drop"
-                if re.search(
-                    r"keep|kept|attend|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|present",
-                    rest,
-                ):
-                    return "keep"
-            no = re.search(
-                r"(?<![\w.])(false|0s?|zeros?)(?![\w.])\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
-                line,
-            )
-            if (
-                no
-                and re.search(r"mask|ignore|pad|drop|hid|block|not", line[no.start() :][:50])
-                and not re.search(r"not (masked|ignored|padded)", line[no.start() :][:50])
-            ):
-                return "keep"
-            if no and re.search(r"keep|attend|allow|visible|valid", line[no.start() :][:50]):
-                return "drop"
+        own = self._paragraph(name)
+        for part in ([own], lines):
+            said = {verdict for line in part if (verdict := self._mask_in(line))}
+            if said:
+                # Who says both leaves it open.
+                return said.pop() if len(said) == 1 else None
         if re.search(r"keep|allow|visible|valid|attend", name):
             return "keep"
         if re.search(r"additive|bias|float", name):
@@ -281,6 +250,55 @@ class Interface:
             return "drop"
         if re.search(r"\badditive mask\b", self.prose) and "bool" not in self.prose:
             return "additive"
+        return None
+
+    def _paragraph(self, name: str) -> str:
+        """What the documentation of an argument says, in one line."""
+        found = re.search(
+            rf"^([ \t]*){re.escape(name)}\b[^\n:]{{0,30}}:(.*?)(?=\n\1?[ \t]{{0,4}}[\w, ]+(\([^)]*\))?:|\n\s*\n|\Z)",
+            self.prose, re.DOTALL | re.MULTILINE,
+        )  # fmt: skip
+        return " ".join(found.group(2).split()) if found else ""
+
+    def _mask_in(self, line: str) -> str | None:
+        """keep, drop or additive, where a line says it."""
+        if not re.search(r"\bbool", self.prose) and re.search(
+            r"additive|added to|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*inf\w*\s+(where|for|at|means|on|=)|−∞|zeros? .*-\s*inf",
+            line,
+        ):
+            return "additive"
+        yes = re.search(
+            r"(?<![\w.])(true|1s?|ones|nonzero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|indicates?|is|are|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
+            line,
+        )
+        if yes:
+            rest = line[yes.start() :][:70]
+            rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
+            if re.search(
+                r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
+                rest,
+            ) and not re.search(
+                r"not (masked|padded|padding|ignored|hidden)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept",
+                rest,
+            ):
+                return "drop"
+            if re.search(
+                r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|present",
+                rest,
+            ):
+                return "keep"
+        no = re.search(
+            r"(?<![\w.])(false|0s?|zeros?)(?![\w.])\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
+            line,
+        )
+        if (
+            no
+            and re.search(r"mask|ignore|pad|drop|hid|block|not", line[no.start() :][:50])
+            and not re.search(r"not (masked|ignored|padded)", line[no.start() :][:50])
+        ):
+            return "keep"
+        if no and re.search(r"keep|attend|allow|visible|valid", line[no.start() :][:50]):
+            return "drop"
         return None
 
     @cached_property

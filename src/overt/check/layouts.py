@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 # Layouts of heads (B, H, T, D) and of flat widths (B, T, F).  B2 and 1 have one query per sample, without an axis.
-HEADS = ("BHTD", "BTHD", "BTD", "TD", "TBD", "HTD", "THD", "TBHD", "DT", "BD", "D")
-FLAT = ("BTD", "TBD", "TD", "DT", "BD", "D")
-_BATCHED = ("BHTD", "BTHD", "BTD", "TBD", "TBHD", "BD")
+HEADS = ("BHTD", "BTHD", "BTD", "TD", "TBD", "HTD", "THD", "TBHD", "DT", "BD", "D", "1BD")
+FLAT = ("BTD", "TBD", "TD", "DT", "BD", "D", "1BD")
+_BATCHED = ("BHTD", "BTHD", "BTD", "TBD", "TBHD", "BD", "1BD")
 _HEADED = ("BHTD", "BTHD", "HTD", "THD", "TBHD")
 
 
 def sizes(layout: str, flat: bool) -> tuple[bool, bool, bool]:
     """Whether a layout has batch, heads and several queries."""
-    return layout in _BATCHED, flat or layout in _HEADED, layout not in ("BD", "D")
+    return layout in _BATCHED, flat or layout in _HEADED, layout not in ("BD", "D", "1BD")
 
 
 def give(x: np.ndarray, layout: str, query: bool = True) -> np.ndarray:
@@ -21,6 +21,7 @@ def give(x: np.ndarray, layout: str, query: bool = True) -> np.ndarray:
     if x.ndim == 3:
         found = {"BTD": x, "TBD": x.swapaxes(0, 1), "TD": x[0], "DT": x[0].T}
         found |= {"BD": x[:, 0], "D": x[0, 0]} if query else {"BD": x, "D": x[0]}
+        found["1BD"] = x.swapaxes(0, 1)
     else:
         found = {
             "BHTD": x,
@@ -34,6 +35,7 @@ def give(x: np.ndarray, layout: str, query: bool = True) -> np.ndarray:
             "TBHD": x.transpose(2, 0, 1, 3),
         }
         found |= {"BD": x[:, 0, 0], "D": x[0, 0, 0]} if query else {"BD": x[:, 0], "D": x[0, 0]}
+        found["1BD"] = x[:, 0].swapaxes(0, 1)
     return found[layout]
 
 
@@ -52,6 +54,7 @@ def take(y: np.ndarray, layout: str, like: tuple[int, ...]) -> np.ndarray | None
             "THD": ((T, H, E), (1, 0, 2)),
             "TBHD": ((T, B, H, E), (1, 2, 0, 3)),
             "BD": ((B, E), None),
+            "1BD": ((T, B, E), (1, 0, 2)),
             "D": ((E,), None),
         }
         shape, axes = shapes[layout]
@@ -70,12 +73,13 @@ def take(y: np.ndarray, layout: str, like: tuple[int, ...]) -> np.ndarray | None
             "TD": ((T, F), None),
             "DT": ((F, T), (1, 0)),
             "BD": ((B, F), None),
+            "1BD": ((T, B, F), (1, 0, 2)),
             "D": ((F,), None),
         }
         shape, axes = flat[layout]
         if y.shape == shape:
             return (y if axes is None else y.transpose(axes)).reshape(like)
-    if layout in ("BD", "D", "TD") and y.ndim > 1 and 1 in y.shape and y.size == int(np.prod(like)):
+    if layout in ("BD", "D", "TD", "1BD") and y.ndim > 1 and 1 in y.shape and y.size == int(np.prod(like)):
         # One query, or one sample, may keep an axis of 1.
         return y.reshape(like)
     return None

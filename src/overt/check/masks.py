@@ -134,3 +134,59 @@ def _judge_masks(block: Block, tables: list[tuple[np.ndarray, int, int, bool]], 
                             return True
     block.wrong("mask", tables[0][0])
     return True
+
+
+def padding(block: Block) -> bool:
+    """Functions that make a mask for scores of tokens, or of a mask (B, S) of ones and zeros."""
+    required = [a for a in block.face.arguments if a.required]
+    if len(required) != 1 or required[0].role not in ("x", "mask", "padding", "q"):
+        return False
+    B, T = 2, 5
+    pad = next((a.default for a in block.face.arguments if "pad" in a.name.lower() and isinstance(a.default, int)), 0)
+    real = np.arange(T) < np.array([3, 4])[:, None]
+    ids = np.where(real, np.array([[3, 4, 5, 6, 7], [5, 2, 9, 4, 8]]), pad)
+    got = block.call(ids if required[0].role in ("x", "q") else real.astype(int))
+    if not got or got[0].size not in (B * T, B * T * T) or got[0].shape[0] != B:
+        return False
+    y = got[0]
+    if y.dtype == bool or set(np.unique(y)) <= {0, 1}:
+        seen, added = y.astype(bool), False
+    else:
+        seen, added = y > -1, True
+    wide = seen.reshape(B, 1, T) if y.size == B * T else seen.reshape(B, T, T)
+    if y.size == B * T and y.ndim > 2 and y.shape[-2:] == (T, 1):
+        wide = seen.reshape(B, T, 1)
+    wide = np.broadcast_to(wide, (B, T, T))
+    keys, queries = (np.broadcast_to(real[:, None], (B, T, T)), np.broadcast_to(real[..., None], (B, T, T)))
+    before = np.tri(T, dtype=bool)
+    declared = "keep" if added else _told(block)
+    for option, plain in (("", keys), ("pad_on_query", queries), ("", keys & queries)):
+        for causal, cells in ((False, np.ones((T, T), bool)), (True, before), (True, np.tri(T, k=1, dtype=bool))):
+            for turned in (False, True):
+                if not np.array_equal(wide ^ turned, plain & cells):
+                    continue
+                if option:
+                    block.findings.add(option)
+                if declared == ("keep" if turned else "drop"):
+                    block.findings.add("mask_inverted")
+                if causal and cells is not before:
+                    block.findings.add("causal_off_by_one")
+                if added and np.isneginf(y).any() and np.isfinite(y[y < -1e4]).any():
+                    block.findings.add("mask_finfo_sum")
+                told = "added to the scores" if added else f"True = may {'not ' * turned}attend"
+                block.findings.convention["mask"] = told + (", causal" if causal else "")
+                return True
+    return False
+
+
+def _told(block: Block) -> str | None:
+    """Whether True is said to keep or to drop in what is returned."""
+    if re.search(
+        r"true (means?|=|:|is|where|for)?\s*(masked|hidden|blocked|may not|pad)|block|forbid", block.face.prose
+    ):
+        return "drop"
+    if re.search(
+        r"(true|1) (means?|=|:|is|where|for)?\s*(keep|kept|visible|may attend|allowed|attend|real)", block.face.prose
+    ):
+        return "keep"
+    return None

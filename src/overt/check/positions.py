@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -263,18 +264,22 @@ def alibi(block: Block) -> bool:
     if "heads" not in roles and "slopes" not in roles:
         return False
     lengths = [r for r in roles if r in ("length", "lengths", "key_length", "positions", "x")]
-    if not lengths:
+    masked = [r for r in roles if r in ("mask", "padding")]
+    if not lengths and not masked:
         return False
     best: tuple[str, ...] | None = None
     for H in (4, 6):
-        T, S = (5, 5) if len(lengths) == 1 else (3, 5)
-        values, count = [], 0
+        T, S = (5, 5) if len(lengths) < 2 else (3, 5)
+        values: list[Any] = []
+        count = 0
         for a in block.face.arguments:
             if a.role in ("heads", "slopes"):
                 values.append(H if a.role == "heads" else slopes_of(H, None))
             elif a.role in lengths:
                 values.append((T, S)[count] if len(lengths) > 1 else T)
                 count += 1
+            elif a.role in masked:
+                values.append(np.ones((1, S), int))
         got = block.call(*values)
         if not got or got[0].size not in (H * T * S, H * S):
             return False
@@ -305,3 +310,45 @@ def _bias(y: np.ndarray, H: int, T: int, S: int, fixed: bool) -> tuple[str, ...]
             if T != S and np.abs(y + sign * slopes * np.abs(unshifted)).max() < 1e-4:
                 return (*(("alibi_slopes",) if how else ()), *(("alibi_sign",) if sign < 0 else ()), "alibi_offset")
     return None
+
+
+def relative(block: Block, arrays: dict[str, np.ndarray]) -> bool:
+    """T5's bias: a row of a table (buckets, H) for each bucket of distances.  Raffel et al. 2020."""
+    tables = [a for a in arrays.values() if a.ndim == 2]
+    T, S = 5, 140
+    got = block.call(T, S) if block.required() > 1 else block.call(S)
+    if not got or len(tables) != 1:
+        return False
+    table = tables[0] if tables[0].shape[0] >= tables[0].shape[1] else tables[0].T
+    T = T if block.required() > 1 else S
+    y = got[0].reshape(got[0].shape[-3:])
+    y = y.transpose(2, 0, 1) if y.shape == (T, S, table.shape[1]) else y
+    if y.shape != (table.shape[1], T, S):
+        return False
+    for offset, both in product((S - T, 0), (True, False)):
+        gap = np.arange(S) - (np.arange(T)[:, None] + offset)
+        for sign in (1, -1):
+            if same(table[_buckets(sign * gap, len(table), both)].transpose(2, 0, 1), y):
+                block.findings.convention["relative bias"] = "both ways" if both else "behind the query only"
+                if offset == 0 and T != S:
+                    block.findings.convention["distances"] = "counted from the first key"
+                return sign > 0 or _wrong(block, y)
+    return _wrong(block, y)
+
+
+def _wrong(block: Block, y: np.ndarray) -> bool:
+    block.wrong("relative bias", y)
+    return True
+
+
+def _buckets(gap: np.ndarray, count: int, both: bool, furthest: int = 128) -> np.ndarray:
+    start = np.zeros_like(gap)
+    if both:
+        count //= 2
+        start = np.where(gap > 0, count, 0)
+        gap = np.abs(gap)
+    else:
+        gap = np.maximum(-gap, 0)
+    exact = count // 2
+    far = exact + (np.log(np.maximum(gap, 1) / exact) / np.log(furthest / exact) * (count - exact)).astype(int)
+    return start + np.where(gap < exact, gap, np.minimum(far, count - 1))

@@ -80,6 +80,8 @@ STEPS: dict[str, tuple[str, ...]] = {
         "softmax_heads_and_keys",
         "softmax_global",
         "softmax_global:all",
+        "softmax_global:row max",
+        "softmax_global:all, row max",
         "softmax_partial_max",
         "softmax_partial_max:denominator",
         "no_exp_norm",
@@ -204,7 +206,7 @@ def options(case: Case, step: str) -> tuple[str, ...]:
         found = tuple(
             o
             for o in found
-            if o != "softmax_axis_head_or_batch:batch" and (o != "softmax_global:all" or case.heads > 1)
+            if o != "softmax_axis_head_or_batch:batch" and ("softmax_global:all" not in o or case.heads > 1)
         )
     if step == "mask":
         shape = _shape(case)
@@ -280,12 +282,14 @@ def softmax(scores: np.ndarray, how: str | None, axis: int = -1) -> np.ndarray:
         "softmax_heads_and_keys": (1, 3),
         "softmax_global": (-2, -1),
         "softmax_global:all": None,
+        "softmax_global:row max": (-2, -1),
+        "softmax_global:all, row max": None,
     }.get(how or "", axis)
     if how == "softmax_missing":
         return scores
     if how == "no_exp_norm":
         return scores / scores.sum(axis=axis, keepdims=True)
-    top = scores.max(axis=-1 if how == "softmax_axis_q:row max" else axes, keepdims=True)
+    top = scores.max(axis=-1 if how and how.endswith("row max") else axes, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
     powers = np.exp(scores - top)
     if how == "softmax_partial_max":
