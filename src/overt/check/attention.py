@@ -47,6 +47,8 @@ class Outcome:
     changed: list[str] = field(default_factory=list)
     gradients: dict[str, np.ndarray | None] | None = None
     form: str = ""
+    # bytes and seconds, where they were asked for
+    weight: tuple[int, float] | None = None
 
     @property
     def main(self) -> np.ndarray | None:
@@ -416,6 +418,7 @@ class Attention:
                     if gradients is None
                     else {n.split("_", 1)[-1]: None if g is None else found[g] for n, g in gradients.items()},
                     one["form"],
+                    (one["bytes"], one["seconds"]) if "bytes" in one else None,
                 )
             )
         self.printed += reply.get("printed", 0)

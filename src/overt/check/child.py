@@ -12,9 +12,10 @@ import os
 import random
 import re
 import sys
+import time
 import traceback
 import warnings
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
@@ -187,7 +188,10 @@ class Candidate:
         if call.get("seed") is not None:
             np.random.seed(call["seed"])  # noqa: NPY002
             backend.seed(call["seed"])
-        with backend.still(call.get("still", False)), np.errstate(all="ignore"):
+        weight: list[int] = []
+        weighed = backend.weighed(weight) if call.get("weigh") else nullcontext()
+        with backend.still(call.get("still", False)), np.errstate(all="ignore"), weighed:
+            start = time.perf_counter()
             try:
                 with backend.typed():
                     result = method(*args, **kwargs)
@@ -198,6 +202,9 @@ class Candidate:
                 result = method(*args, **kwargs)
         results.append(result)
         reply: dict[str, Any] = {"outputs": [], "form": type(result).__name__}
+        if call.get("weigh"):
+            reply |= {"bytes": max(weight), "seconds": time.perf_counter() - start, "changed": []}
+            return reply
         for path, leaf in leaves(result):
             array, kind = backend.seen(leaf)
             if array is not None and len(reply["outputs"]) < 32 and array.nbytes < wire.LARGEST // 8:

@@ -33,8 +33,8 @@ def describe(thing: Any) -> dict[str, Any]:
     cls = thing if kind == "class" else type(thing)
     method = None
     if kind != "function":
-        names = _FORWARD if not is_keras(cls) else ("call",)
-        method = next((name for name in names if _own(cls, name)), None)
+        usual = _FORWARD if not is_keras(cls) else ("call",)
+        method = next((name for name in usual if _own(cls, name)), None)
         if method is None:
             own = [name for name, f in vars(cls).items() if inspect.isfunction(f) and not name.startswith("_")]
             method = own[0] if len(own) == 1 else None
@@ -282,9 +282,10 @@ def _walk(thing: Any, path: str, seen: set[int], depth: int = 0) -> Iterator[tup
         return
     seen.add(id(thing))
     if is_keras(type(thing)):
-        named = _keras_names(thing)
+        places = _keras_names(thing)
         for variable in thing.trainable_variables:
-            yield *named.get(id(variable), (variable.name, thing)), variable
+            where, owner = places.get(id(variable), (variable.name, thing))
+            yield where, owner, variable
         return
     named: dict[str, Any] = {}
     if hasattr(thing, "_parameters") and hasattr(thing, "_modules"):

@@ -226,9 +226,10 @@ class Interface:
             for line in re.split(r"\n\s*\n|\n|(?<=[.;])\s", self.prose)
             if "mask" in line or name in line or re.search(r"\b(true|1|0)\b", line)
         ]
-        if others and any(name in line for line in lines):
-            # Each mask is told of by itself.
-            lines = [line for line in lines if re.search(rf"(?<!\w){re.escape(name)}\b", line)]
+        # Each mask is told of by itself.
+        mine = [line for line in lines if re.search(rf"(?<!\w){re.escape(name)}\b", line)]
+        if others:
+            lines = mine or [line for line in lines if not any(other in line for other in others)]
         if (
             re.search(r"bool", self.prose)
             and re.search(r"\bfloat", self.prose)

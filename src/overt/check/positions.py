@@ -321,7 +321,7 @@ def relative(block: Block, arrays: dict[str, np.ndarray]) -> bool:
         return False
     table = tables[0] if tables[0].shape[0] >= tables[0].shape[1] else tables[0].T
     T = T if block.required() > 1 else S
-    y = got[0].reshape(got[0].shape[-3:])
+    y: np.ndarray = got[0][0] if got[0].ndim == 4 else got[0]
     y = y.transpose(2, 0, 1) if y.shape == (T, S, table.shape[1]) else y
     if y.shape != (table.shape[1], T, S):
         return False

@@ -85,6 +85,7 @@ def after(diagnosis: Diagnosis) -> None:
     probes: list[Callable[[Diagnosis], None]] = [_dropout, _changed, _state]
     if not diagnosis.findings.found.get("unknown"):
         probes += [_large, _fill, _empty_rows, _twice_masked, _nan_behind, _half, _lengths, _dtype, _gradients]
+        probes += [_memory]
     for probe in probes:
         try:
             probe(diagnosis)
@@ -609,3 +610,41 @@ def _gradients(diagnosis: Diagnosis) -> None:
                 mend="Compare with torch.autograd.gradcheck.",
             )  # fmt: skip
             break
+
+
+def _memory(diagnosis: Diagnosis) -> None:
+    """Arrays that grow with T · S, at lengths beyond those of any block where the code has loops."""
+    attention, form, face = diagnosis.attention, diagnosis.form, diagnosis.interface
+    backend = face.description["backend"]
+    if backend not in ("numpy", "torch") or not diagnosis.wide or form.layout in ("BD", "D", "1BD"):
+        return
+    kept, maker = attention.instance, diagnosis.rebuild
+    code = face.code + face.description["helpers"]
+    lengths = [(64, 256)]
+    if re.search(r"\b(for|while|map|vmap|fori_loop|scan)\b", code):
+        lengths.append((1024, 2048))
+    if kept is not None and maker is not None:
+        made = build(attention.session, maker, length=lengths[-1][1])
+        if not isinstance(made, Instance):
+            return
+        attention.instance = made
+    try:
+        for pair in lengths:
+            weights: list[int] = []
+            for n in pair:
+                case = attention.case(form, Size(1, 1, 1, n, n, 4))
+                outcome = _one(diagnosis, form, case, weigh=True)
+                if outcome.weight is None or (weights and outcome.weight[1] > 0.5):
+                    # It fails there, or takes its time; the first call may have loaded what it needs.
+                    return
+                weights.append(outcome.weight[0])
+            ratio = pair[1] / pair[0]
+            if weights[1] < pair[1] ** 2 or weights[1] < 0.6 * ratio**2 * weights[0]:
+                return
+    finally:
+        attention.instance = kept
+    diagnosis.findings.add(
+        "memory_quadratic", kind="risk", look=r"softmax|exp\(|@|matmul|einsum|bmm",
+        message="It holds T × S numbers at once: 256 MiB for each head and each such array at 8192 tokens in float32.",
+        mend="For long sequences only: overt.attention and scaled_dot_product_attention need memory linear in length.",
+    )  # fmt: skip
