@@ -38,6 +38,7 @@ SETS = (
     "tutorials",
     "models",
     "references",
+    "first_sight",
 )
 # What is wrong only at the edge, or only elsewhere, and may be told of any candidate.
 TOLD = ("convention", "risk")
@@ -116,11 +117,11 @@ def test_keras_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     peers = [
         f"keras.layers:{n}" for n in ("Attention", "AdditiveAttention", "MultiHeadAttention", "GroupQueryAttention")
     ]
-    for target in (*peers, f"{own}:MyAttention", f"{own}:SelfAttention"):
-        report = overt.check(target, timeout=60.0, memory=8 << 30)
-        assert report.ok, str(report)
-        assert report.convention.get("arrays", "keras") == "keras"
-    wrong = overt.check(f"{own}:Wrong", timeout=60.0, memory=8 << 30)
+    with Session(timeout=60.0, memory=8 << 30) as session:
+        for target in (*peers, f"{own}:MyAttention", f"{own}:SelfAttention"):
+            report = examine(session, target)
+            assert report.ok, str(report)
+        wrong = examine(session, f"{own}:Wrong")
     assert [f.id for f in wrong.findings if f.kind == "mistake"] == ["scale_dmodel"]
 
 

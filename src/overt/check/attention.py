@@ -118,6 +118,8 @@ class Attention:
         batch, heads, queries = layouts.sizes(form.layout, form.flat)
         B, T, S, D = size.B if batch else 1, size.T if queries else 1, size.S, size.D
         H, G = (size.H, size.G) if heads else (1, 1)
+        if form.layout == "BHTD-BSD":
+            G = 1
         if form.flat and not self.interface.has("heads") and self.instance is None:
             H = G = self.interface.told_heads or 1
             D = size.D * 3 // H if 12 % H == 0 else size.D

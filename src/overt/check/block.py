@@ -9,6 +9,7 @@ import numpy as np
 from overt.check.attention import difference
 from overt.check.findings import Findings
 from overt.check.interface import Interface
+from overt.check.report import Kind
 from overt.check.search import LOOSE
 from overt.check.session import Here, Session
 
@@ -65,9 +66,26 @@ class Block:
                 "unknown", kind="unknown", message=f"This {name} gives wrong numbers, and no known mistake gives them."
             )
 
+    def tell(self, name: str, expected: np.ndarray, *values: Any, kind: Kind | None = None) -> None:
+        """A mistake with a small input; the example is left out where the input does not show it."""
+        got = self.call(*values)
+        example = None
+        if got and (got[0].shape != expected.shape or difference(got[0], expected) > 1e-6):
+            given = {"input" if n == 0 else "number": shown(value) for n, value in enumerate(values)}
+            example = {**given, "expected": shown(expected), "actual": shown(got[0])}
+        self.findings.add(name, kind=kind, example=example)
+
     def required(self) -> int:
         return sum(a.required for a in self.face.arguments)
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
     return a.shape == b.shape and difference(a.astype(float), b.astype(float)) < LOOSE
+
+
+def shown(value: Any) -> str:
+    """A small array in one line a row, without the axes of 1 before the last two."""
+    array = np.asarray(value)
+    while array.ndim > 2 and array.shape[0] == 1:
+        array = array[0]
+    return np.array2string(array.astype(int) if array.dtype == bool else array, precision=4, separator=", ")

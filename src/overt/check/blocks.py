@@ -99,7 +99,10 @@ def _softmax(block: Block) -> bool:
         if best is None:
             block.wrong("softmax", seen[0][2])
             return True
-        block.findings.add(best.partition(":")[0])
+        small = np.array([[0.0, 1.0], [2.0, 0.0]])
+        small = small.reshape((1,) * (len(seen[0][0]) - 2) + small.shape) if len(seen[0][0]) > 1 else small[0]
+        right = np.exp(small) / np.exp(small).sum(-1, keepdims=True)
+        block.tell(best.partition(":")[0], right, small, *extra.values())
     shape, x, _ = seen[0]
     loud = block.call(np.full(shape, 900.0) + x, **extra)
     rows = block.call(x + (np.arange(shape[0])[:, None] * 2000.0 if len(shape) == 2 else 0), **extra)

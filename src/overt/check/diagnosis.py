@@ -321,6 +321,13 @@ class Diagnosis:
                 f"{self.interface.name} returned {shapes} for inputs {given}, no output of attention in any layout: "
                 "name the layout and the arguments, such as --layout BTHD --argument a=q"
             )
+        shapes = r"shape|size|dimension|subscript|broadcast|mismatch|unpack|axes|axis|operand|expand"
+        if len(trials) > 1 and outcome.error["type"] != "KeyError" and re.search(shapes, outcome.error["message"]):
+            raise PuzzledError(
+                f"{self.interface.name} ran in no layout: with {told[0].layout} it raises {outcome.error['type']}: "
+                f"{outcome.error['message'][:120]}: name the layout and the arguments, such as --layout BHTD "
+                "--argument a=q"
+            )
         self.findings.raised(self, outcome.error)
         return False
 

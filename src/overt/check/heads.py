@@ -20,7 +20,8 @@ def split(block: Block) -> bool:
         return False
     right = x.reshape(B, T, H, d).swapaxes(1, 2)
     wrong = {"split_view": x.reshape(B, H, T, d), "split_view:d": x.reshape(B, T, d, H).transpose(0, 3, 1, 2)}
-    return _reshaped(block, got[0], right, wrong)
+    small = np.arange(8.0).reshape(1, 2, 4)
+    return _reshaped(block, got[0], right, wrong, small.reshape(1, 2, 2, 2).swapaxes(1, 2), small, 2)
 
 
 def unpack(block: Block) -> bool:
@@ -61,7 +62,10 @@ def merge(block: Block) -> bool:
                 "merge_view:d": x.transpose(0, 2, 3, 1).reshape(B, T, H * d),
                 "fold_batch_head_swap": x.reshape(H, B, T, d).transpose(1, 2, 0, 3).reshape(B, T, H * d),
             }
-            return _reshaped(block, got[0], right, wrong)
+            small = np.arange(8.0).reshape(1, 2, 2, 2)
+            return _reshaped(
+                block, got[0], right, wrong, small.swapaxes(1, 2).reshape(1, 2, 4), small, *values[1:] and (2,)
+            )
     return False
 
 
@@ -77,7 +81,9 @@ def repeat(block: Block) -> bool:
         y = got[0] if layout == "BHTD" else got[0].swapaxes(1, 2)
         if y.shape == (B, G * r, S, d):
             if block.face.declared_grouped and same(y, np.tile(x, (1, r, 1, 1))):
-                block.findings.add("gqa_tile", kind="mistake")
+                small = np.arange(4.0).reshape(1, 2, 1, 2)
+                small = small if layout == "BHTD" else small.swapaxes(1, 2)
+                block.tell("gqa_tile", np.repeat(small, 2, 1 if layout == "BHTD" else 2), small, 2, kind="mistake")
                 return True
             return _reshaped(block, y, np.repeat(x, r, 1), {"gqa_tile": np.tile(x, (1, r, 1, 1))})
     got = block.call(x, r)
@@ -87,7 +93,15 @@ def repeat(block: Block) -> bool:
     return False
 
 
-def _reshaped(block: Block, y: np.ndarray, right: np.ndarray, wrong: dict[str, np.ndarray]) -> bool:
+def _reshaped(
+    block: Block,
+    y: np.ndarray,
+    right: np.ndarray,
+    wrong: dict[str, np.ndarray],
+    expected: np.ndarray | None = None,
+    *small: Any,
+) -> bool:
+    """Judge a reshape; the small values are given once more where it is wrong."""
     folded = [
         right.reshape(-1, *right.shape[2:]),
         right.swapaxes(0, 1).reshape(-1, *right.shape[2:]),
@@ -100,7 +114,10 @@ def _reshaped(block: Block, y: np.ndarray, right: np.ndarray, wrong: dict[str, n
         return True
     for name, array in wrong.items():
         if same(y, array):
-            block.findings.add(name.partition(":")[0])
+            if expected is None:
+                block.findings.add(name.partition(":")[0])
+            else:
+                block.tell(name.partition(":")[0], expected, *small)
             return True
     if right.ndim == 4 and any(same(y, f) for f in folded):
         block.findings.convention["folded"] = str(y.shape)

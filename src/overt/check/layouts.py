@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+# BHTD-BSD has one key head without an axis.
 # Layouts of heads (B, H, T, D) and of flat widths (B, T, F).  B2 and 1 have one query per sample, without an axis.
-HEADS = ("BHTD", "BTHD", "BTD", "TD", "TBD", "HTD", "THD", "TBHD", "DT", "BD", "D", "1BD")
+HEADS = ("BHTD", "BTHD", "BTD", "TD", "TBD", "HTD", "THD", "TBHD", "BHTD-BSD", "DT", "BD", "D", "1BD")
 FLAT = ("BTD", "TBD", "TD", "DT", "BD", "D", "1BD")
-_BATCHED = ("BHTD", "BTHD", "BTD", "TBD", "TBHD", "BD", "1BD")
-_HEADED = ("BHTD", "BTHD", "HTD", "THD", "TBHD")
+_BATCHED = ("BHTD", "BTHD", "BTD", "TBD", "TBHD", "BHTD-BSD", "BD", "1BD")
+_HEADED = ("BHTD", "BTHD", "HTD", "THD", "TBHD", "BHTD-BSD")
 
 
 def sizes(layout: str, flat: bool) -> tuple[bool, bool, bool]:
@@ -25,6 +26,7 @@ def give(x: np.ndarray, layout: str, query: bool = True) -> np.ndarray:
     else:
         found = {
             "BHTD": x,
+            "BHTD-BSD": x if query else x[:, 0],
             "BTHD": x.swapaxes(1, 2),
             "BTD": x[:, 0],
             "TD": x[0, 0],
@@ -45,6 +47,7 @@ def take(y: np.ndarray, layout: str, like: tuple[int, ...]) -> np.ndarray | None
         B, H, T, E = like
         shapes = {
             "BHTD": ((B, H, T, E), (0, 1, 2, 3)),
+            "BHTD-BSD": ((B, H, T, E), None),
             "BTHD": ((B, T, H, E), (0, 2, 1, 3)),
             "BTD": ((B, T, E), None),
             "TD": ((T, E), None),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from overt.check.attention import difference
-from overt.check.block import Block
+from overt.check.block import Block, shown
 from overt.check.search import LOOSE
 from overt.check.steps import Case, attend, options
 
@@ -125,10 +125,13 @@ def _judge_masks(block: Block, tables: list[tuple[np.ndarray, int, int, bool]], 
                                 block.findings.convention["mask"] = f"True = {'may not' if turned else 'may'} attend"
                                 if told and told != mine:
                                     block.findings.add("mask_inverted")
+                            y, t, s, _ = tables[-1]
+                            meant = cells(t, s, 0, 1, window, both)
+                            example = {"expected": shown(meant), "actual": shown(y ^ turned)}
                             if shift:
-                                block.findings.add("causal_off_by_one")
+                                block.findings.add("causal_off_by_one", example=example)
                             if align == 0 and any(t != s for _, t, s, _ in tables):
-                                block.findings.add("causal_top_left")
+                                block.findings.add("causal_top_left", example=example)
                             if kind:
                                 block.findings.add("window_off_by_one", kind=kind)  # type: ignore[arg-type]
                             return True

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from overt.check.attention import difference
-from overt.check.block import Block, same
+from overt.check.block import Block, same, shown
 from overt.check.findings import Findings
 from overt.check.instances import constructor
 from overt.check.interface import Interface
@@ -209,7 +209,12 @@ def _named_rope(block: Block, x: np.ndarray, y: np.ndarray, first: int) -> bool:
                     if same(rotate(x, sign * (points + start), layout, how), y):
                         block.findings.convention["rope"] = layout if not how else "mixed"
                         if how:
-                            block.findings.add("rope_layout")
+                            example = {
+                                "input": shown(x.reshape(-1, x.shape[-1])[1]),
+                                "expected": shown(rotate(x, points + start, layout).reshape(-1, x.shape[-1])[1]),
+                                "actual": shown(y.reshape(-1, x.shape[-1])[1]),
+                            }
+                            block.findings.add("rope_layout", example=example)
                         if start != first and (first or start != 1):
                             block.findings.add("rope_offset")
                         return True
@@ -253,7 +258,7 @@ def slopes(block: Block) -> bool:
     for how in (None, "alibi_slopes:from 0", "alibi_slopes:formula", "alibi_slopes:from 0 formula"):
         if all(np.allclose(np.abs(y), slopes_of(n, how), rtol=1e-4) for n, y in flat.items()):
             if how:
-                block.findings.add("alibi_slopes")
+                block.tell("alibi_slopes", slopes_of(4, None), 4)
             return True
     block.findings.add("alibi_slopes", certain=False)
     return True
