@@ -47,7 +47,7 @@ def check(session: Session | Here, face: Interface, findings: Findings, override
         return False
     if not said and not (structure and (face.has("context") or face.description["kind"] != "function")):
         return False
-    return _Additive(session, face, findings).judge()
+    return _Additive(session, face, findings).judge(bool(said))
 
 
 class _Additive:
@@ -59,7 +59,8 @@ class _Additive:
         self.error: dict[str, Any] | None = None
         self.names: dict[str, str] = {}
 
-    def judge(self) -> bool:
+    def judge(self, said: bool) -> bool:
+        """Find what explains it; False where it is no such score, unless it was said to be one."""
         face = self.face
         inputs = [a for a in face.arguments if a.role in ("q", "k", "v", "x", "context")]
         if self.function and sum(a.required for a in face.arguments) - len(inputs) >= 1 and len(inputs) > 2:
@@ -81,6 +82,9 @@ class _Additive:
             if matches:
                 self._tell(min(matches, key=len), setting)
                 return True
+        if not said and self.bundle is not None:
+            # A layer with several scores need not use this one.
+            return False
         if any_output:
             self.findings.add(
                 "unknown",

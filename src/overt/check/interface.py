@@ -229,7 +229,8 @@ class Interface:
         # Each mask is told of by itself.
         mine = [line for line in lines if re.search(rf"(?<!\w){re.escape(name)}\b", line)]
         if others:
-            lines = mine or [line for line in lines if not any(other in line for other in others)]
+            described = any(self._paragraph(other) for other in others)
+            lines = mine or [li for li in lines if not described and not any(other in li for other in others)]
         if (
             re.search(r"bool", self.prose)
             and re.search(r"\bfloat", self.prose)
