@@ -711,6 +711,55 @@ def multi_query(q, k, v, mask=None):
     return einsum("bhij,bjd->bhid", sim.softmax(-1), v)
 
 
+def attn2_wrong(x, w, num_heads=3):
+    """x (seq, dim), w: list of four (dim, dim) matrices: q, k, v, o"""
+    wq, wk, wv, wo = w
+    n, d = x.shape
+    h = num_heads
+    q, k, v = ((x @ m).reshape(n, h, d // h) for m in (wq, wk, wv))
+    s = np.einsum("nhd,mhd->hnm", q, k) / np.sqrt(d / h)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    return np.einsum("hnm,mhd->hnd", p, v).reshape(n, d) @ wo
+
+
+class Block(nn.Module):
+    """Pre-norm self-attention with residual, (B, T, C)."""
+
+    def __init__(self, d_model=24, nhead=4, bias=True):
+        super().__init__()
+        self.ln = nn.LayerNorm(d_model)
+        self.attn_in = nn.Linear(d_model, 3 * d_model, bias=bias)
+        self.attn_out = nn.Linear(d_model, d_model, bias=bias)
+        self.nhead = nhead
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = self.attn_in(self.ln(x)).view(B, T, 3, self.nhead, C // self.nhead).permute(2, 0, 3, 1, 4)
+        a = torch.softmax(q @ k.mT / (C // self.nhead) ** 0.5, -1)
+        return x + self.attn_out((a @ v).transpose(1, 2).reshape(B, T, C))
+
+
+class BlockWrong(Block):
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = self.attn_in(self.ln(x)).view(B, T, 3, self.nhead, C // self.nhead).permute(2, 0, 3, 1, 4)
+        a = torch.softmax(q @ k.mT / (C // self.nhead) ** 0.5, 1)
+        return x + self.attn_out((a @ v).transpose(1, 2).reshape(B, T, C))
+
+
+def get_mask(lengths, max_len):
+    """(B, max_len), True = padding"""
+    return torch.arange(max_len)[None, :] >= lengths[:, None]
+
+
+def make_trg_mask(trg, trg_pad_idx=0):
+    """Decoder mask (B, 1, T, T), 1 = may attend"""
+    T = trg.shape[1]
+    pad = (trg != trg_pad_idx)[:, None, None, :]
+    return pad & torch.tril(torch.ones(T, T, dtype=torch.bool))
+
+
 EXPECTED = {
     "masked_attention": "mask_inverted",
     "AttentionWithDropout": "dropout_eval merge_view",
@@ -742,4 +791,9 @@ EXPECTED = {
     "repeat_kv_wrong": "gqa_tile",
     "multi_head_forward_wrong": "shared_projection",
     "multi_query": "",
+    "attn2_wrong": "merge_view",
+    "Block": "",
+    "BlockWrong": "softmax_axis_head_or_batch",
+    "get_mask": "",
+    "make_trg_mask": "",
 }

@@ -18,7 +18,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("qkv", r"qkv|packed|packed_?qkv|qkv_?packed|mixed_?qkv"),
     ("kv", r"kv|packed_?kv"),
     ("context", r"context|memory|mem|enc(oder)?_?(out|outs|outputs?|states?|hidden|hiddens|hidden_?states?|h|hs|seq)|source|annotations|hs|y|xa|cross|ctx|encoded|(inputs?|x)_?kv|kv_?(in|inputs?|states|seq|source|x)"),
-    ("x", r"x|xs|inputs?|hidden_?states?|hidden|h|src|tgt|tokens|emb|embs|embeddings?|embedded|seq|sequence|inp|input_?tensor|features?|data|words|input_?ids|z|tensor|arr|array|states|t|u|a|i|(word_?)?(vectors?|vecs?)|latents?|frames?|patches|images?|prompt|token_?(vectors?|embeddings?)"),
+    ("x", r"x|xs|inputs?|hidden_?states?|hidden|h|src|tgt|trg|tokens|emb|embs|embeddings?|embedded|seq|sequence|inp|input_?tensor|features?|data|words|input_?ids|z|tensor|arr|array|states|t|u|a|i|(word_?)?(vectors?|vecs?)|latents?|frames?|patches|images?|prompt|token_?(vectors?|embeddings?)"),
     ("scores", r"scores?|logits|s|att_?scores|similarit(y|ies)|energy|energies"),
     ("causal", r"(is_?|use_?)?causal(_?mask)?|autoregressive|masked|look_?ahead|use_?causal_?mask|decoder_?mask|unidirectional"),
     ("query_mask", r"(q|query|queries)_?(pad(ding)?_?)?mask"),
@@ -131,7 +131,7 @@ class Interface:
 
     def _unpacked(self, argument: Argument) -> Argument:
         """An argument that the code takes apart, ``q, k, v = inputs`` or ``q = inputs[0]``, with the roles of its parts."""
-        if argument.role not in ("x", "context", "params", "kv", None) or argument.name in self.overrides:
+        if argument.role in ("q", "k", "v", "qkv", "cache") or argument.name in self.overrides:
             return argument
         names: dict[int, str] = {}
         for node in _statements(self.description["body"]):
@@ -152,7 +152,9 @@ class Interface:
         parts = tuple(role(names[n]) or "" for n in sorted(names))
         if sorted(names) != list(range(len(names))) or len(set(parts)) < 2 or "" in parts:
             return argument
-        known = {"q", "k", "v", "x", "context"} & set(parts) or all(re.match(r"[Wb](q|k|v|o)", p) for p in parts)
+        known = all(re.match(r"[Wb](q|k|v|o)", p) for p in parts) or (
+            {"q", "k", "v", "x", "context"} & set(parts) and argument.role in ("x", "context", "params", "kv", None)
+        )
         return replace(argument, role="parts", parts=parts) if known else argument
 
     def has(self, *roles: str) -> bool:
@@ -501,7 +503,7 @@ def letter(path: str, owner: str) -> str | None:
     lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", path).lower()
     if "norm" in owner.lower() or re.search(r"(^|[._])(ln|norm|layer_?norm)\d*([._]|$)", lowered):
         return "norm"
-    if re.search(r"qkv|kqv|in_proj|c_attn|query_key_value", lowered):
+    if re.search(r"qkv|kqv|in_proj|c_attn|attn?_in([._]|$)|query_key_value", lowered):
         return "qkv"
     if re.search(r"(^|[._])(to_|w_?)?kv([._]|$)|kv_proj|key_value", lowered):
         return "kv"

@@ -140,15 +140,20 @@ def _judge_masks(block: Block, tables: list[tuple[np.ndarray, int, int, bool]], 
 
 
 def padding(block: Block) -> bool:
-    """Functions that make a mask for scores of tokens, or of a mask (B, S) of ones and zeros."""
+    """Functions that make a mask for scores of tokens, of lengths, or of a mask (B, S) of ones and zeros."""
     required = [a for a in block.face.arguments if a.required]
-    if len(required) != 1 or required[0].role not in ("x", "mask", "padding", "q"):
+    roles = [a.role for a in required]
+    counted = sorted(map(str, roles)) == ["length", "lengths"]
+    if not counted and (len(required) != 1 or roles[0] not in ("x", "mask", "padding", "q")):
         return False
     B, T = 2, 5
     pad = next((a.default for a in block.face.arguments if "pad" in a.name.lower() and isinstance(a.default, int)), 0)
     real = np.arange(T) < np.array([3, 4])[:, None]
     ids = np.where(real, np.array([[3, 4, 5, 6, 7], [5, 2, 9, 4, 8]]), pad)
-    got = block.call(ids if required[0].role in ("x", "q") else real.astype(int))
+    if counted:
+        got = block.call(*(real.sum(1) if r == "lengths" else T for r in roles))
+    else:
+        got = block.call(ids if roles[0] in ("x", "q") else real.astype(int))
     if not got or got[0].size not in (B * T, B * T * T) or got[0].shape[0] != B:
         return False
     y = got[0]
