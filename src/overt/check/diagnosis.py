@@ -147,6 +147,8 @@ class Diagnosis:
             else:
                 told = [h for h in hinted if h in order]
                 order = told + [o for o in order if o not in told]
+            if "k" not in roles:
+                order = [o for o in order if o != "BHTD-BSD"]
             if roles in (("x",), ("qkv",)):
                 order = [o for o in order if o not in ("BD", "D", "1BD")]
             for layout, c, a, rope, (norm, residual), t, r, (kind, shape, number), cos in product(
@@ -322,7 +324,9 @@ class Diagnosis:
                 "name the layout and the arguments, such as --layout BTHD --argument a=q"
             )
         shapes = r"shape|size|dimension|subscript|broadcast|mismatch|unpack|axes|axis|operand|expand"
-        if len(trials) > 1 and outcome.error["type"] != "KeyError" and re.search(shapes, outcome.error["message"]):
+        projected = self.attention.instance is not None and self.attention.instance.projections is not None
+        # What projects says how its input lies; elsewhere arrays may lie in a way that was not tried.
+        if not projected and outcome.error["type"] != "KeyError" and re.search(shapes, outcome.error["message"]):
             raise PuzzledError(
                 f"{self.interface.name} ran in no layout: with {told[0].layout} it raises {outcome.error['type']}: "
                 f"{outcome.error['message'][:120]}: name the layout and the arguments, such as --layout BHTD "
