@@ -38,6 +38,7 @@ SETS = (
     "tutorials",
     "models",
     "references",
+    "first_sight",
 )
 # What is wrong only at the edge, or only elsewhere, and may be told of any candidate.
 TOLD = ("convention", "risk")
@@ -108,6 +109,48 @@ def test_jax_where_it_is_installed() -> None:
         assert "causal_top_left" in {f.id for f in report.findings}
 
 
+def test_keras_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("keras") is None:
+        return
+    monkeypatch.setenv("KERAS_BACKEND", "torch")
+    own = f"{HERE / 'keras_layers'}.py"
+    peers = [
+        f"keras.layers:{n}" for n in ("Attention", "AdditiveAttention", "MultiHeadAttention", "GroupQueryAttention")
+    ]
+    with Session(timeout=60.0, memory=8 << 30) as session:
+        for target in (*peers, f"{own}:MyAttention", f"{own}:SelfAttention"):
+            report = examine(session, target)
+            assert report.ok, str(report)
+        wrong = examine(session, f"{own}:Wrong")
+    assert [f.id for f in wrong.findings if f.kind == "mistake"] == ["scale_dmodel"]
+
+
+def test_memory_that_grows_with_the_square(tmp_path: Path) -> None:
+    def textbook(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+
+    def fused(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+    def blocks(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        top = torch.full((*q.shape[:-1], 1), -torch.inf, dtype=q.dtype)
+        total, output = torch.zeros_like(top), torch.zeros_like(q)
+        for i in range(0, k.shape[-2], 512):
+            s = q @ k[..., i : i + 512, :].mT / q.shape[-1] ** 0.5
+            new = torch.maximum(top, s.amax(-1, keepdim=True))
+            p, old = torch.exp(s - new), torch.exp(top - new)
+            total = total * old + p.sum(-1, keepdim=True)
+            output = output * old + p @ v[..., i : i + 512, :]
+            top = new
+        return output / total
+
+    told = [{f.id for f in overt.check(f).findings} for f in (textbook, fused, blocks, overt.attention)]
+    assert ["memory_quadratic" in ids for ids in told] == [True, False, False, False]
+    right = overt.check(f"{write(tmp_path)}:right")
+    assert right.ok
+    assert {f.id: f.kind for f in right.findings} == {"memory_quadratic": "risk"}
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [
@@ -143,7 +186,7 @@ def test_what_it_prints_stays_out_of_the_report(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["ok"]
-    assert [f["id"] for f in json.loads(done.stdout)["findings"]] == ["prints"]
+    assert {f["id"] for f in json.loads(done.stdout)["findings"]} == {"prints", "memory_quadratic"}
     assert done.stderr == ""
 
 
@@ -164,7 +207,7 @@ def write(tmp_path: Path) -> Path:
 def test_the_command(tmp_path: Path) -> None:
     file, run = write(tmp_path), CliRunner()
     good = run.invoke(command, [f"{file}:right"], standalone_mode=False)
-    assert (good.return_value, good.output.splitlines()[0].split(":")[-1]) == (0, "right is right")
+    assert (good.return_value, good.output.splitlines()[0].split(":")[-1]) == (0, "right is right (1 thing to know)")
     bad = run.invoke(command, [f"{file}:wrong", "--json"], standalone_mode=False)
     told = json.loads(bad.output)
     assert bad.return_value == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from overt.check.attention import difference
 from overt.check.diagnosis import PuzzledError
 from overt.check.findings import Findings
-from overt.check.instances import constructor
+from overt.check.instances import constructor, first_call
 from overt.check.interface import Interface
 from overt.check.search import LOOSE
 from overt.check.session import Here, Session
@@ -22,7 +23,7 @@ _SOFTMAX: tuple[str | None, ...] = (
     None,
     *(o for o in STEPS["softmax"] if o in ("softmax_axis_head_or_batch:batch",) or "head" not in o),
 )
-_SCORES = (None, "additive_no_tanh", "additive_ignores_keys", "additive_no_pairwise")
+_SCORES = (None, "additive_no_tanh", "additive_ignores_keys", "additive_no_pairwise", "additive_no_pairwise:one row")
 
 
 def check(session: Session | Here, face: Interface, findings: Findings, overrides: dict[str, str]) -> bool:
@@ -46,7 +47,7 @@ def check(session: Session | Here, face: Interface, findings: Findings, override
         return False
     if not said and not (structure and (face.has("context") or face.description["kind"] != "function")):
         return False
-    return _Additive(session, face, findings).judge()
+    return _Additive(session, face, findings).judge(bool(said))
 
 
 class _Additive:
@@ -58,12 +59,16 @@ class _Additive:
         self.error: dict[str, Any] | None = None
         self.names: dict[str, str] = {}
 
-    def judge(self) -> bool:
+    def judge(self, said: bool) -> bool:
+        """Find what explains it; False where it is no such score, unless it was said to be one."""
         face = self.face
         inputs = [a for a in face.arguments if a.role in ("q", "k", "v", "x", "context")]
         if self.function and sum(a.required for a in face.arguments) - len(inputs) >= 1 and len(inputs) > 2:
             # The vector of the score, and not the values.
             inputs = [a for a in inputs if not re.fullmatch(r"v(_?a|_?att|ec)?|[wu]\w?", a.name.lower())]
+        self.bundle = next((a for a in face.arguments if a.parts), None)
+        if self.bundle is not None:
+            inputs = [replace(self.bundle, role=part) for part in self.bundle.parts]
         if len(inputs) < 2:
             return False
         self.inputs = inputs
@@ -77,6 +82,9 @@ class _Additive:
             if matches:
                 self._tell(min(matches, key=len), setting)
                 return True
+        if not said and self.bundle is not None:
+            # A layer with several scores need not use this one.
+            return False
         if any_output:
             self.findings.add(
                 "unknown",
@@ -118,8 +126,8 @@ class _Additive:
 
     def _build(self) -> tuple[int, dict[str, np.ndarray]] | None:
         description = self.face.description
-        args: list[Any] = []
         kwargs: dict[str, Any] = {}
+        given: dict[str, np.ndarray] = {}
         if description["kind"] == "class":
             maker = Interface(description, description["constructor"], {})
             made = constructor(maker, length=4, model_dim=12)
@@ -127,8 +135,9 @@ class _Additive:
                 raise PuzzledError(
                     f"cannot tell what the argument {made} of {self.face.name} is: say it with --argument"
                 )
-            args, kwargs = made
-        reply, arrays = self.session.ask({"op": "build", "args": args, "kwargs": kwargs, "seed": 1})
+            kwargs, given = made
+        first, more = first_call(description)
+        reply, arrays = self.session.ask({"op": "build", "kwargs": kwargs, "seed": 1, "first": first}, given | more)
         if "error" in reply:
             self.error = reply["error"]
             return None
@@ -194,6 +203,8 @@ class _Additive:
                 continue
             query = a.role in ("q", "x") if {"q", "x"} & {i.role for i in self.inputs} else number == 0
             specs[a.name] = {"array": "q" if query else "k"}
+        if self.bundle is not None:
+            specs = {self.bundle.name: {"list": [{"array": "q" if a.role in ("q", "x") else "k"} for a in self.inputs]}}
         specs |= {name: {"array": name} for name in setting["given"]}
         description = self.face.description
         call: dict[str, Any] = {
@@ -249,12 +260,19 @@ class _Additive:
         vectors = {p: a for p, a in named.items() if a.ndim == 1}
 
         def bias(path: str) -> np.ndarray | float:
-            return vectors.get(re.sub(r"weight$", "bias", path), 0.0) if path.endswith("weight") else 0.0
+            return (
+                vectors.get(re.sub(r"(weight|kernel)$", "bias", path), 0.0)
+                if path.endswith(("weight", "kernel"))
+                else 0.0
+            )
 
         lasts: list[tuple[np.ndarray, str]] = [(a, p) for p, a in matrices.items() if a.shape[1] == 1]
         lasts += [(a.T, p) for p, a in matrices.items() if a.shape[0] == 1]
         lasts += [(a[:, None], p) for p, a in vectors.items() if not p.endswith("bias")]
         squares = {p: a for p, a in matrices.items() if 1 not in a.shape}
+        if not matrices:
+            # No projections: the sum of the query and the key itself.
+            yield from ({"q": np.eye(Dq), "k": np.eye(Dk), "v": v} for v, _ in lasts if len(v) == Dq == Dk)
         for v, vp in lasts:
             for a, b in permutations(squares, 2):
                 for wq, wk in product((squares[a], squares[a].T), (squares[b], squares[b].T)):
@@ -286,10 +304,15 @@ class _Additive:
                 wq, wk = (q @ named["q"])[:, :, None], (k @ named["k"])[:, None]
                 if how == "additive_ignores_keys":
                     wk = np.zeros_like(wk)
-                if how == "additive_no_pairwise":
+                if how and how.startswith("additive_no_pairwise"):
                     if q.shape[1] != k.shape[1]:
                         return None
                     wq = wq.swapaxes(1, 2)
+                if how == "additive_no_pairwise:one row" and not re.search(
+                    r"n_?q|q_?len|\btq|\blq|num_queries|queries \(|query_len|tgt_len|t_q|l_q", self.face.prose
+                ):
+                    # Several queries may not be meant at all.
+                    return None
                 inner = wq + wk + bias
                 if how == "additive_no_pairwise":
                     inner = np.broadcast_to(inner, (len(q), q.shape[1], *inner.shape[2:]))
@@ -328,7 +351,7 @@ class _Additive:
 
 def _attentional(session: Session | Here, face: Interface, findings: Findings, name: str) -> bool:
     """tanh(W [c; h]) of Luong: a class with one such matrix, or a function of context and state."""
-    from overt.check.blocks import Block
+    from overt.check.block import Block
 
     random = np.random.default_rng(0)
     if face.description["kind"] == "function":

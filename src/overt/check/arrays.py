@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
@@ -62,6 +63,16 @@ class Backend:
     def typed(self) -> AbstractContextManager[None]:
         """A context in which arrays that the candidate makes are float64 by default."""
         return nullcontext()
+
+    @contextmanager
+    def weighed(self, told: list[int]) -> Iterator[None]:
+        """A context that adds the bytes that were allocated in it at most, where they can be seen."""
+        tracemalloc.start()
+        try:
+            yield
+        finally:
+            told.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
 
     def pull(self, result: Any, inputs: dict[str, Any], out: wire.Arrays, number: int) -> dict[str, Any] | None:
         """Gradients of Σ output · ramp for the inputs, None where the library has none."""
@@ -135,6 +146,28 @@ class _Torch(Backend):
 
     def still(self, still: bool) -> AbstractContextManager[None]:
         return self._no_dropout() if still else nullcontext()
+
+    @contextmanager
+    def weighed(self, told: list[int]) -> Iterator[None]:
+        """The largest array that an operation makes; what a kernel needs inside is its own."""
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        torch, largest = self.torch, [0]
+
+        def places(values: Any) -> dict[int, int]:
+            tensors = [leaf for _, leaf in leaves(values) if isinstance(leaf, torch.Tensor)]
+            return {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+
+        class Scale(TorchDispatchMode):  # type: ignore[no-untyped-call]
+            def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                result = function(*args, **(kwargs or {}))
+                given = places([args, kwargs or {}])
+                largest.extend(n for place, n in places([result]).items() if place not in given)
+                return result
+
+        with Scale():  # type: ignore[no-untyped-call]
+            yield
+        told.append(max(largest))
 
     def pull(self, result: Any, inputs: dict[str, Any], out: wire.Arrays, number: int) -> dict[str, Any] | None:
         tensors = [

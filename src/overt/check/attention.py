@@ -34,6 +34,8 @@ class Form:
     causal: bool = False
     alibi: bool = False
     cosine: bool = False
+    # the argument that is this mask, where two could be
+    masked: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,8 @@ class Outcome:
     changed: list[str] = field(default_factory=list)
     gradients: dict[str, np.ndarray | None] | None = None
     form: str = ""
+    # bytes and seconds, where they were asked for
+    weight: tuple[int, float] | None = None
 
     @property
     def main(self) -> np.ndarray | None:
@@ -86,6 +90,8 @@ class Instance:
     turnable: bool = False
     # whether all heads are projected by one matrix
     shared: bool = False
+    window: int | None = None
+    cap: float | None = None
 
 
 class Attention:
@@ -112,9 +118,11 @@ class Attention:
         batch, heads, queries = layouts.sizes(form.layout, form.flat)
         B, T, S, D = size.B if batch else 1, size.T if queries else 1, size.S, size.D
         H, G = (size.H, size.G) if heads else (1, 1)
+        if form.layout == "BHTD-BSD":
+            G = 1
         if form.flat and not self.interface.has("heads") and self.instance is None:
-            H = G = 1
-            D = size.D * 3
+            H = G = self.interface.told_heads or 1
+            D = size.D * 3 // H if 12 % H == 0 else size.D
         random = np.random.default_rng([seed, B, H, T, S, D])
         weights = self.instance.projections if self.instance else self._weights(random, H, G, D)
         same = "x" in form.roles or "qkv" in form.roles
@@ -136,8 +144,13 @@ class Attention:
         default = self.interface.by_role["cap"].default if self.interface.has("cap") else None
         if isinstance(default, float | int) and default > 0:
             features.setdefault("cap", float(default))
+        if self.instance is not None and self.instance.window:
+            features.setdefault("window", self.instance.window)
+        if self.instance is not None and self.instance.cap:
+            features.setdefault("cap", self.instance.cap)
         if self.interface.has("slopes"):
             features.setdefault("slopes", 2.0 ** -np.arange(1, H + 1))
+        features.setdefault("pieces", self.interface.merges_pieces)
         return Case(q, k, v, H, G, weights, rope=form.rope, alibi=form.alibi, cosine=form.cosine, **features)
 
     def mask(self, form: Form, size: Size, seed: int = 0) -> dict[str, Any]:
@@ -216,7 +229,13 @@ class Attention:
         asked = extra.pop("ask", {})
         positional = True
         for a in self.interface.arguments:
-            spec = self._argument(form, case, a.role, a.required, arrays, asked, a.name)
+            if a.parts:
+                found = [self._argument(form, case, part, True, arrays, asked, "") for part in a.parts]
+                if None in found:
+                    raise UnknownError(a.name)
+                spec: dict[str, Any] | None = {"list": found}
+            else:
+                spec = self._argument(form, case, a.role, a.required, arrays, asked, a.name)
             if spec is None:
                 if a.required:
                     raise UnknownError(a.name)
@@ -310,6 +329,8 @@ class Attention:
             return array(
                 "bias", np.broadcast_to(case.bias, (B, H, T, S)) if case.bias is not None else np.zeros((T, S))
             )
+        if required and role == "query_mask":
+            return array("query_mask", np.ones((len(case.q), case.q.shape[-2]), bool))
         if required and role in ("offset", "seed"):
             return {"value": 0}
         if required and role == "cache":
@@ -320,6 +341,8 @@ class Attention:
         """Which argument the mask of a form is."""
         if form.mask_shape == "lengths":
             return "lengths"
+        if form.masked:
+            return form.masked
         padding = form.mask_shape in ("BS", "B1S", "B11S", "S", "1S")
         order = ("padding", "mask") if padding else ("mask", "padding")
         return next((r for r in order if self.interface.has(r)), "mask")
@@ -397,6 +420,7 @@ class Attention:
                     if gradients is None
                     else {n.split("_", 1)[-1]: None if g is None else found[g] for n, g in gradients.items()},
                     one["form"],
+                    (one["bytes"], one["seconds"]) if "bytes" in one else None,
                 )
             )
         self.printed += reply.get("printed", 0)
@@ -423,9 +447,13 @@ class Attention:
             return None
         if form.returns == "weights":
             return difference(seen, parts.weights, parts.empty)
-        return difference(
-            seen, parts.output, parts.empty if parts.output.ndim == 4 else np.asarray(parts.empty.any(axis=1))
-        )
+        empty = parts.empty if parts.output.ndim == 4 else np.asarray(parts.empty.any(axis=1))
+        if parts.idle is not None:
+            # Padding that asks may get nothing.
+            idle = np.broadcast_to(parts.idle if empty.ndim == 2 else parts.idle[:, None], empty.shape)
+            if not seen[idle].any():
+                empty = empty | idle
+        return difference(seen, parts.output, empty)
 
     def observed(self, form: Form, parts: Parts, outcome: Outcome) -> np.ndarray | None:
         """The output, or the weights where nothing else is returned, in the checker's axes."""

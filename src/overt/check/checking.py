@@ -10,7 +10,7 @@ from typing import Any
 from overt.check.attention import Attention, Instance
 from overt.check.diagnosis import Diagnosis, PuzzledError
 from overt.check.findings import Findings
-from overt.check.instances import HEADS, build, instance
+from overt.check.instances import HEADS, build, first_call, instance
 from overt.check.interface import Interface, role
 from overt.check.report import Report
 from overt.check.session import EndedError, Here, Session
@@ -100,16 +100,12 @@ def _check(
             return
         made = built
     elif description["kind"] == "instance":
-        reply, arrays = session.ask({"op": "build", "args": [], "kwargs": {}, "seed": 1})
+        first, given = first_call(description)
+        reply, arrays = session.ask({"op": "build", "seed": 1, "first": first}, given)
         if "error" in reply:
             findings.raised(None, reply["error"])
             return
-        from overt.check.instances import _number
-
-        numbers = reply["numbers"]
-        made = instance(
-            reply["handle"], reply["parameters"], arrays, _number(numbers, "heads"), _number(numbers, "groups")
-        )
+        made = instance(reply["handle"], reply["parameters"], arrays, reply["numbers"])
     elif description["globals"]:
         made = _global_weights(session, interface)
     attention = Attention(session, interface, made)
@@ -142,7 +138,7 @@ def _global_weights(session: Session | Here, interface: Interface) -> Instance |
         for name, a in arrays.items()
         if a.dtype.kind == "f" and (role(name) or "")[:1] in ("W", "b")
     ]
-    made = instance(None, rows, arrays, HEADS if interface.has("heads") else 1, None)
+    made = instance(None, rows, arrays, {}, HEADS if interface.has("heads") else 1)
     return made if made.projections and {"q", "k", "v"} & set(made.projections.weight) else None
 
 

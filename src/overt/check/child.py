@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
 import inspect
@@ -9,10 +10,12 @@ import io
 import linecache
 import os
 import random
+import re
 import sys
+import time
 import traceback
 import warnings
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
@@ -21,7 +24,7 @@ import numpy as np
 
 from overt.check import wire
 from overt.check.arrays import backends, leaves
-from overt.check.describe import describe, parameters, widen
+from overt.check.describe import describe, is_keras, parameters, widen
 
 
 class _Counter(io.TextIOBase):
@@ -102,25 +105,28 @@ class Candidate:
             torch.manual_seed(0)
         thing = self.target
         if inspect.isclass(thing):
-            kwargs = {name: _value(spec, arrays, None) for name, spec in message["kwargs"].items()}
-            thing = thing(*[_value(spec, arrays, None) for spec in message["args"]], **kwargs)
-        if hasattr(thing, "double") and hasattr(thing, "eval"):
+            kwargs = {name: _value(spec, arrays, None) for name, spec in message.get("kwargs", {}).items()}
+            if is_keras(thing):
+                sys.modules["keras"].config.set_floatx("float64")
+            thing = thing(**kwargs)
+        if is_keras(type(thing)):
+            # What the first call raises, the calls to come will raise.
+            with suppress(Exception):
+                thing(**{name: _value(spec, arrays, None) for name, spec in message.get("first", {}).items()})
+        elif hasattr(thing, "double") and hasattr(thing, "eval"):
             thing.double()
             if message.get("evaluate", True):
                 thing.eval()
-        widen(thing)
+        if not is_keras(type(thing)):
+            widen(thing)
         self.built.append(thing)
         rows = parameters(thing, message.get("seed"), out)
         numbers = {
-            name: int(value)
+            name: value
             for name in getattr(thing, "__dict__", ())
-            if isinstance(value := getattr(thing, name, None), int) and not isinstance(value, bool)
+            if isinstance(value := getattr(thing, name, None), int | float) and not isinstance(value, bool)
         }
         return {"handle": len(self.built) - 1, "parameters": rows, "numbers": numbers}
-
-    def on_refresh(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
-        """Fill parameters again, those too that the first call has made."""
-        return {"parameters": parameters(self.built[message["handle"]], message.get("seed"), out)}
 
     def on_call(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """Run calls one after the other; an argument may be what an earlier call returned."""
@@ -163,7 +169,7 @@ class Candidate:
         before: dict[str, np.ndarray] = {}
 
         def value(spec: dict[str, Any]) -> Any:
-            for part in spec.get("dict", {}).values():
+            for part in [*spec.get("dict", {}).values(), *spec.get("list", [])]:
                 value(part)
             if "array" in spec and spec["array"] not in given:
                 given[spec["array"]] = backend.give(arrays[spec["array"]], grad=call.get("grad", False))
@@ -174,16 +180,31 @@ class Candidate:
         kwargs = {name: value(spec) for name, spec in call["kwargs"].items()}
         for name, spec in call.get("globals", {}).items():
             thing.__globals__[name] = value(spec)
-        if call.get("train") is not None and hasattr(thing, "train"):
-            thing.train(call["train"])
-        method = getattr(thing, call["method"]) if call.get("method") else thing
+        if call.get("train") is not None:
+            _train(thing, call["train"])
+        if call.get("dtype") and hasattr(thing, "half") and hasattr(thing, "parameters"):
+            thing = copy.deepcopy(thing).to(getattr(sys.modules["torch"], call["dtype"]))
+        method = getattr(thing, call["method"]) if call.get("method") and not is_keras(type(thing)) else thing
         if call.get("seed") is not None:
             np.random.seed(call["seed"])  # noqa: NPY002
             backend.seed(call["seed"])
-        with backend.typed(), backend.still(call.get("still", False)), np.errstate(all="ignore"):
-            result = method(*args, **kwargs)
+        weight: list[int] = []
+        weighed = backend.weighed(weight) if call.get("weigh") else nullcontext()
+        with backend.still(call.get("still", False)), np.errstate(all="ignore"), weighed:
+            start = time.perf_counter()
+            try:
+                with backend.typed():
+                    result = method(*args, **kwargs)
+            except (RuntimeError, TypeError, ValueError) as error:
+                if not re.search(r"Double|Float\b|float32|dtype", str(error)):
+                    raise
+                # It makes arrays of its own in float32, and not in the default dtype.
+                result = method(*args, **kwargs)
         results.append(result)
         reply: dict[str, Any] = {"outputs": [], "form": type(result).__name__}
+        if call.get("weigh"):
+            reply |= {"bytes": max(weight), "seconds": time.perf_counter() - start, "changed": []}
+            return reply
         for path, leaf in leaves(result):
             array, kind = backend.seen(leaf)
             if array is not None and len(reply["outputs"]) < 32 and array.nbytes < wire.LARGEST // 8:
@@ -200,6 +221,16 @@ class Candidate:
         return reply
 
 
+def _train(thing: Any, mode: bool) -> None:
+    """Into training or out of it, as modules do it or with two methods."""
+    if not callable(getattr(thing, "train", None)):
+        return
+    try:
+        thing.train(mode)
+    except TypeError:
+        getattr(thing, "train" if mode else "eval")()
+
+
 def _value(spec: dict[str, Any], arrays: dict[str, Any], results: list[Any] | None) -> Any:
     if "array" in spec:
         return arrays[spec["array"]]
@@ -207,6 +238,8 @@ def _value(spec: dict[str, Any], arrays: dict[str, Any], results: list[Any] | No
         return SimpleNamespace(**spec["config"])
     if "dict" in spec:
         return {name: _value(part, arrays, results) for name, part in spec["dict"].items()}
+    if "list" in spec:
+        return [_value(part, arrays, results) for part in spec["list"]]
     if "tuple" in spec:
         return tuple(_value(part, arrays, results) for part in spec["tuple"])
     if "result" in spec:

@@ -142,6 +142,8 @@ def check_steps(attention: Attention, findings: Findings, rebuild: Callable[[], 
     roles = ("q", "k", "v") if face.has("q", "k", "v") else ("x",) if face.has("x") else ()
     if not roles or len([a for a in face.arguments if a.required]) != len(roles):
         return False
+    if "prefill" in face.description["methods"] and roles == ("x",):
+        return _prefilled(attention, findings, rebuild)
     ran = False
     for shape in ("BD", "B1D", "BH1D", "D"):
         made = attention.instance = rebuild()
@@ -185,6 +187,60 @@ def check_steps(attention: Attention, findings: Findings, rebuild: Callable[[], 
             message="Token by token it does not give causal attention, and no known mistake gives its numbers.",
         )
     return ran
+
+
+def _prefilled(attention: Attention, findings: Findings, rebuild: Callable[[], Instance | None]) -> bool:
+    """Four tokens at once by prefill and the fifth by step: together they are causal attention."""
+    face = attention.interface
+    name = next(a.name for a in face.arguments if a.role == "x")
+    turning: tuple[str | None, ...] = (None,)
+    if re.search(r"rope|rotary|rotate", face.text, re.IGNORECASE):
+        turning = ("half", "interleaved", None)
+    for layout in ("BTD", "TD"):
+        made = attention.instance = rebuild()
+        if made is None or made.projections is None:
+            return False
+        form = Form(layout, True, roles=("x",), causal=True)
+        whole = attention.case(form, _LONG)
+        calls = []
+        for method, rows in (("prefill", whole.q[:, :4]), ("step", whole.q[:, 4:])):
+            given = rows if layout == "BTD" else rows[0] if method == "prefill" else rows[0, 0]
+            # The argument of prefill may have another name.
+            call = {"args": [{"array": name}], "kwargs": {}, "backend": face.description["backend"], "still": True}
+            calls.append(({**call, "train": False, "method": method}, {name: given}))
+        outcomes = attention.run(calls)
+        mains = [o.main for o in outcomes]
+        if mains[0] is None or mains[1] is None:
+            continue
+        prompt = replace(whole, q=whole.q[:, :4], k=whole.k[:, :4], v=whole.v[:, :4])
+        for rope in turning:
+            case, first = replace(whole, rope=rope), replace(prompt, rope=rope)
+            steps = relevant(case) - {"align", "transpose"}
+            for choice in ({}, *({s: o} for s in sorted(steps) for o in options(case, s))):
+                expected = attend(first, choice).output
+                if mains[0].size != expected.size or difference(mains[0].reshape(expected.shape), expected) > LOOSE:
+                    continue
+                for option in choice.values():
+                    findings.add(name_of(option))
+                findings.convention |= {"layout": layout, "causal": "a prompt at once, then one token at a time"}
+                later = {s: o for s, o in choice.items() if s not in ("causal", "diagonal", "mask")}
+                last = attend(case, later).output[:, 4:]
+                if mains[1].size == last.size and difference(mains[1].reshape(last.shape), last) < LOOSE:
+                    return True
+                findings.add(
+                    "rope_offset" if rope else "decode_differs",
+                    kind="mistake" if rope else "unknown",
+                    certain=False,
+                    message=None if rope else "A step after the prompt does not give what all tokens at once give.",
+                )
+                return True
+        findings.add(
+            "unknown",
+            kind="unknown",
+            message="On a prompt it does not give causal attention, and no known mistake gives its numbers.",
+        )
+        return True
+    return False
 
 
 def _one_step(x: np.ndarray, shape: str) -> np.ndarray:

@@ -33,7 +33,8 @@ def describe(thing: Any) -> dict[str, Any]:
     cls = thing if kind == "class" else type(thing)
     method = None
     if kind != "function":
-        method = next((name for name in _FORWARD if _own(cls, name)), None)
+        usual = _FORWARD if not is_keras(cls) else ("call",)
+        method = next((name for name in usual if _own(cls, name)), None)
         if method is None:
             own = [name for name, f in vars(cls).items() if inspect.isfunction(f) and not name.startswith("_")]
             method = own[0] if len(own) == 1 else None
@@ -53,6 +54,8 @@ def describe(thing: Any) -> dict[str, Any]:
         "constructor": _parameters(cls.__init__, skip=True) if kind == "class" else [],
         "doc": inspect.getdoc(thing if kind != "instance" else cls) or "",
         "source": source,
+        "body": _source(call)[0],
+        "helpers": _helpers(functions, names),
         "line": line,
         "file": _file(thing if kind == "function" else cls),
         "backend": _backend(cls, thing, names, source, kind),
@@ -62,12 +65,18 @@ def describe(thing: Any) -> dict[str, Any]:
     }
 
 
+def is_keras(cls: Any) -> bool:
+    """Whether a class is a layer of Keras, whose weights are made by its first call."""
+    return any(base.__module__.partition(".")[0] == "keras" for base in cls.__mro__)
+
+
 def _own(cls: Any, name: str) -> bool:
     found = inspect.getattr_static(cls, name, None)
     return (
         found is not None
         and (inspect.isfunction(found) or isinstance(found, staticmethod))
         and not (name == "forward" and getattr(found, "__name__", "") == "_forward_unimplemented")
+        and getattr(found, "__module__", "") != "torch.nn.modules.module"
     )
 
 
@@ -77,6 +86,14 @@ def _source(thing: Any) -> tuple[str, int]:
     except (OSError, TypeError):
         return "", 0
     return textwrap.dedent("".join(lines)), line
+
+
+def _helpers(functions: list[Any], names: set[str]) -> str:
+    """Source of the functions of the module that are called."""
+    scopes = [getattr(inspect.unwrap(f), "__globals__", {}) for f in functions[:1]]
+    return "\n".join(
+        _source(scope[n])[0] for scope in scopes for n in sorted(names) if inspect.isfunction(scope.get(n))
+    )
 
 
 def _file(thing: Any) -> str | None:
@@ -156,10 +173,10 @@ def _names(function: Any, depth: int = 0, seen: set[int] | None = None) -> set[s
 def _backend(cls: Any, thing: Any, names: set[str], source: str, kind: str) -> str:
     bases = " ".join(base.__module__ for base in cls.__mro__)
     module = str(getattr(thing, "__module__", "") or "")
-    if "torch" in bases or module.startswith("torch"):
-        return "torch"
     if "keras" in bases:
         return "keras"
+    if "torch" in bases or module.startswith("torch"):
+        return "torch"
     for library in ("torch", "jax", "tensorflow", "keras"):
         if f"module {library}" in names or (module.startswith(library) and library in sys.modules):
             return library
@@ -193,7 +210,7 @@ def parameters(thing: Any, seed: int | None, out: wire.Arrays) -> list[dict[str,
     """
     rows = []
     random = np.random.default_rng(seed)
-    owned = callable(getattr(thing, "named_parameters", None))
+    owned = callable(getattr(thing, "named_parameters", None)) and not is_keras(type(thing))
     registered = {id(p) for _, p in thing.named_parameters()} if owned else set()
     for path, owner, array in _walk(thing, "", set()):
         shape = tuple(int(n) for n in array.shape)
@@ -264,9 +281,11 @@ def _walk(thing: Any, path: str, seen: set[int], depth: int = 0) -> Iterator[tup
     if id(thing) in seen or depth > 8:
         return
     seen.add(id(thing))
-    if hasattr(thing, "variables") and "keras" in str(type(thing).__mro__):
+    if is_keras(type(thing)):
+        places = _keras_names(thing)
         for variable in thing.trainable_variables:
-            yield variable.path.replace("/", "."), thing, variable
+            where, owner = places.get(id(variable), (variable.name, thing))
+            yield where, owner, variable
         return
     named: dict[str, Any] = {}
     if hasattr(thing, "_parameters") and hasattr(thing, "_modules"):
@@ -292,6 +311,31 @@ def _walk(thing: Any, path: str, seen: set[int], depth: int = 0) -> Iterator[tup
             and not inspect.isroutine(value)
         ):
             yield from _walk(value, where, seen, depth + 1)
+
+
+def _keras_names(thing: Any) -> dict[int, tuple[str, Any]]:
+    """For each variable of a layer of Keras the names of the attributes that lead to it, and the layer that owns it."""
+    found: dict[int, tuple[str, Any]] = {}
+    layers = [("", thing)]
+    known = {id(thing)}
+    while layers:
+        path, layer = layers.pop(0)
+        mine = [(v, v.name) for v in layer.trainable_variables]
+        named = {**vars(layer), **vars(layer).get("_modules", {})}
+        flat = [
+            (f"{name}.{n}" if isinstance(value, list | tuple) else name, part)
+            for name, value in named.items()
+            for n, part in enumerate(value if isinstance(value, list | tuple) and name[0] != "_" else [value])
+        ]
+        for name, part in flat:
+            where = f"{path}.{name}" if path else name
+            if is_keras(type(part)) and hasattr(part, "trainable_variables") and id(part) not in known:
+                known.add(id(part))
+                layers.append((where, part))
+            mine = [(v, name.lstrip("_") if v is part else old) for v, old in mine]
+        # The last layer that knows a variable is the innermost.
+        found |= {id(v): (f"{path}.{name}" if path else name, layer) for v, name in mine}
+    return found
 
 
 def widen(thing: Any) -> None:

@@ -14,8 +14,9 @@ from overt.check import layouts
 from overt.check.attention import CUBE, SQUARE, WIDE, Attention, Form, Instance, Outcome, Size, UnknownError, difference
 from overt.check.findings import Findings
 from overt.check.instances import build
-from overt.check.interface import Interface, letter, names_called
+from overt.check.interface import Interface, letter, thrown_away
 from overt.check.mistakes import name_of, rank
+from overt.check.report import Kind
 from overt.check.search import LOOSE, Match, Trial, explain, fit
 from overt.check.steps import Case, Parts, options
 
@@ -132,6 +133,8 @@ class Diagnosis:
             [False, True] if (instance is None and weights) or (instance is not None and instance.turnable) else [False]
         )
         returns = ["weights", "output"] if roles == ("q", "k") else ["output"]
+        if roles in (("q", "context"), ("x", "context")):
+            returns = ["output", "weights"]
         masks = self._required_masks()
         hinted = face.layouts
         forms = []
@@ -144,8 +147,10 @@ class Diagnosis:
             else:
                 told = [h for h in hinted if h in order]
                 order = told + [o for o in order if o not in told]
+            if "k" not in roles:
+                order = [o for o in order if o != "BHTD-BSD"]
             if roles in (("x",), ("qkv",)):
-                order = [o for o in order if o not in ("BD", "D")]
+                order = [o for o in order if o not in ("BD", "D", "1BD")]
             for layout, c, a, rope, (norm, residual), t, r, (kind, shape, number), cos in product(
                 order, causal, alibi, rotary, surroundings, turned, returns, masks, cosine
             ):
@@ -250,7 +255,7 @@ class Diagnosis:
             tried = plausible[: 16 if count == 1 else 6]
             if count == 3:
                 # One query without an axis: so little can be told apart there that it comes last.
-                tried = [form for form in usable if form.layout in ("BD", "D")][:4]
+                tried = [form for form in usable if form.layout in ("BD", "D", "1BD")][:4]
             for form in tried:
                 mine = explain(attention, form, usable[form], steps=steps, most=min(count, 2))
                 if form.causal and not promised:
@@ -276,7 +281,7 @@ class Diagnosis:
         told = [form for form in usable if form.layout in self.interface.layouts]
         if told:
             return told
-        for unlikely in (("HTD", "THD", "TBHD", "TBD", "BD", "D"), ("BD", "D"), ()):
+        for unlikely in (("HTD", "THD", "TBHD", "TBD", "BD", "D", "1BD"), ("BD", "D", "1BD"), ()):
             rest = [form for form in usable if form.layout not in unlikely]
             if rest:
                 return sorted(rest, key=lambda f: f.causal and not self.interface.declared_causal)
@@ -300,7 +305,7 @@ class Diagnosis:
         wrong = [form for form in usable if form.layout in ("BTD", "BHTD", "BTHD")]
         flat2 = "TD" in told or re.search(r"\.T\b(?!\w)", self.interface.code) or not wrong
         single = next((m for m in exact if m.form.layout == "TD"), None)
-        several = any(form.layout not in ("BD", "D") for form in usable)
+        several = any(form.layout not in ("BD", "D", "1BD") for form in usable)
         if single is None and several:
             return None
         return (single or exact[0]) if flat2 else None
@@ -317,6 +322,15 @@ class Diagnosis:
             raise PuzzledError(
                 f"{self.interface.name} returned {shapes} for inputs {given}, no output of attention in any layout: "
                 "name the layout and the arguments, such as --layout BTHD --argument a=q"
+            )
+        shapes = r"shape|size|dimension|subscript|broadcast|mismatch|unpack|axes|axis|operand|expand"
+        projected = self.attention.instance is not None and self.attention.instance.projections is not None
+        # What projects says how its input lies; elsewhere arrays may lie in a way that was not tried.
+        if not projected and outcome.error["type"] != "KeyError" and re.search(shapes, outcome.error["message"]):
+            raise PuzzledError(
+                f"{self.interface.name} ran in no layout: with {told[0].layout} it raises {outcome.error['type']}: "
+                f"{outcome.error['message'][:120]}: name the layout and the arguments, such as --layout BHTD "
+                "--argument a=q"
             )
         self.findings.raised(self, outcome.error)
         return False
@@ -410,6 +424,38 @@ class Diagnosis:
         for option in told:
             if option == "scale_missing" and self.interface.declared_unscaled:
                 continue
+            if name_of(option) == "qkv_order" and instance is not None:
+                self._tell_packing(option, found)
+                continue
+            if name_of(option) == "window_off_by_one":
+                continue
+            if option == "causal_missing" and thrown_away(self.interface.description["source"]):
+                option = "not_inplace"
+            self.findings.option(self, option, self._also(option), found, kind=self._kind(option))
+        packed = instance is not None and instance.heads > 1 and instance.projections and instance.projections.packed
+        if packed and self.interface.told_packing == "heads first" and "packed" not in self.choices[0]:
+            self.findings.option(self, "qkv_order", (), found)
+        if instance is not None and instance.window:
+            self._tell_window(self.choices[0].get("window"), found)
+
+    def _kind(self, option: str) -> Kind | None:
+        """The order of grouped queries is convention, unless the text says which."""
+        return "mistake" if option == "gqa_tile" and self.interface.declared_grouped else None
+
+    def _tell_packing(self, option: str, found: list[Match]) -> None:
+        """Any order of q, k and v is right for weights of one's own, unless the text names another."""
+        told, how = self.interface.told_packing, option.partition(":")[2]
+        order = (
+            "".join(mine for piece in "qkv" for mine in "qkv" if how["qkv".index(mine)] == piece)
+            if len(how) == 3
+            else how
+        )
+        if told == order:
+            self.findings.convention["packed projection"] = order
+        elif told is None and len(how) == 3 and not re.search(r"\bqkv|query_?key_?value", self.interface.code):
+            self.findings.convention["packed projection"] = order
+            self.findings.option(self, option, (), found, kind="convention")
+        else:
             self.findings.option(self, option, self._also(option), found)
 
     def _also(self, option: str) -> tuple[str, ...]:
@@ -441,7 +487,7 @@ class Diagnosis:
 
     def _one_length(self, trials: list[Trial]) -> None:
         """It may fail where there are more keys than queries."""
-        if len(trials) < 2 or trials[1].outcome.error is None or self.form.layout in ("BD", "D"):
+        if len(trials) < 2 or trials[1].outcome.error is None or self.form.layout in ("BD", "D", "1BD"):
             return
         self.wide = False
         if self.form.causal or self.interface.declared_causal or self.interface.has("window"):
@@ -505,7 +551,7 @@ class Diagnosis:
             kinds = ["keep", "drop"]
         numbers = (False, True)
         forms = [
-            replace(self.form, mask_kind=kind, mask_shape=shape, mask_number=number, causal=self.form.causal)
+            replace(self.form, mask_kind=kind, mask_shape=shape, mask_number=number, masked=role)
             for shape in _SHAPES[role]
             for kind in kinds
             for number in numbers
@@ -629,9 +675,7 @@ class Diagnosis:
             option = choice.get(step)
             if option is None:
                 continue
-            if option == "causal_missing" and any(
-                "masked_fill" in n or "where" in n for n in names_called(self.interface.description["source"])
-            ):
+            if option == "causal_missing" and thrown_away(self.interface.description["source"]):
                 option = "not_inplace"
             if option == "causal_top_left":
                 self.findings.convention["causal"] = "the first query stands at the first key"
@@ -654,7 +698,6 @@ class Diagnosis:
 
     def _window_stage(self) -> None:
         reaching = Size(T=9, S=9)
-        text = self.interface.prose
         causal = [True, False] if not self.interface.has("causal") else [True]
         found: list[Match] = []
         first = None
@@ -679,16 +722,15 @@ class Diagnosis:
                 self.findings.unknown(self, [first[1]], "with a window", form=first[0])
             return
         best = found[0]
-        option = best.choice.get("window")
-        with_self = re.search(r"includ|counting (it|the query)|with itself|itself counts|counts itself", text)
-        besides = re.search(
-            r"besides|exclud|not count|in addition to|plus itself|plus the query|without itself|before it\b", text
-        )
-        counted = "the query is counted" if option == "window_off_by_one" else "the query is not counted"
-        self.findings.convention["window"] = counted
         for step in ("diagonal", "mask", "causal"):
             if step in best.choice and best.choice[step] not in {c.get(step) for c in self.choices}:
                 self.findings.option(self, best.choice[step], (), found)
+        self._tell_window(best.choice.get("window"), found)
+
+    def _tell_window(self, option: str | None, found: list[Match]) -> None:
+        with_self, besides = self.interface.counts_itself
+        counted = "the query is counted" if option == "window_off_by_one" else "the query is not counted"
+        self.findings.convention["window"] = counted
         if option is None:
             if with_self and not besides:
                 self.findings.option(self, "window_off_by_one", (), found)
@@ -767,7 +809,7 @@ class Diagnosis:
         if option:
             if name_of(option) == "gqa_tile":
                 self.findings.convention["grouped queries"] = "head h reads key head h mod G"
-            self.findings.option(self, option, (), found)
+            self.findings.option(self, option, (), found, kind=self._kind(option))
 
     def _grouped_instance(self) -> None:
         assert self.rebuild is not None

@@ -61,7 +61,13 @@ class Findings:
         )
 
     def option(
-        self, diagnosis: Diagnosis, option: str, also: tuple[str, ...], found: list[Match], form: Any = None
+        self,
+        diagnosis: Diagnosis,
+        option: str,
+        also: tuple[str, ...],
+        found: list[Match],
+        form: Any = None,
+        kind: Kind | None = None,
     ) -> None:
         """A variant of the reference that gives the candidate's numbers."""
         name = name_of(option)
@@ -69,6 +75,7 @@ class Findings:
         choice = (mine or found)[0].choice
         self.add(
             name,
+            kind=kind,
             certain=not also,
             diagnosis=diagnosis,
             also=also,
@@ -191,25 +198,41 @@ def smallest(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> dict[st
 
 
 def _first_numbers(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> dict[str, Any] | None:
-    """What an instance whose parameters are random gives for its first token, and what it should."""
+    """The fewest tokens on which an instance whose parameters are random differs, and its first numbers there."""
     attention = diagnosis.attention
-    trials = getattr(diagnosis, "base_trials", None)
-    if not trials or trials[0].outcome.error is not None or {"mask", "causal", "group"} & set(choice):
+    if "group" in choice:
         return None
-    case, outcome = trials[0]
-    try:
-        right = attention.predict(form, case, {})
-    except ValueError:
-        return None
-    seen = attention.observed(form, right, outcome)
-    if seen is None or right.output.ndim != 3:
-        return None
-    given = f"random numbers {case.q.shape}, parameters too"
-    return {
-        "input": given,
-        "expected": _numbers(right.output[0, -1, :4]) + " …",
-        "actual": _numbers(seen[0, -1, :4]) + " …",
-    }
+    for B, T, S in ((1, 1, 1), (1, 2, 2), (2, 2, 2), (2, 5, 5), (2, 5, 7)):
+        size = Size(B=B, T=T, S=S)
+        try:
+            extra: dict[str, Any] = attention.mask(form, size) if "mask" in choice and form.masked else {}
+            if {"align", "diagonal", "causal"} & set(choice) or form.causal:
+                extra["causal"] = True
+            case = attention.case(form, size, **extra)
+            right, wrong = (attention.predict(form, case, c) for c in ({}, choice))
+            seen = attention.observed(form, wrong, attention.run([attention.call(form, case)])[0])
+        except (ValueError, IndexError, ZeroDivisionError, UnknownError):
+            continue
+        expected = right.output
+        if seen is None or expected.ndim != 3 or difference(seen, wrong.output) > 1e-4:
+            continue
+        gap = np.abs(np.where(np.isfinite(seen), seen, np.inf) - expected).max(-1)
+        if not gap.max() > 1e-3 * max(1.0, float(np.abs(expected).max())):
+            continue
+        b, t = np.unravel_index(np.argmax(gap), gap.shape)
+        given = (case.q,) if case.k is case.q else (case.q, case.k)
+        keep = case.keep
+        hidden = (
+            {"may see": _numbers(keep[b % len(keep), 0, t % keep.shape[2]].astype(int))} if keep is not None else {}
+        )
+        return {
+            "input": f"random numbers {', '.join(str(x.shape) for x in given)}, parameters too",
+            **hidden,
+            "query": f"sample {b}, position {t}",
+            "expected": _numbers(expected[b, t, :4]) + " …",
+            "actual": _numbers(seen[b, t, :4]) + " …",
+        }
+    return None
 
 
 def _numbers(array: np.ndarray) -> str:

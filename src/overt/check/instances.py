@@ -16,8 +16,11 @@ from overt.check.steps import Projections
 WIDTH, HEADS = 12, 3
 
 
-def constructor(interface: Interface, **wanted: Any) -> tuple[list[Any], dict[str, Any]] | str:
-    """Arguments for a class by their roles, or the name of the one that nobody understands."""
+Made = tuple[dict[str, Any], dict[str, np.ndarray]]
+
+
+def constructor(interface: Interface, **wanted: Any) -> Made | str:
+    """Arguments for a class by their roles and the arrays among them, or the name of the one nobody understands."""
     values: dict[str, Any] = {
         "model_dim": WIDTH,
         "heads": HEADS,
@@ -36,10 +39,13 @@ def constructor(interface: Interface, **wanted: Any) -> tuple[list[Any], dict[st
         "seed": 0,
         "scale": (WIDTH // HEADS) ** -0.5,
         "temperature": (WIDTH // HEADS) ** 0.5,
+        "window": 3,
+        "cap": 0.7,
+        "repeats": 3,
         **wanted,
     }
-    args: list[Any] = []
     kwargs: dict[str, Any] = {}
+    arrays: dict[str, np.ndarray] = {}
     for a in interface.arguments:
         found = _constructor_role(a.name)
         if found == "config":
@@ -50,20 +56,37 @@ def constructor(interface: Interface, **wanted: Any) -> tuple[list[Any], dict[st
         given = found in ("heads", "drop", "model_dim") or found in wanted
         if a.name in wanted:
             kwargs[a.name] = {"value": wanted[a.name]}
+        elif a.required and found in ("Wq", "Wk", "Wv", "Wo"):
+            arrays[a.name] = np.zeros((WIDTH, WIDTH))
+            kwargs[a.name] = {"array": a.name}
         elif a.required and found not in values:
-            return a.name
+            word = _word(interface, a.name)
+            if word is None:
+                return a.name
+            kwargs[a.name] = {"value": word}
         elif (a.required or given) and found in values:
             kwargs[a.name] = {"value": values[found]}
-    return args, kwargs
+    return kwargs, arrays
+
+
+def _word(interface: Interface, name: str) -> str | None:
+    """The first of the words that the code compares an argument with."""
+    same = rf"(?:self\.)?_?{re.escape(name)}\s*(?:==|in|not in)\s*[\[(]?\s*[\"'](\w+)[\"']"
+    found = re.search(same, interface.code)
+    return found.group(1) if found else None
 
 
 def _constructor_role(name: str) -> str | None:
-    order = ("heads", "groups", "vocab", "drop", "causal", "head_dim", "model_dim", "att_dim", "length",
-             "cap", "window", "first", "config", "seed", "scale", "temperature",
-             "base", "key_length", "x", "k", "q", "v")  # fmt: skip
+    order = ("heads", "groups", "repeats", "vocab", "drop", "causal", "head_dim", "model_dim", "att_dim",
+             "cap", "window", "length", "first", "config", "seed", "scale", "temperature",
+             "base", "key_length", "Wq", "Wk", "Wv", "Wo", "x", "k", "q", "v")  # fmt: skip
     if name in ("h", "H", "nh"):
         return "heads"
-    return role(name, order) if name not in ("d", "D", "k", "e", "c", "C", "E", "dim") else "model_dim"
+    if name in ("d", "D", "k", "e", "c", "C", "E", "dim"):
+        return "model_dim"
+    found = next((r for r in order if role(name, (r,))), None)
+    widths = r"dim|units?$|feats?$|features|width|channels|hidden|emb|_size$"
+    return found or ("model_dim" if re.search(widths, name.lower()) else None)
 
 
 def _config(values: dict[str, Any]) -> dict[str, Any]:
@@ -104,29 +127,53 @@ def build(
     made = constructor(interface, **wanted)
     if isinstance(made, str):
         return made
-    args, kwargs = made
-    reply, arrays = session.ask({"op": "build", "args": args, "kwargs": kwargs, "seed": seed, "evaluate": evaluate})
+    kwargs, given = made
+    first, more = first_call(interface.description)
+    reply, arrays = session.ask(
+        {"op": "build", "kwargs": kwargs, "seed": seed, "evaluate": evaluate, "first": first}, given | more
+    )
     if "error" in reply:
         return reply["error"]
-    attributes = reply["numbers"]
-    heads_given = any(_constructor_role(a.name) == "heads" for a in interface.arguments) or any(
-        _constructor_role(a.name) == "config" for a in interface.arguments
-    )
-    heads = wanted.get("heads", HEADS) if heads_given else _number(attributes, "heads")
-    groups_given = any(
-        _constructor_role(a.name) == "groups" and (a.required or "groups" in wanted) for a in interface.arguments
-    )
-    groups = wanted.get("groups", heads) if groups_given else _number(attributes, "groups") or heads or 1
-    return instance(reply["handle"], reply["parameters"], arrays, heads, groups)
+    passed = {_constructor_role(name) for name in kwargs}
+    numbers = {name: values for name, values in wanted.items() if name in ("heads", "groups")}
+    if not passed & {"heads", "config"}:
+        # The class has its own number.
+        numbers.pop("heads", None)
+    elif "heads" not in numbers:
+        numbers["heads"] = HEADS
+    if "groups" in passed and "groups" not in numbers:
+        numbers["groups"] = HEADS
+    return instance(reply["handle"], reply["parameters"], arrays, reply["numbers"], **numbers)
+
+
+def first_call(description: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Arguments of a call that makes a layer of Keras make its weights."""
+    array = {"array": "first"}
+    inputs = ("q", "k", "v", "x", "context", "kv")
+    arguments = Interface(description, description["parameters"], {}).arguments
+    named: dict[str, Any] = {a.name: array for a in arguments if a.required and a.role in inputs}
+    named |= {a.name: {"list": [array for part in a.parts if part in inputs]} for a in arguments if a.parts}
+    return named, {"first": np.zeros((2, 5, WIDTH))}
 
 
 def instance(
-    handle: int | None, rows: list[dict[str, Any]], arrays: dict[str, np.ndarray], heads: int | None, groups: int | None
+    handle: int | None,
+    rows: list[dict[str, Any]],
+    arrays: dict[str, np.ndarray],
+    attributes: dict[str, float],
+    heads: int | None = None,
+    groups: int | None = None,
 ) -> Instance:
-    """Parameters by role."""
+    """Parameters by role; numbers of heads and the like from the attributes where they are not given."""
     weight, bias, turnable, packed, norm = _projections(rows, arrays)
-    count = heads or _indexed(rows) or 1
+    count = heads or _count(attributes, "heads") or _indexed(rows) or 1
+    groups = groups or _count(attributes, "groups")
     shared = count > 1 and all(part in weight and weight[part].shape[0] * count == WIDTH for part in "qkv")
+    if count > 1 and all(part in weight and weight[part].shape == (WIDTH, WIDTH // count) for part in "qkv"):
+        # One head, used several times.
+        weight |= {part: np.tile(weight[part], (1, count)) for part in "qkv"}
+        bias |= {part: np.tile(bias[part], count) for part in "qkv" if part in bias}
+        return Instance(handle, rows, arrays, count, count, WIDTH, Projections(weight, bias), norm, turnable, True)
     if shared:
         # One small matrix for all heads is a large one with a block for each.
         for part in "qkv":
@@ -137,12 +184,21 @@ def instance(
     first = next((weight[part] for part in "qkvo" if part in weight), None)
     width = WIDTH if first is None else first.shape[0]
     G = groups if groups and count % groups == 0 else count
-    return Instance(handle, rows, arrays, count, G, width, projections, norm, turnable, shared)
+    window, cap = _number(attributes, "window"), _number(attributes, "cap")
+    return Instance(
+        handle, rows, arrays, count, G, width, projections, norm, turnable, shared,
+        window=int(window) if window and window < 1000 else None, cap=cap if cap and cap > 0 else None,
+    )  # fmt: skip
 
 
-def _number(attributes: dict[str, int], wanted: str) -> int | None:
-    order = ("heads", "groups")
+def _number(attributes: dict[str, float], wanted: str) -> float | None:
+    order = ("heads", "groups", "window", "cap")
     return next((n for name, n in attributes.items() if role(name, order) == wanted and n > 0), None)
+
+
+def _count(attributes: dict[str, float], wanted: str) -> int | None:
+    found = _number(attributes, wanted)
+    return int(found) if found and found == int(found) else None
 
 
 def _index(path: str) -> int | None:
@@ -206,10 +262,12 @@ def _projections(
         path = lone[0]["path"]
         linear = lone[0]["owner"] == "Linear"
         weights["o"].append(arrays[path].T if linear else arrays[path])
-        bias_path = re.sub(r"weight$", "bias", path)
+        bias_path = re.sub(r"(weight|kernel)$", "bias", path)
         if bias_path != path and bias_path in arrays:
             biases["o"].append(arrays[bias_path])
-    weight = {which: np.concatenate(parts, axis=-1) for which, parts in weights.items()}
+    weight = {
+        which: np.concatenate(parts, axis=-1) for which, parts in weights.items() if len({len(p) for p in parts}) == 1
+    }
     bias = {which: np.concatenate(parts) for which, parts in biases.items()}
     packed = "qkv" in weight
     for both, letters in (("qkv", "qkv"), ("kv", "kv")):
@@ -241,5 +299,5 @@ def _by_order(named: list[tuple[str | None, dict[str, Any]]]) -> list[tuple[str 
     letters = {}
     for which, row in zip("qkvo", matrices, strict=False):
         letters[row["path"]] = which
-        letters[row["path"].replace("weight", "bias")] = which
+        letters[re.sub(r"weight|kernel", "bias", row["path"])] = which
     return [(letters.get(row["path"], which), row) for which, row in named]

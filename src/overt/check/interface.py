@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 # The first that matches the whole normalised name is the role.
 _ROLES: tuple[tuple[str, str], ...] = (
-    ("q", r"x_?q|q_?x|q_?in|xq|q|query|queries|qs|xq|query_?vec(tor)?s?|query_?states?|q_?heads|target_?hidden|dec(oder)?_?(states?|hidden|h|outputs?|query)|s_?prev|prev_?state|hidden_?dec|s_?i|ht|h_?t|current(_?token)?|cur"),
-    ("k", r"x_?k|k_?x|k_?in|k|keys?|ks|xk|key_?vec(tor)?s?|key_?states?|k_?heads"),
-    ("v", r"x_?v|v_?x|v_?in|v|values?|vs|xv|val|vals|value_?vec(tor)?s?|value_?states?|v_?heads"),
+    ("q", r"x_?q|q_?x|inputs?_?q|q_?in|xq|q|query|queries|qs|xq|query_?vec(tor)?s?|query_?states?|q_?heads|target_?hidden|dec(oder)?_?(states?|hidden|h|outputs?|query)|s_?prev|prev_?state|hidden_?dec|s_?i|ht|h_?t|current(_?token)?|cur"),
+    ("k", r"x_?k|inputs?_?k|k_?x|k_?in|k|keys?|ks|xk|key_?vec(tor)?s?|key_?states?|k_?heads"),
+    ("v", r"x_?v|inputs?_?v|v_?x|v_?in|v|values?|vs|xv|val|vals|value_?vec(tor)?s?|value_?states?|v_?heads"),
     ("qkv", r"qkv|packed|packed_?qkv|qkv_?packed|mixed_?qkv"),
     ("kv", r"kv|packed_?kv"),
-    ("context", r"context|memory|mem|enc(oder)?_?(out|outs|outputs?|states?|hidden|hiddens|hidden_?states?|h|hs|seq)|source|annotations|hs|y|cross|ctx|encoded"),
-    ("x", r"x|xs|inputs?|hidden_?states?|hidden|h|src|tgt|tokens|emb|embs|embeddings?|embedded|seq|sequence|inp|input_?tensor|features?|data|words|input_?ids|z|tensor|arr|array|states|t|u|a"),
+    ("context", r"context|memory|mem|enc(oder)?_?(out|outs|outputs?|states?|hidden|hiddens|hidden_?states?|h|hs|seq)|source|annotations|hs|y|xa|cross|ctx|encoded|(inputs?|x)_?kv|kv_?(in|inputs?|states|seq|source|x)"),
+    ("x", r"x|xs|inputs?|hidden_?states?|hidden|h|src|tgt|trg|tokens|emb|embs|embeddings?|embedded|seq|sequence|inp|input_?tensor|features?|data|words|input_?ids|z|tensor|arr|array|states|t|u|a|i|(word_?)?(vectors?|vecs?)|latents?|frames?|patches|images?|prompt|token_?(vectors?|embeddings?)"),
     ("scores", r"scores?|logits|s|att_?scores|similarit(y|ies)|energy|energies"),
     ("causal", r"(is_?|use_?)?causal(_?mask)?|autoregressive|masked|look_?ahead|use_?causal_?mask|decoder_?mask|unidirectional"),
-    ("padding", r"(src_|tgt_)?key_padding_mask|padding_?mask|pad_?mask|key_?mask|padding|kv_?mask|key_?valid|valid|input_?mask|valid_?mask|src_?mask|is_?pad|pads|src_?key_?padding|keys?_?keep|\w*pad(ding)?_?masks?|(encoder|memory|source|context)\w*_?masks?"),
+    ("query_mask", r"(q|query|queries)_?(pad(ding)?_?)?mask"),
+    ("padding", r"v(alue)?_?mask|(src_|tgt_)?key_padding_mask|padding_?mask|pad_?mask|key_?mask|padding|kv_?mask|key_?valid|valid|input_?mask|valid_?mask|src_?mask|is_?pad|pads|src_?key_?padding|keys?_?keep|\w*pad(ding)?_?masks?|(encoder|memory|source|context)\w*_?masks?"),
     ("mask", r"(attn|attention|att|self_attn|keep|visible|allowed|additive|float|bool|m|drop)_?mask|mask|masks|m|keep|allowed|visible|blocked|mask_?bias|\w*_?masks?"),
-    ("lengths", r"lengths?|valid_?lens?|valid_?lengths?|seq_?lens|seq_?lengths|lens|(key|kv|k|src|source|enc|input|memory)_?(lengths?|lens?)"),
+    ("query_lengths", r"(q|query|tgt|target)_?(seq_?)?(lens|lengths)"),
+    ("lengths", r"lengths?|valid_?lens?|valid_?lengths?|seq_?lens|seq_?lengths|lens|(key|kv|k|src|source|enc|input|memory)_?(lengths?|lens?)|\w+_?(lens|lengths)"),
     ("scale", r"scale|scaling|softmax_?scale|sm_?scale|scale_?factor"),
     ("cap", r"soft_?cap|logits?_?(soft_?)?cap|cap|attn_?(logit_?)?softcap(ping)?|score_?cap|logits?_?softcap(ping)?|attn_?softcap"),
     ("window", r"window|window_?size|sliding_?window|local_?window|w|attention_?window|local_?window_?size|band|left_?window"),
@@ -30,7 +34,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("heads", r"(n|num|nb|number_of|n_query|num_query|n_q|num_q|num_attention|attention|q|query)_?heads?|heads?|nhead|nheads|n_?h|num_?attention_?heads|n_?head|h"),
     ("groups", r"(n|num|nb)_?(kv|key_?value|k|key)_?heads?|kv_?heads?|n_?kv|num_?kv|num_?key_?value_?heads|n_?groups|num_?groups|groups|g"),
     ("repeats", r"n_?rep|repeats?|num_?rep|reps?|n_?repeats?|num_?groups_per|r|group_?size|num_key_value_groups|times"),
-    ("head_dim", r"(head|d|dim|per)_?(head|dim|k|key|v|value|q)s?|head_?(dim|size|width)|dim_?head|d_?head|d_?k|d_?v|dk|dv|d_?q|key_?dim|value_?dim|size_per_head|kdim_?head|hs|depth"),
+    ("head_dim", r"(head|d|dim|per)_?(head|dim|k|key|v|value|q)s?|d_?kv|d_?qk|head_?(dim|size|width)|dim_?head|d_?head|d_?k|d_?v|dk|dv|d_?q|key_?dim|value_?dim|size_per_head|kdim_?head|hs|depth"),
     ("model_dim", r"(d|dim|embed|emb|embedding|hidden|model|n|in|out|input|output|feature|query|key|value|enc|dec|encoder|decoder)_?(model|dim|dims?|size|embd|emb|embed|hidden|hid|features?|in|out|width|channels)|dim|d|embed_?size|dmodel|hidden|units|width|n_?embd|n_?state|channels|c|features|e|k|k_?dim|v_?dim|enc_?hid_?dim|dec_?hid_?dim"),
     ("att_dim", r"(att|attn|attention|align|alignment)_?(dim|size|units|hidden)|num_?hiddens|a"),
     ("length", r"(max|block|context|ctx|seq|sequence|target|src|tgt|n|num|query|q|total)_?(len|length|size|window|seq_?len(gth)?|pos|positions?|position_?embeddings|ctx|steps|timesteps|tokens)|max_?len|max_?length|t|l|n|length|size|seq|n_?ctx|max_sequence_length|max_?position"),
@@ -56,8 +60,8 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("config", r"config|cfg|args|hparams|hp|conf|options|c|model_?args"),
 )  # fmt: skip
 _WEIGHTS: tuple[tuple[str, str], ...] = (
-    ("Wqkv", r"w_?qkv|qkv_?(w|weight|proj|kernel)|in_?proj(_weight)?|c_?attn|w_?in|wqkv|qkv_?matrix"),
-    ("bqkv", r"b_?qkv|qkv_?(b|bias)|in_?proj_?bias"),
+    ("Wqkv", r"w_?qkv|qkv_?(w|weight|proj|kernel)|in_?proj|in_weight|c_?attn|w_?in|wqkv|qkv_?matrix"),
+    ("bqkv", r"b_?qkv|qkv_?(b|bias)|in_?(proj_?)?bias"),
     ("Wq", r"w_?q|w_?query|wquery|q_?(w|weight|proj|kernel|matrix|mat)|query_?(w|weight|proj|kernel|matrix)|wqs"),
     ("Wk", r"w_?k|w_?key|wkey|k_?(w|weight|proj|kernel|matrix|mat)|key_?(w|weight|proj|kernel|matrix)"),
     ("Wv", r"w_?v|w_?value|wvalue|v_?(w|weight|proj|kernel|matrix|mat)|value_?(w|weight|proj|kernel|matrix)"),
@@ -87,6 +91,8 @@ class Argument:
     default: Any
     annotation: str
     kind: str
+    # the roles of what is packed into it as a list, such as inputs = [query, value, key]
+    parts: tuple[str, ...] = ()
 
 
 def plain(name: str) -> str:
@@ -100,7 +106,7 @@ def plain(name: str) -> str:
 
 def role(name: str, among: tuple[str, ...] | None = None) -> str | None:
     """The role that a name suggests, of those asked for."""
-    bare = name.lower().strip("_")
+    bare = re.sub(r"_proj(?=_(weight|bias|kernel)$)", "", name.lower().strip("_"))
     for table in (_WEIGHTS, _ROLES):
         for found, pattern in table:
             if (among is None or found in among) and (
@@ -118,7 +124,38 @@ class Interface:
         self.name = description["name"]
         self.overrides = overrides
         self.arguments = _roles([Argument(role=overrides.get(row["name"]) or role(row["name"]), **row) for row in rows])
+        if rows is description["parameters"]:
+            self.arguments = [self._unpacked(a) for a in self.arguments]
         self.by_role = {a.role: a for a in reversed(self.arguments) if a.role}
+        self.by_role |= {part: replace(a, role=part, parts=()) for a in self.arguments for part in a.parts}
+
+    def _unpacked(self, argument: Argument) -> Argument:
+        """An argument that the code takes apart, ``q, k, v = inputs`` or ``q = inputs[0]``, with the roles of its parts."""
+        if argument.role in ("q", "k", "v", "qkv", "cache") or argument.name in self.overrides:
+            return argument
+        names: dict[int, str] = {}
+        for node in _statements(self.description["body"]):
+            if not isinstance(node, ast.Assign):
+                continue
+            target = node.targets[0]
+            if isinstance(target, ast.Tuple) and _is_name(node.value, argument.name):
+                names |= {n: t.id for n, t in enumerate(target.elts) if isinstance(t, ast.Name)}
+            for part in ast.walk(node.value):
+                if (
+                    isinstance(target, ast.Name)
+                    and isinstance(part, ast.Subscript)
+                    and _is_name(part.value, argument.name)
+                    and isinstance(part.slice, ast.Constant)
+                    and isinstance(part.slice.value, int)
+                ):
+                    names.setdefault(part.slice.value, target.id)
+        parts = tuple(role(names[n]) or "" for n in sorted(names))
+        if sorted(names) != list(range(len(names))) or len(set(parts)) < 2 or "" in parts:
+            return argument
+        known = all(re.match(r"[Wb](q|k|v|o)", p) for p in parts) or (
+            {"q", "k", "v", "x", "context"} & set(parts) and argument.role in ("x", "context", "params", "kv", None)
+        )
+        return replace(argument, role="parts", parts=parts) if known else argument
 
     def has(self, *roles: str) -> bool:
         return all(r in self.by_role for r in roles)
@@ -191,9 +228,11 @@ class Interface:
             for line in re.split(r"\n\s*\n|\n|(?<=[.;])\s", self.prose)
             if "mask" in line or name in line or re.search(r"\b(true|1|0)\b", line)
         ]
-        if others and any(name in line for line in lines):
-            # Each mask is told of by itself.
-            lines = [line for line in lines if re.search(rf"(?<!\w){re.escape(name)}\b", line)]
+        # Each mask is told of by itself.
+        mine = [line for line in lines if re.search(rf"(?<!\w){re.escape(name)}\b", line)]
+        if others:
+            described = any(self._paragraph(other) for other in others)
+            lines = mine or [li for li in lines if not described and not any(other in li for other in others)]
         if (
             re.search(r"bool", self.prose)
             and re.search(r"\bfloat", self.prose)
@@ -201,44 +240,12 @@ class Interface:
         ):
             # Both are taken, each by its dtype.
             return None
-        for line in lines:
-            if not re.search(r"\bbool", self.prose) and re.search(
-                r"additive|added to|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*inf\w*\s+(where|for|at|means|on|=)|−∞|zeros? .*-\s*inf",
-                line,
-            ):
-                return "additive"
-            yes = re.search(
-                r"(?<![\w.])(true|1s?|ones|nonzero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|is|are|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
-                line,
-            )
-            if yes:
-                rest = line[yes.start() :][:70]
-                rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
-                if re.search(
-                    r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
-                    rest,
-                ) and not re.search(
-                    r"not (masked|padded|padding|ignored|hidden)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept",
-                    rest,
-                ):
-                    return "drop"
-                if re.search(
-                    r"keep|kept|attend|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|present",
-                    rest,
-                ):
-                    return "keep"
-            no = re.search(
-                r"(?<![\w.])(false|0s?|zeros?)(?![\w.])\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
-                line,
-            )
-            if (
-                no
-                and re.search(r"mask|ignore|pad|drop|hid|block|not", line[no.start() :][:50])
-                and not re.search(r"not (masked|ignored|padded)", line[no.start() :][:50])
-            ):
-                return "keep"
-            if no and re.search(r"keep|attend|allow|visible|valid", line[no.start() :][:50]):
-                return "drop"
+        own = self._paragraph(name)
+        for part in ([own], lines):
+            said = {verdict for line in part if (verdict := self._mask_in(line))}
+            if said:
+                # Who says both leaves it open.
+                return said.pop() if len(said) == 1 else None
         if re.search(r"keep|allow|visible|valid|attend", name):
             return "keep"
         if re.search(r"additive|bias|float", name):
@@ -247,6 +254,55 @@ class Interface:
             return "drop"
         if re.search(r"\badditive mask\b", self.prose) and "bool" not in self.prose:
             return "additive"
+        return None
+
+    def _paragraph(self, name: str) -> str:
+        """What the documentation of an argument says, in one line."""
+        found = re.search(
+            rf"^([ \t]*){re.escape(name)}\b[^\n:]{{0,30}}:(.*?)(?=\n\1?[ \t]{{0,4}}[\w, ]+(\([^)]*\))?:|\n\s*\n|\Z)",
+            self.prose, re.DOTALL | re.MULTILINE,
+        )  # fmt: skip
+        return " ".join(found.group(2).split()) if found else ""
+
+    def _mask_in(self, line: str) -> str | None:
+        """keep, drop or additive, where a line says it."""
+        if not re.search(r"\bbool", self.prose) and re.search(
+            r"additive|added to|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*inf\w*\s+(where|for|at|means|on|=)|−∞|zeros? .*-\s*inf",
+            line,
+        ):
+            return "additive"
+        yes = re.search(
+            r"(?<![\w.])(true|1s?|ones|nonzero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|indicates?|is|are|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
+            line,
+        )
+        if yes:
+            rest = line[yes.start() :][:70]
+            rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
+            if re.search(
+                r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
+                rest,
+            ) and not re.search(
+                r"not (masked|padded|padding|ignored|hidden)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept",
+                rest,
+            ):
+                return "drop"
+            if re.search(
+                r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|present",
+                rest,
+            ):
+                return "keep"
+        no = re.search(
+            r"(?<![\w.])(false|0s?|zeros?)(?![\w.])\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
+            line,
+        )
+        if (
+            no
+            and re.search(r"mask|ignore|pad|drop|hid|block|not", line[no.start() :][:50])
+            and not re.search(r"not (masked|ignored|padded)", line[no.start() :][:50])
+        ):
+            return "keep"
+        if no and re.search(r"keep|attend|allow|visible|valid", line[no.start() :][:50]):
+            return "drop"
         return None
 
     @cached_property
@@ -266,13 +322,68 @@ class Interface:
         if self.has("causal"):
             return False
         told = re.sub(r"(non|not|without|no|isn't|un)[ -]?(a |any )?(causal|masked)", "", self.prose)
+        if self.has("mask"):
+            # What is said of the argument promises nothing of the function.
+            mask = re.escape(self.by_role["mask"].name.lower())
+            told = re.sub(rf"(?m)^.*\b{mask}\b.*(\n[ \t]+.*)?$", "", told)
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
         return bool(
-            re.search(r"causal|autoregress|masked_self|masked_multi|decoder_self|gpt|lookahead|masked_att", name)
+            re.search(r"causal|autoregress|decoder_self|gpt|lookahead", name)
+            or (not self.has("mask") and re.search(r"masked_self|masked_multi|masked_att", name))
             or re.search(
                 r"\bcausal(ly)?\b|autoregressive|look-?ahead|future (tokens|positions|keys)|masked self|(only|itself) .{0,20}\b(past|earlier|previous)",
                 told,
             )
+        )
+
+    @cached_property
+    def told_packing(self) -> str | None:
+        """How a packed projection is said to lie: "heads first" for a q, k and v of each head, or the order of letters."""
+        one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?"
+        between = r"[^\w\n]{1,4}(?:then |and )?(?:all (?:of )?)?"
+        if re.search(
+            r"heads?\W{1,4}3\W{1,4}(d\b|h?d\b|head|d_)|(per|each|every) head.{0,20}\bq\b.{0,12}\bk\b|\bq\b.{0,30}of head 0",
+            self.prose,
+        ):
+            return "heads first"
+        named = re.search(r"\b(kqv|kvq|vkq|vqk|qvk)(_proj)?\b", self.code)
+        if named:
+            return named.group(1)
+        for words in re.findall(rf"\b{one}{between}{one}{between}{one}", self.prose):
+            near = re.search(r"order|column|row|pack|fused|stack|concat|\|", self.prose)
+            if len(set(words)) == 3 and near:
+                return "".join(words)
+        return None
+
+    @cached_property
+    def counts_itself(self) -> tuple[bool, bool]:
+        """Whether a window is said to count the query, and whether it is said not to."""
+        return (
+            bool(re.search(r"includ|counting (it|the query)|with itself|itself counts|counts itself", self.prose)),
+            bool(
+                re.search(
+                    r"besides|exclud|not count|in addition to|plus itself|plus the query|without itself|before it\b",
+                    self.prose,
+                )
+            ),
+        )
+
+    @cached_property
+    def merges_pieces(self) -> bool:
+        """Whether results over pieces of the keys are merged, in base 2 somewhere."""
+        return bool(re.search(r"log2|exp2", self.code) and re.search(r"split|chunk|block|lse|piece|part", self.code))
+
+    @cached_property
+    def told_heads(self) -> int | None:
+        """How many heads the text of a function sets."""
+        found = re.search(r"\b(?:n_?heads?|num_?heads|heads|nh|H|h)\s*=\s*(\d+)\b", self.text)
+        return int(found.group(1)) if found and int(found.group(1)) > 0 else None
+
+    @cached_property
+    def declared_grouped(self) -> bool:
+        """Whether it is said that consecutive query heads share a key head."""
+        return bool(
+            re.search(r"consecutive|//\s*\(?\s*(\w+\s*//|n_?rep|r\b|group)|repeat_interleave|as in llama", self.prose)
         )
 
     @cached_property
@@ -319,6 +430,9 @@ def _roles(arguments: list[Argument]) -> list[Argument]:
             and "k" not in roles
         ):
             change(number, None)
+    masks = [n for n, a in enumerate(fixed) if a.role == "mask"]
+    if len(masks) == 2 and not any(a.role == "padding" for a in fixed):
+        change(masks[1], "padding")
     roles = [a.role for a in fixed]
     # (x, key, value) and (hidden, encoder_outputs): the first is the query.
     if "q" not in roles and "x" in roles and ({"k", "v"} & set(roles)):
@@ -326,6 +440,15 @@ def _roles(arguments: list[Argument]) -> list[Argument]:
     if "q" in roles and "x" in roles and "k" not in roles and "context" not in roles:
         change(roles.index("x"), "context")
     return fixed
+
+
+def _statements(source: str) -> Iterator[ast.AST]:
+    with suppress(SyntaxError):
+        yield from ast.walk(ast.parse(source))
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _layout(words: str) -> str | None:
@@ -346,11 +469,15 @@ def _layout(words: str) -> str | None:
         found += axis
     if len(set(found)) < len(found):
         return None
-    return found if found in ("TD", "BTD", "TBD", "HTD", "THD", "BHTD", "BTHD", "TBHD") else None
+    return found if found in ("TD", "BTD", "TBD", "HTD", "THD", "BHTD", "BTHD", "TBHD", "DT") else None
 
 
-def names_called(code: str) -> list[str]:
-    """Calls whose result is thrown away, such as ``scores.masked_fill(mask, x)``."""
+def thrown_away(code: str) -> bool:
+    """Whether a call that masks returns what nobody takes, such as ``scores.masked_fill(mask, x)``."""
+    return any(re.search(r"masked_fill$|where$|\.at\[.*\.(set|add|min)$", name) for name in _lost(code))
+
+
+def _lost(code: str) -> list[str]:
     try:
         tree = ast.parse(code)
     except SyntaxError:
@@ -376,7 +503,7 @@ def letter(path: str, owner: str) -> str | None:
     lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", path).lower()
     if "norm" in owner.lower() or re.search(r"(^|[._])(ln|norm|layer_?norm)\d*([._]|$)", lowered):
         return "norm"
-    if re.search(r"qkv|kqv|in_proj|c_attn|query_key_value", lowered):
+    if re.search(r"qkv|kqv|in_proj|c_attn|attn?_in([._]|$)|query_key_value", lowered):
         return "qkv"
     if re.search(r"(^|[._])(to_|w_?)?kv([._]|$)|kv_proj|key_value", lowered):
         return "kv"

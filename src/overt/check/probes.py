@@ -85,6 +85,7 @@ def after(diagnosis: Diagnosis) -> None:
     probes: list[Callable[[Diagnosis], None]] = [_dropout, _changed, _state]
     if not diagnosis.findings.found.get("unknown"):
         probes += [_large, _fill, _empty_rows, _twice_masked, _nan_behind, _half, _lengths, _dtype, _gradients]
+        probes += [_memory]
     for probe in probes:
         try:
             probe(diagnosis)
@@ -162,7 +163,9 @@ def _dropout(diagnosis: Diagnosis) -> None:
     attention.instance, attention.still = kept, True
     mains = [o.main for o in got]
     if mains[2] is not None and mains[3] is not None and _differ(mains[2], mains[3]):
-        diagnosis.findings.add("dropout_eval")
+        if "python_list" not in diagnosis.findings.found:
+            # Layers that are not registered hear nothing of eval(): that is the same mistake.
+            diagnosis.findings.add("dropout_eval")
         return
     known = [m for m in mains if m is not None]
     if len(known) == 6 and _differ(known[0], known[1]) and not _differ(known[4], known[5]):
@@ -183,8 +186,11 @@ def _dropout(diagnosis: Diagnosis) -> None:
 def _changed(diagnosis: Diagnosis) -> None:
     changed = {name for t in diagnosis.base_trials for name in t.outcome.changed}
     for form in diagnosis.masked.values():
-        case = diagnosis.attention.case(form, SQUARE, **diagnosis.attention.mask(form, SQUARE))
-        changed |= set(_one(diagnosis, form, case).changed)
+        # A mask of numbers is changed where one of booleans is copied first.
+        for number in (False, True):
+            form = replace(form, mask_number=number)
+            case = diagnosis.attention.case(form, SQUARE, **diagnosis.attention.mask(form, SQUARE))
+            changed |= set(_one(diagnosis, form, case).changed)
     if changed:
         names = ", ".join(
             sorted(
@@ -415,7 +421,8 @@ def _empty_rows(diagnosis: Diagnosis) -> None:
 def _twice_masked(diagnosis: Diagnosis) -> None:
     """Keys hidden by two masks at once, in float32: the sum of two minima is −∞."""
     face, attention = diagnosis.interface, diagnosis.attention
-    if not re.search(r"finfo|\.min\b|3\.4\d*e\+?38", face.code) or not diagnosis.masked:
+    minimum = face.code + face.description["helpers"]
+    if not re.search(r"finfo|\.min\b|3\.4\d*e\+?38", minimum) or not diagnosis.masked:
         return
     pair = [r for r in ("mask", "padding") if r in diagnosis.masked]
     form = diagnosis.masked[pair[-1]] if pair else next(iter(diagnosis.masked.values()))
@@ -427,7 +434,8 @@ def _twice_masked(diagnosis: Diagnosis) -> None:
     if not (face.has("causal") or always or len(pair) == 2):
         return
     case = attention.case(form, SQUARE, **{**extra, "keep": keep, "causal": face.has("causal") or always})
-    call, arrays = attention.call(form, case, dtype="float32")
+    # A module is in float64, whose minimum overflows alike.
+    call, arrays = attention.call(form, case, **({} if attention.instance else {"dtype": "float32"}))
     if len(pair) == 2:
         other = diagnosis.masked[pair[0]]
         hidden = attention.case(other, SQUARE, keep=keep, additive=other.mask_kind == "additive")
@@ -506,7 +514,7 @@ def _half(diagnosis: Diagnosis) -> None:
             continue
         extra = _features(diagnosis, masked, features)
         case = attention.case(masked, SQUARE, **extra)
-        outcome, plain = _one(diagnosis, masked, case, dtype="float16"), _one(diagnosis, masked, case, dtype="float32")
+        outcome, plain = (_one(diagnosis, masked, case, dtype=d) for d in ("float16", "float32"))
         parts = attention.predict(masked, case, {})
         if plain.error is not None:
             continue
@@ -602,3 +610,41 @@ def _gradients(diagnosis: Diagnosis) -> None:
                 mend="Compare with torch.autograd.gradcheck.",
             )  # fmt: skip
             break
+
+
+def _memory(diagnosis: Diagnosis) -> None:
+    """Arrays that grow with T · S, at lengths beyond those of any block where the code has loops."""
+    attention, form, face = diagnosis.attention, diagnosis.form, diagnosis.interface
+    backend = face.description["backend"]
+    if backend not in ("numpy", "torch") or not diagnosis.wide or form.layout in ("BD", "D", "1BD"):
+        return
+    kept, maker = attention.instance, diagnosis.rebuild
+    code = face.code + face.description["helpers"]
+    lengths = [(64, 256)]
+    if re.search(r"\b(for|while|map|vmap|fori_loop|scan)\b", code):
+        lengths.append((1024, 2048))
+    if kept is not None and maker is not None:
+        made = build(attention.session, maker, length=lengths[-1][1])
+        if not isinstance(made, Instance):
+            return
+        attention.instance = made
+    try:
+        for pair in lengths:
+            weights: list[int] = []
+            for n in pair:
+                case = attention.case(form, Size(1, 1, 1, n, n, 4))
+                outcome = _one(diagnosis, form, case, weigh=True)
+                if outcome.weight is None or (weights and outcome.weight[1] > 0.5):
+                    # It fails there, or takes its time; the first call may have loaded what it needs.
+                    return
+                weights.append(outcome.weight[0])
+            ratio = pair[1] / pair[0]
+            if weights[1] < pair[1] ** 2 or weights[1] < 0.6 * ratio**2 * weights[0]:
+                return
+    finally:
+        attention.instance = kept
+    diagnosis.findings.add(
+        "memory_quadratic", kind="risk", look=r"softmax|exp\(|@|matmul|einsum|bmm",
+        message="It holds T × S numbers at once: 256 MiB for each head and each such array at 8192 tokens in float32.",
+        mend="For long sequences only: overt.attention and scaled_dot_product_attention need memory linear in length.",
+    )  # fmt: skip

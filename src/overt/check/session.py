@@ -80,7 +80,8 @@ class Session:
         """One request and its answer."""
         if not self.pid:
             raise EndedError("crash", "the process has ended")
-        deadline = time.monotonic() + self.timeout
+        # A large library is loaded in more time than an answer may take.
+        deadline = time.monotonic() + self.timeout * (3 if message["op"] == "load" else 1)
         try:
             wire.send(self._out, message, arrays)
             size = struct.unpack("<q", self._read(8, deadline))[0]

@@ -57,6 +57,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "diagonal": ("causal_off_by_one:+1", "causal_off_by_one:-1"),
     "causal": ("causal_missing", "mask_inverted:causal"),
     "window": ("window_off_by_one", "window_off_by_one:+1", "window_off_by_one:-2"),
+    "pieces": tuple(f"lse_base2:{how}" for how in ("split 2", "split 3", "split 4", "by 2", "by 3", "by 4")),
     "mask": (
         "mask_inverted",
         "mask_bool_as_float",
@@ -79,6 +80,8 @@ STEPS: dict[str, tuple[str, ...]] = {
         "softmax_heads_and_keys",
         "softmax_global",
         "softmax_global:all",
+        "softmax_global:row max",
+        "softmax_global:all, row max",
         "softmax_partial_max",
         "softmax_partial_max:denominator",
         "no_exp_norm",
@@ -125,6 +128,8 @@ class Case:
     bias: np.ndarray | None = None
     scale: float | None = None
     fill: float = -np.inf
+    # whether the candidate merges results over pieces of the keys
+    pieces: bool = False
 
     @property
     def flat(self) -> bool:
@@ -146,6 +151,8 @@ class Parts:
     raw: np.ndarray
     lse: np.ndarray
     empty: np.ndarray
+    # queries (B, T) that are padding themselves
+    idle: np.ndarray | None = None
 
 
 def relevant(case: Case) -> set[str]:
@@ -161,6 +168,8 @@ def relevant(case: Case) -> set[str]:
         steps |= {"split", "merge", "fold"}
     if case.groups != case.heads:
         steps |= {"group"}
+    if case.pieces:
+        steps |= {"pieces"}
     if case.rope:
         steps |= {"rope"}
     if case.alibi or case.slopes is not None:
@@ -197,7 +206,7 @@ def options(case: Case, step: str) -> tuple[str, ...]:
         found = tuple(
             o
             for o in found
-            if o != "softmax_axis_head_or_batch:batch" and (o != "softmax_global:all" or case.heads > 1)
+            if o != "softmax_axis_head_or_batch:batch" and ("softmax_global:all" not in o or case.heads > 1)
         )
     if step == "mask":
         shape = _shape(case)
@@ -243,11 +252,24 @@ def _attend(case: Case, choice: Choice) -> Parts:
         scores = case.cap * np.tanh(scores / case.cap)
         empty = np.zeros_like(empty)
     weights = softmax(scores, choice.get("softmax"))
+    if "pieces" in choice:
+        weights = _wrong_base(scores, choice["pieces"])
     if how == "mask_after_softmax" and keep is not None:
         weights = weights * keep
     top = np.max(scores, axis=-1, keepdims=True)
     lse = np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0]
-    return Parts(_merge(weights @ v, case, choice), weights, scores, raw, lse, empty)
+    idle = ~case.padding if case.padding is not None and case.q is case.k else None
+    return Parts(_merge(weights @ v, case, choice), weights, scores, raw, lse, empty, idle)
+
+
+def _wrong_base(scores: np.ndarray, how: str) -> np.ndarray:
+    """Weights of pieces of the keys, merged by exp of log-sum-exps in base 2."""
+    unit, number = how.partition(":")[2].split()
+    S, n = scores.shape[-1], int(number)
+    pieces = np.array_split(scores, n if unit == "split" else range(n, S, n), axis=-1)
+    totals = [np.log2(np.exp(p).sum(-1, keepdims=True)) for p in pieces]
+    shares = softmax(np.concatenate(totals, axis=-1), None)
+    return np.concatenate([softmax(p, None) * shares[..., i : i + 1] for i, p in enumerate(pieces)], axis=-1)
 
 
 def softmax(scores: np.ndarray, how: str | None, axis: int = -1) -> np.ndarray:
@@ -260,12 +282,14 @@ def softmax(scores: np.ndarray, how: str | None, axis: int = -1) -> np.ndarray:
         "softmax_heads_and_keys": (1, 3),
         "softmax_global": (-2, -1),
         "softmax_global:all": None,
+        "softmax_global:row max": (-2, -1),
+        "softmax_global:all, row max": None,
     }.get(how or "", axis)
     if how == "softmax_missing":
         return scores
     if how == "no_exp_norm":
         return scores / scores.sum(axis=axis, keepdims=True)
-    top = scores.max(axis=-1 if how == "softmax_axis_q:row max" else axes, keepdims=True)
+    top = scores.max(axis=-1 if how and how.endswith("row max") else axes, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
     powers = np.exp(scores - top)
     if how == "softmax_partial_max":
