@@ -7,6 +7,7 @@ import sys
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -150,22 +151,21 @@ class _Torch(Backend):
     @contextmanager
     def weighed(self, told: list[int]) -> Iterator[None]:
         """The largest array that an operation makes; what a kernel needs inside is its own."""
-        from torch.utils._python_dispatch import TorchDispatchMode
-
         torch, largest = self.torch, [0]
+        mode: Any = import_module("torch.utils._python_dispatch").TorchDispatchMode
 
         def places(values: Any) -> dict[int, int]:
             tensors = [leaf for _, leaf in leaves(values) if isinstance(leaf, torch.Tensor)]
             return {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
 
-        class Scale(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        class Scale(mode):
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 result = function(*args, **(kwargs or {}))
                 given = places([args, kwargs or {}])
                 largest.extend(n for place, n in places([result]).items() if place not in given)
                 return result
 
-        with Scale():  # type: ignore[no-untyped-call]
+        with Scale():
             yield
         told.append(max(largest))
 

@@ -326,7 +326,11 @@ class Diagnosis:
         shapes = r"shape|size|dimension|subscript|broadcast|mismatch|unpack|axes|axis|operand|expand"
         projected = self.attention.instance is not None and self.attention.instance.projections is not None
         # What projects says how its input lies; elsewhere arrays may lie in a way that was not tried.
-        if not projected and outcome.error["type"] != "KeyError" and re.search(shapes, outcome.error["message"]):
+        if (
+            not projected
+            and outcome.error["type"] not in ("KeyError", "MemoryError")
+            and re.search(shapes, outcome.error["message"])
+        ):
             raise PuzzledError(
                 f"{self.interface.name} ran in no layout: with {told[0].layout} it raises {outcome.error['type']}: "
                 f"{outcome.error['message'][:120]}: name the layout and the arguments, such as --layout BHTD "
