@@ -289,6 +289,9 @@ def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limit: i
     while (request := wire.receive(incoming)) is not None:
         message, arrays = request
         reply, out = candidate.answer(message, arrays)
+        if limit is not None and message["op"] == "load":
+            # What it has imported is not what it takes.
+            _restrict(limit)
         try:
             wire.send(outgoing, reply, out)
         except (MemoryError, TypeError) as error:
@@ -296,12 +299,18 @@ def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limit: i
 
 
 def _restrict(limit: int) -> None:
-    """So many bytes more than the process has now; libraries loaded later are part of them."""
+    """So many bytes more than the process has now."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        jax = sys.modules.get("jax")
+        if jax is not None:
+            # It starts its threads at its first array, and hangs where it finds no room for them.
+            jax.numpy.zeros(1).block_until_ready()
         used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        resource.setrlimit(resource.RLIMIT_AS, (used + limit, used + limit))
+        resource.setrlimit(resource.RLIMIT_AS, (used + limit, most))
 
 
 def main() -> None:

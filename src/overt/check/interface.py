@@ -12,9 +12,9 @@ from typing import Any
 
 # The first that matches the whole normalised name is the role.
 _ROLES: tuple[tuple[str, str], ...] = (
-    ("q", r"x_?q|q_?x|inputs?_?q|q_?in|xq|q|query|queries|qs|xq|query_?vec(tor)?s?|query_?states?|q_?heads|target_?hidden|dec(oder)?_?(states?|hidden|h|outputs?|query)|s_?prev|prev_?state|hidden_?dec|s_?i|ht|h_?t|current(_?token)?|cur"),
-    ("k", r"x_?k|inputs?_?k|k_?x|k_?in|k|keys?|ks|xk|key_?vec(tor)?s?|key_?states?|k_?heads"),
-    ("v", r"x_?v|inputs?_?v|v_?x|v_?in|v|values?|vs|xv|val|vals|value_?vec(tor)?s?|value_?states?|v_?heads"),
+    ("q", r"x_?q|q_?x|inputs?_?q|q_?in|xq|q|query|queries|qs|xq|query_?vec(tor)?s?|query_?states?|q_?heads|target_?hidden|dec(oder)?_?(states?|hidden|h|outputs?|query)|s_?prev|prev_?state|hidden_?dec|s_?i|ht|h_?t|current(_?token)?|cur|consultas?|requetes?|requête|abfragen?|anfragen?|sorgu"),
+    ("k", r"(memory|mem|enc|encoder|src|source|bank)_?(k|keys?)|claves?|llaves?|cles?|clé|schluessel|schlüssel|chaves?|anahtar|x_?k|inputs?_?k|k_?x|k_?in|k|keys?|ks|xk|key_?vec(tor)?s?|key_?states?|k_?heads"),
+    ("v", r"(memory|mem|enc|encoder|src|source|bank)_?(v|values?|vals?)|valor(es)?|valeurs?|werte?|deger|x_?v|inputs?_?v|v_?x|v_?in|v|values?|vs|xv|val|vals|value_?vec(tor)?s?|value_?states?|v_?heads"),
     ("qkv", r"qkv|packed|packed_?qkv|qkv_?packed|mixed_?qkv"),
     ("kv", r"kv|packed_?kv"),
     ("context", r"context|memory|mem|enc(oder)?_?(out|outs|outputs?|states?|hidden|hiddens|hidden_?states?|h|hs|seq)|source|annotations|hs|y|xa|cross|ctx|encoded|(inputs?|x)_?kv|kv_?(in|inputs?|states|seq|source|x)"),
@@ -22,7 +22,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("scores", r"scores?|logits|s|att_?scores|similarit(y|ies)|energy|energies"),
     ("causal", r"(is_?|use_?)?causal(_?mask)?|autoregressive|masked|look_?ahead|use_?causal_?mask|decoder_?mask|unidirectional"),
     ("query_mask", r"(q|query|queries)_?(pad(ding)?_?)?mask"),
-    ("padding", r"v(alue)?_?mask|(src_|tgt_)?key_padding_mask|padding_?mask|pad_?mask|key_?mask|padding|kv_?mask|key_?valid|valid|input_?mask|valid_?mask|src_?mask|is_?pad|pads|src_?key_?padding|keys?_?keep|\w*pad(ding)?_?masks?|(encoder|memory|source|context)\w*_?masks?"),
+    ("padding", r"v(alue)?_?mask|(src_|tgt_)?key_padding_mask|padding_?mask|pad_?mask|key_?mask|padding|kv_?mask|key_?valid|valid|input_?mask|valid_?mask|src_?mask|is_?pad|pads?|src_?key_?padding|keys?_?keep|\w*pad(ding)?_?masks?|(encoder|memory|source|context)\w*_?masks?"),
     ("mask", r"(attn|attention|att|self_attn|keep|visible|allowed|additive|float|bool|m|drop)_?mask|mask|masks|m|keep|allowed|visible|blocked|mask_?bias|\w*_?masks?"),
     ("query_lengths", r"(q|query|tgt|target)_?(seq_?)?(lens|lengths)"),
     ("lengths", r"lengths?|valid_?lens?|valid_?lengths?|seq_?lens|seq_?lengths|lens|(key|kv|k|src|source|enc|input|memory)_?(lengths?|lens?)|\w+_?(lens|lengths)"),
@@ -422,14 +422,14 @@ def _roles(arguments: list[Argument]) -> list[Argument]:
             change(number, "context" if alone else "heads")
         if name in ("key", "rng") and argument.role == "k" and "q" not in roles and "v" not in roles:
             change(number, "seed")
-        if (
-            argument.role in ("k", "v")
-            and "q" not in roles
-            and "x" in roles
-            and argument.role == "v"
-            and "k" not in roles
-        ):
-            change(number, None)
+        if argument.role == "v" and "x" in roles and not {"q", "k"} & set(roles):
+            before = [n for n, r in enumerate(roles[:number]) if r == "x"]
+            if len(before) == 2:
+                # (latents, inputs, values): what asks, what is asked, and what it has to say.
+                change(before[0], "q")
+                change(before[1], "k")
+            else:
+                change(number, None)
     masks = [n for n, a in enumerate(fixed) if a.role == "mask"]
     if len(masks) == 2 and not any(a.role == "padding" for a in fixed):
         change(masks[1], "padding")

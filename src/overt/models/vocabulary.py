@@ -115,10 +115,10 @@ class Vocabulary:
 
     @staticmethod
     def of(described: dict[str, Any]) -> Vocabulary:
-        """The vocabulary that ``described`` describes.  Raises ValueError for tokens that no text is cut into."""
+        """The vocabulary that ``described`` describes.  Raises ArgumentError for tokens that no text is cut into."""
         # What is a character is for the Unicode of whoever learnt them to say.
         if any(unicodedata.category(c) in ("Cc", "Cf", "Cs") for c in "".join(described["tokens"])):
-            raise ValueError("a token holds control characters")
+            raise ArgumentError("a token holds control characters")
         first, second = ([pair.split(" ")[i] for pair in described["merges"]] for i in (0, 1))
         return Vocabulary(
             described["kind"],
