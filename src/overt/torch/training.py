@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -347,14 +348,14 @@ class Training:
             arrays[f"averages/{name}"] = self.averages[name].numpy()
             for key, value in self.optimizer.state.get(tensor, {}).items():
                 arrays[f"{key}/{name}"] = value.numpy()
-        described = {"progress": asdict(self.progress), "identity": self.identity(), "threads": self.crew.count}
+        described = {"progress": asdict(self.progress), "identity": self.identity, "threads": self.crew.count}
         # Every minute; a killed process loses nothing, and waiting for the disk would take a tenth of the time.
         checkpoint.write(path, arrays, STATE, described, lasting=False)
 
     def restore(self, path: Path) -> int:
         """Stand where ``save`` was called, on how many threads.  Raises FileError if the file is of another run."""
         arrays, described = checkpoint.read(path, STATE)
-        if described.get("identity") != self.identity():
+        if described.get("identity") != self.identity:
             raise FileError(f"{path} is of a run with other data or options: repeat its command, or delete the file")
         with torch.no_grad():
             for name, tensor in self.parameters.items():
@@ -368,8 +369,9 @@ class Training:
         self.progress = Progress(**described["progress"])
         return int(described["threads"])
 
+    @cached_property
     def identity(self) -> str:
-        """What makes a run this run and no other."""
+        """What makes a run this run and no other; reading all pairs for it takes seconds."""
         task = self.task
         said = [
             asdict(self.recipe),
