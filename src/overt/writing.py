@@ -13,11 +13,8 @@ from overt.errors import FileError
 
 
 @contextmanager
-def replaced(path: str | Path, *, lasting: bool = True) -> Iterator[IO[bytes]]:
-    """A file that takes its name when all of it is there; what fails leaves what was there before.
-
-    lasting: wait until it is on the disk, and so outlives a power cut too.
-    """
+def replaced(path: str | Path) -> Iterator[IO[bytes]]:
+    """A file that takes its name when all of it is there; what fails leaves what was there before."""
     # What a link points to is replaced, not the link.
     named, path = path, Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
@@ -37,9 +34,9 @@ def replaced(path: str | Path, *, lasting: bool = True) -> Iterator[IO[bytes]]:
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
-            if lasting:
-                file.flush()
-                os.fsync(file.fileno())
+            # A name is given to nothing that a crash could still empty.
+            file.flush()
+            os.fsync(file.fileno())
         # mkstemp lets nobody else read.
         mask = os.umask(0)
         os.umask(mask)

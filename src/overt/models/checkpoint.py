@@ -61,13 +61,13 @@ def load(path: Path) -> Checkpoint:
     return Checkpoint(model, source, target, {k: v.astype(np.float32) for k, v in arrays.items()}, card)
 
 
-def write(path: Path, arrays: Mapping[str, np.ndarray], kind: str, described: Any, *, lasting: bool = True) -> None:
-    """One safetensors file, whole or not at all; ``lasting`` as for ``replaced``."""
+def write(path: Path, arrays: Mapping[str, np.ndarray], kind: str, described: Any) -> None:
+    """One safetensors file, whole or not at all."""
     from safetensors.numpy import save as to_bytes
 
     metadata = {"format": kind, "overt": json.dumps(described, ensure_ascii=False)}
     data = to_bytes({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata)
-    with replaced(path, lasting=lasting) as file:
+    with replaced(path) as file:
         file.write(data)
 
 

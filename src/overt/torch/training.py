@@ -349,8 +349,7 @@ class Training:
             for key, value in self.optimizer.state.get(tensor, {}).items():
                 arrays[f"{key}/{name}"] = value.numpy()
         described = {"progress": asdict(self.progress), "identity": self.identity, "threads": self.crew.count}
-        # Every minute; a killed process loses nothing, and waiting for the disk would take a tenth of the time.
-        checkpoint.write(path, arrays, STATE, described, lasting=False)
+        checkpoint.write(path, arrays, STATE, described)
 
     def restore(self, path: Path) -> int:
         """Stand where ``save`` was called, on how many threads.  Raises FileError if the file is of another run."""
