@@ -3,6 +3,8 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 SANITIZED = build/sanitized
+# Tiles are emulated there, which takes a CPU that has all but them.
+SANITIZED_LEVELS = $(shell grep -q avx512_bf16 /proc/cpuinfo && echo "v4;amx" || echo v3)
 SANITIZERS = PYTHONPATH=$(SANITIZED)/site ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
   LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)"
 
@@ -26,7 +28,8 @@ check: $(VENV)/dev
 
 # The native code under AddressSanitizer and UndefinedBehaviorSanitizer, driven by the tests of the kernels.
 sanitize: $(VENV)/dev
-	$(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Release -DOVERT_SANITIZE=ON -DOVERT_LEVELS=v3 \
+	$(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Release -DOVERT_SANITIZE=ON \
+	  -DOVERT_LEVELS='$(SANITIZED_LEVELS)' -DOVERT_EMULATE_TILES=ON \
 	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir) \
 	  -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
 	$(BIN)/cmake --build $(SANITIZED)

@@ -20,6 +20,8 @@ template <class Acc> struct Plan {
   Index tasks;
   Index panels;     // of one key head
   Index width;      // of a packed row of values
+  Index key_size, value_size;  // elements that a packed key or value takes, kPanel of them together
+  Index group_size;  // elements that the packed queries of a group take
   bool pack_values; // or read them where they are
   bool thin;        // read the keys where they are
   bool ahead;       // pack before the tasks start, once
@@ -30,10 +32,19 @@ template <class Acc> struct Plan {
     rows = heads * p.T;
     panels = ceil_div(p.S, kPanel<Acc>);
     width = round_up(p.E, kLanes<Acc>);
+    key_size = p.D;
+    value_size = width;
+    group_size = p.D * kQueries<Acc>;
     bool same_type = p.type == (sizeof(Acc) == 8 ? Type::float64 : Type::float32);
     pack_values = values && !(same_type && width == p.E);
-    Index bytes = p.B * p.G * panels * kPanel<Acc> * (p.D + (pack_values ? width : 0)) * Index(sizeof(Acc));
-    thin = same_type && !p.additive && rows <= kThin && p.D >= 4;
+#if defined(OVERT_TILES)
+    key_size = packed_keys(p);
+    value_size = packed_values(p);
+    group_size = packed_queries(p);
+    pack_values = values;
+#endif
+    Index bytes = p.B * p.G * panels * kPanel<Acc> * (key_size + (pack_values ? value_size : 0)) * Index(sizeof(Acc));
+    thin = !kTiled && same_type && !p.additive && rows <= kThin && p.D >= 4;
     ahead = bytes <= kAheadBytes && !thin;
     Index sets = p.B * (p.H / heads);
     all_groups = ceil_div(rows, kRows);
@@ -76,8 +87,8 @@ template <class In> struct Source {
   void place(Arena& arena, const Plan<Acc>& plan) {
     const Problem& p = plan.p;
     Index all = p.B * p.G * plan.panels;
-    if (plan.ahead) arena.take(panels, all * p.D * kPanel<Acc>);
-    if (plan.ahead && plan.pack_values) arena.take(values, all * kPanel<Acc> * plan.width);
+    if (plan.ahead) arena.take(panels, all * kPanel<Acc> * plan.key_size);
+    if (plan.ahead && plan.pack_values) arena.take(values, all * kPanel<Acc> * plan.value_size);
     arena.take(lit, plan.lit_batches * plan.lit_sets * plan.all_groups * plan.panels);
   }
 
@@ -107,12 +118,17 @@ template <class In> struct Source {
     if (plan.thin && !values) return;
     for (Index s = begin; s < end; s += kPanel<Acc>) {
       Index count = smaller<Index>(kPanel<Acc>, p.S - s);
+      Acc *panel = panels + (s - begin) * plan.key_size, *value = values + (s - begin) * plan.value_size;
+#if defined(OVERT_TILES)
+      pack_key_tiles<In>(at<In>(p.k, b, g, s), p.k.row, count, p.D, panel);
+      pack_value_tiles<In>(at<In>(p.v, b, g, s), p.v.row, count, p.E, value);
+#else
       if (!plan.thin) {
-        Acc* panel = panels + (s - begin) * p.D;
         pack_panel<In>(at<In>(p.k, b, g, s), p.k.row, count, p.D, panel);
         raise(p.additive && p.modest, panel, p.D * kPanel<Acc>);
       }
-      if (values) pack_rows<In>(at<In>(p.v, b, g, s), p.v.row, count, p.E, plan.width, values + (s - begin) * plan.width);
+      if (values) pack_rows<In>(at<In>(p.v, b, g, s), p.v.row, count, p.E, plan.width, value);
+#endif
     }
   }
 
@@ -130,8 +146,8 @@ template <class In> struct Source {
       task -= lits;
       Index head = task / pieces, begin = task % pieces * some * kPanel<Acc>;
       Index at = head * last + begin;
-      pack(plan, head / p.G, head % p.G, begin, smaller(begin + some * kPanel<Acc>, last), panels + at * p.D,
-           values ? values + at * plan.width : nullptr);
+      pack(plan, head / p.G, head % p.G, begin, smaller(begin + some * kPanel<Acc>, last), panels + at * plan.key_size,
+           values ? values + at * plan.value_size : nullptr);
     }
   }
 
@@ -140,18 +156,18 @@ template <class In> struct Source {
     const Problem& p = plan.p;
     Chunk<Acc> chunk;
     chunk.origin = range.begin / kPanel<Acc> * kPanel<Acc>;
-    chunk.key_step = p.D;
+    chunk.key_step = plan.key_size;
     chunk.key_rows = plan.thin;
     Index at_key = (b * p.G + g) * plan.panels * kPanel<Acc> + chunk.origin;
     if (plan.ahead) {
-      chunk.panels = panels + at_key * p.D;
-      chunk.values = values ? values + at_key * plan.width : nullptr;
+      chunk.panels = panels + at_key * plan.key_size;
+      chunk.values = values ? values + at_key * plan.value_size : nullptr;
     } else {
       pack(plan, b, g, chunk.origin, range.end, local_panels, plan.pack_values ? local_values : nullptr);
       chunk.panels = local_panels;
       chunk.values = local_values;
     }
-    chunk.value_stride = plan.width;
+    chunk.value_stride = plan.value_size;
     if constexpr (sizeof(In) == sizeof(Acc)) {
       if (plan.thin) {
         chunk.panels = at<In>(p.k, b, g, chunk.origin);
@@ -181,11 +197,11 @@ template <class In> struct Desk {
 
   void place(Arena& arena, const Plan<Acc>& plan) {
     arena.take(groups, plan.groups);
-    arena.take(queries, plan.groups * plan.p.D * kQueries<Acc>);
+    arena.take(queries, plan.groups * plan.group_size);
     arena.take(tile, kRows * kTileStride);
     if (plan.ahead) return;
-    if (!plan.thin) arena.take(panels, kBlock * plan.p.D);
-    if (plan.pack_values) arena.take(values, kBlock * plan.width);
+    if (!plan.thin) arena.take(panels, kBlock * plan.key_size);
+    if (plan.pack_values) arena.take(values, kBlock * plan.value_size);
   }
 
   // Lays out the groups of a task.  Late blocks of rows come first: under a causal mask they are the longest.
@@ -200,7 +216,7 @@ template <class In> struct Desk {
       Group<Acc>& group = groups[count];
       fill_group<In>(plan.p, rows, first, int(smaller<Index>(kRows, last - first)), plan.thin,
                      source.lit_of(plan, rows.b, set % sets, first / kRows), scoring,
-                     queries + count * plan.p.D * kQueries<Acc>, group);
+                     queries + count * plan.group_size, group);
       any = {smaller(any.begin, group.any.begin), larger(any.end, group.any.end)};
     }
   }

@@ -4,13 +4,23 @@
 
 #include "blocks.h"
 #include "drop.h"
+#if defined(OVERT_TILES)
+#include "products.h"
+
+namespace overt::v4 {
+bool forward(const Problem&, const Run&, void* output, void* lse);
+}
+#endif
 
 namespace overt::OVERT_LEVEL {
 namespace {
 
 // Turns M rows of scores into weights relative to the running maximum `top` of each row, adds them to `sums` lane by
-// lane, and leaves in `shrink` what earlier sums have to be multiplied by.
-template <class Acc, int M> OVERT_INLINE void soften(Acc* tile, int width, Acc* top, Acc* sums, Acc* shrink) {
+// lane, and leaves in `shrink` what earlier sums have to be multiplied by.  Gives them to put(r, i, x, y), two vectors at a
+// time.  Scores of tiles are still to be multiplied by `factor`.
+template <class Acc, int M, class Put>
+OVERT_INLINE void soften(const Acc* tile, int width, [[maybe_unused]] Acc factor, Acc* top, Acc* sums, Acc* shrink,
+                         const Put& put) {
   constexpr int lanes = kLanes<Acc>;
   alignas(64) Acc base[kQueries<Acc>] = {};
   for (int r = 0; r < M; ++r) {
@@ -21,6 +31,7 @@ template <class Acc, int M> OVERT_INLINE void soften(Acc* tile, int width, Acc* 
       right = maximum(right, load(row + i + lanes));
     }
     base[r] = largest<Acc>(maximum(left, right));
+    if constexpr (kTiled) base[r] *= factor;
   }
   for (int i = 0; i < round_up(M, lanes); i += lanes) {
     Lane<Acc> before = load(top + i), now = maximum(load(base + i), before);
@@ -31,14 +42,19 @@ template <class Acc, int M> OVERT_INLINE void soften(Acc* tile, int width, Acc* 
     store(shrink + i, exp2<Acc>(before - now));
   }
   for (int r = 0; r < M; ++r) {
-    Acc* row = tile + r * kTileStride;
+    const Acc* row = tile + r * kTileStride;
     Lane<Acc> maximum = all(base[r]), left = load(sums + r * lanes) * shrink[r], right = {};
     for (int i = 0; i < width; i += 2 * lanes) {
-      Lane<Acc> x = exp2<Acc>(load(row + i) - maximum), y = exp2<Acc>(load(row + i + lanes) - maximum);
+      Lane<Acc> x = load(row + i), y = load(row + i + lanes);
+#if defined(OVERT_TILES)
+      // One rounding of its own, as the maximum had: fused with the subtraction it would leave the maximum's at large scores.
+      x *= factor, y *= factor;
+      asm("" : "+v"(x), "+v"(y));
+#endif
+      x = exp2<Acc>(x - maximum), y = exp2<Acc>(y - maximum);
       left += x;
       right += y;
-      store(row + i, x);
-      store(row + i + lanes, y);
+      put(r, i, x, y);
     }
     store(sums + r * lanes, left + right);
   }
@@ -151,9 +167,13 @@ template <class In> struct Forward {
   struct Workspace {
     Desk<In> desk;
     Running<Acc> own;
+    char* pieces = nullptr;  // weights as tiles
     void place(Arena& arena, const Plan<Acc>& plan) {
       desk.place(arena, plan);
       own.place(arena, plan);
+#if defined(OVERT_TILES)
+      arena.take(pieces, kTerms<In> * kRows * kBlock * 2);
+#endif
     }
   };
   struct Shared {
@@ -205,24 +225,114 @@ template <class In> struct Forward {
     }
   }
 
-  void take_block(int i, Range block, const Chunk<Acc>& chunk, bool careful) {
+  void take_block(int i, Range block, const Chunk<Acc>& chunk, [[maybe_unused]] bool careful) {
     const Group<Acc>& group = work.desk.groups[i];
     Range range = visible(group, block);
     if (range.empty()) return;
     Acc* tile = work.desk.tile;
+    Acc *top = seen.top + i * kQueries<Acc>, *sums = seen.sums + i * kRows * lanes;
     Acc* out = seen.out + i * kRows * plan.width;
     const Acc* values = chunk.values + (range.begin - chunk.origin) * chunk.value_stride;
-    int keys = range.end - range.begin;
-    with_size(group.size, [&]<int M>() {
-      alignas(64) Acc shrink[kQueries<Acc>];
-      int width = score<Acc, M>(scoring, group, chunk.keys(range.begin), p.D, range, tile);
-      soften<Acc, M>(tile, width, seen.top + i * kQueries<Acc>, seen.sums + i * kRows * lanes, shrink);
+    auto drop = [&](int width) {
       if (p.dropout > 0)
         for (int r = 0; r < group.count; ++r) dropping.drop(group.place[r], range.begin, width, tile + r * kTileStride);
+    };
+    auto keep = [&](int r, int i, Lane<Acc> x, Lane<Acc> y) {
+      store(tile + r * kTileStride + i, x);
+      store(tile + r * kTileStride + i + lanes, y);
+    };
+    with_size(group.size, [&]<int M>() {
+      alignas(64) Acc shrink[kQueries<Acc>];
+#if !defined(OVERT_TILES)
+      int width = score<Acc, M>(scoring, group, chunk.keys(range.begin), p.D, range, tile), keys = range.end - range.begin;
+      soften<Acc, M>(tile, width, Acc(1), top, sums, shrink, keep);
+      drop(width);
       if (careful) mix_carefully(M, tile, values, chunk.value_stride, keys, shrink, out, plan.width);
       else mix<Acc, M>(tile, values, chunk.value_stride, keys, shrink, out, plan.width);
+#else
+      int panels = int(ceil_div(range.end - range.begin, kPanel<Acc>)), width = panels * kPanel<Acc>;
+      auto give = [&](int r, int i, Lane<Acc> x, Lane<Acc> y) { split_weights<In, M>(r, i, x, y, panels, work.pieces); };
+      Acc factor = score_block<M>(group, chunk.keys(range.begin).data, range, panels, tile);
+      if (bool odd = any_odd(values, panels); !odd && p.dropout == 0) {
+        soften<Acc, M>(tile, width, factor, top, sums, shrink, give);
+        mix_tiles<In, M>(work.pieces, values, plan.value_size, panels, shrink, out, plan.width);
+      } else {
+        soften<Acc, M>(tile, width, factor, top, sums, shrink, keep);
+        drop(width);
+        for (int r = 0; r < M; ++r)
+          for (int i = 0; i < width; i += kPanel<Acc>)
+            give(r, i, load(tile + r * kTileStride + i), load(tile + r * kTileStride + i + lanes));
+        mix_tiles<In, M>(work.pieces, values, plan.value_size, panels, shrink, out, plan.width);
+        if (odd) mix_odd_values(group, values, range, tile, out);
+      }
+#endif
     });
   }
+
+#if defined(OVERT_TILES)
+  // Scores, but for the factor that it returns.
+  template <int M>
+  OVERT_INLINE Acc score_block(const Group<Acc>& group, const Acc* keys, Range range, int panels, Acc* tile) const {
+    multiply_tiles<In, M>(group.queries, keys, p.D, panels, tile);
+    int width = panels * kPanel<Acc>;
+    Acc factor = kTerms<In> < 3 ? scoring.factor : 1;
+    if (scoring.cap > 0 || group.bias[0] || !(factor > 0)) {
+      for (int r = 0; r < M; ++r)
+        for (Acc *x = tile + r * kTileStride, *end = x + width; x < end; x += lanes) store(x, load(x) * factor);
+      factor = 1;
+    }
+    score_odd_rows(group, keys, range, scoring.factor / factor, tile);
+    finish_scores<Acc, M>(scoring, group, range, width, tile);
+    return factor;
+  }
+
+  bool any_odd(const Acc* values, int panels) const {
+    std::uint32_t odd = 0;
+    for (int i = 0; i < panels; ++i) odd |= odd_keys(values + i * kPanel<Acc> * plan.value_size, plan.value_size);
+    return odd;
+  }
+
+  // Calls body(s) for the keys of a range whose panels note them as odd.
+  template <class Body>
+  OVERT_INLINE void each_odd(const Acc* panels, Index size, Range range, const Body& body) const {
+    for (int s = range.begin; s < range.end; s += kPanel<Acc>, panels += kPanel<Acc> * size)
+      for (std::uint32_t odd = odd_keys(panels, size); odd; odd &= odd - 1)
+        if (int key = s + __builtin_ctz(odd); key < range.end) body(key);
+  }
+
+  // Scores of queries and keys that tiles cannot hold, where they are visible.
+  void score_odd_rows(const Group<Acc>& group, const Acc* keys, Range range, Acc factor, Acc* tile) const {
+    auto score = [&](int r, int s) {
+      if (s < group.span[r].begin || s >= group.span[r].end || (group.bits[r] && !group.bits[r][s])) return;
+      const In* query = at<In>(p.q, work.desk.rows.b, group.place[r] / p.T % p.H, group.place[r] % p.T);
+      const In* key = at<In>(p.k, work.desk.rows.b, work.desk.rows.head / (p.H / p.G), s);
+      Lane<Acc> total = {};
+      for (Index d = 0; d < p.D; d += lanes) total += load_some(query + d, p.D - d) * factor * load_some(key + d, p.D - d);
+      tile[r * kTileStride + s - range.begin] = sum<Acc>(total);
+    };
+    for (std::uint32_t odd = group.odd; odd; odd &= odd - 1)
+      for (int s = range.begin; s < range.end; ++s) score(__builtin_ctz(odd), s);
+    each_odd(keys, plan.key_size, range, [&](int s) {
+      for (int r = 0; r < group.count; ++r) score(r, s);
+    });
+  }
+
+  // Adds what tiles cannot hold of the values.
+  void mix_odd_values(const Group<Acc>& group, const Acc* values, Range range, const Acc* weights, Acc* out) const {
+    each_odd(values, plan.value_size, range, [&](int s) {
+      const In* value = at<In>(p.v, work.desk.rows.b, work.desk.rows.head / (p.H / p.G), s);
+      for (int r = 0; r < group.count; ++r) {
+        Acc weight = weights[r * kTileStride + s - range.begin];
+        if (weight == 0) continue;
+        for (Index e = 0; e < p.E; e += lanes) {
+          Lane<Acc> x = load_some(value + e, p.E - e);
+          bool odd = false;
+          store(out + r * plan.width + e, load(out + r * plan.width + e) + (x == tamed(x, odd) ? Lane<Acc>{} : weight * x));
+        }
+      }
+    });
+  }
+#endif
 
   // Whether all rows of a group are finite, of those that have seen anything.
   bool sound(int i) const {
@@ -266,7 +376,7 @@ template <class In> struct Forward {
     // A NaN in a value that one row may not see reaches its row as 0 · NaN, when another row of the group may see it.
     // That is rare, so nothing guards against it until an output has come out wrong.
     for (int i = 0; i < desk.count; ++i) {
-      if (sound(i)) continue;
+      if (kTiled || sound(i)) continue;
       reset(i);
       desk.each_block(plan, shared.source,
                       [&](Range block, const Chunk<Acc>& chunk) { take_block(i, block, chunk, true); });
@@ -326,6 +436,9 @@ template <class In> struct Forward {
     Shared shared = scratch.shared();
     Queue pieces, tasks, endings;
     in_parallel(chosen.threads, [&](int thread) {
+#if defined(OVERT_TILES)
+      TileRegisters registers;
+#endif
       Forward forward = {p, plan, shared, Scoring<Acc>(p), Dropping<Acc>(p), static_cast<In*>(output), static_cast<Acc*>(lse),
                          scratch.workspace(thread)};
       shared.source.prepare(plan, pieces);
@@ -345,11 +458,18 @@ template <class In> struct Forward {
 }  // namespace
 
 bool forward(const Problem& p, const Run& run, void* output, void* lse) {
+#if defined(OVERT_TILES)
+  // What tiles do not compute, and what would leave most of a tile empty.
+  if (p.type == Type::float64 || p.additive || p.H / p.G * p.T < kTileRows) return v4::forward(p, run, output, lse);
+#endif
   switch (p.type) {
     case Type::float16: return Forward<Float16>::run(p, run, output, lse);
     case Type::bfloat16: return Forward<BFloat16>::run(p, run, output, lse);
     case Type::float32: return Forward<float>::run(p, run, output, lse);
-    default: return Forward<double>::run(p, run, output, lse);
+#if !defined(OVERT_TILES)
+    case Type::float64: return Forward<double>::run(p, run, output, lse);
+#endif
+    default: __builtin_unreachable();
   }
 }
 

@@ -23,8 +23,18 @@ constexpr int kBytes = 32;
 constexpr int kBytes = 16;
 #endif
 
-// Rows of queries that one pass over the keys serves: two vectors of accumulators each must fit in the registers.
-#if defined(__AVX512F__) || defined(__aarch64__)
+// Whether products are computed on tiles of bfloat16 (split.h).
+#if defined(OVERT_TILES)
+constexpr bool kTiled = true;
+#else
+constexpr bool kTiled = false;
+#endif
+
+// Rows of queries that one pass over the keys serves: two tiles, or what leaves each two vectors of accumulators in the
+// registers.
+#if defined(OVERT_TILES)
+constexpr int kRows = 32;
+#elif defined(__AVX512F__) || defined(__aarch64__)
 constexpr int kRows = 12;
 #else
 constexpr int kRows = 6;

@@ -3,12 +3,15 @@
 #include <limits.h>
 
 #include "additive.h"
+#if defined(OVERT_TILES)
+#include "split.h"
+#endif
 
 namespace overt::OVERT_LEVEL {
 
 // Keys are taken in blocks that start at multiples of kBlock, whatever the mask, so that the order of every sum
 // depends on the position of a key and on nothing else.
-constexpr int kBlock = 512;
+constexpr int kBlock = kTiled ? 256 : 512;
 // Rows of a tile lie this far apart: a power of two would put them all into the same few sets of the cache.
 constexpr int kTileStride = kBlock + 16;
 
@@ -29,7 +32,8 @@ template <class Acc> struct Group {
   const Acc* bias[kRows];           // all null or none
   Index place[kRows];               // of the row in a (B, H, T) array
   const std::uint8_t* lit;          // panels with a bit set in some row
-  const Acc* queries;               // [D][kQueries], scaled; or rows, if the keys are rows
+  const Acc* queries;               // [D][kQueries], scaled; or rows, if the keys are rows; or tiles
+  std::uint32_t odd;                // rows that tiles cannot hold
 };
 
 // Keys as panels [D][kPanel]; or, where too few queries read them to be worth packing, as rows where they lie.
@@ -44,6 +48,7 @@ constexpr int kThin = 2;
 
 // Calls body.operator()<M>() with a constant M = size.
 template <class Body> OVERT_INLINE void with_size(int size, const Body& body) {
+  if constexpr (kTiled) return size == 16 ? body.template operator()<16>() : body.template operator()<kRows>();
   switch (size) {
     case 1: return body.template operator()<1>();
     case 2: return body.template operator()<2>();
@@ -55,6 +60,7 @@ template <class Body> OVERT_INLINE void with_size(int size, const Body& body) {
   }
 }
 OVERT_INLINE int rounded_size(int count) {
+  if constexpr (kTiled) return count <= 16 ? 16 : kRows;
   return count <= 2 ? count : count <= 4 ? 4 : count <= 8 && kRows > 8 ? 8 : kRows;
 }
 
@@ -132,8 +138,12 @@ void fill_group(const Problem& p, const Rows& rows, Index first, int count, bool
         store(queries + r * width + d, load_some(row[r] + d, p.D - d) * scoring.factor);
     return;
   }
+#if defined(OVERT_TILES)
+  group.odd = pack_query_tiles<In>(row, count, group.size, p.D, scoring.factor, queries);
+#else
   pack_queries<In>(row, count, p.D, scoring.factor, queries);
   raise(scoring.modest, queries, p.D * kQueries<Acc>);
+#endif
 }
 
 // Notes the panels in which a row of S bits has one set.
@@ -247,15 +257,10 @@ template <class Acc> void mask_tile(const Group<Acc>& group, int begin, int widt
   for (int r = 0; r < group.size; ++r) mask_row(group, r, begin, width, masked, tile + r * kTileStride);
 }
 
-// Scores of keys [range.begin, range.end), masked cells −inf, out to the end of the last panel.  Returns the width of
-// the tile.  `keys` begin at range.begin.
+// What follows the products: softcap, bias and mask.  Returns the width of the tile.
 template <class Acc, int M>
-OVERT_INLINE int score(const Scoring<Acc>& scoring, const Group<Acc>& group, Keys<Acc> keys, Index D, Range range,
-                       Acc* tile) {
+OVERT_INLINE int finish_scores(const Scoring<Acc>& scoring, const Group<Acc>& group, Range range, int width, Acc* tile) {
   constexpr int lanes = kLanes<Acc>;
-  int panels = (range.end - range.begin + kPanel<Acc> - 1) / kPanel<Acc>, width = panels * kPanel<Acc>;
-  if (!keys.rows) compare<Acc, M>(scoring, group.queries, keys.data, D, panels, tile);
-  else if constexpr (M <= kThin) multiply_rows<Acc, M>(group.queries, keys.data, keys.step, D, range.end - range.begin, tile);
   if (scoring.cap > 0)
     for (int r = 0; r < M; ++r)
       for (Acc *x = tile + r * kTileStride, *end = x + width; x < end; x += lanes) store(x, scoring.cap * tanh<Acc>(load(x)));
@@ -268,6 +273,17 @@ OVERT_INLINE int score(const Scoring<Acc>& scoring, const Group<Acc>& group, Key
     }
   mask_tile(group, range.begin, width, Acc(-kInfinity), tile);
   return width;
+}
+
+// Scores of keys [range.begin, range.end), masked cells −inf, out to the end of the last panel.  Returns the width of
+// the tile.  `keys` begin at range.begin.
+template <class Acc, int M>
+OVERT_INLINE int score(const Scoring<Acc>& scoring, const Group<Acc>& group, Keys<Acc> keys, Index D, Range range,
+                       Acc* tile) {
+  int panels = (range.end - range.begin + kPanel<Acc> - 1) / kPanel<Acc>;
+  if (!keys.rows) compare<Acc, M>(scoring, group.queries, keys.data, D, panels, tile);
+  else if constexpr (M <= kThin) multiply_rows<Acc, M>(group.queries, keys.data, keys.step, D, range.end - range.begin, tile);
+  return finish_scores<Acc, M>(scoring, group, range, panels * kPanel<Acc>, tile);
 }
 
 }  // namespace overt::OVERT_LEVEL

@@ -24,7 +24,7 @@ DTYPES = {
 # Around the widths of vectors, panels and blocks of rows.
 WIDTHS = st.one_of(st.integers(0, 9), st.sampled_from([15, 16, 17, 31, 32, 33, 48, 64, 65, 80, 128]))
 LENGTHS = st.one_of(st.integers(0, 9), st.sampled_from([11, 12, 13, 24, 31, 32, 33, 64, 65, 145]))
-KEYS = st.one_of(LENGTHS, st.sampled_from([511, 512, 513, 600]))
+KEYS = st.one_of(LENGTHS, st.sampled_from([255, 256, 257, 511, 512, 513, 600]))
 
 
 @dataclass

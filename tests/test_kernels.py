@@ -19,6 +19,8 @@ LEVELS = kernels.levels()
 TINY = {name: 1e3 * float(np.finfo(np.float64 if name == "float64" else np.float32).tiny) for name in DTYPES}
 TINY["float16"] = 2.0**-24
 TOLERANCE = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-6 + 2**-11, "bfloat16": 2e-6 + 2**-8}
+# Tiles take weights of half types as one or two numbers of 8 bits.
+ROUNDED_WEIGHTS = {"amx": {"bfloat16": 2.0**-9, "float16": 2.0**-17}}
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +59,8 @@ def check_forward(case: Case, level: str) -> None:
     named = {step.name: step.array for step in reference.steps(wide)}
     output, lse = kernels.forward(problem, level=level)
     assert output.dtype == case.q.dtype
-    tolerance = TOLERANCE[case.q.dtype.name] * slack(case)
+    rounded = ROUNDED_WEIGHTS.get(level, {}).get(case.q.dtype.name, 0.0)
+    tolerance = TOLERANCE[case.q.dtype.name] * slack(case) + rounded
     scale = named.get("dropped", named["weights"]) @ np.abs(named["value"])
     error = np.abs(output.astype(np.float64) - named["output"])
     # Weights below the smallest normal number become 0, and float16 cannot resolve what lies below its own.
@@ -158,6 +161,36 @@ def test_huge_logits(level: str, dtype: str) -> None:
     np.testing.assert_allclose(
         output[0, :, far[0]] if far.ndim == 3 else output[0, 0][far[0]], expected[0, 0][far[0]], rtol=1e-5
     )
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "options", [{}, {"mask": overt.causal()}, {"softcap": 20.0}, {"score": overt.scaled_dot(-0.1)}]
+)
+def test_numbers_at_the_ends_of_the_range(level: str, dtype: str, options: dict[str, Any]) -> None:
+    rng = np.random.default_rng(7)
+    q, k, v = (rng.normal(size=(1, 2, n, 24)) for n in (300, 300, 300))
+    k[:, 0, 280] *= 1e25
+    q[:, 1, 20] *= 1e22
+    q[:, 1, 21] = np.nan
+    k[:, 1, 270, 0] = np.inf
+    v[:, 0, 3:9] *= 1e-39
+    v[:, 0, 290, ::2] *= 1e30
+    v[:, 1, 290, 5] = -np.inf
+    case = Case(*(x.astype(DTYPES[dtype]) for x in (q, k, v)), options)
+    output = kernels.forward(case.problem(), level=level)[0].astype(np.float64)
+    wide = case.wide()
+    with np.errstate(invalid="ignore"):
+        expected = reference.forward(wide.problem())[0]
+        scale = reference.forward(Case(wide.q, wide.k, np.abs(wide.v), options).problem())[0]
+    for kind in (np.isnan, np.isinf, np.isfinite):
+        assert kind(expected).any()
+    np.testing.assert_array_equal(np.isnan(output), np.isnan(expected))
+    np.testing.assert_array_equal(output[np.isinf(expected)], expected[np.isinf(expected)])
+    finite = np.isfinite(expected)
+    error = np.abs(output[finite] - expected[finite])
+    assert np.all(error <= 2 * TOLERANCE[dtype] * scale[finite] + TINY[dtype])
 
 
 @pytest.mark.parametrize("level", LEVELS)

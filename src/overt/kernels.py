@@ -27,7 +27,7 @@ _ALL = slice(None)
 # Projections up to this size can be raised to e^{2x} and multiplied without overflow.
 _MODEST = 10
 _CAUSAL = causal()
-_PLAIN = {np.dtype(np.float32): "float32", np.dtype(np.float64): "float64"}
+_PLAIN = {np.dtype(t): t for t in ("float16", "float32", "float64")}
 # 0 leaves the choice to OpenMP.
 _threads = 0
 
@@ -74,11 +74,9 @@ def plain(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Mask | None, thread
     if not (type(q) is type(k) is type(v) is np.ndarray and q.ndim == k.ndim == v.ndim and q.ndim in (3, 4)):
         return None
     dtype = q.dtype
+    name = _PLAIN.get(dtype) or (dtype.itemsize == 2 and dtype.name == "bfloat16" and "bfloat16")
     if not (
-        dtype is k.dtype is v.dtype
-        and dtype in _PLAIN
-        and q.size
-        and (threads is None or (type(threads) is int and threads > 0))
+        name and dtype is k.dtype is v.dtype and q.size and (threads is None or (type(threads) is int and threads > 0))
     ):
         return None
     first = last = None
@@ -86,15 +84,19 @@ def plain(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Mask | None, thread
         if mask is not _CAUSAL:
             return None
         first, last, _ = _remembered_plan(mask, q.shape[:-3], *q.shape[-3:-1], k.shape[-2])
-    q4, k4, v4 = (q, k, v) if q.ndim == 4 else (q[None], k[None], v[None])
+    output = np.empty((*q.shape[:-1], v.shape[-1]), dtype)
+    arrays = [q, k, v, output]
+    if dtype.itemsize == 2:
+        arrays = [_words(x) for x in arrays]
+    if q.ndim == 3:
+        arrays = [x[None] for x in arrays]
     try:
-        native = _native.Problem(q4, k4, v4, dtype=_PLAIN[dtype], scale=1 / sqrt(q.shape[-1]), first=first, last=last)
+        native = _native.Problem(*arrays[:3], dtype=name, scale=1 / sqrt(q.shape[-1]), first=first, last=last)
     except ValueError:
         # What is wrong, if anything, is said by Problem.of.
         return None
-    output = np.empty((*q4.shape[:3], v.shape[-1]), dtype)
-    _native.forward(native, output, threads=threads or _threads)
-    return output if q.ndim == 4 else output[0]
+    _native.forward(native, arrays[3], threads=threads or _threads)
+    return output
 
 
 def gradient(

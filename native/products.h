@@ -1,0 +1,108 @@
+// The two products of a group of queries with a block of keys, on tiles of bfloat16.
+#pragma once
+#include "tile.h"
+
+namespace overt::OVERT_LEVEL {
+
+// Products of M queries with `panels` consecutive panels of keys.
+template <class In, int M> void multiply_tiles(const float* queries, const float* keys, Index D, int panels, float* tile) {
+  constexpr int N = kTerms<In>;
+  constexpr Index row = kTileStride * sizeof(float);
+  Index chunks = ceil_div(D, kDeep), bytes = kPanel<float> * (N * chunks * kDeep / 2 + 1) * Index(sizeof(float));
+  const char* query = reinterpret_cast<const char*>(queries);
+  const char* key = reinterpret_cast<const char*>(keys);
+  for (int panel = 0; panel < panels; ++panel, key += bytes, tile += kPanel<float>) {
+    tile_zero<0>(), tile_zero<1>();
+    if constexpr (M > kTileRows) tile_zero<2>(), tile_zero<3>();
+    for (Index c = 0; c < chunks; ++c) {
+      OVERT_UNROLL
+      for (int i = 0; i < N; ++i) {
+        tile_load<6>(key + ((i * chunks + c) * 2) * kTileSize, kTileBytes);
+        tile_load<7>(key + ((i * chunks + c) * 2 + 1) * kTileSize, kTileBytes);
+        OVERT_UNROLL
+        // Scores of float16 are exact: rounding them would move the weights by more than the output is rounded.
+        for (int j = 0; j < (N == 2 ? 2 : N - i); ++j) {
+          tile_load<4>(query + (j * (M / kTileRows) * chunks + c) * kTileSize, kTileBytes);
+          tile_dot<0, 4, 6>(), tile_dot<1, 4, 7>();
+          if constexpr (M > kTileRows) {
+            tile_load<5>(query + ((j * 2 + 1) * chunks + c) * kTileSize, kTileBytes);
+            tile_dot<2, 5, 6>(), tile_dot<3, 5, 7>();
+          }
+        }
+      }
+    }
+    tile_store<0>(tile, row), tile_store<1>(tile + kTileRows, row);
+    if constexpr (M > kTileRows) {
+      tile_store<2>(tile + kTileRows * kTileStride, row);
+      tile_store<3>(tile + kTileRows * kTileStride + kTileRows, row);
+    }
+  }
+}
+
+// Weights of row r and keys [i, i + 32) to their place among [term][M / 16][panels] tiles, rows down.
+template <class In, int M>
+OVERT_INLINE void split_weights(int r, int i, Lane<float> x, Lane<float> y, int panels, char* pieces) {
+  constexpr int N = kTerms<In>;
+  char* to = pieces + (r / kTileRows * panels + i / kPanel<float>) * kTileSize + r % kTileRows * kTileBytes;
+  if constexpr (N == 1) return store_words(to, (Words)_mm512_cvtne2ps_pbh((__m512)y, (__m512)x));
+  OVERT_UNROLL
+  for (int n = 0; n < N; ++n) {
+    Lane<float> first = N == 2 ? leading(x) : truncated(x), second = N == 2 ? leading(y) : truncated(y);
+    store_words(to + n * (M / kTileRows) * panels * kTileSize, paired(first, second));
+    x -= first, y -= second;
+  }
+}
+
+// out = shrink · out + weights · values for M rows and C tiles of columns, the block's sum from 0.
+template <class In, int M, int C>
+OVERT_INLINE void mix_tile_columns(const char* pieces, const char* values, Index bytes, Index columns, int panels,
+                                   const float* shrink, float* out, Index width) {
+  constexpr int N = kTerms<In>;
+  alignas(64) float sums[M][C * kTileRows];
+  constexpr Index row = sizeof sums[0];
+  tile_zero<0>(), tile_zero<1>(), tile_zero<2>(), tile_zero<3>();
+  for (int panel = 0; panel < panels; ++panel, values += bytes) {
+    OVERT_UNROLL
+    for (int i = 0; i < N; ++i) {
+      tile_load<6>(values + i * columns * kTileSize, kTileBytes);
+      if constexpr (C > 1) tile_load<7>(values + (i * columns + 1) * kTileSize, kTileBytes);
+      OVERT_UNROLL
+      for (int j = 0; j < N - i; ++j) {
+        const char* piece = pieces + (j * (M / kTileRows) * panels + panel) * kTileSize;
+        tile_load<4>(piece, kTileBytes);
+        tile_dot<0, 4, 6>();
+        if constexpr (C > 1) tile_dot<1, 4, 7>();
+        if constexpr (M > kTileRows) {
+          tile_load<5>(piece + panels * kTileSize, kTileBytes);
+          tile_dot<2, 5, 6>();
+          if constexpr (C > 1) tile_dot<3, 5, 7>();
+        }
+      }
+    }
+  }
+  tile_store<0>(sums[0], row);
+  if constexpr (C > 1) tile_store<1>(sums[0] + kTileRows, row);
+  if constexpr (M > kTileRows) {
+    tile_store<2>(sums[kTileRows], row);
+    if constexpr (C > 1) tile_store<3>(sums[kTileRows] + kTileRows, row);
+  }
+  for (int r = 0; r < M; ++r)
+    for (int c = 0; c < C * kTileRows; c += kTileRows) {
+      // What has lost all its weight is 0, whatever it was.
+      Lane<float> before = shrink[r] == 0 ? Lane<float>{} : load(out + r * width + c) * shrink[r];
+      store(out + r * width + c, before + load(sums[r] + c));
+    }
+}
+
+template <class In, int M>
+void mix_tiles(const char* pieces, const float* values, Index size, int panels, const float* shrink, float* out,
+               Index width) {
+  Index columns = width / kTileRows, bytes = kPanel<float> * size * Index(sizeof(float)), c = 0;
+  const char* from = reinterpret_cast<const char*>(values);
+  for (; c + 2 <= columns; c += 2)
+    mix_tile_columns<In, M, 2>(pieces, from + c * kTileSize, bytes, columns, panels, shrink, out + c * kTileRows, width);
+  if (c < columns)
+    mix_tile_columns<In, M, 1>(pieces, from + c * kTileSize, bytes, columns, panels, shrink, out + c * kTileRows, width);
+}
+
+}  // namespace overt::OVERT_LEVEL
