@@ -107,13 +107,14 @@ template <class In> struct Backward {
     // Whoever comes before us has started before us, and waits for nobody who comes after.
     while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) != block) sched_yield();
     const Acc scale = Acc(p.scale);
+    const Index D = p.D;
     if (meet || block == 0)
       for (int r = 0; r < meeting.count; ++r) {
-        Acc* __restrict dq = static_cast<Acc*>(pull.dq) + meeting.work.rows[r].place * p.D;
+        Acc* __restrict dq = static_cast<Acc*>(pull.dq) + meeting.work.rows[r].place * D;
         const Acc* share = meeting.work.dq + r * way.wide_D;
-        if (!meet) __builtin_memset(dq, 0, p.D * sizeof(Acc));
-        else if (block == 0) for (Index d = 0; d < p.D; ++d) dq[d] = share[d] * scale;
-        else for (Index d = 0; d < p.D; ++d) dq[d] += share[d] * scale;
+        if (!meet) __builtin_memset(dq, 0, D * sizeof(Acc));
+        else if (block == 0) for (Index d = 0; d < D; ++d) dq[d] = share[d] * scale;
+        else for (Index d = 0; d < D; ++d) dq[d] += share[d] * scale;
       }
     __atomic_store_n(turn, block + 1, __ATOMIC_RELEASE);
   }
@@ -153,8 +154,11 @@ template <class In> struct Backward {
 
   void load_rows() {
     const Bench<Acc>& work = meeting.work;
+    // Copies, since a store of a vector may alias whatever is not local.
+    const Index D = p.D, E = p.E, wide_D = way.wide_D, wide_E = way.wide_E;
+    Acc *query_row = work.query_rows, *dy_row = work.dy_rows;
     Lane<Acc> suspect = {};
-    for (int r = 0; r < meeting.count; ++r) {
+    for (int r = 0; r < meeting.count; ++r, query_row += wide_D, dy_row += wide_E) {
       // A row that sees nothing has lse −inf and weights 0.
       Index place = work.rows[r].place;
       Acc lse = static_cast<const Acc*>(pull.lse)[place] * Acc(kLog2e);
@@ -164,11 +168,11 @@ template <class In> struct Backward {
         work.head[r] = meeting.dropping.head(place);
         work.batch[r] = meeting.dropping.batch(place);
       }
-      for (Index d = 0; d < way.wide_D; d += lanes)
-        store(work.query_rows + r * way.wide_D + d, finite(load_some(q[r] + d, p.D - d)));
-      for (Index e = 0; e < way.wide_E; e += lanes) {
-        Lane<Acc> x = load_some(dy[r] + e, p.E - e);
-        store(work.dy_rows + r * way.wide_E + e, x);
+      const In *query = q[r], *slope = dy[r];
+      for (Index d = 0; d < wide_D; d += lanes) store(query_row + d, finite(load_some(query + d, D - d)));
+      for (Index e = 0; e < wide_E; e += lanes) {
+        Lane<Acc> x = load_some(slope + e, E - e);
+        store(dy_row + e, x);
         suspect += x * Acc(0);
       }
     }
@@ -184,9 +188,11 @@ template <class In> struct Backward {
 
   OVERT_INLINE void pack_half_panel(const In* const* rows, Index width, Acc* out, int r) const {
     out += r / panel * panel * width + r % panel;
+    rows += r;
+    const int count = meeting.count - r;
     for (Index d = 0; d < width; d += lanes) {
       Lane<Acc> x[lanes];
-      load_transposed<In>([&](int i) { return r + i < meeting.count ? rows[r + i] : nullptr; }, d, width, x);
+      load_transposed<In>([&](int i) { return i < count ? rows[i] : nullptr; }, d, width, x);
       OVERT_UNROLL
       for (int i = 0; i < lanes; ++i)
         if (d + i < width) store(out + (d + i) * panel, x[i]);

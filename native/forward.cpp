@@ -345,23 +345,33 @@ template <class In> struct Forward {
     return sum<Acc>(suspect) == 0;
   }
 
-  // Writes the rows of a group.
-  void finish(int i) {
+  // Writes the rows of a group.  Whether they are sound.
+  bool finish(int i) {
     const Group<Acc>& group = work.desk.groups[i];
+    const Index E = p.E;
+    Lane<Acc> suspect = {};
     for (int r = 0; r < group.count; ++r) {
       const Acc* out = seen.out + (i * kRows + r) * plan.width;
       Acc total = sum<Acc>(load(seen.sums + (i * kRows + r) * lanes)), top = seen.top[i * kQueries<Acc> + r];
-      In* to = output + group.place[r] * p.E;
+      In* to = output + group.place[r] * E;
       if (total == 0) {
-        __builtin_memset(to, 0, p.E * sizeof(In));
+        __builtin_memset(to, 0, E * sizeof(In));
       } else {
         Acc inverse = 1 / total;
         Index e = 0;
-        for (; e + lanes <= p.E; e += lanes) store_rounded(to + e, load(out + e) * inverse);
-        for (; e < p.E; ++e) round_to(to + e, out[e] * inverse);
+        for (; e + lanes <= E; e += lanes) {
+          Lane<Acc> x = load(out + e);
+          suspect += x * Acc(0);
+          store_rounded(to + e, x * inverse);
+        }
+        for (; e < E; ++e) {
+          suspect[0] += out[e] * Acc(0);
+          round_to(to + e, out[e] * inverse);
+        }
       }
       if (lse) lse[group.place[r]] = total == 0 ? Acc(-kInfinity) : top * Acc(kLn2) + natural_log(total);
     }
+    return sum<Acc>(suspect) == 0;
   }
 
   static float natural_log(float x) { return logf(x); }
@@ -373,20 +383,24 @@ template <class In> struct Forward {
     desk.each_block(plan, shared.source, [&](Range block, const Chunk<Acc>& chunk) {
       for (int i = 0; i < desk.count; ++i) take_block(i, block, chunk, false);
     });
-    // A NaN in a value that one row may not see reaches its row as 0 · NaN, when another row of the group may see it.
-    // That is rare, so nothing guards against it until an output has come out wrong.
-    for (int i = 0; i < desk.count; ++i) {
-      if (kTiled || sound(i)) continue;
-      reset(i);
-      desk.each_block(plan, shared.source,
-                      [&](Range block, const Chunk<Acc>& chunk) { take_block(i, block, chunk, true); });
-    }
+  }
+
+  // A NaN in a value that one row may not see reaches its row as 0 · NaN, when another row of the group may see it.
+  // That is rare, so nothing guards against it until an output has come out wrong.
+  void see_keys_carefully(int i) {
+    reset(i);
+    work.desk.each_block(plan, shared.source,
+                         [&](Range block, const Chunk<Acc>& chunk) { take_block(i, block, chunk, true); });
   }
 
   void task(Index index) {
     work.desk.start(plan, shared.source, index, scoring);
     see_keys();
-    for (int i = 0; i < work.desk.count; ++i) finish(i);
+    for (int i = 0; i < work.desk.count; ++i) {
+      if (finish(i) || kTiled) continue;
+      see_keys_carefully(i);
+      finish(i);
+    }
   }
 
   // One of the parts into which the keys of a task are split.
@@ -398,6 +412,8 @@ template <class In> struct Forward {
     seen = shared.part(plan, index);
     first = split == 0;
     see_keys();
+    for (int i = 0; i < work.desk.count; ++i)
+      if (!kTiled && !sound(i)) see_keys_carefully(i);
   }
 
   void join(Index index, Index splits) {

@@ -244,7 +244,7 @@ def _calls(problem: Problem, *, wide: bool = False, step: int | None = None) -> 
     if isinstance(score, Additive):
         same["additive"] = np.array(host("v", score.v), problem.accumulate, order="C")
         # NaN are no reason to take care.
-        same["modest"] = not any(np.any(np.abs(x) > _MODEST) for x in (q, k))
+        same["modest"] = not any((np.abs(x) > _MODEST).any() for x in (q, k))
     if problem.dropout is not None:
         same |= {"dropout": problem.dropout.rate, "seed": problem.dropout.seed, "first_query": problem.t.start}
     q, k, v = _words(q), _words(k), _words(v)

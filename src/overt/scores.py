@@ -277,7 +277,7 @@ def _like(xp: Any, weight: Array, q: Array) -> Array:
         weight = host("a weight of the score", weight)
     elif isinstance(weight, np.ndarray):
         weight = xp.asarray(weight, device=q.device)
-    return xp.astype(weight, q.dtype)
+    return xp.astype(weight, q.dtype, copy=False)
 
 
 def _outer(xp: Any, left: Array, right: Array) -> Array:
