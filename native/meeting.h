@@ -8,7 +8,7 @@ namespace overt::OVERT_LEVEL {
 
 // Whole panels and whole groups of rows at every level, and small enough that all of a task stays in the L2 cache.
 constexpr int kQueryBlock = 192;
-constexpr int kMostKeys = 192;
+constexpr int kMostKeys = 264;
 // Rows of a tile lie this far apart.
 constexpr int kStep = kQueryBlock + 16;
 
@@ -30,7 +30,9 @@ template <class Acc> struct Way {
     query_blocks = ceil_div(rows, kQueryBlock);
     // Smaller blocks where there would be little to share out.
     while (keys > 48 && sets * ceil_div(p.S, keys) < 16) keys /= 2;
-    keys = int(smaller<Index>(keys, round_up(larger<Index>(1, p.S), kRows)));
+    // Of about the same size each.
+    key_blocks = larger<Index>(1, ceil_div(p.S, keys));
+    keys = int(round_up(ceil_div(larger<Index>(1, p.S), key_blocks), kRows));
     key_blocks = larger<Index>(1, ceil_div(p.S, keys));
     tasks = sets * key_blocks;
     wide_D = round_up(p.D, kLanes<Acc>);
