@@ -240,12 +240,7 @@ template <class In> struct Backward {
 }  // namespace
 
 bool backward(const Problem& p, const Run& run, const Pull& pull) {
-  switch (p.type) {
-    case Type::float16: return Backward<Float16>::run(p, run, pull);
-    case Type::bfloat16: return Backward<BFloat16>::run(p, run, pull);
-    case Type::float32: return Backward<float>::run(p, run, pull);
-    default: return Backward<double>::run(p, run, pull);
-  }
+  return run_as<Backward>(p.type, p, run, pull);
 }
 
 }  // namespace overt::OVERT_LEVEL

@@ -2,6 +2,9 @@
 #pragma once
 #include "team.h"
 #include "tile.h"
+#if defined(OVERT_TILES)
+#include "products.h"
+#endif
 
 namespace overt::OVERT_LEVEL {
 
@@ -118,16 +121,16 @@ template <class In> struct Source {
     if (plan.thin && !values) return;
     for (Index s = begin; s < end; s += kPanel<Acc>) {
       Index count = smaller<Index>(kPanel<Acc>, p.S - s);
-      Acc *panel = panels + (s - begin) * plan.key_size, *value = values + (s - begin) * plan.value_size;
+      Index key = (s - begin) * plan.key_size, value = (s - begin) * plan.value_size;
 #if defined(OVERT_TILES)
-      pack_key_tiles<In>(at<In>(p.k, b, g, s), p.k.row, count, p.D, panel);
-      pack_value_tiles<In>(at<In>(p.v, b, g, s), p.v.row, count, p.E, value);
+      pack_key_tiles<In>(at<In>(p.k, b, g, s), p.k.row, count, p.D, panels + key);
+      if (values) pack_value_tiles<In>(at<In>(p.v, b, g, s), p.v.row, count, p.E, values + value);
 #else
       if (!plan.thin) {
-        pack_panel<In>(at<In>(p.k, b, g, s), p.k.row, count, p.D, panel);
-        raise(p.additive && p.modest, panel, p.D * kPanel<Acc>);
+        pack_panel<In>(at<In>(p.k, b, g, s), p.k.row, count, p.D, panels + key);
+        raise(p.additive && p.modest, panels + key, p.D * kPanel<Acc>);
       }
-      if (values) pack_rows<In>(at<In>(p.v, b, g, s), p.v.row, count, p.E, plan.width, value);
+      if (values) pack_rows<In>(at<In>(p.v, b, g, s), p.v.row, count, p.E, plan.width, values + value);
 #endif
     }
   }
@@ -221,6 +224,21 @@ template <class In> struct Desk {
     }
   }
 
+  // Scores of a group with the keys of a range of a chunk, into the tile; returns its width.
+  template <int M>
+  OVERT_INLINE int score(const Plan<Acc>& plan, const Scoring<Acc>& scoring, const Group<Acc>& group, const Chunk<Acc>& chunk,
+                         Range range) const {
+    Keys<Acc> keys = chunk.keys(range.begin);
+#if defined(OVERT_TILES)
+    int width = int(round_up(range.end - range.begin, kPanel<Acc>));
+    Acc factor = score_tiles<In, M>(plan.p, rows, scoring, group, keys, range, tile);
+    if (factor != 1) scale_tile<M>(tile, width, factor);
+    return width;
+#else
+    return OVERT_LEVEL::score<Acc, M>(scoring, group, keys, plan.p.D, range, tile);
+#endif
+  }
+
   // Calls body(block, chunk) for each block of keys that some row of the task sees.
   template <class Body> OVERT_INLINE void each_block(const Plan<Acc>& plan, const Source<In>& source, const Body& body) {
     if (any.empty()) return;
@@ -231,5 +249,18 @@ template <class In> struct Desk {
     }
   }
 };
+
+// Calls Kernel<In>::run with the input's type.
+template <template <class> class Kernel, class... Arguments> bool run_as(Type type, const Arguments&... arguments) {
+  switch (type) {
+    case Type::float16: return Kernel<Float16>::run(arguments...);
+    case Type::bfloat16: return Kernel<BFloat16>::run(arguments...);
+    case Type::float32: return Kernel<float>::run(arguments...);
+    default:
+      // Tiles know no float64, and are not asked for it.
+      if constexpr (kTiled) return false;
+      else return Kernel<double>::run(arguments...);
+  }
+}
 
 }  // namespace overt::OVERT_LEVEL

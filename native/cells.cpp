@@ -131,10 +131,9 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
         const Group<Acc>& group = desk.groups[i];
         Range range = visible(group, block);
         if (range.empty()) continue;
-        Keys<Acc> keys = chunk.keys(range.begin);
         int width = 0;
         with_size(group.size,
-                  [&]<int M>() { width = score<Acc, M>(scoring, group, keys, p.D, range, desk.tile); });
+                  [&]<int M>() { width = desk.template score<M>(plan, scoring, group, chunk, range); });
         for (int r = 0; r < group.count; ++r)
           choose(desk.tile + r * kTileStride, width, range.begin, work.best[i * kRows + r]);
       }
@@ -244,9 +243,8 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
         Index t = start + i * kRows;
         if (range.empty() || t >= bottom || t + group.count <= top) continue;
         Shift<Acc> shift(group, arguments.lse);
-        Keys<Acc> keys = chunk.keys(range.begin);
         with_size(group.size, [&]<int M>() {
-          int width = score_for_weights<Acc, M>(scoring, group, shift, keys, p.D, range, desk.tile);
+          int width = score_for_weights<M>(desk, plan, scoring, group, shift, chunk, range);
           weigh<Acc, M>(desk.tile, width, shift);
         });
         pool_columns(group, desk.tile, range, work.pooled + i * kRows * columns);
@@ -309,9 +307,8 @@ template <class In> struct Weights : Pass<In, WeightsArguments<Accumulator<In>>>
         Range range = visible(group, block);
         if (range.empty()) continue;
         Shift<Acc> shift(group, arguments.lse);
-        Keys<Acc> keys = chunk.keys(range.begin);
         with_size(group.size, [&]<int M>() {
-          int width = score_for_weights<Acc, M>(scoring, group, shift, keys, p.D, range, desk.tile);
+          int width = score_for_weights<M>(desk, plan, scoring, group, shift, chunk, range);
           weigh<Acc, M>(desk.tile, width, shift);
         });
         for (int r = 0; r < group.count; ++r)
@@ -327,16 +324,6 @@ template <class In> struct Weights : Pass<In, WeightsArguments<Accumulator<In>>>
     return second_pass<In, Weights>(plan, run, arguments, plan.tasks);
   }
 };
-
-// Calls Kernel<In>::run with the input's type.
-template <template <class> class Kernel, class... Arguments> bool run_as(Type type, const Arguments&... arguments) {
-  switch (type) {
-    case Type::float16: return Kernel<Float16>::run(arguments...);
-    case Type::bfloat16: return Kernel<BFloat16>::run(arguments...);
-    case Type::float32: return Kernel<float>::run(arguments...);
-    default: return Kernel<double>::run(arguments...);
-  }
-}
 
 }  // namespace
 

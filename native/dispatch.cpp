@@ -19,8 +19,8 @@ namespace overt {
   bool top(const Problem&, const Run&, const void* lse, Index count, std::int64_t* indices, void* weights);       \
   bool map(const Problem&, const Run&, const void* lse, const Bins&, void* out);                                  \
   bool weights(const Problem&, const Run&, const void* lse, void* out);                                           \
-  constexpr Kernels kernels = {forward, backward, statistics, top, map, weights};                                 \
   }
+#define OVERT_KERNELS(name) {name::forward, name::backward, name::statistics, name::top, name::map, name::weights}
 
 // Spelled as features: GCC 11 and Clang before 18 do not know "x86-64-v3" here.
 #define OVERT_HAS(feature) bool(__builtin_cpu_supports(#feature))
@@ -43,10 +43,14 @@ static bool has_v4() {
 }
 
 #ifdef OVERT_WITH_amx
-// v4, but for the forward pass.
-namespace amx {
-bool forward(const Problem&, const Run&, void* output, void* lse);
+OVERT_DECLARE(amx)
+
+// Tiles do not compute everything, and few rows that share their keys would leave most of a tile empty: that is v4's.
+static bool on_tiles(const Problem& p, Index heads) {
+  return p.type != Type::float64 && !p.additive && heads * p.T >= 16;
 }
+#define OVERT_ON_TILES(name, heads) \
+  [](const Problem& p, auto... rest) { return (on_tiles(p, heads) ? amx::name : v4::name)(p, rest...); }
 
 static bool has_amx() {
   if (!has_v4() || !OVERT_HAS(avx512bf16)) return false;
@@ -65,16 +69,19 @@ static bool has_amx() {
 
 const Level kLevels[] = {
 #ifdef OVERT_WITH_amx
-    {"amx", {amx::forward, v4::backward, v4::statistics, v4::top, v4::map, v4::weights}, has_amx},
+    {"amx",
+     {OVERT_ON_TILES(forward, p.H / p.G), v4::backward, OVERT_ON_TILES(statistics, 1), OVERT_ON_TILES(top, 1),
+      OVERT_ON_TILES(map, 1), OVERT_ON_TILES(weights, 1)},
+     has_amx},
 #endif
 #ifdef OVERT_WITH_v4
-    {"v4", v4::kernels, has_v4},
+    {"v4", OVERT_KERNELS(v4), has_v4},
 #endif
 #ifdef OVERT_WITH_v3
-    {"v3", v3::kernels, [] { return OVERT_HAS(avx2) && OVERT_HAS(fma) && OVERT_HAS(bmi) && OVERT_HAS(bmi2); }},
+    {"v3", OVERT_KERNELS(v3), [] { return OVERT_HAS(avx2) && OVERT_HAS(fma) && OVERT_HAS(bmi) && OVERT_HAS(bmi2); }},
 #endif
 #ifdef OVERT_WITH_v2
-    {"v2", v2::kernels, [] { return OVERT_HAS(sse4.2) && OVERT_HAS(ssse3) && OVERT_HAS(popcnt); }},
+    {"v2", OVERT_KERNELS(v2), [] { return OVERT_HAS(sse4.2) && OVERT_HAS(ssse3) && OVERT_HAS(popcnt); }},
 #endif
     {},
 };
@@ -82,7 +89,7 @@ const Level kLevels[] = {
 OVERT_DECLARE(base)
 
 const Level kLevels[] = {
-    {"base", base::kernels, [] { return true; }},
+    {"base", OVERT_KERNELS(base), [] { return true; }},
     {},
 };
 #endif

@@ -4,13 +4,6 @@
 
 #include "blocks.h"
 #include "drop.h"
-#if defined(OVERT_TILES)
-#include "products.h"
-
-namespace overt::v4 {
-bool forward(const Problem&, const Run&, void* output, void* lse);
-}
-#endif
 
 namespace overt::OVERT_LEVEL {
 namespace {
@@ -244,7 +237,7 @@ template <class In> struct Forward {
     with_size(group.size, [&]<int M>() {
       alignas(64) Acc shrink[kQueries<Acc>];
 #if !defined(OVERT_TILES)
-      int width = score<Acc, M>(scoring, group, chunk.keys(range.begin), p.D, range, tile), keys = range.end - range.begin;
+      int width = work.desk.template score<M>(plan, scoring, group, chunk, range), keys = range.end - range.begin;
       soften<Acc, M>(tile, width, Acc(1), top, sums, shrink, keep);
       drop(width);
       if (careful) mix_carefully(M, tile, values, chunk.value_stride, keys, shrink, out, plan.width);
@@ -252,8 +245,8 @@ template <class In> struct Forward {
 #else
       int panels = int(ceil_div(range.end - range.begin, kPanel<Acc>)), width = panels * kPanel<Acc>;
       auto give = [&](int r, int i, Lane<Acc> x, Lane<Acc> y) { split_weights<In, M>(r, i, x, y, panels, work.pieces); };
-      Acc factor = score_block<M>(group, chunk.keys(range.begin).data, range, panels, tile);
-      if (bool odd = any_odd(values, panels); !odd && p.dropout == 0) {
+      Acc factor = score_tiles<In, M>(p, work.desk.rows, scoring, group, chunk.keys(range.begin), range, tile);
+      if (bool odd = any_odd(values, plan.value_size, panels); !odd && p.dropout == 0) {
         soften<Acc, M>(tile, width, factor, top, sums, shrink, give);
         mix_tiles<In, M>(work.pieces, values, plan.value_size, panels, shrink, out, plan.width);
       } else {
@@ -263,76 +256,11 @@ template <class In> struct Forward {
           for (int i = 0; i < width; i += kPanel<Acc>)
             give(r, i, load(tile + r * kTileStride + i), load(tile + r * kTileStride + i + lanes));
         mix_tiles<In, M>(work.pieces, values, plan.value_size, panels, shrink, out, plan.width);
-        if (odd) mix_odd_values(group, values, range, tile, out);
+        if (odd) mix_odd_values<In>(p, work.desk.rows, group, values, plan.value_size, range, tile, out, plan.width);
       }
 #endif
     });
   }
-
-#if defined(OVERT_TILES)
-  // Scores, but for the factor that it returns.
-  template <int M>
-  OVERT_INLINE Acc score_block(const Group<Acc>& group, const Acc* keys, Range range, int panels, Acc* tile) const {
-    multiply_tiles<In, M>(group.queries, keys, p.D, panels, tile);
-    int width = panels * kPanel<Acc>;
-    Acc factor = kTerms<In> < 3 ? scoring.factor : 1;
-    if (scoring.cap > 0 || group.bias[0] || !(factor > 0)) {
-      for (int r = 0; r < M; ++r)
-        for (Acc *x = tile + r * kTileStride, *end = x + width; x < end; x += lanes) store(x, load(x) * factor);
-      factor = 1;
-    }
-    score_odd_rows(group, keys, range, scoring.factor / factor, tile);
-    finish_scores<Acc, M>(scoring, group, range, width, tile);
-    return factor;
-  }
-
-  bool any_odd(const Acc* values, int panels) const {
-    std::uint32_t odd = 0;
-    for (int i = 0; i < panels; ++i) odd |= odd_keys(values + i * kPanel<Acc> * plan.value_size, plan.value_size);
-    return odd;
-  }
-
-  // Calls body(s) for the keys of a range whose panels note them as odd.
-  template <class Body>
-  OVERT_INLINE void each_odd(const Acc* panels, Index size, Range range, const Body& body) const {
-    for (int s = range.begin; s < range.end; s += kPanel<Acc>, panels += kPanel<Acc> * size)
-      for (std::uint32_t odd = odd_keys(panels, size); odd; odd &= odd - 1)
-        if (int key = s + __builtin_ctz(odd); key < range.end) body(key);
-  }
-
-  // Scores of queries and keys that tiles cannot hold, where they are visible.
-  void score_odd_rows(const Group<Acc>& group, const Acc* keys, Range range, Acc factor, Acc* tile) const {
-    auto score = [&](int r, int s) {
-      if (s < group.span[r].begin || s >= group.span[r].end || (group.bits[r] && !group.bits[r][s])) return;
-      const In* query = at<In>(p.q, work.desk.rows.b, group.place[r] / p.T % p.H, group.place[r] % p.T);
-      const In* key = at<In>(p.k, work.desk.rows.b, work.desk.rows.head / (p.H / p.G), s);
-      Lane<Acc> total = {};
-      for (Index d = 0; d < p.D; d += lanes) total += load_some(query + d, p.D - d) * factor * load_some(key + d, p.D - d);
-      tile[r * kTileStride + s - range.begin] = sum<Acc>(total);
-    };
-    for (std::uint32_t odd = group.odd; odd; odd &= odd - 1)
-      for (int s = range.begin; s < range.end; ++s) score(__builtin_ctz(odd), s);
-    each_odd(keys, plan.key_size, range, [&](int s) {
-      for (int r = 0; r < group.count; ++r) score(r, s);
-    });
-  }
-
-  // Adds what tiles cannot hold of the values.
-  void mix_odd_values(const Group<Acc>& group, const Acc* values, Range range, const Acc* weights, Acc* out) const {
-    each_odd(values, plan.value_size, range, [&](int s) {
-      const In* value = at<In>(p.v, work.desk.rows.b, work.desk.rows.head / (p.H / p.G), s);
-      for (int r = 0; r < group.count; ++r) {
-        Acc weight = weights[r * kTileStride + s - range.begin];
-        if (weight == 0) continue;
-        for (Index e = 0; e < p.E; e += lanes) {
-          Lane<Acc> x = load_some(value + e, p.E - e);
-          bool odd = false;
-          store(out + r * plan.width + e, load(out + r * plan.width + e) + (x == tamed(x, odd) ? Lane<Acc>{} : weight * x));
-        }
-      }
-    });
-  }
-#endif
 
   // Whether all rows of a group are finite, of those that have seen anything.
   bool sound(int i) const {
@@ -452,9 +380,6 @@ template <class In> struct Forward {
     Shared shared = scratch.shared();
     Queue pieces, tasks, endings;
     in_parallel(chosen.threads, [&](int thread) {
-#if defined(OVERT_TILES)
-      TileRegisters registers;
-#endif
       Forward forward = {p, plan, shared, Scoring<Acc>(p), Dropping<Acc>(p), static_cast<In*>(output), static_cast<Acc*>(lse),
                          scratch.workspace(thread)};
       shared.source.prepare(plan, pieces);
@@ -474,19 +399,7 @@ template <class In> struct Forward {
 }  // namespace
 
 bool forward(const Problem& p, const Run& run, void* output, void* lse) {
-#if defined(OVERT_TILES)
-  // What tiles do not compute, and what would leave most of a tile empty.
-  if (p.type == Type::float64 || p.additive || p.H / p.G * p.T < kTileRows) return v4::forward(p, run, output, lse);
-#endif
-  switch (p.type) {
-    case Type::float16: return Forward<Float16>::run(p, run, output, lse);
-    case Type::bfloat16: return Forward<BFloat16>::run(p, run, output, lse);
-    case Type::float32: return Forward<float>::run(p, run, output, lse);
-#if !defined(OVERT_TILES)
-    case Type::float64: return Forward<double>::run(p, run, output, lse);
-#endif
-    default: __builtin_unreachable();
-  }
+  return run_as<Forward>(p.type, p, run, output, lse);
 }
 
 }  // namespace overt::OVERT_LEVEL

@@ -1,4 +1,4 @@
-// The two products of a group of queries with a block of keys, on tiles of bfloat16.
+// The two products of a group of queries with a block of keys, on tiles of bfloat16, and what tiles cannot hold.
 #pragma once
 #include "tile.h"
 
@@ -37,6 +37,11 @@ template <class In, int M> void multiply_tiles(const float* queries, const float
       tile_store<3>(tile + kTileRows * kTileStride + kTileRows, row);
     }
   }
+}
+
+template <int M> OVERT_INLINE void scale_tile(float* tile, int width, float factor) {
+  for (int r = 0; r < M; ++r)
+    for (float *x = tile + r * kTileStride, *end = x + width; x < end; x += kLanes<float>) store(x, load(x) * factor);
 }
 
 // Weights of row r and keys [i, i + 32) to their place among [term][M / 16][panels] tiles, rows down.
@@ -103,6 +108,74 @@ void mix_tiles(const char* pieces, const float* values, Index size, int panels, 
     mix_tile_columns<In, M, 2>(pieces, from + c * kTileSize, bytes, columns, panels, shrink, out + c * kTileRows, width);
   if (c < columns)
     mix_tile_columns<In, M, 1>(pieces, from + c * kTileSize, bytes, columns, panels, shrink, out + c * kTileRows, width);
+}
+
+// Calls body(s) for the keys of a range whose panels, `size` a key, note them as odd.
+template <class Body> OVERT_INLINE void each_odd(const float* panels, Index size, Range range, const Body& body) {
+  for (int s = range.begin; s < range.end; s += kPanel<float>, panels += kPanel<float> * size)
+    for (std::uint32_t odd = odd_keys(panels, size); odd; odd &= odd - 1)
+      if (int key = s + __builtin_ctz(odd); key < range.end) body(key);
+}
+
+inline bool any_odd(const float* panels, Index size, int count) {
+  std::uint32_t odd = 0;
+  for (int i = 0; i < count; ++i) odd |= odd_keys(panels + i * kPanel<float> * size, size);
+  return odd;
+}
+
+// Scores of queries and keys that tiles cannot hold, where they are visible.
+template <class In>
+void score_odd_rows(const Problem& p, const Rows& rows, const Group<float>& group, Keys<float> keys, Range range,
+                    float factor, float* tile) {
+  auto score = [&](int r, int s) {
+    if (s < group.span[r].begin || s >= group.span[r].end || (group.bits[r] && !group.bits[r][s])) return;
+    const In* query = at<In>(p.q, rows.b, group.place[r] / p.T % p.H, group.place[r] % p.T);
+    const In* key = at<In>(p.k, rows.b, rows.head / (p.H / p.G), s);
+    Lane<float> total = {};
+    for (Index d = 0; d < p.D; d += kLanes<float>)
+      total += load_some(query + d, p.D - d) * factor * load_some(key + d, p.D - d);
+    tile[r * kTileStride + s - range.begin] = sum<float>(total);
+  };
+  for (std::uint32_t odd = group.odd; odd; odd &= odd - 1)
+    for (int s = range.begin; s < range.end; ++s) score(__builtin_ctz(odd), s);
+  each_odd(keys.data, keys.step, range, [&](int s) {
+    for (int r = 0; r < group.count; ++r) score(r, s);
+  });
+}
+
+// What score() of tile.h does, but for a factor, which is returned.
+template <class In, int M>
+OVERT_INLINE float score_tiles(const Problem& p, const Rows& rows, const Scoring<float>& scoring, const Group<float>& group,
+                               Keys<float> keys, Range range, float* tile) {
+  int panels = int(ceil_div(range.end - range.begin, kPanel<float>)), width = panels * kPanel<float>;
+  multiply_tiles<In, M>(group.queries, keys.data, p.D, panels, tile);
+  float factor = kTerms<In> < 3 ? scoring.factor : 1;
+  if (scoring.cap > 0 || group.bias[0] || !(factor > 0)) {
+    scale_tile<M>(tile, width, factor);
+    factor = 1;
+  }
+  score_odd_rows<In>(p, rows, group, keys, range, scoring.factor / factor, tile);
+  finish_scores<float, M>(scoring, group, range, width, tile);
+  return factor;
+}
+
+// Adds what tiles cannot hold of the values.
+template <class In>
+void mix_odd_values(const Problem& p, const Rows& rows, const Group<float>& group, const float* values, Index size,
+                    Range range, const float* weights, float* out, Index width) {
+  each_odd(values, size, range, [&](int s) {
+    const In* value = at<In>(p.v, rows.b, rows.head / (p.H / p.G), s);
+    for (int r = 0; r < group.count; ++r) {
+      float weight = weights[r * kTileStride + s - range.begin];
+      if (weight == 0) continue;
+      for (Index e = 0; e < p.E; e += kLanes<float>) {
+        Lane<float> x = load_some(value + e, p.E - e);
+        bool odd = false;
+        float* to = out + r * width + e;
+        store(to, load(to) + (x == tamed(x, odd) ? Lane<float>{} : weight * x));
+      }
+    }
+  });
 }
 
 }  // namespace overt::OVERT_LEVEL

@@ -85,9 +85,8 @@ template <class In> struct Statistics {
         Range range = visible(group, block);
         if (range.empty()) continue;
         Shift<Acc> shift(group, arguments.lse);
-        Keys<Acc> keys = chunk.keys(range.begin);
         with_size(group.size, [&]<int M>() {
-          int width = score_for_weights<Acc, M>(scoring, group, shift, keys, p.D, range, desk.tile);
+          int width = score_for_weights<M>(desk, plan, scoring, group, shift, chunk, range);
           add<M>(desk.tile, width, shift, work.received + (range.begin - block.begin), work.spread + i * kRows * lanes);
         });
       }
@@ -124,12 +123,7 @@ template <class In> struct Statistics {
 }  // namespace
 
 bool statistics(const Problem& p, const Run& run, const void* lse, void* received, void* entropy) {
-  switch (p.type) {
-    case Type::float16: return Statistics<Float16>::run(p, run, lse, received, entropy);
-    case Type::bfloat16: return Statistics<BFloat16>::run(p, run, lse, received, entropy);
-    case Type::float32: return Statistics<float>::run(p, run, lse, received, entropy);
-    default: return Statistics<double>::run(p, run, lse, received, entropy);
-  }
+  return run_as<Statistics>(p.type, p, run, lse, received, entropy);
 }
 
 }  // namespace overt::OVERT_LEVEL

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 
 #include "lane.h"
+#if defined(OVERT_TILES)
+#include "amx.h"
+#endif
 
 namespace overt::OVERT_LEVEL {
 
@@ -60,9 +63,15 @@ struct Queue {
 
 // One parallel region: body(thread) on each.  OpenMP may grant fewer threads than asked for.
 template <class Body> OVERT_INLINE void in_parallel(int threads, const Body& body) {
-  if (threads <= 1) return body(0);
+  auto work = [&](int thread) {
+#if defined(OVERT_TILES)
+    TileRegisters registers;
+#endif
+    body(thread);
+  };
+  if (threads <= 1) return work(0);
 #pragma omp parallel num_threads(threads)
-  body(omp_get_thread_num());
+  work(omp_get_thread_num());
 }
 
 // Inside in_parallel: nobody goes on before everybody has come here.

@@ -22,14 +22,14 @@ template <class Acc> struct Shift {
 };
 
 // score(), and NaN for the visible cells of a row whose lse is NaN, so that its masked cells still get weight 0.
-template <class Acc, int M>
-OVERT_INLINE int score_for_weights(const Scoring<Acc>& scoring, const Group<Acc>& group, const Shift<Acc>& shift,
-                                   Keys<Acc> keys, Index D, Range range, Acc* tile) {
-  int width = score<Acc, M>(scoring, group, keys, D, range, tile);
+template <int M, class In, class Acc>
+OVERT_INLINE int score_for_weights(const Desk<In>& desk, const Plan<Acc>& plan, const Scoring<Acc>& scoring,
+                                   const Group<Acc>& group, const Shift<Acc>& shift, const Chunk<Acc>& chunk, Range range) {
+  int width = desk.template score<M>(plan, scoring, group, chunk, range);
   if (shift.any_spoilt)
     for (int r = 0; r < M; ++r) {
       if (!shift.spoilt[r]) continue;
-      Acc* row = tile + r * kTileStride;
+      Acc* row = desk.tile + r * kTileStride;
       for (int i = 0; i < width; ++i) row[i] = __builtin_nanf("");
       mask_row(group, r, range.begin, width, Acc(-kInfinity), row);
     }
