@@ -115,7 +115,11 @@ OVERT_INLINE void load_transposed(Row row, Index d, Index D, Lane<Accumulator<In
 template <class In> void pack_panel(const In* keys, Index stride, Index count, Index D, Accumulator<In>* panel) {
   using Acc = Accumulator<In>;
   constexpr int lanes = kLanes<Acc>;
-  for (int half = 0; half < kPanel<Acc>; half += lanes)
+  for (int half = 0; half < kPanel<Acc>; half += lanes) {
+    if (half >= count) {
+      for (Index d = 0; d < D; ++d) store(panel + d * kPanel<Acc> + half, Lane<Acc>{});
+      break;
+    }
     for (Index d = 0; d < D; d += lanes) {
       Lane<Acc> x[lanes];
       // Decoding reads each key once, from memory, in an order that the hardware's prefetcher does not recognise.
@@ -125,6 +129,7 @@ template <class In> void pack_panel(const In* keys, Index stride, Index count, I
       for (int i = 0; i < lanes; ++i)
         if (d + i < D) store(panel + (d + i) * kPanel<Acc> + half, x[i]);
     }
+  }
 }
 
 // Rows of E elements to rows of `width` ≥ E, a multiple of kLanes, zeros in the difference.

@@ -169,33 +169,42 @@ template <class Acc> Range visible(const Group<Acc>& group, Range block) {
   return range;
 }
 
-// Products of M queries with `panels` consecutive panels of keys.
-template <class Acc, int M, int stride = kTileStride>
-OVERT_INLINE void multiply(const Acc* queries, const Acc* keys, Index D, int panels, Acc* tile) {
+// Products of M queries with the first W vectors of a panel of keys.
+template <class Acc, int M, int W, int stride>
+OVERT_INLINE void multiply_panel(const Acc* queries, const Acc* keys, Index D, Acc* tile) {
   constexpr int lanes = kLanes<Acc>;
-  for (int p = 0; p < panels; ++p) {
-    Lane<Acc> sums[M][2];
-    OVERT_UNROLL
-    for (int r = 0; r < M; ++r) sums[r][0] = sums[r][1] = Lane<Acc>{};
-    const Acc* q = queries;
+  Lane<Acc> sums[M][W];
+  OVERT_UNROLL
+  for (int r = 0; r < M; ++r)
+    for (int c = 0; c < W; ++c) sums[r][c] = Lane<Acc>{};
 #pragma GCC unroll 2
-    for (Index d = 0; d < D; ++d) {
-      Lane<Acc> left = load(keys), right = load(keys + lanes);
-      OVERT_UNROLL
-      for (int r = 0; r < M; ++r) {
-        Lane<Acc> factor = all(q[r]);
-        sums[r][0] += factor * left;
-        sums[r][1] += factor * right;
-      }
-      keys += 2 * lanes;
-      q += kQueries<Acc>;
-    }
+  for (Index d = 0; d < D; ++d) {
+    Lane<Acc> key[W];
+    OVERT_UNROLL
+    for (int c = 0; c < W; ++c) key[c] = load(keys + c * lanes);
     OVERT_UNROLL
     for (int r = 0; r < M; ++r) {
-      store(tile + r * stride + p * 2 * lanes, sums[r][0]);
-      store(tile + r * stride + p * 2 * lanes + lanes, sums[r][1]);
+      Lane<Acc> factor = all(queries[r]);
+      OVERT_UNROLL
+      for (int c = 0; c < W; ++c) sums[r][c] += factor * key[c];
     }
+    keys += kPanel<Acc>;
+    queries += kQueries<Acc>;
   }
+  OVERT_UNROLL
+  for (int r = 0; r < M; ++r) {
+    OVERT_UNROLL
+    for (int c = 0; c < W; ++c) store(tile + r * stride + c * lanes, sums[r][c]);
+  }
+}
+
+// Products of M queries with `panels` consecutive panels of keys, or only the first half of the last of them.
+template <class Acc, int M, int stride = kTileStride>
+OVERT_INLINE void multiply(const Acc* queries, const Acc* keys, Index D, int panels, Acc* tile, bool half = false) {
+  int whole = panels - half;
+  for (int p = 0; p < whole; ++p)
+    multiply_panel<Acc, M, 2, stride>(queries, keys + p * D * kPanel<Acc>, D, tile + p * kPanel<Acc>);
+  if (half) multiply_panel<Acc, M, 1, stride>(queries, keys + whole * D * kPanel<Acc>, D, tile + whole * kPanel<Acc>);
 }
 
 // Products of M queries with `count` keys, both as rows.
@@ -233,9 +242,9 @@ OVERT_INLINE void multiply_rows(const Acc* queries, const Acc* key, Index row, I
 
 // Scores of M rows, packed [D][kQueries], with `panels` consecutive panels, in units of log₂ or of the softcap.
 template <class Acc, int M, int stride = kTileStride>
-OVERT_INLINE void compare(const Scoring<Acc>& scoring, const Acc* rows, const Acc* panel, Index D, int panels,
-                          Acc* tile) {
-  if (!scoring.v) multiply<Acc, M, stride>(rows, panel, D, panels, tile);
+OVERT_INLINE void compare(const Scoring<Acc>& scoring, const Acc* rows, const Acc* panel, Index D, int panels, Acc* tile,
+                          bool half = false) {
+  if (!scoring.v) multiply<Acc, M, stride>(rows, panel, D, panels, tile, half);
   else if (scoring.modest)
     add_terms<Acc, M, true>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
   else add_terms<Acc, M, false>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
@@ -280,9 +289,11 @@ OVERT_INLINE int finish_scores(const Scoring<Acc>& scoring, const Group<Acc>& gr
 template <class Acc, int M>
 OVERT_INLINE int score(const Scoring<Acc>& scoring, const Group<Acc>& group, Keys<Acc> keys, Index D, Range range,
                        Acc* tile) {
-  int panels = (range.end - range.begin + kPanel<Acc> - 1) / kPanel<Acc>;
-  if (!keys.rows) compare<Acc, M>(scoring, group.queries, keys.data, D, panels, tile);
-  else if constexpr (M <= kThin) multiply_rows<Acc, M>(group.queries, keys.data, keys.step, D, range.end - range.begin, tile);
+  int count = range.end - range.begin, panels = (count + kPanel<Acc> - 1) / kPanel<Acc>;
+  // Where no key lies in the second half of the last panel, all of it is masked.
+  bool half = panels * kPanel<Acc> - count >= kLanes<Acc>;
+  if (!keys.rows) compare<Acc, M>(scoring, group.queries, keys.data, D, panels, tile, half);
+  else if constexpr (M <= kThin) multiply_rows<Acc, M>(group.queries, keys.data, keys.step, D, count, tile);
   return finish_scores<Acc, M>(scoring, group, range, panels * kPanel<Acc>, tile);
 }
 
