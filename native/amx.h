@@ -13,12 +13,20 @@ struct Tile {
   Words row[kTileRows];
 };
 inline thread_local Tile emulated[8];
+inline thread_local bool configured = false;
 
 // Of a thread, while it lives.
 struct TileRegisters {
-  TileRegisters() { __builtin_memset(emulated, 0xff, sizeof emulated); }
+  TileRegisters() {
+    configured = true;
+    __builtin_memset(emulated, 0xff, sizeof emulated);
+  }
+  ~TileRegisters() { configured = false; }
 };
-template <int C> OVERT_INLINE void tile_zero() { emulated[C] = {}; }
+template <int C> OVERT_INLINE void tile_zero() {
+  if (!configured) __builtin_trap();
+  emulated[C] = {};
+}
 template <int C> OVERT_INLINE void tile_load(const void* rows, Index stride) {
   for (int i = 0; i < kTileRows; ++i)
     __builtin_memcpy(&emulated[C].row[i], static_cast<const char*>(rows) + i * stride, kTileBytes);
@@ -27,17 +35,18 @@ template <int C> OVERT_INLINE void tile_store(void* rows, Index stride) {
   for (int i = 0; i < kTileRows; ++i)
     __builtin_memcpy(static_cast<char*>(rows) + i * stride, &emulated[C].row[i], kTileBytes);
 }
-// Words whose high halves are bfloat16, as floats; subnormal numbers count as 0.
-inline Lane<float> high_halves(Words x) { return (Lane<float>)((x & 0x7f800000) != 0 ? x & 0xffff0000 : Words{}); }
+// Subnormal numbers count as 0, before and after.
+inline Lane<float> flushed(Lane<float> x) { return (Lane<float>)(((Words)x & 0x7f800000) != 0 ? (Words)x : Words{}); }
+inline Lane<float> high_halves(Words x) { return flushed((Lane<float>)(x & 0xffff0000)); }
 template <int C, int A, int B> void tile_dot() {
   for (int m = 0; m < kTileRows; ++m) {
     Lane<float> low = {}, high = {};
     for (int k = 0; k < kTileRows; ++k) {
       Words a = Words{} + emulated[A].row[m][k], b = emulated[B].row[k];
-      low += high_halves(a << 16) * high_halves(b << 16);
-      high += high_halves(a) * high_halves(b);
+      low = flushed(low + high_halves(a << 16) * high_halves(b << 16));
+      high = flushed(high + high_halves(a) * high_halves(b));
     }
-    emulated[C].row[m] = (Words)((Lane<float>)emulated[C].row[m] + (low + high));
+    emulated[C].row[m] = (Words)flushed((Lane<float>)emulated[C].row[m] + flushed(low + high));
   }
 }
 

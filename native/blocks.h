@@ -41,9 +41,10 @@ template <class Acc> struct Plan {
     bool same_type = p.type == (sizeof(Acc) == 8 ? Type::float64 : Type::float32);
     pack_values = values && !(same_type && width == p.E);
 #if defined(OVERT_TILES)
-    key_size = packed_keys(p);
-    value_size = packed_values(p);
-    group_size = packed_queries(p);
+    int terms = OVERT_LEVEL::terms(p.type);
+    key_size = packed_keys(terms, p.D);
+    value_size = packed_values(terms, p.E);
+    group_size = packed_queries(terms, p.D);
     pack_values = values;
 #endif
     Index bytes = p.B * p.G * panels * kPanel<Acc> * (key_size + (pack_values ? value_size : 0)) * Index(sizeof(Acc));

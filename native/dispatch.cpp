@@ -46,18 +46,17 @@ static bool has_v4() {
 OVERT_DECLARE(amx)
 
 // Tiles do not compute everything, and few rows that share their keys would leave most of a tile empty: that is v4's.
-static bool on_tiles(const Problem& p, Index heads) {
-  return p.type != Type::float64 && !p.additive && heads * p.T >= 16;
-}
-#define OVERT_ON_TILES(name, heads) \
-  [](const Problem& p, auto... rest) { return (on_tiles(p, heads) ? amx::name : v4::name)(p, rest...); }
+// One rule for all, so that weights are those of the lse that they are told.
+static bool on_tiles(const Problem& p) { return p.type != Type::float64 && !p.additive && p.H / p.G * p.T >= 16; }
+#define OVERT_ON_TILES(name) \
+  [](const Problem& p, auto... rest) { return (on_tiles(p) ? amx::name : v4::name)(p, rest...); }
 
-static bool has_amx() {
+static bool find_amx() {
   if (!has_v4() || !OVERT_HAS(avx512bf16)) return false;
 #ifdef OVERT_EMULATE_TILES
   return true;
 #else
-  // The CPU has tiles of bfloat16, and the kernel saves them: a process must ask for that, once.
+  // The CPU has tiles of bfloat16, and the kernel saves them: a process must ask for that.
   unsigned a, b, c, d, low, high;
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1) || !(d >> 24 & 1)) return false;
   asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -65,13 +64,19 @@ static bool has_amx() {
   return (low >> 17 & 3) == 3 && syscall(SYS_arch_prctl, request, tile_data) == 0;
 #endif
 }
+
+// Asking takes some ten microseconds where there is a hypervisor, and the answer must not change between two calls.
+static bool has_amx() {
+  static const bool found = find_amx();
+  return found;
+}
 #endif
 
 const Level kLevels[] = {
 #ifdef OVERT_WITH_amx
     {"amx",
-     {OVERT_ON_TILES(forward, p.H / p.G), v4::backward, OVERT_ON_TILES(statistics, 1), OVERT_ON_TILES(top, 1),
-      OVERT_ON_TILES(map, 1), OVERT_ON_TILES(weights, 1)},
+     {OVERT_ON_TILES(forward), v4::backward, OVERT_ON_TILES(statistics), OVERT_ON_TILES(top), OVERT_ON_TILES(map),
+      OVERT_ON_TILES(weights)},
      has_amx},
 #endif
 #ifdef OVERT_WITH_v4

@@ -112,9 +112,6 @@ OVERT_INLINE void mix(const Acc* weights, const Acc* values, Index stride, int k
     if (column < width) mix<Acc, M, W / 2>(weights, values, stride, keys, shrink, out, width, column);
 }
 
-// A sum that will lose all its weight is 0, whatever it was.
-template <class Lane> OVERT_INLINE Lane weighty(Lane sum, Lane shrink) { return shrink == 0 ? Lane{} : sum; }
-
 // The same sums in the same order, but a weight of exactly 0 keeps its value out, though it be NaN or infinite.
 template <class Acc>
 void mix_carefully(int rows, const Acc* weights, const Acc* values, Index stride, int keys, const Acc* shrink, Acc* out,
@@ -244,18 +241,19 @@ template <class In> struct Forward {
       else mix<Acc, M>(tile, values, chunk.value_stride, keys, shrink, out, plan.width);
 #else
       int panels = int(ceil_div(range.end - range.begin, kPanel<Acc>)), width = panels * kPanel<Acc>;
-      auto give = [&](int r, int i, Lane<Acc> x, Lane<Acc> y) { split_weights<In, M>(r, i, x, y, panels, work.pieces); };
+      char* pieces = work.pieces;
+      auto give = [&](int r, int i, Lane<Acc> x, Lane<Acc> y) { split_weights<In, M>(r, i, x, y, panels, pieces); };
       Acc factor = score_tiles<In, M>(p, work.desk.rows, scoring, group, chunk.keys(range.begin), range, tile);
       if (bool odd = any_odd(values, plan.value_size, panels); !odd && p.dropout == 0) {
         soften<Acc, M>(tile, width, factor, top, sums, shrink, give);
-        mix_tiles<In, M>(work.pieces, values, plan.value_size, panels, shrink, out, plan.width);
+        mix_tiles<In, M>(pieces, values, plan.value_size, panels, shrink, out, plan.width);
       } else {
         soften<Acc, M>(tile, width, factor, top, sums, shrink, keep);
         drop(width);
         for (int r = 0; r < M; ++r)
           for (int i = 0; i < width; i += kPanel<Acc>)
             give(r, i, load(tile + r * kTileStride + i), load(tile + r * kTileStride + i + lanes));
-        mix_tiles<In, M>(work.pieces, values, plan.value_size, panels, shrink, out, plan.width);
+        mix_tiles<In, M>(pieces, values, plan.value_size, panels, shrink, out, plan.width);
         if (odd) mix_odd_values<In>(p, work.desk.rows, group, values, plan.value_size, range, tile, out, plan.width);
       }
 #endif

@@ -102,6 +102,9 @@ template <> OVERT_INLINE Lane<float> reciprocal<float>(Lane<float> x) {
 // The larger of two.  Where one is NaN it is b, so a constant belongs in a.
 template <class Lane> OVERT_INLINE Lane maximum(Lane a, Lane b) { return a > b ? a : b; }
 
+// A sum that will lose all its weight is 0, whatever it was.
+template <class Lane> OVERT_INLINE Lane weighty(Lane sum, Lane shrink) { return shrink == 0 ? Lane{} : sum; }
+
 template <int W, class Lane, int... I> OVERT_INLINE Lane swapped(Lane x, Order<I...>) {
   return __builtin_shufflevector(x, x, (I ^ W)...);
 }

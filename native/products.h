@@ -8,7 +8,7 @@ namespace overt::OVERT_LEVEL {
 template <class In, int M> void multiply_tiles(const float* queries, const float* keys, Index D, int panels, float* tile) {
   constexpr int N = kTerms<In>;
   constexpr Index row = kTileStride * sizeof(float);
-  Index chunks = ceil_div(D, kDeep), bytes = kPanel<float> * (N * chunks * kDeep / 2 + 1) * Index(sizeof(float));
+  Index chunks = ceil_div(D, kDeep), bytes = kPanel<float> * packed_keys(N, D) * Index(sizeof(float));
   const char* query = reinterpret_cast<const char*>(queries);
   const char* key = reinterpret_cast<const char*>(keys);
   for (int panel = 0; panel < panels; ++panel, key += bytes, tile += kPanel<float>) {
@@ -20,7 +20,7 @@ template <class In, int M> void multiply_tiles(const float* queries, const float
         tile_load<6>(key + ((i * chunks + c) * 2) * kTileSize, kTileBytes);
         tile_load<7>(key + ((i * chunks + c) * 2 + 1) * kTileSize, kTileBytes);
         OVERT_UNROLL
-        // Scores of float16 are exact: rounding them would move the weights by more than the output is rounded.
+        // Products of float16 are exact: rounding them would move the weights by more than the output is rounded.
         for (int j = 0; j < (N == 2 ? 2 : N - i); ++j) {
           tile_load<4>(query + (j * (M / kTileRows) * chunks + c) * kTileSize, kTileBytes);
           tile_dot<0, 4, 6>(), tile_dot<1, 4, 7>();
@@ -93,9 +93,8 @@ OVERT_INLINE void mix_tile_columns(const char* pieces, const char* values, Index
   }
   for (int r = 0; r < M; ++r)
     for (int c = 0; c < C * kTileRows; c += kTileRows) {
-      // What has lost all its weight is 0, whatever it was.
-      Lane<float> before = shrink[r] == 0 ? Lane<float>{} : load(out + r * width + c) * shrink[r];
-      store(out + r * width + c, before + load(sums[r] + c));
+      float* to = out + r * width + c;
+      store(to, weighty(load(to), all(shrink[r])) * shrink[r] + load(sums[r] + c));
     }
 }
 

@@ -1,6 +1,7 @@
 // Products of float32 and of half types on tiles of bfloat16: each number is split into terms of 8 bits,
 // a = a₀ + a₁ + a₂, and a · b is the sum of the aᵢ bⱼ with i + j < terms.  Three terms are all of a float32, so that only
-// products below 2⁻²⁴ of the whole are left out; two are all of a float16, and a bfloat16 is its own one.
+// products below 2⁻²⁴ of the whole are left out (2⁻²² where weights meet values); two are all of a float16, and a bfloat16
+// is its own one.
 #pragma once
 #include "amx.h"
 #include "pack.h"
@@ -16,9 +17,10 @@ inline int terms(Type type) { return type == Type::float32 ? 3 : type == Type::f
 // A tile holds 32 numbers of a row, as 16 words of two.
 constexpr int kDeep = 32;
 
-// Beyond this size sums of products could overflow though the products' sum does not; infinities and NaN would spread
-// to where they do not belong.  Such numbers are packed as 0, noted, and dealt with one by one.
-constexpr float kTame = 0x1p60f;
+// Beyond this size a sum of products could overflow before it is scaled; infinities and NaN would spread to where they do
+// not belong.  Such numbers are packed as 0, noted, and dealt with one by one.
+constexpr int kTameExponent = 54;
+constexpr float kTame = 0x1p54f;
 OVERT_INLINE Lane<float> tamed(Lane<float> x, bool& odd) {
   __mmask16 tame = _mm512_cmp_ps_mask((__m512)((Words)x & 0x7fffffffu), (__m512)all(kTame), _CMP_LE_OQ);
   odd |= tame != 0xffff;
@@ -27,7 +29,7 @@ OVERT_INLINE Lane<float> tamed(Lane<float> x, bool& odd) {
 
 // The nearest bfloat16, as a float.
 OVERT_INLINE Lane<float> leading(Lane<float> x) {
-  return (Lane<float>)(__builtin_convertvector((Halves)_mm512_cvtneps_pbh((__m512)x), Words) << 16);
+  return (Lane<float>)(widened((Halves)_mm512_cvtneps_pbh((__m512)x)) << 16);
 }
 // The same, nearer to 0: cheaper, and what is left over has one sign.
 OVERT_INLINE Lane<float> truncated(Lane<float> x) { return (Lane<float>)((Words)x & 0xffff0000u); }
@@ -40,17 +42,17 @@ OVERT_INLINE void store_words(void* to, Words x) { __builtin_memcpy(to, &x, kTil
 template <int N> OVERT_INLINE void split(Lane<float> first, Lane<float> second, Words* words) {
   OVERT_UNROLL
   for (int i = 0; i < N; ++i) {
-    Lane<float> a = i + 1 < N ? leading(first) : first, b = i + 1 < N ? leading(second) : second;
-    if (i + 1 < N) first -= a, second -= b;
-    else if constexpr (N == 3) a = leading(a), b = leading(b);
+    // What is left for the last term has no more than its 8 bits, unless it is subnormal.
+    Lane<float> a = i + 1 < N ? leading(first) : first, b = i + 1 < N ? leading(second) : truncated(second);
     words[i] = paired(a, b);
+    first -= a, second -= b;
   }
 }
 
 // Floats that a group of queries takes, and each of the keys and values of a panel, whose last word notes the odd ones.
-inline Index packed_queries(const Problem& p) { return terms(p.type) * kRows * round_up(p.D, kDeep) / 2; }
-inline Index packed_keys(const Problem& p) { return terms(p.type) * round_up(p.D, kDeep) / 2 + 1; }
-inline Index packed_values(const Problem& p) { return terms(p.type) * round_up(p.E, kTileRows) / 2 + 1; }
+inline Index packed_queries(int terms, Index D) { return terms * kRows * round_up(D, kDeep) / 2; }
+inline Index packed_keys(int terms, Index D) { return terms * round_up(D, kDeep) / 2 + 1; }
+inline Index packed_values(int terms, Index E) { return terms * round_up(E, kTileRows) / 2 + 1; }
 OVERT_INLINE std::uint32_t odd_keys(const float* panel, Index size) {
   std::uint32_t odd;
   __builtin_memcpy(&odd, panel + kPanel<float> * size - 1, sizeof odd);
@@ -70,7 +72,7 @@ template <>
 OVERT_INLINE void split_row<BFloat16>(const BFloat16* row, Index d, Index D, float, bool& odd, Words* words) {
   __mmask32 there = D - d >= kDeep ? ~0u : (1u << (D - d)) - 1;
   __m512i x = _mm512_maskz_loadu_epi16(there, row + d);
-  constexpr short highest = (127 + 60) << 7;  // kTame
+  constexpr short highest = (127 + kTameExponent) << 7;
   __mmask32 wild = _mm512_cmpgt_epu16_mask(_mm512_and_si512(x, _mm512_set1_epi16(0x7fff)), _mm512_set1_epi16(highest));
   odd |= wild != 0;
   *words = (Words)_mm512_maskz_mov_epi16(~wild, x);
@@ -130,7 +132,7 @@ template <class In> void pack_key_tiles(const In* keys, Index stride, Index coun
         __builtin_memcpy(reinterpret_cast<char*>(panel) + ((n * chunks + c) * 2 + half) * kTileSize, words[n], kTileSize);
       }
     }
-  note_odd_keys(panel, N * chunks * kDeep / 2 + 1, odd);
+  note_odd_keys(panel, packed_keys(N, D), odd);
 }
 
 // A panel of values as [term][E / 16] tiles, keys down in pairs.  Which keys make a pair is the order in which
@@ -155,7 +157,7 @@ template <class In> void pack_value_tiles(const In* values, Index stride, Index 
         store_words(reinterpret_cast<char*>(panel) + (n * columns + c) * kTileSize + i * kTileBytes, words[n]);
     }
   }
-  note_odd_keys(panel, N * columns * kTileRows / 2 + 1, odd);
+  note_odd_keys(panel, packed_values(N, E), odd);
 }
 
 }  // namespace overt::OVERT_LEVEL

@@ -15,12 +15,9 @@ from overt import kernels, reference
 from overt.problem import Problem
 from overt.scores import Additive
 from strategies import DTYPES, Case, cases
-from test_kernels import TOLERANCE, poisoned, slack
+from test_kernels import LEVELS, TOLERANCE, poisoned, slack
 
 __all__ = ["poisoned"]
-
-# amx has the gradient of v4.
-LEVELS = [level for level in kernels.levels() if level != "amx"]
 
 
 def bounds(problem: Problem, dy: np.ndarray) -> dict[str, float]:
