@@ -77,12 +77,12 @@ def _check(
     layout: str | None,
     mask: str | None,
 ) -> None:
-    from overt.check import additive, blocks, decoding, probes
+    from overt.check import blocks, decoding, probes, recurrent
 
     interface = Interface(description, description["parameters"], overrides)
     if description["kind"] != "function" and description["method"] is None:
         raise PuzzledError(f"{interface.name} has no method forward, call or __call__: check one of its functions")
-    for special in (blocks.check, additive.check):
+    for special in (blocks.check, recurrent.check):
         if special(session, interface, findings, overrides):
             return
     made: Instance | None = None
