@@ -36,6 +36,9 @@ class Form:
     cosine: bool = False
     # the argument that is this mask, where two could be
     masked: str = ""
+    # axes of weights that are given with the heads apart, of inputs and of the output, and whether all share one key head
+    apart: tuple[str, str] | None = None
+    one_key: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +121,9 @@ class Attention:
         batch, heads, queries = layouts.sizes(form.layout, form.flat)
         B, T, S, D = size.B if batch else 1, size.T if queries else 1, size.S, size.D
         H, G = (size.H, size.G) if heads else (1, 1)
-        if form.layout == "BHTD-BSD":
+        if form.layout == "BHTD-BSD" or form.one_key:
             G = 1
-        if form.flat and not self.interface.has("heads") and self.instance is None:
+        if form.flat and not self.interface.has("heads") and self.instance is None and form.apart is None:
             H = G = self.interface.told_heads or 1
             D = size.D * 3 // H if 12 % H == 0 else size.D
         random = np.random.default_rng([seed, B, H, T, S, D])
@@ -385,10 +388,19 @@ class Attention:
             return np.stack([layouts.give(x, form.layout) for x in (case.q, case.k, case.v)], axis=0)
         return np.stack([case.q, case.k, case.v], axis=1).transpose(0, 3, 1, 2, 4)
 
+    def _heads_of(self, form: Form) -> int:
+        return SQUARE.H if layouts.sizes(form.layout, form.flat)[1] else 1
+
     def _weight(self, role: str, projections: Projections, form: Form) -> np.ndarray:
         which = projections.weight if role[0] == "W" else projections.bias
         letters = role[1:] if role[1:] == "qkv" else role[1:2]
         found = np.concatenate([which[part] for part in letters], axis=-1)
+        if form.apart is not None and found.ndim == 2 and not (form.one_key and letters in ("k", "v")):
+            # Columns are (H, d), or rows where it is the output's.
+            H = self._heads_of(form)
+            axes = form.apart[letters == "o"]
+            whole = found.reshape(H, -1, found.shape[1]) if letters == "o" else found.reshape(len(found), H, -1)
+            return whole.transpose([("HKD" if letters == "o" else "DHK").index(axis) for axis in axes])
         return found.T if form.turned and role[0] == "W" else found
 
     def run(

@@ -109,17 +109,19 @@ def _check(
     elif description["globals"]:
         made = _global_weights(session, interface)
     attention = Attention(session, interface, made)
+    def again() -> Instance | None:
+        assert maker is not None
+        found = build(session, maker)
+        return found if isinstance(found, Instance) else None
+
     if maker is not None and description["method"] in ("step", "decode", "decode_step", "append", "update"):
-
-        def again() -> Instance | None:
-            found = build(session, maker)
-            return found if isinstance(found, Instance) else None
-
         if decoding.check_steps(attention, findings, again):
             return
         raise PuzzledError(
             f"{interface.name} has only the method {description['method']}, which could not be called token by token"
         )
+    if maker is not None and decoding.check_kept(attention, findings, again):
+        return
     diagnosis = Diagnosis(attention, findings, layout=layout, mask=mask)
     diagnosis.rebuild = maker
     probes.before(diagnosis)

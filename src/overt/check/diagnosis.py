@@ -132,6 +132,10 @@ class Diagnosis:
         turned = (
             [False, True] if (instance is None and weights) or (instance is not None and instance.turnable) else [False]
         )
+        # Weights with an axis of heads stand in einsum with three letters.
+        apart: list[tuple[tuple[str, str] | None, bool]] = [(None, False)]
+        if weights and instance is None and re.search(r"einsum\(\s*[\"'][a-zA-Z.]+\s*,\s*[a-zA-Z]{3}\s*->", face.code):
+            apart = [*product((("HDK", "HKD"), ("HDK", "HDK"), ("DHK", "HKD")), (False, True)), *apart]
         returns = ["weights", "output"] if roles == ("q", "k") else ["output"]
         if roles in (("q", "context"), ("x", "context")):
             returns = ["output", "weights"]
@@ -151,10 +155,13 @@ class Diagnosis:
                 order = [o for o in order if o != "BHTD-BSD"]
             if roles in (("x",), ("qkv",)):
                 order = [o for o in order if o not in ("BD", "D", "1BD")]
-            for layout, c, a, rope, (norm, residual), t, r, (kind, shape, number), cos in product(
-                order, causal, alibi, rotary, surroundings, turned, returns, masks, cosine
+            for layout, c, a, rope, (norm, residual), t, r, (kind, shape, number), cos, (axes, one) in product(
+                order, causal, alibi, rotary, surroundings, turned, returns, masks, cosine, apart
             ):
-                forms.append(Form(layout, is_flat, kind, shape, number, t, norm, residual, r, roles, rope, c, a, cos))
+                if axes and (t or layout not in ("BTD", "TD")):
+                    continue
+                form = Form(layout, is_flat, kind, shape, number, t, norm, residual, r, roles, rope, c, a, cos)
+                forms.append(replace(form, apart=axes, one_key=one))
         return forms
 
     def _roles(self) -> tuple[str, ...]:

@@ -165,8 +165,8 @@ def instance(
     groups: int | None = None,
 ) -> Instance:
     """Parameters by role; numbers of heads and the like from the attributes where they are not given."""
-    weight, bias, turnable, packed, norm = _projections(rows, arrays)
     count = heads or _count(attributes, "heads") or _indexed(rows) or 1
+    weight, bias, turnable, packed, norm = _projections(rows, arrays, count)
     groups = groups or _count(attributes, "groups")
     shared = count > 1 and all(part in weight and weight[part].shape[0] * count == WIDTH for part in "qkv")
     if count > 1 and all(part in weight and weight[part].shape == (WIDTH, WIDTH // count) for part in "qkv"):
@@ -184,6 +184,10 @@ def instance(
     first = next((weight[part] for part in "qkvo" if part in weight), None)
     width = WIDTH if first is None else first.shape[0]
     G = groups if groups and count % groups == 0 else count
+    if {"q", "k"} <= set(weight):
+        # Fewer key heads are seen in the width, whatever their number is called.
+        each, kept = weight["q"].shape[1] // count, weight["k"].shape[1]
+        G = kept // each if each and kept < weight["q"].shape[1] and kept % each == 0 else G
     window, cap = _number(attributes, "window"), _number(attributes, "cap")
     return Instance(
         handle, rows, arrays, count, G, width, projections, norm, turnable, shared,
@@ -213,7 +217,7 @@ def _indexed(rows: list[dict[str, Any]]) -> int | None:
 
 
 def _projections(
-    rows: list[dict[str, Any]], arrays: dict[str, np.ndarray]
+    rows: list[dict[str, Any]], arrays: dict[str, np.ndarray], heads: int
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], bool, bool, tuple[np.ndarray, np.ndarray, float] | None]:
     weights: dict[str, list[np.ndarray]] = defaultdict(list)
     biases: dict[str, list[np.ndarray]] = defaultdict(list)
@@ -242,15 +246,7 @@ def _projections(
                 "MultiheadAttention",
             ) or path.endswith(("in_proj_weight",))
             if array.ndim == 3:
-                # (H, in, d) a head each, or (in, H, d) of einsum layers, whose output is (H, d, out).
-                if row["owner"] in ("EinsumDense", "DenseGeneral"):
-                    array = array.reshape(-1, array.shape[-1]) if which == "o" else array.reshape(len(array), -1)
-                elif array.shape[0] < array.shape[1] and which != "o":
-                    array = np.concatenate(list(array), axis=-1)
-                elif which == "o":
-                    array = array.reshape(-1, array.shape[-1])
-                else:
-                    array = array.reshape(len(array), -1)
+                array = _two_axes(array, which == "o", heads, row["owner"] in ("EinsumDense", "DenseGeneral"))
             elif linear:
                 array = array.T
             else:
@@ -289,6 +285,19 @@ def _projections(
             )
     norm = (scale, shift if shift is not None else np.zeros_like(scale), eps) if scale is not None else None
     return weight, bias, turnable, packed, norm
+
+
+def _two_axes(array: np.ndarray, output: bool, heads: int, told: bool) -> np.ndarray:
+    """(in, H · d) from an array with an axis of heads; of an output (H · d, out)."""
+    H = next((axis for axis in (0, 1, 2) if array.shape[axis] == heads), None)
+    if H is None or told or len(set(array.shape)) < 3:
+        # The axes cannot be told apart: (H, in, d) a head each, or (in, H, d) of einsum layers, whose output is (H, d, out).
+        if not output and not told and array.shape[0] < array.shape[1]:
+            return np.concatenate(list(array), axis=-1)
+        return array.reshape(-1, array.shape[-1]) if output else array.reshape(len(array), -1)
+    width, d = sorted((axis for axis in (0, 1, 2) if axis != H), key=lambda axis: -array.shape[axis])
+    array = array.transpose((H, d, width) if output else (width, H, d))
+    return array.reshape(-1, array.shape[-1]) if output else array.reshape(len(array), -1)
 
 
 def _by_order(named: list[tuple[str | None, dict[str, Any]]]) -> list[tuple[str | None, dict[str, Any]]]:

@@ -62,10 +62,10 @@ _ROLES: tuple[tuple[str, str], ...] = (
 _WEIGHTS: tuple[tuple[str, str], ...] = (
     ("Wqkv", r"w_?qkv|qkv_?(w|weight|proj|kernel)|in_?proj|in_weight|c_?attn|w_?in|wqkv|qkv_?matrix"),
     ("bqkv", r"b_?qkv|qkv_?(b|bias)|in_?(proj_?)?bias"),
-    ("Wq", r"w_?q|w_?query|wquery|q_?(w|weight|proj|kernel|matrix|mat)|query_?(w|weight|proj|kernel|matrix)|wqs"),
-    ("Wk", r"w_?k|w_?key|wkey|k_?(w|weight|proj|kernel|matrix|mat)|key_?(w|weight|proj|kernel|matrix)"),
-    ("Wv", r"w_?v|w_?value|wvalue|v_?(w|weight|proj|kernel|matrix|mat)|value_?(w|weight|proj|kernel|matrix)"),
-    ("Wo", r"w_?o|w_?out|wout|o_?(w|weight|proj|kernel|matrix|mat)|out(put)?_?(w|weight|proj|kernel|projection)|w_?output|c_?proj"),
+    ("Wq", r"[wp]_?q|w_?query|wquery|q_?(w|weight|proj|kernel|matrix|mat)|query_?(w|weight|proj|kernel|matrix)|wqs"),
+    ("Wk", r"[wp]_?k|w_?key|wkey|k_?(w|weight|proj|kernel|matrix|mat)|key_?(w|weight|proj|kernel|matrix)"),
+    ("Wv", r"[wp]_?v|w_?value|wvalue|v_?(w|weight|proj|kernel|matrix|mat)|value_?(w|weight|proj|kernel|matrix)"),
+    ("Wo", r"[wp]_?o|w_?out|wout|o_?(w|weight|proj|kernel|matrix|mat)|out(put)?_?(w|weight|proj|kernel|projection)|w_?output|c_?proj"),
     ("bq", r"b_?q|q_?b(ias)?|query_?bias"),
     ("bk", r"b_?k|k_?b(ias)?|key_?bias"),
     ("bv", r"b_?v|v_?b(ias)?|value_?bias"),
@@ -123,11 +123,19 @@ class Interface:
         self.description = description
         self.name = description["name"]
         self.overrides = overrides
-        self.arguments = _roles([Argument(role=overrides.get(row["name"]) or role(row["name"]), **row) for row in rows])
+        self.arguments = _roles([Argument(role=overrides.get(row["name"]) or self._role(row), **row) for row in rows])
         if rows is description["parameters"]:
             self.arguments = [self._unpacked(a) for a in self.arguments]
         self.by_role = {a.role: a for a in reversed(self.arguments) if a.role}
         self.by_role |= {part: replace(a, role=part, parts=()) for a in self.arguments for part in a.parts}
+
+    def _role(self, row: dict[str, Any]) -> str | None:
+        found = role(row["name"])
+        name = row["name"]
+        if found == "mask" and name in ("m", "M") and re.search(rf"\b{name} *@|(k|v|key|value|kv|proj)\({name}\)|einsum\([^()]*\b{name}\b", self.code):
+            # The memory, which is projected.
+            return "context"
+        return found
 
     def _unpacked(self, argument: Argument) -> Argument:
         """An argument that the code takes apart, ``q, k, v = inputs`` or ``q = inputs[0]``, with the roles of its parts."""
