@@ -70,7 +70,7 @@ class Diagnosis:
     def base(self) -> bool:
         """Find the way to call it and what is wrong without a mask; False where it was found wrong, but not why."""
         trials = self._try(self._forms(), (SQUARE, WIDE))
-        usable = {form: mine for form, mine in trials.items() if any(self._fits(form, t) for t in mine)}
+        usable = {form: self._cut(form, mine) for form, mine in trials.items() if any(self._fits(form, t) for t in mine)}
         meant = self.interface.told_layouts
         if (
             meant
@@ -96,6 +96,13 @@ class Diagnosis:
         self._one_length(usable[self.form])
         self._two_axes()
         return True
+
+    def _cut(self, form: Form, trials: list[Trial]) -> list[Trial]:
+        """An output that has not one row for each query, where only lengths differ, is as good as none."""
+        if len(trials) < 2 or not self._fits(form, trials[0]) or trials[1].outcome.error or self._fits(form, trials[1]):
+            return trials
+        error = {"type": "ShapeError", "message": "the output has another length than the queries", "line": None}
+        return [trials[0], Trial(trials[1].case, Outcome(error, []))]
 
     def _forms(self) -> list[Form]:
         """Ways to call, the likelier first."""
@@ -330,7 +337,7 @@ class Diagnosis:
                 f"{self.interface.name} returned {shapes} for inputs {given}, no output of attention in any layout: "
                 "name the layout and the arguments, such as --layout BTHD --argument a=q"
             )
-        shapes = r"shape|size|dimension|subscript|broadcast|mismatch|unpack|axes|axis|operand|expand"
+        shapes = r"shape|(?<!view )size(?! is not compat)|dimension(?! spans)|subscript|broadcast|mismatch|unpack|axes|axis|operand|expand"
         projected = self.attention.instance is not None and self.attention.instance.projections is not None
         # What projects says how its input lies; elsewhere arrays may lie in a way that was not tried.
         if (
@@ -582,7 +589,16 @@ class Diagnosis:
                     continue
                 found += mine_found
             if found:
-                found.sort(key=lambda m: (m.cost, rank(m.choice), m.error > LOOSE / 100))
+                lost = thrown_away(self.interface.description["source"])
+                found.sort(
+                    key=lambda m: (
+                        m.cost,
+                        rank(m.choice),
+                        # Where rows of padding come out as zeros, the mask is there.
+                        m.choice.get("mask") == "not_inplace" and not lost,
+                        m.error > LOOSE / 100,
+                    )
+                )
                 best = [m for m in found if m.cost == found[0].cost]
                 self._tell_mask(role, best, list(mine), declared)
                 return

@@ -54,6 +54,8 @@ def constructor(interface: Interface, **wanted: Any) -> Made | str:
             continue
         # A default width need be no multiple of the heads.
         given = found in ("heads", "drop", "model_dim") or found in wanted
+        # Nor need the heads be a multiple of a default number of key heads.
+        given = given or (found == "groups" and isinstance(a.default, int))
         if a.name in wanted:
             kwargs[a.name] = {"value": wanted[a.name]}
         elif a.required and found in ("Wq", "Wk", "Wv", "Wo"):

@@ -275,7 +275,7 @@ class Interface:
     def _mask_in(self, line: str) -> str | None:
         """keep, drop or additive, where a line says it."""
         if not re.search(r"\bbool", self.prose) and re.search(
-            r"additive|added to|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*inf\w*\s+(where|for|at|means|on|=)|−∞|zeros? .*-\s*inf",
+            r"additive|\badded to\b|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*inf\w*\s+(where|for|at|means|on|=)|−∞|zeros? .*-\s*inf",
             line,
         ):
             return "additive"
