@@ -36,7 +36,7 @@ class Form:
     cosine: bool = False
     # the argument that is this mask, where two could be
     masked: str = ""
-    # axes of weights that are given with the heads apart, of inputs and of the output, and whether all share one key head
+    # axes of weights with the heads apart, those of inputs and that of the output; and whether there is one key head
     apart: tuple[str, str] | None = None
     one_key: bool = False
 

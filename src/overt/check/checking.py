@@ -109,6 +109,7 @@ def _check(
     elif description["globals"]:
         made = _global_weights(session, interface)
     attention = Attention(session, interface, made)
+
     def again() -> Instance | None:
         assert maker is not None
         found = build(session, maker)

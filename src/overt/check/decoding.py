@@ -14,12 +14,14 @@ from overt.check import layouts
 from overt.check.attention import Attention, Form, Instance, Outcome, Size, UnknownError, difference
 from overt.check.diagnosis import Diagnosis
 from overt.check.findings import Findings
-from overt.check.mistakes import name_of
 from overt.check.instances import WIDTH
+from overt.check.mistakes import name_of
 from overt.check.search import LOOSE
 from overt.check.steps import Case, Choice, attend, options, relevant
 
 _LONG = Size(T=5, S=5)
+# The first token, the one after the last, and what was returned for them.
+Piece = tuple[int, int, np.ndarray]
 
 
 def check(diagnosis: Diagnosis) -> None:
@@ -205,7 +207,7 @@ def _pieces(
     if re.search(r"rope|rotary|rotate", face.text, re.IGNORECASE):
         turning = ("half", "interleaved", None)
     ask = {a.name: {"value": True} for a in face.arguments if a.role == "use_cache"}
-    seen: dict[str, list[tuple[int, int, np.ndarray]]] = {}
+    seen: dict[str, list[Piece]] = {}
     for layout, plan in product(("BTD", "TD"), plans):
         made = attention.instance = rebuild()
         if made is None or made.projections is None:
@@ -215,21 +217,21 @@ def _pieces(
         for method, length in plan:
             start = ends[-1]
             ends.append(start + length)
-            rows = whole.q[:, start : ends[-1]]
-            given = rows if layout == "BTD" else rows[0] if method != "step" or length > 1 else rows[0, 0]
+            x = whole.q[:, start : ends[-1]]
+            given = x if layout == "BTD" else x[0] if method != "step" or length > 1 else x[0, 0]
             # The argument may have another name in another method.
             call = {"args": [{"array": name}], "kwargs": ask, "backend": face.description["backend"], "still": True}
             calls.append(({**call, "train": False, "method": method}, {name: given}))
         mains = [o.main for o in attention.run(calls)]
         width = whole.q.shape[-1]
         if all(y is not None and y.size == len(whole.q) * n * width for y, (_, n) in zip(mains, plan, strict=True)):
-            pieces = [y.reshape(len(whole.q), -1, width) for y in mains if y is not None]
-            seen.setdefault(layout, []).extend(zip(ends, ends[1:], pieces, strict=False))
+            rows = [y.reshape(len(whole.q), -1, width) for y in mains if y is not None]
+            seen.setdefault(layout, []).extend(zip(ends, ends[1:], rows, strict=False))
     for layout, pieces in seen.items():
         whole = attention.case(Form(layout, True, roles=("x",), causal=True), _LONG)
         findings.convention |= {"layout": layout, "causal": "a prompt at once, then a few tokens at a time"}
 
-        def gives(choice: Choice, rope: str | None, mine: Sequence[tuple[int, int, np.ndarray]], whole: Case = whole) -> bool:
+        def gives(choice: Choice, rope: str | None, mine: list[Piece], whole: Case = whole) -> bool:
             for start, end, y in mine:
                 x = whole.q[:, :end]
                 case = replace(whole, q=x[:, start:], k=x, v=x, rope=rope, positions=(start, 0))
@@ -274,7 +276,9 @@ def check_kept(attention: Attention, findings: Findings, rebuild: Callable[[], I
     method = str(face.description["method"])
     if [a.role for a in face.arguments if a.required] != ["x"] or face.has("cache") or kept is None:
         return False
-    if not re.search(r"self\.\w*(k|key|v|val|cache|past)\w*\s*(=|\[|,\s*self)", face.description["body"], re.IGNORECASE):
+    if not re.search(
+        r"self\.\w*(k|key|v|val|cache|past)\w*\s*(=|\[|,\s*self)", face.description["body"], re.IGNORECASE
+    ):
         return False
     before = dict(findings.convention)
     if _remembers(attention, rebuild, method) and _pieces(

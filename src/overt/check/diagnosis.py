@@ -70,7 +70,9 @@ class Diagnosis:
     def base(self) -> bool:
         """Find the way to call it and what is wrong without a mask; False where it was found wrong, but not why."""
         trials = self._try(self._forms(), (SQUARE, WIDE))
-        usable = {form: self._cut(form, mine) for form, mine in trials.items() if any(self._fits(form, t) for t in mine)}
+        usable = {
+            form: self._cut(form, mine) for form, mine in trials.items() if any(self._fits(form, t) for t in mine)
+        }
         meant = self.interface.told_layouts
         if (
             meant
@@ -337,13 +339,14 @@ class Diagnosis:
                 f"{self.interface.name} returned {shapes} for inputs {given}, no output of attention in any layout: "
                 "name the layout and the arguments, such as --layout BTHD --argument a=q"
             )
-        shapes = r"shape|(?<!view )size(?! is not compat)|dimension(?! spans)|subscript|broadcast|mismatch|unpack|axes|axis|operand|expand"
+        shapes = r"shape|size|dimension|subscript|broadcast|mismatch|unpack|axes|axis|operand|expand"
         projected = self.attention.instance is not None and self.attention.instance.projections is not None
         # What projects says how its input lies; elsewhere arrays may lie in a way that was not tried.
         if (
             not projected
             and outcome.error["type"] not in ("KeyError", "MemoryError")
             and re.search(shapes, outcome.error["message"])
+            and "view size is not compatible" not in outcome.error["message"]
         ):
             raise PuzzledError(
                 f"{self.interface.name} ran in no layout: with {told[0].layout} it raises {outcome.error['type']}: "

@@ -293,7 +293,7 @@ def _two_axes(array: np.ndarray, output: bool, heads: int, told: bool) -> np.nda
     """(in, H · d) from an array with an axis of heads; of an output (H · d, out)."""
     H = next((axis for axis in (0, 1, 2) if array.shape[axis] == heads), None)
     if H is None or told or len(set(array.shape)) < 3:
-        # The axes cannot be told apart: (H, in, d) a head each, or (in, H, d) of einsum layers, whose output is (H, d, out).
+        # The axes cannot be told apart: (H, in, d) a head each, or (in, H, d) of einsum layers with (H, d, out).
         if not output and not told and array.shape[0] < array.shape[1]:
             return np.concatenate(list(array), axis=-1)
         return array.reshape(-1, array.shape[-1]) if output else array.reshape(len(array), -1)

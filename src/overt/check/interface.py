@@ -132,7 +132,11 @@ class Interface:
     def _role(self, row: dict[str, Any]) -> str | None:
         found = role(row["name"])
         name = row["name"]
-        if found == "mask" and name in ("m", "M") and re.search(rf"\b{name} *@|(k|v|key|value|kv|proj)\({name}\)|einsum\([^()]*\b{name}\b", self.code):
+        if (
+            found == "mask"
+            and name in ("m", "M")
+            and re.search(rf"\b{name} *@|(k|v|key|value|kv|proj)\({name}\)|einsum\([^()]*\b{name}\b", self.code)
+        ):
             # The memory, which is projected.
             return "context"
         return found
