@@ -59,7 +59,11 @@ def check(session: Session | Here, face: Interface, findings: Findings, override
         block = Block(session, face, findings, reply["handle"])
         return heads.repeat(block) if "repeat" in name else positions.relative(block, arrays)
     plain = re.search(r"\bsin\b", face.code) and not re.search(r"softmax|attention|Linear", face.code)
-    if kind == "class" and (plain or re.search(r"pos.*(enc|emb)|sinus|^pe$|embed", name)) and "attention" not in name:
+    if (
+        kind == "class"
+        and (plain or re.search(r"pos.*(enc|emb)|sinus|^pe$|embed|^emb", name))
+        and "attention" not in name
+    ):
         return positions.module(session, face, findings, name)
     return False
 

@@ -39,16 +39,25 @@ def examine(
                 return Report(name or str(target), {}, list(findings.found.values()))
             raise ArgumentError(f"cannot load {target or name}: {reply['error']['type']}: {reply['error']['message']}")
         description = reply["description"]
-        findings = Findings(description)
         shown = name or target or description["name"]
-        _check(session, description, findings, overrides, layout=layout, mask=mask)
-        for library in description["libraries"]:
-            # What raises with the arrays of one library may have been written for another.
-            if "raises" in findings.found and library != description["backend"] and not backend:
-                again = Findings(description)
-                _check(session, {**description, "backend": library}, again, overrides, layout=layout, mask=mask)
-                if "raises" not in again.found:
-                    findings = again
+        first: Findings | PuzzledError | None = None
+        others = [library for library in description["libraries"] if library != description["backend"]]
+        for library in [description["backend"], *(others if not backend else [])]:
+            # What raises, or cannot be called, with the arrays of one library may have been written for another.
+            findings = Findings(description)
+            try:
+                _check(session, {**description, "backend": library}, findings, overrides, layout=layout, mask=mask)
+            except PuzzledError as puzzled:
+                first = first or puzzled
+                continue
+            if not {"raises", "unknown"} & set(findings.found) or (first is None and "raises" not in findings.found):
+                break
+            first = first or findings
+        else:
+            if isinstance(first, PuzzledError):
+                raise first
+            findings = first
+        assert findings is not None
     except EndedError as ended:
         findings = findings or Findings(_NOTHING)
         says = {
