@@ -154,6 +154,7 @@ class Attention:
         if self.interface.has("slopes"):
             features.setdefault("slopes", 2.0 ** -np.arange(1, H + 1))
         features.setdefault("pieces", self.interface.merges_pieces)
+        features.setdefault("packed", form.roles == ("qkv",) and form.flat)
         return Case(q, k, v, H, G, weights, rope=form.rope, alibi=form.alibi, cosine=form.cosine, **features)
 
     def mask(self, form: Form, size: Size, seed: int = 0) -> dict[str, Any]:

@@ -35,9 +35,11 @@ def check(session: Session | Here, face: Interface, findings: Findings, override
         if [a.role for a in face.arguments if a.required] == ["scores"] and re.search(r"softmax|exp\(", face.code):
             return _softmax(block) or masks.masked_softmax(block)
         waves = re.search(r"\bsin\b", face.code) and re.search(r"\bcos\b", face.code)
+        # e^{i p w} has both in it.
+        waves = waves or re.search(r"\bsinusoid", face.prose)
         if (
             not waves
-            or re.search(r"softmax|exp\(.*max", face.code)
+            or re.search(r"softmax|exp\(.*\bmax\(", face.code)
             or any(face.has(r) for r in ("v", "mask", "scores"))
         ):
             return False

@@ -204,7 +204,7 @@ def _pieces(
     face = attention.interface
     name = next(a.name for a in face.arguments if a.role == "x")
     turning: tuple[str | None, ...] = (None,)
-    if re.search(r"rope|rotary|rotate", face.text, re.IGNORECASE):
+    if face.rotates:
         turning = ("half", "interleaved", None)
     ask = {a.name: {"value": True} for a in face.arguments if a.role == "use_cache"}
     seen: dict[str, list[Piece]] = {}

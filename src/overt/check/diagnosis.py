@@ -87,6 +87,8 @@ class Diagnosis:
             self.form = next(iter(usable))
             if self._low_precision(usable):
                 return True
+            if self.interface.has("lengths") and self._hidden():
+                return False
             self._only_attention()
             self.findings.unknown(self, usable[self.form])
             return False
@@ -97,6 +99,17 @@ class Diagnosis:
         self._tell_base(found)
         self._one_length(usable[self.form])
         self._two_axes()
+        return True
+
+    def _hidden(self) -> bool:
+        """Lengths that must be given hide everything where they are full and read the wrong way; others show it."""
+        trials = self._try([f for f in self._forms() if f.mask_shape == "lengths"], (SQUARE, WIDE), masked=True)
+        usable = {form: mine for form, mine in trials.items() if any(self._fits(form, t) for t in mine)}
+        found = self._settle(usable)
+        if found is None or not any("mask" in m.choice for m in found):
+            return False
+        self.form, self.choices = found[0].form, _distinct([m.choice for m in found])
+        self._tell_base(found)
         return True
 
     def _cut(self, form: Form, trials: list[Trial]) -> list[Trial]:
@@ -124,7 +137,7 @@ class Diagnosis:
         if face.has("heads") and not weights and not projected:
             flat = [True, False]
         rotary: list[str | None] = [None]
-        if re.search(r"rope|rotary|rotate", face.text, re.IGNORECASE):
+        if face.rotates:
             rotary = ["half", "interleaved", None]
         alibi = [True, False] if re.search(r"alibi", face.text, re.IGNORECASE) and not face.has("slopes") else [False]
         causal = [True] if face.declared_causal else [False, True]

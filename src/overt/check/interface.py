@@ -371,7 +371,7 @@ class Interface:
     def counts_itself(self) -> tuple[bool, bool]:
         """Whether a window is said to count the query, and whether it is said not to."""
         return (
-            bool(re.search(r"includ|counting (it|the query)|with itself|itself counts|counts itself", self.prose)),
+            bool(re.search(r"includ|counting (it|the query)|with itself|itself counts|counts itself|itself (is|being) (one|among|part)", self.prose)),
             bool(
                 re.search(
                     r"besides|exclud|not count|in addition to|plus itself|plus the query|without itself|before it\b",
@@ -383,7 +383,14 @@ class Interface:
     @cached_property
     def merges_pieces(self) -> bool:
         """Whether results over pieces of the keys are merged, in base 2 somewhere."""
-        return bool(re.search(r"log2|exp2", self.code) and re.search(r"split|chunk|block|lse|piece|part", self.code))
+        code = self.code + self.description["helpers"]
+        return bool(re.search(r"log2|exp2", code) and re.search(r"split|chunk|block|lse|piece|part", code))
+
+    @cached_property
+    def rotates(self) -> bool:
+        """Whether queries and keys seem to be rotated: it is said, or complex numbers are turned by angles."""
+        words = r"rope|rotary|rotate|view_as_complex|torch\.polar"
+        return bool(re.search(words, self.text + self.description["helpers"], re.IGNORECASE))
 
     @cached_property
     def told_heads(self) -> int | None:

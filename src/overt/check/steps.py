@@ -130,6 +130,8 @@ class Case:
     fill: float = -np.inf
     # whether the candidate merges results over pieces of the keys
     pieces: bool = False
+    # whether q, k and v are given as one array of flat widths
+    packed: bool = False
 
     @property
     def flat(self) -> bool:
@@ -164,6 +166,8 @@ def relevant(case: Case) -> set[str]:
         steps |= {"share"}
         if case.projections.packed:
             steps |= {"packed"}
+    if case.packed and case.split:
+        steps |= {"packed"}
     if case.split:
         steps |= {"split", "merge", "fold"}
     if case.groups != case.heads:
@@ -355,6 +359,10 @@ def _rotate(x: np.ndarray, case: Case, start: int, how: str | None) -> np.ndarra
 def _heads(case: Case, choice: Choice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Project and split into (B, H, T, D), (B, G, S, D), (B, G, S, E)."""
     x = dict(zip("qkv", (case.q, case.k, case.v), strict=True))
+    if case.packed and "packed" in choice:
+        rows = {letter: array.reshape(-1, array.shape[-1]) for letter, array in x.items()}
+        how = choice["packed"].partition(":")[2]
+        x = {letter: _unpacked(rows, letter, how, case.heads).reshape(array.shape) for letter, array in x.items()}
     if case.projections is not None:
         x = {letter: _project(case, choice, letter, array) for letter, array in x.items()}
     if not case.flat:
