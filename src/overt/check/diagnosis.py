@@ -484,7 +484,7 @@ class Diagnosis:
             if len(how) == 3
             else how
         )
-        if told == order:
+        if told == order or how == "kv of each head":
             self.findings.convention["packed projection"] = order
         elif told is None and len(how) == 3 and not re.search(r"\bqkv|query_?key_?value", self.interface.code):
             self.findings.convention["packed projection"] = order
@@ -542,7 +542,10 @@ class Diagnosis:
             found = explain(self.attention, form, cubes, start=self.choices, steps=("transpose",), most=1)
             if not any("transpose" in m.choice for m in found):
                 return
-        batched = self.attention.instance is not None or {"BTD", "BHTD"} & set(self.interface.told_layouts)
+        # A torch module gets batches, unless it says that it does not; other code where it says so.
+        told = self.interface.told_layouts
+        module = any(base.startswith("torch.nn") for base in self.interface.description["bases"]) and "TD" not in told
+        batched = module or {"BTD", "BHTD"} & set(told)
         self.findings.add(
             "k_transposed_wrong", kind="mistake" if batched else "risk", certain=bool(batched), look=r"\.T\b"
         )

@@ -182,7 +182,8 @@ def instance(
             weight[part] = np.kron(np.eye(count), weight[part])
             if part in bias:
                 bias[part] = np.tile(bias[part], count)
-    projections = Projections(weight, bias, packed) if weight else None
+    paired = any(letter(row["path"], row["owner"]) == "kv" for row in rows)
+    projections = Projections(weight, bias, packed, paired) if weight else None
     first = next((weight[part] for part in "qkvo" if part in weight), None)
     width = WIDTH if first is None else first.shape[0]
     G = groups if groups and count % groups == 0 else count

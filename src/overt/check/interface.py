@@ -125,7 +125,7 @@ class Interface:
         self.overrides = overrides
         self.arguments = _roles([Argument(role=overrides.get(row["name"]) or self._role(row), **row) for row in rows])
         if rows is description["parameters"]:
-            self.arguments = [self._unpacked(a) for a in self.arguments]
+            self.arguments = [self._unpacked(a) for a in self._asked()]
         self.by_role = {a.role: a for a in reversed(self.arguments) if a.role}
         self.by_role |= {part: replace(a, role=part, parts=()) for a in self.arguments for part in a.parts}
 
@@ -140,6 +140,21 @@ class Interface:
             # The memory, which is projected.
             return "context"
         return found
+
+    def _asked(self) -> list[Argument]:
+        """The arguments, where x and a context trade places if the code makes its query of the context."""
+        found = {a.role: a.name for a in self.arguments if a.role in ("x", "context")}
+        if len(found) < 2 or any(a.name in self.overrides for a in self.arguments):
+            return self.arguments
+        lines = re.findall(r"^\s*(q|k|v)\w* *= *(.*)$", self.code, re.MULTILINE | re.IGNORECASE)
+
+        def made(letters: str, role: str) -> bool:
+            return any(re.search(rf"\b{found[role]}\b", text) for letter, text in lines if letter.lower() in letters)
+
+        if made("q", "x") or made("kv", "context") or not (made("q", "context") and made("kv", "x")):
+            return self.arguments
+        trade = {"x": "context", "context": "x"}
+        return [replace(a, role=trade.get(a.role or "", a.role)) for a in self.arguments]
 
     def _unpacked(self, argument: Argument) -> Argument:
         """An argument that the code takes apart, ``q, k, v = inputs`` or ``q = inputs[0]``, with the roles of its parts."""
@@ -370,8 +385,15 @@ class Interface:
     @cached_property
     def counts_itself(self) -> tuple[bool, bool]:
         """Whether a window is said to count the query, and whether it is said not to."""
+        if re.search(r"itself and .{0,16}- ?1\b|- ?1\W{0,4}(tokens?|positions?|keys?) before", self.prose):
+            return True, False
         return (
-            bool(re.search(r"includ|counting (it|the query)|with itself|itself counts|counts itself|itself (is|being) (one|among|part)", self.prose)),
+            bool(
+                re.search(
+                    r"includ|counting (it|the query)|with itself|itself counts|counts itself|itself (is|being) (one|among|part)",
+                    self.prose,
+                )
+            ),
             bool(
                 re.search(
                     r"besides|exclud|not count|in addition to|plus itself|plus the query|without itself|before it\b",
@@ -453,6 +475,13 @@ def _roles(arguments: list[Argument]) -> list[Argument]:
     if len(masks) == 2 and not any(a.role == "padding" for a in fixed):
         change(masks[1], "padding")
     roles = [a.role for a in fixed]
+    if {"k", "context"} & set(roles) and not {"q", "x"} & set(roles):
+        # The only argument that nobody understands, or that is but a letter, is what asks.
+        vague = (None, "model_dim", "att_dim", "length", "key_length")
+        lone = [n for n, a in enumerate(fixed) if a.required and a.role in vague[: 5 if len(a.name) == 1 else 1]]
+        if len(lone) == 1:
+            change(lone[0], "q")
+            roles[lone[0]] = "q"
     # (x, key, value) and (hidden, encoder_outputs): the first is the query.
     if "q" not in roles and "x" in roles and ({"k", "v"} & set(roles)):
         change(roles.index("x"), "q")

@@ -63,10 +63,10 @@ def check(session: Session | Here, face: Interface, findings: Findings, override
         or re.search(r"\badditive (att|score)|bahdanau|v\W{1,4}(\*|·|\.)?\s*tanh", face.prose)
     )
     structure = "tanh" in face.code and not re.search(r"cap\b|softcap|gelu", face.code)
-    if not (said or luong or structure):
-        return False
     candidate = _Recurrent(session, face, findings, overrides, luong)
     if candidate.sides is None or (function and "tanh" not in face.code and not candidate.weights):
+        return False
+    if not (said or luong or structure or candidate.two_ask):
         return False
     if not said and not luong and function and not face.has("context"):
         return False
@@ -128,6 +128,7 @@ class _Recurrent:
         self.bundle = next((a for a in face.arguments if a.parts), None)
         self.weights: list[Argument] = []
         self.sides = self._sides(overrides)
+        self.two_ask = self.sides is not None and self.sides[0].role == "q1"
 
     def _sides(self, overrides: dict[str, str]) -> list[Argument] | None:
         """The state, the states and perhaps values, by names; None where a candidate takes something else."""
@@ -148,11 +149,16 @@ class _Recurrent:
         if not 2 <= len(rest) <= 3:
             return None
         first, second = rest[0], rest[1]
+        names = [a.name.lower().strip("_") for a in rest]
+        if (
+            len(rest) == 3
+            and re.match(r"enc|mem|annot|src|source", names[2])
+            and not any(re.fullmatch(_STATES, n) for n in names[:2])
+        ):
+            # The embedded token and the state ask together.
+            return [replace(a, role=r) for a, r in zip(rest, ("q1", "q2", "k"), strict=True)]
         told = [overrides.get(a.name) for a in (first, second)]
-        state, states = (
-            [bool(re.fullmatch(pattern, a.name.lower().strip("_"))) for a in (first, second)]
-            for pattern in (_STATE, _STATES)
-        )
+        state, states = ([bool(re.fullmatch(pattern, n)) for n in names[:2]] for pattern in (_STATE, _STATES))
         swapped = told[0] in ("k", "context") or (
             told[0] is None and told[1] is None and states[0] and state[1] and not (state[0] and states[1])
         )
@@ -325,8 +331,11 @@ class _Recurrent:
     def _outputs(self, setting: _Setting) -> list[np.ndarray] | None:
         """What the candidate returns; None where it raises."""
         assert self.sides is not None
+        half = setting.q.shape[-1] // 2
         arrays = {
             "q": self._shaped(setting.q, setting.shape, True),
+            "q1": self._shaped(setting.q[..., :half], setting.shape, True),
+            "q2": self._shaped(setting.q[..., half:], setting.shape, True),
             "k": self._shaped(setting.k, setting.shape, False),
             **setting.given,
             **setting.masks,
@@ -439,6 +448,9 @@ class _Recurrent:
                 expected.append((np.tanh(joined @ w + b), {}))
                 expected.append((joined @ w + b, {"vector": "luong_no_tanh_out"} if self.luong else {}))
         fitted = False
+        if self.two_ask:
+            # What is made of the context then is more than attention.
+            expected, context = [], np.zeros(0)
         for one, more in [*expected, (context, {}), (weights, {})]:
             mine = [x for y in outputs if (x := _like(y, one)) is not None]
             if mine and difference(mine[0], one.squeeze()) < LOOSE:
@@ -569,6 +581,8 @@ def _readings(named: dict[str, np.ndarray], turnable: set[str], Dq: int, Dk: int
     """What an instance's arrays may be."""
     matrices = {p: a for p, a in named.items() if a.ndim == 2}
     vectors = {p: a for p, a in named.items() if a.ndim == 1}
+    # Biases that belong to no matrix are added to the sum.
+    loose = [a for p, a in vectors.items() if p.endswith("bias") and p[: -len("bias")] + "weight" not in named]
 
     def bias(path: str) -> np.ndarray | float:
         whole = path.endswith(("weight", "kernel"))
@@ -584,6 +598,8 @@ def _readings(named: dict[str, np.ndarray], turnable: set[str], Dq: int, Dk: int
     lasts += [(a[:, None], p) for p, a in vectors.items() if not p.endswith("bias")]
     wide = [(p, a) for p in squares for n in matrices[p].shape for a in ways(p, Dq + Dk, n)]
     for used, reading in _scored(squares, lasts, ways, bias, Dq, Dk, matrices, luong):
+        if reading.kind == "additive" and reading.v is not None:
+            reading = replace(reading, b=sum((a for a in loose if len(a) == len(reading.v)), reading.b))
         ends = [(a, bias(p)) for p, a in wide if p not in used]
         yield from (replace(reading, vector=end) for end in ends)
         if not ends:

@@ -19,7 +19,10 @@ STEPS: dict[str, tuple[str, ...]] = {
     "share": tuple(
         f"shared_projection:{how}" for how in ("qqq", "kkk", "vvv", "qqv", "kkv", "qkk", "qvv", "qkq", "bias", "head")
     ),
-    "packed": tuple(f"qkv_order:{how}" for how in ("heads first", "head by head", "qvk", "kqv", "kvq", "vqk", "vkq")),
+    "packed": tuple(
+        f"qkv_order:{how}"
+        for how in ("heads first", "head by head", "qvk", "kqv", "kvq", "vqk", "vkq", "kv of each head")
+    ),
     "split": ("split_view", "split_view:d first"),
     "merge": ("merge_view", "merge_view:d first"),
     "fold": ("fold_batch_head_swap:in", "fold_batch_head_swap:out"),
@@ -97,6 +100,8 @@ class Projections:
     weight: dict[str, np.ndarray] = field(default_factory=dict)
     bias: dict[str, np.ndarray] = field(default_factory=dict)
     packed: bool = False
+    # whether k and v have one together, without q
+    paired: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +169,7 @@ def relevant(case: Case) -> set[str]:
         steps -= {"scale"}
     if case.projections and {"q", "k", "v"} & set(case.projections.weight):
         steps |= {"share"}
-        if case.projections.packed:
+        if case.projections.packed or case.projections.paired:
             steps |= {"packed"}
     if case.packed and case.split:
         steps |= {"packed"}
@@ -206,6 +211,9 @@ def options(case: Case, step: str) -> tuple[str, ...]:
             for o in found
             if o not in ("scale_num_heads", "scale_dmodel", "softmax_axis_head_or_batch:head", "softmax_heads_and_keys")
         )
+    if step == "packed":
+        paired = case.projections is not None and case.projections.paired
+        found = tuple(o for o in found if o.endswith("kv of each head") == paired)
     if len(case.q) == 1:
         found = tuple(
             o
@@ -389,7 +397,11 @@ def _project(case: Case, choice: Choice, letter: str, x: np.ndarray) -> np.ndarr
     source = share["qkv".index(letter)] if len(share) == 3 else letter
     w, b = weight.get(source), bias.get("q" if share == "bias" and "q" in bias else source)
     packed = choice.get("packed", "").partition(":")[2]
-    if packed and all(part in weight for part in "qkv"):
+    if packed == "kv of each head":
+        if letter != "q":
+            w = _paired(weight, letter, case.groups)
+            b = _paired({n: a[None] for n, a in bias.items()}, letter, case.groups)[0] if "k" in bias else None
+    elif packed and all(part in weight for part in "qkv"):
         w = _unpacked(weight, letter, packed, case.heads)
         b = _unpacked({k: v[None] for k, v in bias.items()}, letter, packed, case.heads)[0] if len(bias) >= 3 else b
     if share == "head" and w is not None:
@@ -398,6 +410,12 @@ def _project(case: Case, choice: Choice, letter: str, x: np.ndarray) -> np.ndarr
         b = None if b is None else np.tile(b[: b.shape[0] // H], H)
     x = x if w is None else x @ w
     return x if b is None else x + b
+
+
+def _paired(weight: Mapping[str, np.ndarray], letter: str, G: int) -> np.ndarray:
+    """The part that k or v gets of [k | v] (in, 2 G d) where each head has its k and v together."""
+    whole = np.concatenate([weight["k"], weight["v"]], axis=-1)
+    return whole.reshape(len(whole), G, 2, -1)[:, :, "kv".index(letter)].reshape(len(whole), -1)
 
 
 def _unpacked(weight: Mapping[str, np.ndarray], letter: str, how: str, H: int) -> np.ndarray:
