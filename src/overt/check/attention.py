@@ -223,6 +223,10 @@ class Attention:
             if re.search(rf"\b{name}\[\w+\]", self.interface.code)
             else []
         )
+        # f"w_{n}" stands for one of each letter that the text has.
+        for before, after in re.findall(rf"\b{name}\[\s*f[\"'](\w*)\{{\w+\}}(\w*)[\"']", self.interface.code):
+            words = re.findall(r"[\"'](q|k|v|o|query|key|value|out)[\"']", self.interface.code)
+            told += [before + word + after for word in words]
         return list(dict.fromkeys(found + told))
 
     def call(self, form: Form, case: Case, **extra: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -638,9 +638,9 @@ class Diagnosis:
         fills = (
             (-np.inf, -1e9, -1e10, -1e20, -1e30, -1e8, -1e6, -1e5, -1e4) if "softmax" in self.choices[0] else (-np.inf,)
         )
-        for fill in fills:
+        for most, fill in product((0, 1), fills):
             filled = [Trial(replace(t.case, fill=fill), t.outcome) for t in trials]
-            found = explain(self.attention, form, filled, start=self.choices, steps=("mask",), most=1)
+            found = explain(self.attention, form, filled, start=self.choices, steps=("mask",), most=most)
             if found:
                 return found
         return []

@@ -177,9 +177,14 @@ def instance(
         bias |= {part: np.tile(bias[part], count) for part in "qkv" if part in bias}
         return Instance(handle, rows, arrays, count, count, WIDTH, Projections(weight, bias), norm, turnable, True)
     if shared:
-        # One small matrix for all heads is a large one with a block for each.
+        # Small matrices, one for all heads or one each, are the blocks of a large one.
         for part in "qkv":
-            weight[part] = np.kron(np.eye(count), weight[part])
+            small, d = weight[part], WIDTH // count
+            if small.shape[1] == WIDTH:
+                shared = False
+                weight[part] = np.kron(np.eye(count), np.ones((d, d))) * np.tile(small, (count, 1))
+                continue
+            weight[part] = np.kron(np.eye(count), small)
             if part in bias:
                 bias[part] = np.tile(bias[part], count)
     paired = any(letter(row["path"], row["owner"]) == "kv" for row in rows)
@@ -306,6 +311,12 @@ def _two_axes(array: np.ndarray, output: bool, heads: int, told: bool) -> np.nda
 def _by_order(named: list[tuple[str | None, dict[str, Any]]]) -> list[tuple[str | None, dict[str, Any]]]:
     """Three or four matrices without telling names are q, k, v and output, in their order; one is used for all."""
     matrices = [row for which, row in named if which in (None, "o") and len(row["shape"]) == 2]
+    # Three a head, told apart by the last number of their paths.
+    heads = [row for row in matrices if re.search(r"\.\d+\.[012](\.|$)", row["path"])]
+    if len(heads) > 3 and len(heads) % 3 == 0:
+        inner = {row["path"]: "qkv"[n % 3] for n, row in enumerate(heads)}
+        inner |= {re.sub(r"weight|kernel", "bias", path): which for path, which in inner.items()}
+        return [(inner.get(row["path"], which), row) for which, row in named]
     if len(matrices) not in (3, 4):
         return named
     letters = {}

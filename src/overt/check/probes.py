@@ -357,11 +357,31 @@ def _fill(diagnosis: Diagnosis) -> None:
             if min(difference(x.output, right.output) for x in (leaks, shifted)) < 1e-2:
                 continue
             error = attention.error(form, right, _one(diagnosis, form, case))
-            if error is not None and np.isfinite(error) and error > 1e-3:
+            if error is not None and np.isfinite(error) and error > 1e-3 and _shows(diagnosis, form, case, right):
                 diagnosis.findings.add(
                     "mask_fill_too_small", example={"input": "scores of about ±40000, the largest of them hidden"}
                 )
             break
+
+
+def _shows(diagnosis: Diagnosis, form: Form, case: Case, parts: Parts) -> bool:
+    """Whether another value at a hidden key changes the output; where values stand by themselves."""
+    attention = diagnosis.attention
+    if form.roles != ("q", "k", "v") or form.returns == "weights":
+        return True
+    cases = [case]
+    for key in range(case.v.shape[-2]):
+        v = case.v.copy()
+        v[..., key, :] += 1
+        cases.append(replace(case, v=v))
+    outcomes = attention.run([attention.call(form, one) for one in cases])
+    plain, *moved = (attention.observed(form, parts, outcome) for outcome in outcomes)
+    hidden = np.isneginf(parts.scores)
+    for key, seen in enumerate(moved):
+        rows = hidden[..., key] if parts.output.ndim == 4 else hidden[..., key].all(1)
+        if plain is not None and seen is not None and np.abs((seen - plain)[rows]).max(initial=0) > 1e-3:
+            return True
+    return False
 
 
 def _with_row(diagnosis: Diagnosis, form: Form) -> tuple[dict[str, Any], tuple[Any, ...]] | None:

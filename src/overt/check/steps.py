@@ -91,6 +91,15 @@ STEPS: dict[str, tuple[str, ...]] = {
         "softmax_missing",
     ),
 }
+# What can be wrong with a mask that is given while the causal one is right.
+_ALONE = (
+    "mask_inverted",
+    "mask_bool_as_float",
+    "mask_bool_as_float:drop",
+    "mask_after_softmax",
+    "mask_times_scores",
+    "not_inplace",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,9 +235,11 @@ def options(case: Case, step: str) -> tuple[str, ...]:
             found = tuple(o for o in found if o != "pad_on_query")
         if case.keep is None:
             found = tuple(o for o in found if "fold_order" not in o and o != "not_inplace" and o != "mask_inverted")
+        elif case.causal or case.window is not None:
+            found += tuple(f"{o}:alone" for o in _ALONE)
         if case.additive:
             # The opposite reading of an additive mask is a boolean one.
-            found = tuple("mask_float_as_bool" if o == "mask_inverted" else o for o in found)
+            found = tuple(o.replace("mask_inverted", "mask_float_as_bool") for o in found)
     return found
 
 
@@ -250,7 +261,13 @@ def _attend(case: Case, choice: Choice) -> Parts:
     S = k.shape[2]
     raw = _products(q, k, choice.get("transpose"), case.flat)
     scores = raw * _scale(case, choice.get("scale"), D, H, T, S)
-    keep = _visible(case, choice, (B, H, T, S))
+    given, cells = _visible(case, choice, (B, H, T, S))
+    how = choice.get("mask")
+    if how is not None and how.endswith(":alone"):
+        # The causal mask beside the wrong one is right.
+        how = how.removesuffix(":alone")
+    elif cells is not None:
+        given, cells = cells if given is None else given & cells, None
     cap = choice.get("cap")
     if case.cap is not None and cap is None:
         scores = case.cap * np.tanh(scores / case.cap)
@@ -258,16 +275,18 @@ def _attend(case: Case, choice: Choice) -> Parts:
         scores = scores + alibi(case, choice, H, T, S)
     if case.bias is not None:
         scores = scores + case.bias
-    how = choice.get("mask")
-    scores, empty = _masked(scores, keep, how, case.fill)
+    scores, empty = _masked(scores, given, how, case.fill)
+    if cells is not None:
+        scores, more = _masked(scores, cells, None, case.fill)
+        empty = empty | more | (np.isneginf(scores).all(-1) & (case.fill == -np.inf))
     if cap == "softcap_after_mask" and case.cap is not None:
         scores = case.cap * np.tanh(scores / case.cap)
         empty = np.zeros_like(empty)
     weights = softmax(scores, choice.get("softmax"))
     if "pieces" in choice:
         weights = _wrong_base(scores, choice["pieces"])
-    if how == "mask_after_softmax" and keep is not None:
-        weights = weights * keep
+    if how == "mask_after_softmax" and given is not None:
+        weights = weights * given
     top = np.max(scores, axis=-1, keepdims=True)
     lse = np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0]
     idle = ~case.padding if case.padding is not None and case.q is case.k else None
@@ -484,8 +503,10 @@ def _shape(case: Case) -> tuple[int, int, int, int]:
     return case.q.shape[0], case.heads, case.q.shape[-2], case.k.shape[-2]
 
 
-def _visible(case: Case, choice: Choice, shape: tuple[int, int, int, int]) -> np.ndarray | None:
-    """keep (B, H, T, S), or None where everything is seen."""
+def _visible(
+    case: Case, choice: Choice, shape: tuple[int, int, int, int]
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The mask that is given, and that of causality and window, (B, H, T, S) each; None where everything is seen."""
     B, H, T, S = shape
     keep = None
     if case.keep is not None:
@@ -510,9 +531,7 @@ def _visible(case: Case, choice: Choice, shape: tuple[int, int, int, int]) -> np
         reach = case.window + extra.get(choice.get("window", ""), 0)
         near = np.abs(np.arange(S) - position) <= reach
         cells = near if cells is None else cells & near
-    if cells is not None:
-        keep = np.broadcast_to(cells if keep is None else keep & cells, shape)
-    return keep
+    return keep, None if cells is None else np.broadcast_to(cells, shape)
 
 
 def _masked(scores: np.ndarray, keep: np.ndarray | None, how: str | None, fill: float) -> tuple[np.ndarray, np.ndarray]:
