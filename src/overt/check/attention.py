@@ -12,7 +12,7 @@ import numpy as np
 from overt.check import layouts
 from overt.check.interface import Interface, letter
 from overt.check.session import Here, Session
-from overt.check.steps import Case, Choice, Parts, Projections, attend
+from overt.check.steps import Case, Choice, Parts, Projections, attend, normalised
 
 
 @dataclass(frozen=True)
@@ -447,14 +447,14 @@ class Attention:
         """The reference, or one of its variants, with what surrounds it in a module."""
         given = case.q
         if form.norm == "before" and self.instance and self.instance.norm:
-            q, k, v = (_normalised(x, *self.instance.norm) for x in (case.q, case.k, case.v))
+            q, k, v = (normalised(x, *self.instance.norm) for x in (case.q, case.k, case.v))
             case = replace(case, q=q, k=k, v=v)
         parts = attend(case, choice)
         output = parts.output
         if form.residual:
             output = output + given
         if form.norm == "after" and self.instance and self.instance.norm:
-            output = _normalised(output, *self.instance.norm)
+            output = normalised(output, *self.instance.norm)
         return parts if output is parts.output else replace(parts, output=output)
 
     def error(self, form: Form, parts: Parts, outcome: Outcome) -> float | None:
@@ -513,8 +513,3 @@ def _renamed(spec: Any, prefix: str) -> Any:
     if isinstance(spec, list | tuple):
         return [_renamed(part, prefix) for part in spec]
     return spec
-
-
-def _normalised(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> np.ndarray:
-    centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps) * weight + bias

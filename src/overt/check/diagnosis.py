@@ -324,6 +324,9 @@ class Diagnosis:
         first = next((m for m in exact if m.form.layout in told), None)
         if first is not None:
             return first
+        if "BTD" in told:
+            # Batches are no heads: code that is right for heads second takes the sequence first.
+            exact = [m for m in exact if m.form.layout not in ("HTD", "THD")] or exact
         tall = [m for m in exact if m.form.layout in ("BHTD", "BTHD", "BTD", "HTD", "THD", "TBHD")]
         if tall:
             return tall[0]

@@ -168,7 +168,9 @@ def instance(
 ) -> Instance:
     """Parameters by role; numbers of heads and the like from the attributes where they are not given."""
     count = heads or _count(attributes, "heads") or _indexed(rows) or 1
-    weight, bias, turnable, packed, norm = _projections(rows, arrays, count)
+    norms = _inner_norms(rows, arrays)
+    rows_left = [row for row in rows if not _INNER.search(row["path"].lower())]
+    weight, bias, turnable, packed, norm = _projections(rows_left, arrays, count)
     groups = groups or _count(attributes, "groups")
     shared = count > 1 and all(part in weight and weight[part].shape[0] * count == WIDTH for part in "qkv")
     if count > 1 and all(part in weight and weight[part].shape == (WIDTH, WIDTH // count) for part in "qkv"):
@@ -188,7 +190,7 @@ def instance(
             if part in bias:
                 bias[part] = np.tile(bias[part], count)
     paired = any(letter(row["path"], row["owner"]) == "kv" for row in rows)
-    projections = Projections(weight, bias, packed, paired) if weight else None
+    projections = Projections(weight, bias, packed, paired, norms) if weight else None
     first = next((weight[part] for part in "qkvo" if part in weight), None)
     width = WIDTH if first is None else first.shape[0]
     G = groups if groups and count % groups == 0 else count
@@ -201,6 +203,24 @@ def instance(
         handle, rows, arrays, count, G, width, projections, norm, turnable, shared,
         window=int(window) if window and window < 1000 else None, cap=cap if cap and cap > 0 else None,
     )  # fmt: skip
+
+
+# Norms of queries and keys inside.
+_INNER = re.compile(r"(?:^|[._])(?:(q|k)\w*?_?(?:layer_?)?(?:norm|ln)|(?:norm|ln)_?(q|k)(?:uery|ey)?)(?:[._]|$)")
+
+
+def _inner_norms(
+    rows: list[dict[str, Any]], arrays: dict[str, np.ndarray]
+) -> dict[str, tuple[np.ndarray, np.ndarray | float, float, bool]]:
+    """Weight, bias, eps and kind of the norms of q and k."""
+    found: dict[str, tuple[np.ndarray, np.ndarray | float, float, bool]] = {}
+    for row in rows:
+        told = _INNER.search(row["path"].lower())
+        if told and not row["path"].endswith(("bias", "beta")):
+            bias = arrays.get(re.sub(r"(weight|gamma)$", "bias", row["path"]))
+            shift = 0.0 if bias is None or bias is arrays[row["path"]] else bias
+            found[told.group(1) or told.group(2)] = (arrays[row["path"]], shift, row["eps"], "RMS" not in row["owner"])
+    return found
 
 
 def _number(attributes: dict[str, float], wanted: str) -> float | None:
@@ -246,6 +266,9 @@ def _projections(
             continue
         elif array.ndim == 1 or (re.search(r"bias$", path) and array.ndim <= 2):
             biases[which].append(array.reshape(-1))
+        elif array.ndim > 1 and row["owner"].startswith("Conv") and set(array.shape[2:]) <= {1}:
+            # A convolution of one point is a matrix.
+            weights[which].append(array.reshape(array.shape[:2]).T)
         elif array.ndim in (2, 3):
             linear = row["owner"] in (
                 "Linear",

@@ -25,7 +25,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("padding", r"v(alue)?_?mask|(src_|tgt_)?key_padding_mask|padding_?mask|pad_?mask|key_?mask|padding|kv_?mask|key_?valid|valid|input_?mask|valid_?mask|src_?mask|is_?pad|pads?|src_?key_?padding|keys?_?keep|\w*pad(ding)?_?masks?|(encoder|memory|source|context)\w*_?masks?"),
     ("mask", r"(attn|attention|att|self_attn|keep|visible|allowed|additive|float|bool|m|drop)_?mask|mask|masks|m|keep|allowed|visible|blocked|mask_?bias|\w*_?masks?"),
     ("query_lengths", r"(q|query|tgt|target)_?(seq_?)?(lens|lengths)"),
-    ("lengths", r"lengths?|valid_?lens?|valid_?lengths?|seq_?lens|seq_?lengths|lens|(key|kv|k|src|source|enc|input|memory)_?(lengths?|lens?)|\w+_?(lens|lengths)"),
+    ("lengths", r"lengths?|valid_?lens?|valid_?lengths?|seq_?lens|seq_?lengths|lens|(key|kv|k|src|source|enc|input|memory)_?(lengths?|lens?)|(?!cu_)\w+_?(lens|lengths)"),
     ("scale", r"scale|scaling|softmax_?scale|sm_?scale|scale_?factor"),
     ("cap", r"soft_?cap|logits?_?(soft_?)?cap|cap|attn_?(logit_?)?softcap(ping)?|score_?cap|logits?_?softcap(ping)?|attn_?softcap"),
     ("window", r"window|window_?size|sliding_?window|local_?window|w|attention_?window|local_?window_?size|band|left_?window"),
@@ -346,7 +346,7 @@ class Interface:
     @cached_property
     def declared_causal(self) -> bool:
         """Whether the name or the text promise a causal mask, and no argument asks for it."""
-        if self.has("causal"):
+        if self.has("causal") or any(role(row["name"]) == "causal" for row in self.description["constructor"]):
             return False
         told = re.sub(r"(non|not|without|no|isn't|un)[ -]?(a |any )?(causal|masked)", "", self.prose)
         if self.has("mask"):

@@ -111,6 +111,8 @@ class Projections:
     packed: bool = False
     # whether k and v have one together, without q
     paired: bool = False
+    # layer norms of q and k: weight, bias, eps, and whether the mean is subtracted
+    norms: dict[str, tuple[np.ndarray, np.ndarray | float, float, bool]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -392,6 +394,8 @@ def _heads(case: Case, choice: Choice) -> tuple[np.ndarray, np.ndarray, np.ndarr
         x = {letter: _unpacked(rows, letter, how, case.heads).reshape(array.shape) for letter, array in x.items()}
     if case.projections is not None:
         x = {letter: _project(case, choice, letter, array) for letter, array in x.items()}
+    norms = case.projections.norms if case.projections is not None else {}
+    x |= {one: normalised(x[one], *norm) for one, norm in norms.items() if len(norm[0]) == x[one].shape[-1]}
     if not case.flat:
         return x["q"], x["k"], x["v"]
     split = choice.get("split")
@@ -405,8 +409,18 @@ def _heads(case: Case, choice: Choice) -> tuple[np.ndarray, np.ndarray, np.ndarr
             heads = array.reshape(B, T, F // H, H).transpose(0, 3, 1, 2)
         else:
             heads = array.reshape(B, T, H, F // H).swapaxes(1, 2)
+        if letter in norms and len(norms[letter][0]) == F // H < F:
+            heads = normalised(heads, *norms[letter])
         found.append(heads)
     return found[0], found[1], found[2]
+
+
+def normalised(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | float, eps: float, centred: bool = True
+) -> np.ndarray:
+    """A layer norm over the last axis, or a root mean square norm where the mean is not subtracted."""
+    x = x - x.mean(-1, keepdims=True) if centred else x
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + eps) * weight + bias
 
 
 def _project(case: Case, choice: Choice, letter: str, x: np.ndarray) -> np.ndarray:
