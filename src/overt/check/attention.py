@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from overt.check import layouts
-from overt.check.interface import Interface, letter
+from overt.check.interface import Interface
+from overt.check.roles import letter
 from overt.check.session import Here, Session
 from overt.check.steps import Case, Choice, Parts, Projections, attend, normalised
 
@@ -442,6 +443,10 @@ class Attention:
             )
         self.printed += reply.get("printed", 0)
         return outcomes
+
+    def one(self, form: Form, case: Case, **extra: Any) -> Outcome:
+        """One call of a case."""
+        return self.run([self.call(form, case, **extra)])[0]
 
     def predict(self, form: Form, case: Case, choice: Choice) -> Parts:
         """The reference, or one of its variants, with what surrounds it in a module."""

@@ -8,11 +8,13 @@ import sys
 from typing import Any
 
 from overt.check.attention import Attention, Instance
-from overt.check.diagnosis import Diagnosis, PuzzledError
+from overt.check.diagnosis import Diagnosis
 from overt.check.findings import Findings
+from overt.check.forms import PuzzledError
 from overt.check.instances import HEADS, build, first_call, instance
-from overt.check.interface import Interface, role
+from overt.check.interface import Interface
 from overt.check.report import Report
+from overt.check.roles import role
 from overt.check.session import EndedError, Here, Session
 from overt.errors import ArgumentError
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from overt.check.attention import Instance
-from overt.check.interface import Interface, letter, role
+from overt.check.interface import Interface
+from overt.check.roles import letter, role
 from overt.check.session import Here, Session
 from overt.check.steps import Projections
 

@@ -9,18 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import permutations, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from overt.check.attention import difference
 from overt.check.block import Block
-from overt.check.diagnosis import PuzzledError
 from overt.check.findings import Findings
+from overt.check.forms import PuzzledError
 from overt.check.instances import WIDTH, constructor, first_call
-from overt.check.interface import Argument, Interface
+from overt.check.interface import Interface
 from overt.check.mistakes import name_of, rank
+from overt.check.readings import Reading, readings, widths
+from overt.check.roles import Argument
 from overt.check.search import LOOSE
 from overt.check.session import Here, Session
 from overt.check.steps import STEPS, Case, Parts, attend, options
@@ -74,20 +76,6 @@ def check(session: Session | Here, face: Interface, findings: Findings, override
 
 
 @dataclass(frozen=True, eq=False)
-class _Reading:
-    """What a candidate's arrays may be: scores v · tanh(q W + k U + b) + c, q M k, or q M alone; and tanh(C [h; c])."""
-
-    kind: str
-    q: np.ndarray | None = None
-    k: np.ndarray | None = None
-    v: np.ndarray | None = None
-    b: np.ndarray | float = 0.0
-    c: np.ndarray | float = 0.0
-    scale: float = 1.0
-    vector: tuple[np.ndarray, np.ndarray | float] | None = None
-
-
-@dataclass(frozen=True, eq=False)
 class _Setting:
     """One problem: queries (B, T, Dq) and keys (B, S, Dk) in a shape, and what is given beside them."""
 
@@ -95,7 +83,7 @@ class _Setting:
     q: np.ndarray
     k: np.ndarray
     given: dict[str, np.ndarray]
-    readings: list[_Reading]
+    readings: list[Reading]
     handle: int | None
     # what is given for masks, by argument; keep (B, S) where one hides something
     masks: dict[str, Any] = field(default_factory=dict)
@@ -106,7 +94,7 @@ class _Setting:
 class _Match:
     """The mistakes, by step, with which a reading gives the candidate's numbers."""
 
-    def __init__(self, setting: _Setting, reading: _Reading, choice: dict[str, str]) -> None:
+    def __init__(self, setting: _Setting, reading: Reading, choice: dict[str, str]) -> None:
         self.setting, self.reading, self.choice = setting, reading, choice
 
     @property
@@ -206,7 +194,7 @@ class _Recurrent:
     def _settings(self, shapes: tuple[str, ...]) -> Iterator[_Setting]:
         """Shapes of queries and keys, with every way to give the weights and the masks that must be given."""
         handle = None
-        sources: list[tuple[int, int, list[tuple[dict[str, np.ndarray], list[_Reading]]]]] = []
+        sources: list[tuple[int, int, list[tuple[dict[str, np.ndarray], list[Reading]]]]] = []
         if self.function:
             for Dq, Dk, A in ((6, 6, 5), (4, 6, 5), (6, 6, 6), (16, 16, 10)):
                 random = np.random.default_rng([Dq, Dk, A])
@@ -216,8 +204,8 @@ class _Recurrent:
             if built is None:
                 return
             handle, arrays, turnable = built
-            for Dq, Dk in _widths(arrays):
-                readings = list(_readings(arrays, turnable, Dq, Dk, self.luong))
+            for Dq, Dk in widths(arrays):
+                readings = list(readings(arrays, turnable, Dq, Dk, self.luong))
                 if readings:
                     sources.append((Dq, Dk, [({}, readings)]))
         for Dq, Dk, ways in sources:
@@ -254,12 +242,12 @@ class _Recurrent:
 
     def _given(
         self, random: np.random.Generator, Dq: int, Dk: int, A: int
-    ) -> Iterator[tuple[dict[str, np.ndarray], list[_Reading]]]:
+    ) -> Iterator[tuple[dict[str, np.ndarray], list[Reading]]]:
         """Arrays for the arguments that are weights, in every orientation, and what they are."""
         if not self.weights:
             names = [n for n in self.face.description["globals"] if n not in self.names]
             arrays = self.session.ask({"op": "globals", "names": names})[1] if names else {}
-            yield {}, list(_readings(arrays, set(arrays), Dq, Dk, self.luong))
+            yield {}, list(readings(arrays, set(arrays), Dq, Dk, self.luong))
             return
         last = [a for a in self.weights if self.luong and re.fullmatch(_VECTOR, a.name.lower())][-1:]
         biases = [a for a in self.weights if re.match(r"b|.*bias", a.name.lower())]
@@ -278,7 +266,7 @@ class _Recurrent:
             if len(rest) < 2 and self.luong:
                 given = {a.name: way(m) for a in rest}
                 if rest or Dq == Dk:
-                    yield given | end, [_Reading("product", q=m if rest else None, vector=vector)]
+                    yield given | end, [Reading("product", q=m if rest else None, vector=vector)]
             elif len(rest) in (2, 3):
                 v = next((a for a in rest if re.match(r"v", a.name.lower())), rest[-1])
                 others = sorted(
@@ -289,10 +277,10 @@ class _Recurrent:
                     if len(others) == 2:
                         for order in (others, others[::-1]):
                             given = {order[0].name: way(wq), order[1].name: way(wk), v.name: shaped}
-                            yield given | end, [_Reading("additive", wq, wk, wv, b=added, vector=vector)]
+                            yield given | end, [Reading("additive", wq, wk, wv, b=added, vector=vector)]
                     else:
-                        both = (_Reading("additive", c[:Dq], c[Dq:], wv, b=added, vector=vector),
-                                _Reading("additive", c[Dk:], c[:Dk], wv, b=added, vector=vector))  # fmt: skip
+                        both = (Reading("additive", c[:Dq], c[Dq:], wv, b=added, vector=vector),
+                                Reading("additive", c[Dk:], c[:Dk], wv, b=added, vector=vector))  # fmt: skip
                         yield {others[0].name: way(c), v.name: shaped} | end, list(both)
 
     def _open_masks(self, shape: str, B: int, T: int, S: int) -> list[dict[str, Any]]:
@@ -402,7 +390,7 @@ class _Recurrent:
                     matches.append(_Match(setting, reading, {**choice, **more}))
         return matches if fitted else None
 
-    def _scores(self, setting: _Setting, reading: _Reading, how: str | None) -> np.ndarray | None:
+    def _scores(self, setting: _Setting, reading: Reading, how: str | None) -> np.ndarray | None:
         """Scores (B, T, S) of a reading; None where the mistake cannot be made with it."""
         q, k = setting.q, setting.k
         with np.errstate(all="ignore"):
@@ -436,7 +424,7 @@ class _Recurrent:
             return ((inner if how == "additive_no_tanh" else np.tanh(inner)) @ reading.v)[..., 0] + reading.c
 
     def _compare(
-        self, outputs: list[np.ndarray], setting: _Setting, reading: _Reading, parts: Parts
+        self, outputs: list[np.ndarray], setting: _Setting, reading: Reading, parts: Parts
     ) -> tuple[bool, dict[str, str] | None]:
         """Whether an output has the shape of what is expected; and, where the numbers agree too, further mistakes."""
         context, weights = parts.output[:, 0], parts.weights[:, 0]
@@ -568,79 +556,6 @@ def _like(y: np.ndarray, expected: np.ndarray) -> np.ndarray | None:
     if bare.shape == expected.squeeze().shape:
         return bare
     return bare.swapaxes(0, 1) if bare.shape == expected.swapaxes(0, 1).squeeze().shape and bare.ndim > 1 else None
-
-
-def _widths(arrays: dict[str, np.ndarray]) -> list[tuple[int, int]]:
-    """Widths of queries and keys that an instance's matrices may take: rows of two, or of one for both together."""
-    rows = sorted({n for a in arrays.values() if a.ndim == 2 for n in a.shape if n > 1}) or [WIDTH]
-    pairs = [(WIDTH, WIDTH), *product(rows, rows), *((n, whole - n) for whole in rows for n in rows if n < whole)]
-    return list(dict.fromkeys(pairs))
-
-
-def _readings(named: dict[str, np.ndarray], turnable: set[str], Dq: int, Dk: int, luong: bool) -> Iterator[_Reading]:
-    """What an instance's arrays may be."""
-    matrices = {p: a for p, a in named.items() if a.ndim == 2}
-    vectors = {p: a for p, a in named.items() if a.ndim == 1}
-    # Biases that belong to no matrix are added to the sum.
-    loose = [a for p, a in vectors.items() if p.endswith("bias") and p[: -len("bias")] + "weight" not in named]
-
-    def bias(path: str) -> np.ndarray | float:
-        whole = path.endswith(("weight", "kernel"))
-        return vectors.get(re.sub(r"(weight|kernel)$", "bias", path), 0.0) if whole else 0.0
-
-    def ways(path: str, *shape: int) -> list[np.ndarray]:
-        found = [matrices[path], *([matrices[path].T] if path in turnable else [])]
-        return [a for a in found if a.shape == shape]
-
-    squares = [p for p, a in matrices.items() if 1 not in a.shape]
-    lasts: list[tuple[np.ndarray, str]] = [(a, p) for p, a in matrices.items() if a.shape[1] == 1]
-    lasts += [(a.T, p) for p, a in matrices.items() if a.shape[0] == 1]
-    lasts += [(a[:, None], p) for p, a in vectors.items() if not p.endswith("bias")]
-    wide = [(p, a) for p in squares for n in matrices[p].shape for a in ways(p, Dq + Dk, n)]
-    for used, reading in _scored(squares, lasts, ways, bias, Dq, Dk, matrices, luong):
-        if reading.kind == "additive" and reading.v is not None:
-            reading = replace(reading, b=sum((a for a in loose if len(a) == len(reading.v)), reading.b))
-        ends = [(a, bias(p)) for p, a in wide if p not in used]
-        yield from (replace(reading, vector=end) for end in ends)
-        if not ends:
-            yield reading
-
-
-def _scored(
-    squares: list[str],
-    lasts: list[tuple[np.ndarray, str]],
-    ways: Any,
-    bias: Any,
-    Dq: int,
-    Dk: int,
-    matrices: dict[str, np.ndarray],
-    luong: bool,
-) -> Iterator[tuple[set[str], _Reading]]:
-    """Readings of the score, with the matrices that each of them uses."""
-    for v, vp in lasts:
-        A = len(v)
-        if not matrices and Dq == Dk == A:
-            # No projections: the sum of the query and the key itself.
-            yield {vp}, _Reading("additive", np.eye(A), np.eye(A), v)
-        for a, b in permutations(squares, 2):
-            for wq, wk in product(ways(a, Dq, A), ways(b, Dk, A)):
-                yield {a, b, vp}, _Reading("additive", wq, wk, v, bias(a) + bias(b), bias(vp))
-        for p in squares:
-            for whole in ways(p, Dq + Dk, A):
-                for wq, wk in ((whole[:Dq], whole[Dq:]), (whole[Dk:], whole[:Dk])):
-                    yield {p, vp}, _Reading("additive", wq, wk, v, bias(p), bias(vp))
-    for p in squares:
-        # Weights from the query alone, as many as there are keys.
-        for whole in ways(p, Dq, 4):
-            yield {p}, _Reading("direct", whole, b=bias(p))
-        if luong:
-            for m in ways(p, Dq, Dk):
-                yield {p}, _Reading("product", q=m, b=bias(p))
-            for m in ways(p, Dk, Dq):
-                yield {p}, _Reading("product", k=m, c=bias(p))
-    if luong and Dq == Dk:
-        for scale in (1.0, Dq**-0.5):
-            yield set(), _Reading("product", scale=scale)
 
 
 def _vector_alone(session: Session | Here, face: Interface, findings: Findings, name: str) -> bool:
