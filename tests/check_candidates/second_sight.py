@@ -345,6 +345,67 @@ def causal_upper(n):
     return np.triu(np.ones((n, n), bool))
 
 
+class NormedQueries(nn.Module):
+    """Queries and keys go through a layer norm, head by head."""
+
+    def __init__(self, dim, n_heads):
+        super().__init__()
+        self.h = n_heads
+        self.wqkv, self.wo = nn.Linear(dim, 3 * dim, bias=False), nn.Linear(dim, dim, bias=False)
+        self.q_norm, self.k_norm = nn.LayerNorm(dim // n_heads), nn.LayerNorm(dim // n_heads)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = self.wqkv(x).view(B, T, 3, self.h, C // self.h).unbind(2)
+        q, k, v = (y.transpose(1, 2) for y in (self.q_norm(q), self.k_norm(k), v))
+        return self.wo(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(B, T, C))
+
+
+class NormedQueriesWrong(NormedQueries):
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = self.wqkv(x).view(B, T, 3, self.h, C // self.h).unbind(2)
+        q, k, v = (y.transpose(1, 2) for y in (self.q_norm(q), self.k_norm(k), v))
+        return self.wo(F.scaled_dot_product_attention(q, k, v, scale=C**-0.5).transpose(1, 2).reshape(B, T, C))
+
+
+class Convolved(nn.Module):
+    """x (B, N, C)"""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.to_qkv, self.to_out = nn.Conv1d(width, 3 * width, 1), nn.Conv1d(width, width, 1)
+
+    def forward(self, x):
+        b, n, c = x.shape
+        q, k, v = self.to_qkv(x.mT).reshape(b, 3, self.heads, c // self.heads, n).unbind(1)
+        w = (q.mT @ k * (c // self.heads) ** -0.5).softmax(-1)
+        return self.to_out((w @ v.mT).mT.reshape(b, c, n)).mT
+
+
+class MaybeCausal(nn.Module):
+    """Attention, causal if asked."""
+
+    def __init__(self, d_model, n_heads, causal=False):
+        super().__init__()
+        self.h, self.causal = n_heads, causal
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        s = q @ k.mT / q.shape[-1] ** 0.5
+        if self.causal:
+            s = s.masked_fill(torch.ones(s.shape[-2:], dtype=torch.bool).triu(), -1e30)
+        return self.o((s.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+def transposed_batch(q, k, v):
+    """q, k, v: (batch, seq, dim)"""
+    q, k, v = (x.transpose(0, 1) for x in (q, k, v))
+    return torch.bmm(torch.bmm(q / q.size(-1) ** 0.5, k.transpose(1, 2)).softmax(-1), v).transpose(0, 1)
+
+
 EXPECTED = {
     "padded_rows": "pad_on_query",
     "ZeroedQueries": "pad_on_query",
@@ -374,4 +435,9 @@ EXPECTED = {
     "repeat_heads": "gqa_tile",
     "hide_padding": "mask_inverted",
     "causal_upper": "mask_inverted",
+    "NormedQueries": "",
+    "NormedQueriesWrong": "scale_dmodel",
+    "Convolved": "",
+    "MaybeCausal": "causal_off_by_one",
+    "transposed_batch": "batch_first",
 }

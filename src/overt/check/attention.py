@@ -329,7 +329,9 @@ class Attention:
             }
         if role == "cap" and (case.cap is not None or required):
             return {"value": case.cap if case.cap is not None else 1e6}
-        if role == "window" and (case.window is not None or required):
+        default = self.interface.by_role["window"].default if role == "window" else None
+        if role == "window" and (case.window is not None or required or (isinstance(default, int) and default > 0)):
+            # One that nobody asks about sees everything.
             return {"value": case.window if case.window is not None else 1000}
         if role == "slopes" and case.slopes is not None:
             return array("slopes", case.slopes)

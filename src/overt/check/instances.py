@@ -190,6 +190,8 @@ def instance(
             weight[part] = np.kron(np.eye(count), small)
             if part in bias:
                 bias[part] = np.tile(bias[part], count)
+    one = weight.get("q")
+    shared = shared or (one is not None and one is weight.get("k") and one is weight.get("v"))
     paired = any(letter(row["path"], row["owner"]) == "kv" for row in rows)
     projections = Projections(weight, bias, packed, paired, norms) if weight else None
     first = next((weight[part] for part in "qkvo" if part in weight), None)
@@ -297,6 +299,9 @@ def _projections(
         which: np.concatenate(parts, axis=-1) for which, parts in weights.items() if len({len(p) for p in parts}) == 1
     }
     bias = {which: np.concatenate(parts) for which, parts in biases.items()}
+    if "all" in weight:
+        weight |= dict.fromkeys("qkv", weight.pop("all"))
+        bias |= dict.fromkeys("qkv", bias.pop("all")) if "all" in bias else {}
     packed = "qkv" in weight
     for both, letters in (("qkv", "qkv"), ("kv", "kv")):
         if both in weight:
@@ -341,10 +346,19 @@ def _by_order(named: list[tuple[str | None, dict[str, Any]]]) -> list[tuple[str 
         inner = {row["path"]: "qkv"[n % 3] for n, row in enumerate(heads)}
         inner |= {re.sub(r"weight|kernel", "bias", path): which for path, which in inner.items()}
         return [(inner.get(row["path"], which), row) for which, row in named]
-    if len(matrices) not in (3, 4):
+    wide = [row for row in matrices if max(row["shape"]) == 3 * min(row["shape"])]
+    if len(matrices) == 2 and len(wide) < 2:
+        # One of three times the width is for all three, and so is the one that is not for the output.
+        first = wide[0] if wide else next((row for row in matrices if letter(row["path"], row["owner"]) is None), None)
+        if first is None or (not wide and not any(which == "o" for which, _ in named)):
+            return named
+        pairs = [("qkv" if wide else "all", first), *(("o", row) for row in matrices if row is not first)]
+    elif len(matrices) in (3, 4):
+        pairs = list(zip("qkvo", matrices, strict=False))
+    else:
         return named
     letters = {}
-    for which, row in zip("qkvo", matrices, strict=False):
+    for which, row in pairs:
         letters[row["path"]] = which
         letters[re.sub(r"weight|kernel", "bias", row["path"])] = which
     return [(letters.get(row["path"], which), row) for which, row in named]

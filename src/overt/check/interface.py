@@ -301,7 +301,7 @@ class Interface:
             ),
             bool(
                 re.search(
-                    r"besides|exclud|not count|in addition to|plus itself|plus the query|without itself|before it\b",
+                    r"besides|exclud|\+ ?1\W{0,4}(keys|tokens|positions)|not count|in addition to|plus itself|plus the query|without itself|before it\b",
                     self.prose,
                 )
             ),
