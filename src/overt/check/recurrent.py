@@ -205,16 +205,16 @@ class _Recurrent:
                 return
             handle, arrays, turnable = built
             for Dq, Dk in widths(arrays):
-                readings = list(readings(arrays, turnable, Dq, Dk, self.luong))
-                if readings:
-                    sources.append((Dq, Dk, [({}, readings)]))
+                found = list(readings(arrays, turnable, Dq, Dk, self.luong))
+                if found:
+                    sources.append((Dq, Dk, [({}, found)]))
         for Dq, Dk, ways in sources:
             random = np.random.default_rng([Dq, Dk])
             for shape in shapes:
                 B, T, S = _SIZES.get(shape, (1 if shape in ("1D", "D", "column") else 2, 1, 4))
                 q, k = random.normal(size=(B, T, Dq)), random.normal(size=(B, S, Dk))
-                for (given, readings), masks in product(ways, self._open_masks(shape, B, T, S)):
-                    yield _Setting(shape, q, k, given, readings, handle, masks)
+                for (given, possible), masks in product(ways, self._open_masks(shape, B, T, S)):
+                    yield _Setting(shape, q, k, given, possible, handle, masks)
 
     def _build(self) -> tuple[int, dict[str, np.ndarray], set[str]] | None:
         """An instance, its arrays as (in, out), and those that may lie the other way round."""
