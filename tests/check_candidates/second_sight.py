@@ -345,6 +345,15 @@ def causal_upper(n):
     return np.triu(np.ones((n, n), bool))
 
 
+def by_hand(Q, K, V):
+    """Q (n, d), K (m, d), V (m, e)"""
+    rows = []
+    for q in Q:
+        w = [math.exp(float(q @ k) / math.sqrt(len(q))) for k in K]
+        rows.append(sum(a * v for a, v in zip(w, V)) / sum(w))
+    return np.stack(rows)
+
+
 class NormedQueries(nn.Module):
     """Queries and keys go through a layer norm, head by head."""
 
@@ -435,6 +444,7 @@ EXPECTED = {
     "repeat_heads": "gqa_tile",
     "hide_padding": "mask_inverted",
     "causal_upper": "mask_inverted",
+    "by_hand": "no_max",
     "NormedQueries": "",
     "NormedQueriesWrong": "scale_dmodel",
     "Convolved": "",
