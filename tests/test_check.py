@@ -39,6 +39,8 @@ SETS = (
     "models",
     "references",
     "first_sight",
+    "second_sight",
+    "encoder_decoder",
 )
 # What is wrong only at the edge, or only elsewhere, and may be told of any candidate.
 TOLD = ("convention", "risk")

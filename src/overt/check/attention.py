@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from overt.check import layouts
-from overt.check.interface import Interface, letter
+from overt.check.interface import Interface
+from overt.check.roles import letter
 from overt.check.session import Here, Session
-from overt.check.steps import Case, Choice, Parts, Projections, attend
+from overt.check.steps import Case, Choice, Parts, Projections, attend, normalised
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class Form:
     cosine: bool = False
     # the argument that is this mask, where two could be
     masked: str = ""
+    # axes of weights with the heads apart, those of inputs and that of the output; and whether there is one key head
+    apart: tuple[str, str] | None = None
+    one_key: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +122,9 @@ class Attention:
         batch, heads, queries = layouts.sizes(form.layout, form.flat)
         B, T, S, D = size.B if batch else 1, size.T if queries else 1, size.S, size.D
         H, G = (size.H, size.G) if heads else (1, 1)
-        if form.layout == "BHTD-BSD":
+        if form.layout == "BHTD-BSD" or form.one_key:
             G = 1
-        if form.flat and not self.interface.has("heads") and self.instance is None:
+        if form.flat and not self.interface.has("heads") and self.instance is None and form.apart is None:
             H = G = self.interface.told_heads or 1
             D = size.D * 3 // H if 12 % H == 0 else size.D
         random = np.random.default_rng([seed, B, H, T, S, D])
@@ -151,6 +155,7 @@ class Attention:
         if self.interface.has("slopes"):
             features.setdefault("slopes", 2.0 ** -np.arange(1, H + 1))
         features.setdefault("pieces", self.interface.merges_pieces)
+        features.setdefault("packed", form.roles == ("qkv",) and form.flat)
         return Case(q, k, v, H, G, weights, rope=form.rope, alibi=form.alibi, cosine=form.cosine, **features)
 
     def mask(self, form: Form, size: Size, seed: int = 0) -> dict[str, Any]:
@@ -219,6 +224,10 @@ class Attention:
             if re.search(rf"\b{name}\[\w+\]", self.interface.code)
             else []
         )
+        # f"w_{n}" stands for one of each letter that the text has.
+        for before, after in re.findall(rf"\b{name}\[\s*f[\"'](\w*)\{{\w+\}}(\w*)[\"']", self.interface.code):
+            words = re.findall(r"[\"'](q|k|v|o|query|key|value|out)[\"']", self.interface.code)
+            told += [before + word + after for word in words]
         return list(dict.fromkeys(found + told))
 
     def call(self, form: Form, case: Case, **extra: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -320,7 +329,9 @@ class Attention:
             }
         if role == "cap" and (case.cap is not None or required):
             return {"value": case.cap if case.cap is not None else 1e6}
-        if role == "window" and (case.window is not None or required):
+        default = self.interface.by_role["window"].default if role == "window" else None
+        if role == "window" and (case.window is not None or required or (isinstance(default, int) and default > 0)):
+            # One that nobody asks about sees everything.
             return {"value": case.window if case.window is not None else 1000}
         if role == "slopes" and case.slopes is not None:
             return array("slopes", case.slopes)
@@ -385,10 +396,19 @@ class Attention:
             return np.stack([layouts.give(x, form.layout) for x in (case.q, case.k, case.v)], axis=0)
         return np.stack([case.q, case.k, case.v], axis=1).transpose(0, 3, 1, 2, 4)
 
+    def _heads_of(self, form: Form) -> int:
+        return SQUARE.H if layouts.sizes(form.layout, form.flat)[1] else 1
+
     def _weight(self, role: str, projections: Projections, form: Form) -> np.ndarray:
         which = projections.weight if role[0] == "W" else projections.bias
         letters = role[1:] if role[1:] == "qkv" else role[1:2]
         found = np.concatenate([which[part] for part in letters], axis=-1)
+        if form.apart is not None and found.ndim == 2 and not (form.one_key and letters in ("k", "v")):
+            # Columns are (H, d), or rows where it is the output's.
+            H = self._heads_of(form)
+            axes = form.apart[letters == "o"]
+            whole = found.reshape(H, -1, found.shape[1]) if letters == "o" else found.reshape(len(found), H, -1)
+            return whole.transpose([("HKD" if letters == "o" else "DHK").index(axis) for axis in axes])
         return found.T if form.turned and role[0] == "W" else found
 
     def run(
@@ -426,18 +446,22 @@ class Attention:
         self.printed += reply.get("printed", 0)
         return outcomes
 
+    def one(self, form: Form, case: Case, **extra: Any) -> Outcome:
+        """One call of a case."""
+        return self.run([self.call(form, case, **extra)])[0]
+
     def predict(self, form: Form, case: Case, choice: Choice) -> Parts:
         """The reference, or one of its variants, with what surrounds it in a module."""
         given = case.q
         if form.norm == "before" and self.instance and self.instance.norm:
-            q, k, v = (_normalised(x, *self.instance.norm) for x in (case.q, case.k, case.v))
+            q, k, v = (normalised(x, *self.instance.norm) for x in (case.q, case.k, case.v))
             case = replace(case, q=q, k=k, v=v)
         parts = attend(case, choice)
         output = parts.output
         if form.residual:
             output = output + given
         if form.norm == "after" and self.instance and self.instance.norm:
-            output = _normalised(output, *self.instance.norm)
+            output = normalised(output, *self.instance.norm)
         return parts if output is parts.output else replace(parts, output=output)
 
     def error(self, form: Form, parts: Parts, outcome: Outcome) -> float | None:
@@ -496,8 +520,3 @@ def _renamed(spec: Any, prefix: str) -> Any:
     if isinstance(spec, list | tuple):
         return [_renamed(part, prefix) for part in spec]
     return spec
-
-
-def _normalised(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> np.ndarray:
-    centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps) * weight + bias

@@ -80,6 +80,7 @@ class Block:
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays agree in shape and in numbers."""
     return a.shape == b.shape and difference(a.astype(float), b.astype(float)) < LOOSE
 
 

@@ -35,9 +35,11 @@ def check(session: Session | Here, face: Interface, findings: Findings, override
         if [a.role for a in face.arguments if a.required] == ["scores"] and re.search(r"softmax|exp\(", face.code):
             return _softmax(block) or masks.masked_softmax(block)
         waves = re.search(r"\bsin\b", face.code) and re.search(r"\bcos\b", face.code)
+        # e^{i p w} has both in it.
+        waves = waves or re.search(r"\bsinusoid", face.prose)
         if (
             not waves
-            or re.search(r"softmax|exp\(.*max", face.code)
+            or re.search(r"softmax|exp\(.*\bmax\(", face.code)
             or any(face.has(r) for r in ("v", "mask", "scores"))
         ):
             return False
@@ -59,7 +61,11 @@ def check(session: Session | Here, face: Interface, findings: Findings, override
         block = Block(session, face, findings, reply["handle"])
         return heads.repeat(block) if "repeat" in name else positions.relative(block, arrays)
     plain = re.search(r"\bsin\b", face.code) and not re.search(r"softmax|attention|Linear", face.code)
-    if kind == "class" and (plain or re.search(r"pos.*(enc|emb)|sinus|^pe$|embed", name)) and "attention" not in name:
+    if (
+        kind == "class"
+        and (plain or re.search(r"pos.*(enc|emb)|sinus|^pe$|embed|^emb", name))
+        and "attention" not in name
+    ):
         return positions.module(session, face, findings, name)
     return False
 

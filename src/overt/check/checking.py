@@ -8,11 +8,13 @@ import sys
 from typing import Any
 
 from overt.check.attention import Attention, Instance
-from overt.check.diagnosis import Diagnosis, PuzzledError
+from overt.check.diagnosis import Diagnosis
 from overt.check.findings import Findings
+from overt.check.forms import PuzzledError
 from overt.check.instances import HEADS, build, first_call, instance
-from overt.check.interface import Interface, role
+from overt.check.interface import Interface
 from overt.check.report import Report
+from overt.check.roles import role
 from overt.check.session import EndedError, Here, Session
 from overt.errors import ArgumentError
 
@@ -39,16 +41,25 @@ def examine(
                 return Report(name or str(target), {}, list(findings.found.values()))
             raise ArgumentError(f"cannot load {target or name}: {reply['error']['type']}: {reply['error']['message']}")
         description = reply["description"]
-        findings = Findings(description)
         shown = name or target or description["name"]
-        _check(session, description, findings, overrides, layout=layout, mask=mask)
-        for library in description["libraries"]:
-            # What raises with the arrays of one library may have been written for another.
-            if "raises" in findings.found and library != description["backend"] and not backend:
-                again = Findings(description)
-                _check(session, {**description, "backend": library}, again, overrides, layout=layout, mask=mask)
-                if "raises" not in again.found:
-                    findings = again
+        first: Findings | PuzzledError | None = None
+        others = [library for library in description["libraries"] if library != description["backend"]]
+        for library in [description["backend"], *(others if not backend else [])]:
+            # What raises, or cannot be called, with the arrays of one library may have been written for another.
+            findings = Findings(description)
+            try:
+                _check(session, {**description, "backend": library}, findings, overrides, layout=layout, mask=mask)
+            except PuzzledError as puzzled:
+                first = first or puzzled
+                continue
+            if not {"raises", "unknown"} & set(findings.found) or (first is None and "raises" not in findings.found):
+                break
+            first = first or findings
+        else:
+            if isinstance(first, PuzzledError):
+                raise first
+            findings = first
+        assert findings is not None
     except EndedError as ended:
         findings = findings or Findings(_NOTHING)
         says = {
@@ -77,12 +88,12 @@ def _check(
     layout: str | None,
     mask: str | None,
 ) -> None:
-    from overt.check import additive, blocks, decoding, probes
+    from overt.check import blocks, decoding, probes, recurrent
 
     interface = Interface(description, description["parameters"], overrides)
     if description["kind"] != "function" and description["method"] is None:
         raise PuzzledError(f"{interface.name} has no method forward, call or __call__: check one of its functions")
-    for special in (blocks.check, additive.check):
+    for special in (blocks.check, recurrent.check):
         if special(session, interface, findings, overrides):
             return
     made: Instance | None = None
@@ -109,17 +120,20 @@ def _check(
     elif description["globals"]:
         made = _global_weights(session, interface)
     attention = Attention(session, interface, made)
+
+    def again() -> Instance | None:
+        assert maker is not None
+        found = build(session, maker)
+        return found if isinstance(found, Instance) else None
+
     if maker is not None and description["method"] in ("step", "decode", "decode_step", "append", "update"):
-
-        def again() -> Instance | None:
-            found = build(session, maker)
-            return found if isinstance(found, Instance) else None
-
         if decoding.check_steps(attention, findings, again):
             return
         raise PuzzledError(
             f"{interface.name} has only the method {description['method']}, which could not be called token by token"
         )
+    if maker is not None and decoding.check_kept(attention, findings, again):
+        return
     diagnosis = Diagnosis(attention, findings, layout=layout, mask=mask)
     diagnosis.rebuild = maker
     probes.before(diagnosis)

@@ -48,6 +48,8 @@ class Candidate:
         self.target = target
         self.built: list[Any] = []
         self.file: str | None = None
+        # what calls of one request share, filled by the first
+        self.kept: dict[str, Any] = {}
 
     def answer(self, message: dict[str, Any], arrays: wire.Arrays) -> tuple[dict[str, Any], wire.Arrays]:
         """Do one request; whatever the candidate's code raises comes back as text."""
@@ -134,6 +136,7 @@ class Candidate:
         results: list[Any] = []
         replies: list[dict[str, Any]] = []
         cache: dict[str, Any] = {}
+        self.kept = {}
         for number, call in enumerate(message["calls"]):
             if replies and replies[-1].get("error", {}).get("type") == "MemoryError":
                 # It would fill the memory again.
@@ -171,6 +174,8 @@ class Candidate:
         def value(spec: dict[str, Any]) -> Any:
             for part in [*spec.get("dict", {}).values(), *spec.get("list", [])]:
                 value(part)
+            if "kept" in spec:
+                return self.kept.setdefault(spec["kept"], spec["value"])
             if "array" in spec and spec["array"] not in given:
                 given[spec["array"]] = backend.give(arrays[spec["array"]], grad=call.get("grad", False))
                 before[spec["array"]] = np.array(backend.take(given[spec["array"]]))

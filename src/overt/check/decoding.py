@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,14 @@ from overt.check import layouts
 from overt.check.attention import Attention, Form, Instance, Outcome, Size, UnknownError, difference
 from overt.check.diagnosis import Diagnosis
 from overt.check.findings import Findings
+from overt.check.instances import WIDTH
 from overt.check.mistakes import name_of
 from overt.check.search import LOOSE
-from overt.check.steps import attend, options, relevant
+from overt.check.steps import Case, Choice, attend, options, relevant
 
 _LONG = Size(T=5, S=5)
+# The first token, the one after the last, and what was returned for them.
+Piece = tuple[int, int, np.ndarray]
 
 
 def check(diagnosis: Diagnosis) -> None:
@@ -113,9 +117,10 @@ def _with_cache(diagnosis: Diagnosis, offset: str | None, inner: bool = False) -
 
     kinds: list[Any] = [{"value": None}] if not inner else [None]
     if not inner:
-        kinds += [{"value": {}}, {"value": []}]
+        # One that the candidate fills is the same in both calls.
+        kinds += [{"value": {}, "kept": "cache"}, {"value": [], "kept": "cache"}]
     for empty in kinds:
-        for item in (1, "cache", None) if not inner else (None,):
+        for item in (1, "cache") if empty == {"value": None} else (1, "cache", None) if not inner else (None,):
             carried: Any = None
             if not inner:
                 carried = (
@@ -143,7 +148,7 @@ def check_steps(attention: Attention, findings: Findings, rebuild: Callable[[], 
     if not roles or len([a for a in face.arguments if a.required]) != len(roles):
         return False
     if "prefill" in face.description["methods"] and roles == ("x",):
-        return _prefilled(attention, findings, rebuild)
+        return _pieces(attention, findings, rebuild, [[("prefill", 4), ("step", 1)]])
     ran = False
     for shape in ("BD", "B1D", "BH1D", "D"):
         made = attention.instance = rebuild()
@@ -189,57 +194,117 @@ def check_steps(attention: Attention, findings: Findings, rebuild: Callable[[], 
     return ran
 
 
-def _prefilled(attention: Attention, findings: Findings, rebuild: Callable[[], Instance | None]) -> bool:
-    """Four tokens at once by prefill and the fifth by step: together they are causal attention."""
+def _pieces(
+    attention: Attention,
+    findings: Findings,
+    rebuild: Callable[[], Instance | None],
+    plans: Sequence[Sequence[tuple[str, int]]],
+) -> bool:
+    """Five tokens in pieces, each by a method of one object that keeps the keys: together they are causal attention."""
     face = attention.interface
     name = next(a.name for a in face.arguments if a.role == "x")
     turning: tuple[str | None, ...] = (None,)
-    if re.search(r"rope|rotary|rotate", face.text, re.IGNORECASE):
+    if face.rotates:
         turning = ("half", "interleaved", None)
-    for layout in ("BTD", "TD"):
+    ask = {a.name: {"value": True} for a in face.arguments if a.role == "use_cache"}
+    seen: dict[str, list[Piece]] = {}
+    for layout, plan in product(("BTD", "TD"), plans):
         made = attention.instance = rebuild()
         if made is None or made.projections is None:
             return False
-        form = Form(layout, True, roles=("x",), causal=True)
-        whole = attention.case(form, _LONG)
-        calls = []
-        for method, rows in (("prefill", whole.q[:, :4]), ("step", whole.q[:, 4:])):
-            given = rows if layout == "BTD" else rows[0] if method == "prefill" else rows[0, 0]
-            # The argument of prefill may have another name.
-            call = {"args": [{"array": name}], "kwargs": {}, "backend": face.description["backend"], "still": True}
+        whole = attention.case(Form(layout, True, roles=("x",), causal=True), _LONG)
+        calls, ends = [], [0]
+        for method, length in plan:
+            start = ends[-1]
+            ends.append(start + length)
+            x = whole.q[:, start : ends[-1]]
+            given = x if layout == "BTD" else x[0] if method != "step" or length > 1 else x[0, 0]
+            # The argument may have another name in another method.
+            call = {"args": [{"array": name}], "kwargs": ask, "backend": face.description["backend"], "still": True}
             calls.append(({**call, "train": False, "method": method}, {name: given}))
-        outcomes = attention.run(calls)
-        mains = [o.main for o in outcomes]
-        if mains[0] is None or mains[1] is None:
-            continue
-        prompt = replace(whole, q=whole.q[:, :4], k=whole.k[:, :4], v=whole.v[:, :4])
+        mains = [o.main for o in attention.run(calls)]
+        width = whole.q.shape[-1]
+        if all(y is not None and y.size == len(whole.q) * n * width for y, (_, n) in zip(mains, plan, strict=True)):
+            rows = [y.reshape(len(whole.q), -1, width) for y in mains if y is not None]
+            seen.setdefault(layout, []).extend(zip(ends, ends[1:], rows, strict=False))
+    for layout, pieces in seen.items():
+        whole = attention.case(Form(layout, True, roles=("x",), causal=True), _LONG)
+        findings.convention |= {"layout": layout, "causal": "a prompt at once, then a few tokens at a time"}
+
+        def gives(choice: Choice, rope: str | None, mine: list[Piece], whole: Case = whole) -> bool:
+            for start, end, y in mine:
+                x = whole.q[:, :end]
+                case = replace(whole, q=x[:, start:], k=x, v=x, rope=rope, positions=(start, 0))
+                if difference(y, attend(case, choice).output) > LOOSE:
+                    return False
+            return True
+
         for rope in turning:
-            case, first = replace(whole, rope=rope), replace(prompt, rope=rope)
+            case = replace(whole, q=whole.q[:, 3:], rope=rope)
             steps = relevant(case) - {"align", "transpose"}
-            for choice in ({}, *({s: o} for s in sorted(steps) for o in options(case, s))):
-                expected = attend(first, choice).output
-                if mains[0].size != expected.size or difference(mains[0].reshape(expected.shape), expected) > LOOSE:
-                    continue
-                for option in choice.values():
-                    findings.add(name_of(option))
-                findings.convention |= {"layout": layout, "causal": "a prompt at once, then one token at a time"}
-                later = {s: o for s, o in choice.items() if s not in ("causal", "diagonal", "mask")}
-                last = attend(case, later).output[:, 4:]
-                if mains[1].size == last.size and difference(mains[1].reshape(last.shape), last) < LOOSE:
+            singles = [{}, *({s: o} for s in sorted(steps) for o in options(case, s))]
+            shifted = [{**choice, "align": "causal_top_left"} for choice in singles]
+            for choice in (*singles, *shifted):
+                if gives(choice, rope, pieces):
+                    for option in choice.values():
+                        # Here it is no question of convention: what is decoded differs.
+                        findings.add(name_of(option), kind="mistake" if option == "causal_top_left" else None)
                     return True
-                findings.add(
-                    "rope_offset" if rope else "decode_differs",
-                    kind="mistake" if rope else "unknown",
-                    certain=False,
-                    message=None if rope else "A step after the prompt does not give what all tokens at once give.",
-                )
-                return True
+            for choice in singles:
+                if gives(choice, rope, [piece for piece in pieces if piece[0] == 0]):
+                    for option in choice.values():
+                        findings.add(name_of(option))
+                    findings.add(
+                        "rope_offset" if rope else "decode_differs",
+                        kind="mistake" if rope else "unknown",
+                        certain=False,
+                        message=None if rope else "A step after the prompt does not give what all tokens at once give.",
+                    )
+                    return True
         findings.add(
             "unknown",
             kind="unknown",
             message="On a prompt it does not give causal attention, and no known mistake gives its numbers.",
         )
         return True
+    return False
+
+
+def check_kept(attention: Attention, findings: Findings, rebuild: Callable[[], Instance | None]) -> bool:
+    """An object whose method is called again and again and remembers the keys; False where it remembers nothing."""
+    face, kept = attention.interface, attention.instance
+    method = str(face.description["method"])
+    if [a.role for a in face.arguments if a.required] != ["x"] or face.has("cache") or kept is None:
+        return False
+    if not re.search(
+        r"self\.\w*(k|key|v|val|cache|past)\w*\s*(=|\[|,\s*self)", face.description["body"], re.IGNORECASE
+    ):
+        return False
+    before = dict(findings.convention)
+    if _remembers(attention, rebuild, method) and _pieces(
+        attention, findings, rebuild, [[(method, 4), (method, 1)], [(method, 3), (method, 2)]]
+    ):
+        return True
+    findings.convention = before
+    attention.instance = kept
+    return False
+
+
+def _remembers(attention: Attention, rebuild: Callable[[], Instance | None], method: str) -> bool:
+    """Whether a call gives something else after another call."""
+    face = attention.interface
+    ask = {a.name: {"value": True} for a in face.arguments if a.role == "use_cache"}
+    call = {"args": [{"array": "x"}], "kwargs": ask, "backend": face.description["backend"], "still": True}
+    call |= {"train": False, "method": method}
+    for shape in ((2, 3, WIDTH), (3, WIDTH)):
+        x, y = np.random.default_rng(0).normal(size=(2, *shape))
+        found = []
+        for inputs in ((x, y), (y,)):
+            attention.instance = rebuild()
+            found.append(attention.run([(call, {"x": z}) for z in inputs])[-1].main)
+        after, fresh = found
+        if fresh is not None:
+            return after is None or after.shape != fresh.shape or difference(after, fresh) > LOOSE
     return False
 
 

@@ -20,7 +20,7 @@ _FORWARD = ("forward", "call", "__call__", "attend", "apply", "compute", "attent
 # Methods and attributes that tensors have and NumPy's arrays have not.
 _TENSOR = (
     r"\.(size\(|mT\b|softmax\(|masked_fill|expand\(|unsqueeze|permute\(|view\(|chunk\(|unbind\(|tril\(|triu\(|bmm\(|tanh\("
-    r"|matmul\(|contiguous|transpose\(-|detach|repeat_interleave|flatten\(\d|dim\(\)|float\(\)|bool\(\)|new_)|[Tt]ensor\b|torch"
+    r"|matmul\(|contiguous|transpose\(-|detach|repeat_interleave|repeat\(1,|flatten\(\d|dim\(\)|float\(\)|bool\(\)|new_)|[Tt]ensor\b|torch"
 )
 _PLAIN = (int, float, bool, str, type(None))
 

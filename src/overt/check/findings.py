@@ -13,7 +13,7 @@ from overt.check.mistakes import MISTAKES, name_of
 from overt.check.report import Finding, Kind
 
 if TYPE_CHECKING:
-    from overt.check.diagnosis import Diagnosis
+    from overt.check.calling import Calling
     from overt.check.search import Match, Trial
 
 
@@ -37,7 +37,7 @@ class Findings:
         certain: bool = True,
         message: str | None = None,
         mend: str | None = None,
-        diagnosis: Diagnosis | None = None,
+        diagnosis: Calling | None = None,
         line: int | None = None,
         example: dict[str, Any] | None = None,
         also: tuple[str, ...] = (),
@@ -62,7 +62,7 @@ class Findings:
 
     def option(
         self,
-        diagnosis: Diagnosis,
+        diagnosis: Calling,
         option: str,
         also: tuple[str, ...],
         found: list[Match],
@@ -82,7 +82,7 @@ class Findings:
             example=smallest(diagnosis, form or (mine or found)[0].form, choice),
         )
 
-    def unknown(self, diagnosis: Diagnosis, trials: list[Trial], when: str = "", form: Any = None) -> None:
+    def unknown(self, diagnosis: Calling, trials: list[Trial], when: str = "", form: Any = None) -> None:
         """Wrong, and no variant says why."""
         form = form or diagnosis.form
         good = [t for t in trials if t.outcome.error is None]
@@ -109,7 +109,7 @@ class Findings:
             example=example,
         )
 
-    def raised(self, diagnosis: Diagnosis | None, error: dict[str, Any]) -> None:
+    def raised(self, diagnosis: Calling | None, error: dict[str, Any]) -> None:
         """It raises."""
         names = {
             "SystemExit": ("exits", "It ends the program.", "Raise an exception, or return."),
@@ -151,7 +151,7 @@ class Findings:
         return {"file": self.description["file"], "line": line, "text": lines[line - first].strip()}
 
 
-def smallest(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> dict[str, Any] | None:
+def smallest(diagnosis: Calling, form: Any, choice: dict[str, str]) -> dict[str, Any] | None:
     """The smallest of a few inputs on which a variant and the reference differ, with whole numbers."""
     attention = diagnosis.attention
     if attention.instance is not None and attention.instance.projections is not None:
@@ -197,7 +197,7 @@ def smallest(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> dict[st
     return None
 
 
-def _first_numbers(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> dict[str, Any] | None:
+def _first_numbers(diagnosis: Calling, form: Any, choice: dict[str, str]) -> dict[str, Any] | None:
     """The fewest tokens on which an instance whose parameters are random differs, and its first numbers there."""
     attention = diagnosis.attention
     if "group" in choice:
@@ -210,7 +210,7 @@ def _first_numbers(diagnosis: Diagnosis, form: Any, choice: dict[str, str]) -> d
                 extra["causal"] = True
             case = attention.case(form, size, **extra)
             right, wrong = (attention.predict(form, case, c) for c in ({}, choice))
-            seen = attention.observed(form, wrong, attention.run([attention.call(form, case)])[0])
+            seen = attention.observed(form, wrong, attention.one(form, case))
         except (ValueError, IndexError, ZeroDivisionError, UnknownError):
             continue
         expected = right.output

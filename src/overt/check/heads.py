@@ -13,6 +13,7 @@ from overt.check.search import LOOSE
 
 
 def split(block: Block) -> bool:
+    """A function that splits (B, T, H · d) into heads (B, H, T, d)."""
     B, T, H, d = 2, 5, 3, 4
     x = np.random.default_rng(0).normal(size=(B, T, H * d))
     got = block.call(x, H)
@@ -50,6 +51,7 @@ def unpack(block: Block) -> bool:
 
 
 def merge(block: Block) -> bool:
+    """A function that merges heads (B, H, T, d) into (B, T, H · d)."""
     B, T, H, d = 2, 5, 3, 4
     x = np.random.default_rng(0).normal(size=(B, H, T, d))
     tries: list[tuple[Any, ...]] = [(x,), (x, H), (x.reshape(B * H, T, d), H)]
@@ -70,6 +72,7 @@ def merge(block: Block) -> bool:
 
 
 def repeat(block: Block) -> bool:
+    """A function that repeats key heads, each for a group of query heads."""
     B, G, S, d, r = 2, 2, 5, 4, 3
     x = np.random.default_rng(0).normal(size=(B, G, S, d))
     meant = [h for h in block.face.told_layouts if h in ("BHTD", "BTHD")] or ["BHTD", "BTHD"]

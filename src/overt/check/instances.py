@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from overt.check.attention import Instance
-from overt.check.interface import Interface, letter, role
+from overt.check.interface import Interface
+from overt.check.roles import letter, role
 from overt.check.session import Here, Session
 from overt.check.steps import Projections
 
@@ -54,6 +55,8 @@ def constructor(interface: Interface, **wanted: Any) -> Made | str:
             continue
         # A default width need be no multiple of the heads.
         given = found in ("heads", "drop", "model_dim") or found in wanted
+        # Nor need the heads be a multiple of a default number of key heads.
+        given = given or (found == "groups" and isinstance(a.default, int))
         if a.name in wanted:
             kwargs[a.name] = {"value": wanted[a.name]}
         elif a.required and found in ("Wq", "Wk", "Wv", "Wo"):
@@ -165,8 +168,10 @@ def instance(
     groups: int | None = None,
 ) -> Instance:
     """Parameters by role; numbers of heads and the like from the attributes where they are not given."""
-    weight, bias, turnable, packed, norm = _projections(rows, arrays)
     count = heads or _count(attributes, "heads") or _indexed(rows) or 1
+    norms = _inner_norms(rows, arrays)
+    rows_left = [row for row in rows if not _INNER.search(row["path"].lower())]
+    weight, bias, turnable, packed, norm = _projections(rows_left, arrays, count)
     groups = groups or _count(attributes, "groups")
     shared = count > 1 and all(part in weight and weight[part].shape[0] * count == WIDTH for part in "qkv")
     if count > 1 and all(part in weight and weight[part].shape == (WIDTH, WIDTH // count) for part in "qkv"):
@@ -175,20 +180,50 @@ def instance(
         bias |= {part: np.tile(bias[part], count) for part in "qkv" if part in bias}
         return Instance(handle, rows, arrays, count, count, WIDTH, Projections(weight, bias), norm, turnable, True)
     if shared:
-        # One small matrix for all heads is a large one with a block for each.
+        # Small matrices, one for all heads or one each, are the blocks of a large one.
         for part in "qkv":
-            weight[part] = np.kron(np.eye(count), weight[part])
+            small, d = weight[part], WIDTH // count
+            if small.shape[1] == WIDTH:
+                shared = False
+                weight[part] = np.kron(np.eye(count), np.ones((d, d))) * np.tile(small, (count, 1))
+                continue
+            weight[part] = np.kron(np.eye(count), small)
             if part in bias:
                 bias[part] = np.tile(bias[part], count)
-    projections = Projections(weight, bias, packed) if weight else None
+    one = weight.get("q")
+    shared = shared or (one is not None and one is weight.get("k") and one is weight.get("v"))
+    paired = any(letter(row["path"], row["owner"]) == "kv" for row in rows)
+    projections = Projections(weight, bias, packed, paired, norms) if weight else None
     first = next((weight[part] for part in "qkvo" if part in weight), None)
     width = WIDTH if first is None else first.shape[0]
     G = groups if groups and count % groups == 0 else count
+    if {"q", "k"} <= set(weight):
+        # Fewer key heads are seen in the width, whatever their number is called.
+        each, kept = weight["q"].shape[1] // count, weight["k"].shape[1]
+        G = kept // each if each and kept < weight["q"].shape[1] and kept % each == 0 else G
     window, cap = _number(attributes, "window"), _number(attributes, "cap")
     return Instance(
         handle, rows, arrays, count, G, width, projections, norm, turnable, shared,
         window=int(window) if window and window < 1000 else None, cap=cap if cap and cap > 0 else None,
     )  # fmt: skip
+
+
+# Norms of queries and keys inside.
+_INNER = re.compile(r"(?:^|[._])(?:(q|k)\w*?_?(?:layer_?)?(?:norm|ln)|(?:norm|ln)_?(q|k)(?:uery|ey)?)(?:[._]|$)")
+
+
+def _inner_norms(
+    rows: list[dict[str, Any]], arrays: dict[str, np.ndarray]
+) -> dict[str, tuple[np.ndarray, np.ndarray | float, float, bool]]:
+    """Weight, bias, eps and kind of the norms of q and k."""
+    found: dict[str, tuple[np.ndarray, np.ndarray | float, float, bool]] = {}
+    for row in rows:
+        told = _INNER.search(row["path"].lower())
+        if told and not row["path"].endswith(("bias", "beta")):
+            bias = arrays.get(re.sub(r"(weight|gamma)$", "bias", row["path"]))
+            shift = 0.0 if bias is None or bias is arrays[row["path"]] else bias
+            found[told.group(1) or told.group(2)] = (arrays[row["path"]], shift, row["eps"], "RMS" not in row["owner"])
+    return found
 
 
 def _number(attributes: dict[str, float], wanted: str) -> float | None:
@@ -213,7 +248,7 @@ def _indexed(rows: list[dict[str, Any]]) -> int | None:
 
 
 def _projections(
-    rows: list[dict[str, Any]], arrays: dict[str, np.ndarray]
+    rows: list[dict[str, Any]], arrays: dict[str, np.ndarray], heads: int
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], bool, bool, tuple[np.ndarray, np.ndarray, float] | None]:
     weights: dict[str, list[np.ndarray]] = defaultdict(list)
     biases: dict[str, list[np.ndarray]] = defaultdict(list)
@@ -234,6 +269,9 @@ def _projections(
             continue
         elif array.ndim == 1 or (re.search(r"bias$", path) and array.ndim <= 2):
             biases[which].append(array.reshape(-1))
+        elif array.ndim > 1 and row["owner"].startswith("Conv") and set(array.shape[2:]) <= {1}:
+            # A convolution of one point is a matrix.
+            weights[which].append(array.reshape(array.shape[:2]).T)
         elif array.ndim in (2, 3):
             linear = row["owner"] in (
                 "Linear",
@@ -242,15 +280,7 @@ def _projections(
                 "MultiheadAttention",
             ) or path.endswith(("in_proj_weight",))
             if array.ndim == 3:
-                # (H, in, d) a head each, or (in, H, d) of einsum layers, whose output is (H, d, out).
-                if row["owner"] in ("EinsumDense", "DenseGeneral"):
-                    array = array.reshape(-1, array.shape[-1]) if which == "o" else array.reshape(len(array), -1)
-                elif array.shape[0] < array.shape[1] and which != "o":
-                    array = np.concatenate(list(array), axis=-1)
-                elif which == "o":
-                    array = array.reshape(-1, array.shape[-1])
-                else:
-                    array = array.reshape(len(array), -1)
+                array = _two_axes(array, which == "o", heads, row["owner"] in ("EinsumDense", "DenseGeneral"))
             elif linear:
                 array = array.T
             else:
@@ -269,6 +299,9 @@ def _projections(
         which: np.concatenate(parts, axis=-1) for which, parts in weights.items() if len({len(p) for p in parts}) == 1
     }
     bias = {which: np.concatenate(parts) for which, parts in biases.items()}
+    if "all" in weight:
+        weight |= dict.fromkeys("qkv", weight.pop("all"))
+        bias |= dict.fromkeys("qkv", bias.pop("all")) if "all" in bias else {}
     packed = "qkv" in weight
     for both, letters in (("qkv", "qkv"), ("kv", "kv")):
         if both in weight:
@@ -291,13 +324,41 @@ def _projections(
     return weight, bias, turnable, packed, norm
 
 
+def _two_axes(array: np.ndarray, output: bool, heads: int, told: bool) -> np.ndarray:
+    """(in, H · d) from an array with an axis of heads; of an output (H · d, out)."""
+    H = next((axis for axis in (0, 1, 2) if array.shape[axis] == heads), None)
+    if H is None or told or len(set(array.shape)) < 3:
+        # The axes cannot be told apart: (H, in, d) a head each, or (in, H, d) of einsum layers with (H, d, out).
+        if not output and not told and array.shape[0] < array.shape[1]:
+            return np.concatenate(list(array), axis=-1)
+        return array.reshape(-1, array.shape[-1]) if output else array.reshape(len(array), -1)
+    width, d = sorted((axis for axis in (0, 1, 2) if axis != H), key=lambda axis: -array.shape[axis])
+    array = array.transpose((H, d, width) if output else (width, H, d))
+    return array.reshape(-1, array.shape[-1]) if output else array.reshape(len(array), -1)
+
+
 def _by_order(named: list[tuple[str | None, dict[str, Any]]]) -> list[tuple[str | None, dict[str, Any]]]:
     """Three or four matrices without telling names are q, k, v and output, in their order; one is used for all."""
     matrices = [row for which, row in named if which in (None, "o") and len(row["shape"]) == 2]
-    if len(matrices) not in (3, 4):
+    # Three a head, told apart by the last number of their paths.
+    heads = [row for row in matrices if re.search(r"\.\d+\.[012](\.|$)", row["path"])]
+    if len(heads) > 3 and len(heads) % 3 == 0:
+        inner = {row["path"]: "qkv"[n % 3] for n, row in enumerate(heads)}
+        inner |= {re.sub(r"weight|kernel", "bias", path): which for path, which in inner.items()}
+        return [(inner.get(row["path"], which), row) for which, row in named]
+    wide = [row for row in matrices if max(row["shape"]) == 3 * min(row["shape"])]
+    if len(matrices) == 2 and len(wide) < 2:
+        # One of three times the width is for all three, and so is the one that is not for the output.
+        first = wide[0] if wide else next((row for row in matrices if letter(row["path"], row["owner"]) is None), None)
+        if first is None or (not wide and not any(which == "o" for which, _ in named)):
+            return named
+        pairs = [("qkv" if wide else "all", first), *(("o", row) for row in matrices if row is not first)]
+    elif len(matrices) in (3, 4):
+        pairs = list(zip("qkvo", matrices, strict=False))
+    else:
         return named
     letters = {}
-    for which, row in zip("qkvo", matrices, strict=False):
+    for which, row in pairs:
         letters[row["path"]] = which
         letters[re.sub(r"weight|kernel", "bias", row["path"])] = which
     return [(letters.get(row["path"], which), row) for which, row in named]

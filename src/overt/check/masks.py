@@ -93,22 +93,7 @@ def _judge_masks(block: Block, tables: list[tuple[np.ndarray, int, int, bool]], 
         counted = "mistake" if besides and not with_self else None if with_self else "convention"
         uncounted = "mistake" if with_self and not besides else None
         reaches = [(window, uncounted), (window - 1, counted), (window + 1, "mistake"), (window // 2, None)]
-    declared = (
-        "drop"
-        if re.search(
-            r"true (means?|=|:|is|where|for)?\s*(masked|hidden|blocked|may not)|block|forbid", block.face.prose
-        )
-        else None
-    )
-    told = (
-        "keep"
-        if re.search(
-            r"true (means?|=|:|is|where|for)?\s*(keep|kept|visible|may attend|allowed|attend)"
-            r"|1 (=|means|for|where) (keep|visible|allowed)",
-            block.face.prose,
-        )
-        else declared
-    )
+    told = _told(block)
     for shift in (0, 1, -1):
         for align in (1, 0):
             for reach, kind in reaches:
@@ -124,7 +109,9 @@ def _judge_masks(block: Block, tables: list[tuple[np.ndarray, int, int, bool]], 
                                 mine = "drop" if turned else "keep"
                                 block.findings.convention["mask"] = f"True = {'may not' if turned else 'may'} attend"
                                 if told and told != mine:
+                                    # Which side of the diagonal is its own then says nothing more.
                                     block.findings.add("mask_inverted")
+                                    return True
                             y, t, s, _ = tables[-1]
                             meant = cells(t, s, 0, 1, window, both)
                             example = {"expected": shown(meant), "actual": shown(y ^ turned)}
@@ -189,12 +176,10 @@ def padding(block: Block) -> bool:
 
 def _told(block: Block) -> str | None:
     """Whether True is said to keep or to drop in what is returned."""
-    if re.search(
-        r"true (means?|=|:|is|where|for)?\s*(masked|hidden|blocked|may not|pad)|block|forbid", block.face.prose
-    ):
+    prose = block.face.prose
+    if re.search(r"true (means?|=|:|is|where|for)?\s*(masked|hidden|blocked|may not|pad)|block|forbid", prose):
         return "drop"
-    if re.search(
-        r"(true|1) (means?|=|:|is|where|for)?\s*(keep|kept|visible|may attend|allowed|attend|real)", block.face.prose
-    ):
+    may = r"keep|kept|visible|may attend|allow|attend|attention is allowed|real"
+    if re.search(rf"\b(true|1) (means?|=|:|is|where|for)?\s*({may})", prose):
         return "keep"
     return None

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from overt import biases
 from overt.check.attention import difference
 from overt.check.block import Block, same, shown
 from overt.check.findings import Findings
@@ -14,6 +15,7 @@ from overt.check.instances import constructor
 from overt.check.interface import Interface
 from overt.check.session import Here, Session
 from overt.check.steps import rotate, slopes_of
+from overt.grid import Shape
 
 
 def _exponents(table: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
@@ -62,6 +64,7 @@ def _encoding(block: Block, table: np.ndarray) -> None:
 
 
 def sinusoid(block: Block) -> bool:
+    """A function that returns a table (T, D) of sines and cosines."""
     T, D = 12, 8
     face = block.face
     given: dict[str, Any] = {}
@@ -156,6 +159,7 @@ def module(session: Session | Here, face: Interface, findings: Findings, name: s
 
 
 def rope(block: Block) -> bool:
+    """A function that rotates x, or q and k, at positions, from an offset, or by given cosines and sines."""
     face = block.face
     random = np.random.default_rng(0)
     x = random.normal(size=(2, 3, 5, 8))
@@ -247,6 +251,7 @@ def _tables(block: Block, layout: str, x: np.ndarray, tables: list[np.ndarray], 
 
 
 def slopes(block: Block) -> bool:
+    """A function of the number of heads that returns the slopes (H,) of ALiBi."""
     if block.required() != 1:
         return alibi(block)
     got = {n: block.call(n) for n in (4, 8, 6, 12)}
@@ -265,6 +270,7 @@ def slopes(block: Block) -> bool:
 
 
 def alibi(block: Block) -> bool:
+    """A function of heads or slopes and of lengths, or of a padding mask, that returns the bias of ALiBi."""
     roles = [a.role for a in block.face.arguments if a.required]
     if "heads" not in roles and "slopes" not in roles:
         return False
@@ -330,30 +336,13 @@ def relative(block: Block, arrays: dict[str, np.ndarray]) -> bool:
     y = y.transpose(2, 0, 1) if y.shape == (T, S, table.shape[1]) else y
     if y.shape != (table.shape[1], T, S):
         return False
+    shape = Shape((1,), table.shape[1], T, S)
     for offset, both in product((S - T, 0), (True, False)):
-        gap = np.arange(S) - (np.arange(T)[:, None] + offset)
-        for sign in (1, -1):
-            if same(table[_buckets(sign * gap, len(table), both)].transpose(2, 0, 1), y):
-                block.findings.convention["relative bias"] = "both ways" if both else "behind the query only"
-                if offset == 0 and T != S:
-                    block.findings.convention["distances"] = "counted from the first key"
-                return sign > 0 or _wrong(block, y)
-    return _wrong(block, y)
-
-
-def _wrong(block: Block, y: np.ndarray) -> bool:
+        meant = biases.relative(table, bidirectional=both, offset=offset).view(shape, np.dtype(np.float64))
+        if meant is not None and same(meant[0], y):
+            block.findings.convention["relative bias"] = "both ways" if both else "behind the query only"
+            if offset == 0 and T != S:
+                block.findings.convention["distances"] = "counted from the first key"
+            return True
     block.wrong("relative bias", y)
     return True
-
-
-def _buckets(gap: np.ndarray, count: int, both: bool, furthest: int = 128) -> np.ndarray:
-    start = np.zeros_like(gap)
-    if both:
-        count //= 2
-        start = np.where(gap > 0, count, 0)
-        gap = np.abs(gap)
-    else:
-        gap = np.maximum(-gap, 0)
-    exact = count // 2
-    far = exact + (np.log(np.maximum(gap, 1) / exact) / np.log(furthest / exact) * (count - exact)).astype(int)
-    return start + np.where(gap < exact, gap, np.minimum(far, count - 1))

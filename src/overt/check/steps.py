@@ -19,7 +19,10 @@ STEPS: dict[str, tuple[str, ...]] = {
     "share": tuple(
         f"shared_projection:{how}" for how in ("qqq", "kkk", "vvv", "qqv", "kkv", "qkk", "qvv", "qkq", "bias", "head")
     ),
-    "packed": tuple(f"qkv_order:{how}" for how in ("heads first", "head by head", "qvk", "kqv", "kvq", "vqk", "vkq")),
+    "packed": tuple(
+        f"qkv_order:{how}"
+        for how in ("heads first", "head by head", "qvk", "kqv", "kvq", "vqk", "vkq", "kv of each head")
+    ),
     "split": ("split_view", "split_view:d first"),
     "merge": ("merge_view", "merge_view:d first"),
     "fold": ("fold_batch_head_swap:in", "fold_batch_head_swap:out"),
@@ -88,6 +91,15 @@ STEPS: dict[str, tuple[str, ...]] = {
         "softmax_missing",
     ),
 }
+# What can be wrong with a mask that is given while the causal one is right.
+_ALONE = (
+    "mask_inverted",
+    "mask_bool_as_float",
+    "mask_bool_as_float:drop",
+    "mask_after_softmax",
+    "mask_times_scores",
+    "not_inplace",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +109,10 @@ class Projections:
     weight: dict[str, np.ndarray] = field(default_factory=dict)
     bias: dict[str, np.ndarray] = field(default_factory=dict)
     packed: bool = False
+    # whether k and v have one together, without q
+    paired: bool = False
+    # layer norms of q and k: weight, bias, eps, and whether the mean is subtracted
+    norms: dict[str, tuple[np.ndarray, np.ndarray | float, float, bool]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +146,8 @@ class Case:
     fill: float = -np.inf
     # whether the candidate merges results over pieces of the keys
     pieces: bool = False
+    # whether q, k and v are given as one array of flat widths
+    packed: bool = False
 
     @property
     def flat(self) -> bool:
@@ -162,8 +180,10 @@ def relevant(case: Case) -> set[str]:
         steps -= {"scale"}
     if case.projections and {"q", "k", "v"} & set(case.projections.weight):
         steps |= {"share"}
-        if case.projections.packed:
+        if case.projections.packed or case.projections.paired:
             steps |= {"packed"}
+    if case.packed and case.split:
+        steps |= {"packed"}
     if case.split:
         steps |= {"split", "merge", "fold"}
     if case.groups != case.heads:
@@ -202,6 +222,9 @@ def options(case: Case, step: str) -> tuple[str, ...]:
             for o in found
             if o not in ("scale_num_heads", "scale_dmodel", "softmax_axis_head_or_batch:head", "softmax_heads_and_keys")
         )
+    if step == "packed":
+        paired = case.projections is not None and case.projections.paired
+        found = tuple(o for o in found if o.endswith("kv of each head") == paired)
     if len(case.q) == 1:
         found = tuple(
             o
@@ -214,9 +237,11 @@ def options(case: Case, step: str) -> tuple[str, ...]:
             found = tuple(o for o in found if o != "pad_on_query")
         if case.keep is None:
             found = tuple(o for o in found if "fold_order" not in o and o != "not_inplace" and o != "mask_inverted")
+        elif case.causal or case.window is not None:
+            found += tuple(f"{o}:alone" for o in _ALONE)
         if case.additive:
             # The opposite reading of an additive mask is a boolean one.
-            found = tuple("mask_float_as_bool" if o == "mask_inverted" else o for o in found)
+            found = tuple(o.replace("mask_inverted", "mask_float_as_bool") for o in found)
     return found
 
 
@@ -238,7 +263,13 @@ def _attend(case: Case, choice: Choice) -> Parts:
     S = k.shape[2]
     raw = _products(q, k, choice.get("transpose"), case.flat)
     scores = raw * _scale(case, choice.get("scale"), D, H, T, S)
-    keep = _visible(case, choice, (B, H, T, S))
+    given, cells = _visible(case, choice, (B, H, T, S))
+    how = choice.get("mask")
+    if how is not None and how.endswith(":alone"):
+        # The causal mask beside the wrong one is right.
+        how = how.removesuffix(":alone")
+    elif cells is not None:
+        given, cells = cells if given is None else given & cells, None
     cap = choice.get("cap")
     if case.cap is not None and cap is None:
         scores = case.cap * np.tanh(scores / case.cap)
@@ -246,16 +277,18 @@ def _attend(case: Case, choice: Choice) -> Parts:
         scores = scores + alibi(case, choice, H, T, S)
     if case.bias is not None:
         scores = scores + case.bias
-    how = choice.get("mask")
-    scores, empty = _masked(scores, keep, how, case.fill)
+    scores, empty = _masked(scores, given, how, case.fill)
+    if cells is not None:
+        scores, more = _masked(scores, cells, None, case.fill)
+        empty = empty | more | (np.isneginf(scores).all(-1) & (case.fill == -np.inf))
     if cap == "softcap_after_mask" and case.cap is not None:
         scores = case.cap * np.tanh(scores / case.cap)
         empty = np.zeros_like(empty)
     weights = softmax(scores, choice.get("softmax"))
     if "pieces" in choice:
         weights = _wrong_base(scores, choice["pieces"])
-    if how == "mask_after_softmax" and keep is not None:
-        weights = weights * keep
+    if how == "mask_after_softmax" and given is not None:
+        weights = weights * given
     top = np.max(scores, axis=-1, keepdims=True)
     lse = np.log(np.exp(scores - top).sum(axis=-1)) + top[..., 0]
     idle = ~case.padding if case.padding is not None and case.q is case.k else None
@@ -355,8 +388,14 @@ def _rotate(x: np.ndarray, case: Case, start: int, how: str | None) -> np.ndarra
 def _heads(case: Case, choice: Choice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Project and split into (B, H, T, D), (B, G, S, D), (B, G, S, E)."""
     x = dict(zip("qkv", (case.q, case.k, case.v), strict=True))
+    if case.packed and "packed" in choice:
+        rows = {letter: array.reshape(-1, array.shape[-1]) for letter, array in x.items()}
+        how = choice["packed"].partition(":")[2]
+        x = {letter: _unpacked(rows, letter, how, case.heads).reshape(array.shape) for letter, array in x.items()}
     if case.projections is not None:
         x = {letter: _project(case, choice, letter, array) for letter, array in x.items()}
+    norms = case.projections.norms if case.projections is not None else {}
+    x |= {one: normalised(x[one], *norm) for one, norm in norms.items() if len(norm[0]) == x[one].shape[-1]}
     if not case.flat:
         return x["q"], x["k"], x["v"]
     split = choice.get("split")
@@ -370,8 +409,18 @@ def _heads(case: Case, choice: Choice) -> tuple[np.ndarray, np.ndarray, np.ndarr
             heads = array.reshape(B, T, F // H, H).transpose(0, 3, 1, 2)
         else:
             heads = array.reshape(B, T, H, F // H).swapaxes(1, 2)
+        if letter in norms and len(norms[letter][0]) == F // H < F:
+            heads = normalised(heads, *norms[letter])
         found.append(heads)
     return found[0], found[1], found[2]
+
+
+def normalised(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray | float, eps: float, centred: bool = True
+) -> np.ndarray:
+    """A layer norm over the last axis, or a root mean square norm where the mean is not subtracted."""
+    x = x - x.mean(-1, keepdims=True) if centred else x
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + eps) * weight + bias
 
 
 def _project(case: Case, choice: Choice, letter: str, x: np.ndarray) -> np.ndarray:
@@ -381,7 +430,11 @@ def _project(case: Case, choice: Choice, letter: str, x: np.ndarray) -> np.ndarr
     source = share["qkv".index(letter)] if len(share) == 3 else letter
     w, b = weight.get(source), bias.get("q" if share == "bias" and "q" in bias else source)
     packed = choice.get("packed", "").partition(":")[2]
-    if packed and all(part in weight for part in "qkv"):
+    if packed == "kv of each head":
+        if letter != "q":
+            w = _paired(weight, letter, case.groups)
+            b = _paired({n: a[None] for n, a in bias.items()}, letter, case.groups)[0] if "k" in bias else None
+    elif packed and all(part in weight for part in "qkv"):
         w = _unpacked(weight, letter, packed, case.heads)
         b = _unpacked({k: v[None] for k, v in bias.items()}, letter, packed, case.heads)[0] if len(bias) >= 3 else b
     if share == "head" and w is not None:
@@ -390,6 +443,12 @@ def _project(case: Case, choice: Choice, letter: str, x: np.ndarray) -> np.ndarr
         b = None if b is None else np.tile(b[: b.shape[0] // H], H)
     x = x if w is None else x @ w
     return x if b is None else x + b
+
+
+def _paired(weight: Mapping[str, np.ndarray], letter: str, G: int) -> np.ndarray:
+    """The part that k or v gets of [k | v] (in, 2 G d) where each head has its k and v together."""
+    whole = np.concatenate([weight["k"], weight["v"]], axis=-1)
+    return whole.reshape(len(whole), G, 2, -1)[:, :, "kv".index(letter)].reshape(len(whole), -1)
 
 
 def _unpacked(weight: Mapping[str, np.ndarray], letter: str, how: str, H: int) -> np.ndarray:
@@ -458,8 +517,10 @@ def _shape(case: Case) -> tuple[int, int, int, int]:
     return case.q.shape[0], case.heads, case.q.shape[-2], case.k.shape[-2]
 
 
-def _visible(case: Case, choice: Choice, shape: tuple[int, int, int, int]) -> np.ndarray | None:
-    """keep (B, H, T, S), or None where everything is seen."""
+def _visible(
+    case: Case, choice: Choice, shape: tuple[int, int, int, int]
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The mask that is given, and that of causality and window, (B, H, T, S) each; None where everything is seen."""
     B, H, T, S = shape
     keep = None
     if case.keep is not None:
@@ -484,9 +545,7 @@ def _visible(case: Case, choice: Choice, shape: tuple[int, int, int, int]) -> np
         reach = case.window + extra.get(choice.get("window", ""), 0)
         near = np.abs(np.arange(S) - position) <= reach
         cells = near if cells is None else cells & near
-    if cells is not None:
-        keep = np.broadcast_to(cells if keep is None else keep & cells, shape)
-    return keep
+    return keep, None if cells is None else np.broadcast_to(cells, shape)
 
 
 def _masked(scores: np.ndarray, keep: np.ndarray | None, how: str | None, fill: float) -> tuple[np.ndarray, np.ndarray]:

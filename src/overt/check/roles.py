@@ -1,0 +1,183 @@
+"""What names say: the roles of arguments, and which projection a parameter is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+# The first that matches the whole normalised name is the role.
+_ROLES: tuple[tuple[str, str], ...] = (
+    ("q", r"x_?q|q_?x|inputs?_?q|q_?in|xq|q|query|queries|qs|xq|query_?vec(tor)?s?|query_?states?|q_?heads|target_?hidden|dec(oder)?_?(states?|hidden|h|outputs?|query)|s_?prev|prev_?state|hidden_?dec|s_?i|ht|h_?t|current(_?token)?|cur|consultas?|requetes?|requête|abfragen?|anfragen?|sorgu"),
+    ("k", r"(memory|mem|enc|encoder|src|source|bank)_?(k|keys?)|claves?|llaves?|cles?|clé|schluessel|schlüssel|chaves?|anahtar|x_?k|inputs?_?k|k_?x|k_?in|k|keys?|ks|xk|key_?vec(tor)?s?|key_?states?|k_?heads"),
+    ("v", r"(memory|mem|enc|encoder|src|source|bank)_?(v|values?|vals?)|valor(es)?|valeurs?|werte?|deger|x_?v|inputs?_?v|v_?x|v_?in|v|values?|vs|xv|val|vals|value_?vec(tor)?s?|value_?states?|v_?heads"),
+    ("qkv", r"qkv|packed|packed_?qkv|qkv_?packed|mixed_?qkv"),
+    ("kv", r"kv|packed_?kv"),
+    ("context", r"context|memory|mem|enc(oder)?_?(out|outs|outputs?|states?|hidden|hiddens|hidden_?states?|h|hs|seq)|source|annotations|hs|y|xa|cross|ctx|encoded|(inputs?|x)_?kv|kv_?(in|inputs?|states|seq|source|x)"),
+    ("x", r"x|xs|inputs?|hidden_?states?|hidden|h|src|tgt|trg|tokens|emb|embs|embeddings?|embedded|seqs?|sequences?|inp|input_?tensor|features?|data|words|(token_?|input_?|src_?|tgt_?|trg_?)?ids|z|tensor|arr|array|states|t|u|a|i|(word_?)?(vectors?|vecs?)|latents?|frames?|patches|images?|prompt|token_?(vectors?|embeddings?)"),
+    ("scores", r"scores?|logits|s|att_?scores|similarit(y|ies)|energy|energies"),
+    ("causal", r"(is_?|use_?)?causal(_?mask)?|autoregressive|masked|look_?ahead|use_?causal_?mask|decoder_?mask|unidirectional"),
+    ("query_mask", r"(q|query|queries)_?(pad(ding)?_?)?mask"),
+    ("padding", r"v(alue)?_?mask|(src_|tgt_)?key_padding_mask|padding_?mask|pad_?mask|key_?mask|padding|kv_?mask|key_?valid|valid|input_?mask|valid_?mask|src_?mask|is_?pad|pads?|src_?key_?padding|keys?_?keep|\w*pad(ding)?_?masks?|(encoder|memory|source|context)\w*_?masks?"),
+    ("mask", r"(attn|attention|att|self_attn|keep|visible|allowed|additive|float|bool|m|drop)_?mask|mask|masks|m|keep|allowed|visible|blocked|mask_?bias|\w*_?masks?"),
+    ("query_lengths", r"(q|query|tgt|target)_?(seq_?)?(lens|lengths)"),
+    ("lengths", r"lengths?|valid_?lens?|valid_?lengths?|seq_?lens|seq_?lengths|lens|(key|kv|k|src|source|enc|input|memory)_?(lengths?|lens?)|(?!cu_)\w+_?(lens|lengths)"),
+    ("scale", r"scale|scaling|softmax_?scale|sm_?scale|scale_?factor"),
+    ("cap", r"soft_?cap|logits?_?(soft_?)?cap|cap|attn_?(logit_?)?softcap(ping)?|score_?cap|logits?_?softcap(ping)?|attn_?softcap"),
+    ("window", r"window|window_?size|sliding_?window|local_?window|w|attention_?window|local_?window_?size|band|left_?window"),
+    ("slopes", r"(alibi_?)?slopes?"),
+    ("bias", r"bias|attn_?bias|att_?bias|attention_?bias|position_?bias|rel_?bias|pos_?bias|score_?bias|additive_?bias"),
+    ("heads", r"(n|num|nb|number_of|n_query|num_query|n_q|num_q|num_attention|attention|q|query)_?heads?|heads?|nhead|nheads|n_?h|num_?attention_?heads|n_?head|h"),
+    ("groups", r"(n|num|nb)_?(kv|key_?value|k|key)_?heads?|kv_?heads?|n_?kv|num_?kv|num_?key_?value_?heads|n_?groups|num_?groups|groups|g"),
+    ("repeats", r"n_?rep|repeats?|num_?rep|reps?|n_?repeats?|num_?groups_per|r|group_?size|num_key_value_groups|times"),
+    ("head_dim", r"(head|d|dim|per)_?(head|dim|k|key|v|value|q)s?|d_?kv|d_?qk|head_?(dim|size|width)|dim_?head|d_?head|d_?k|d_?v|dk|dv|d_?q|key_?dim|value_?dim|size_per_head|kdim_?head|hs|depth"),
+    ("model_dim", r"(d|dim|embed|emb|embedding|hidden|model|n|in|out|input|output|feature|query|key|value|enc|dec|encoder|decoder)_?(model|dim|dims?|size|embd|emb|embed|hidden|hid|features?|in|out|width|channels)|dim|d|embed_?size|dmodel|hidden|units|width|n_?embd|n_?state|channels|c|features|e|k|k_?dim|v_?dim|enc_?hid_?dim|dec_?hid_?dim"),
+    ("att_dim", r"(att|attn|attention|align|alignment)_?(dim|size|units|hidden)|num_?hiddens|a"),
+    ("length", r"(max|block|context|ctx|seq|sequence|target|src|tgt|n|num|query|q|total)_?(len|length|size|window|seq_?len(gth)?|pos|positions?|position_?embeddings|ctx|steps|timesteps|tokens)|max_?len|max_?length|t|l|n|length|size|seq|n_?ctx|max_sequence_length|max_?position"),
+    ("key_length", r"(key|kv|k|src|source|memory|total|s)_?(len|length|seq_?len)|s|total_?len|lk|tk|s_?len"),
+    ("vocab", r"(n_?|src_|tgt_)?vocab(_?size)?|num_?embeddings|ntoken|n_?tokens|vocab_?len"),
+    ("drop", r"dropout|drop|dropout_?(p|rate|prob)|attn_?(dropout|drop|pdrop)|p|rate|drop_?(prob|rate)|p_?drop|attention_?dropout|(attn|resid|proj)_?(p)?drop(out)?|pdrop|att_?dropout|dropout_?ratio"),
+    ("temperature", r"temperature|temp|tau"),
+    ("training", r"training|train|is_?training"),
+    ("deterministic", r"deterministic|inference"),
+    ("offset", r"offset|start_?pos|pos_?offset|position_?offset|start|cache_?position|past_?len(gth)?|pos_?start|seq_?offset|cache_?len"),
+    ("positions", r"positions?|pos|position_?ids|pos_?ids|p|idx|m|t|index"),
+    ("cache", r"cache|kv_?cache|past|layer_?past|past_?key_?values?|past_?kv|state|layer_?cache|prev_?kv"),
+    ("use_cache", r"use_?cache"),
+    ("want_weights", r"(need|return|output|with|ret|get)_?(weights?|attn|attention|attentions?|attn_?weights|attention_?weights|attention_?scores|att|probs?)"),
+    ("want_lse", r"return_?(lse|softmax_?lse|logsumexp)"),
+    ("axis", r"axis|dim|ax|d"),
+    ("base", r"base|theta|rope_?theta|freq_?base|n|max_?period|rope_?base|temperature_?base"),
+    ("cos", r"cos|c|cosine|cos_?cached"),
+    ("sin", r"sin|s|sine|sin_?cached"),
+    ("first", r"batch_?first"),
+    ("seed", r"seed|rng|prng|prng_?key|rng_?key|key|generator|random_?state"),
+    ("params", r"params?|weights?|parameters|p|w|theta"),
+    ("config", r"config|cfg|args|hparams|hp|conf|options|c|model_?args"),
+)  # fmt: skip
+_WEIGHTS: tuple[tuple[str, str], ...] = (
+    ("Wqkv", r"w_?qkv|qkv_?(w|weight|proj|kernel)|in_?proj|in_weight|c_?attn|w_?in|wqkv|qkv_?matrix"),
+    ("bqkv", r"b_?qkv|qkv_?(b|bias)|in_?(proj_?)?bias"),
+    ("Wq", r"[wp]_?q|w_?query|wquery|q_?(w|weight|proj|kernel|matrix|mat)|query_?(w|weight|proj|kernel|matrix)|wqs"),
+    ("Wk", r"[wp]_?k|w_?key|wkey|k_?(w|weight|proj|kernel|matrix|mat)|key_?(w|weight|proj|kernel|matrix)"),
+    ("Wv", r"[wp]_?v|w_?value|wvalue|v_?(w|weight|proj|kernel|matrix|mat)|value_?(w|weight|proj|kernel|matrix)"),
+    ("Wo", r"[wp]_?o|w_?out|wout|o_?(w|weight|proj|kernel|matrix|mat)|out(put)?_?(w|weight|proj|kernel|projection)|w_?output|c_?proj"),
+    ("bq", r"b_?q|q_?b(ias)?|query_?bias"),
+    ("bk", r"b_?k|k_?b(ias)?|key_?bias"),
+    ("bv", r"b_?v|v_?b(ias)?|value_?bias"),
+    ("bo", r"b_?o|b_?out|o_?b(ias)?|out(put)?_?bias"),
+)  # fmt: skip
+_INPUTS = ("q", "k", "v", "x", "context", "qkv", "kv", "scores")
+_LETTERS = {
+    "q": "q", "query": "q", "queries": "q", "qs": "q",
+    "k": "k", "key": "k", "keys": "k", "ks": "k",
+    "v": "v", "value": "v", "values": "v", "vs": "v", "val": "v",
+    "o": "o", "out": "o", "output": "o", "final": "o", "unify": "o", "c_proj": "o", "concat": "o", "unifyheads": "o", "combine": "o", "merge": "o", "wo": "o", "outputs": "o",
+    "qkv": "qkv", "in_proj": "qkv", "in": "qkv", "c_attn": "qkv", "kqv": "qkv", "c": "qkv", "kv": "kv", "query_key_value": "qkv", "attn_in": "qkv", "packed": "qkv",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of the candidate."""
+
+    name: str
+    role: str | None
+    required: bool
+    default: Any
+    annotation: str
+    kind: str
+    # the roles of what is packed into it as a list, such as inputs = [query, value, key]
+    parts: tuple[str, ...] = ()
+
+
+def plain(name: str) -> str:
+    """A name without case and decoration."""
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
+    return (
+        re.sub(r"_(proj(ected)?|layer|tensor|array|arr|matrix|mat|in|input|seq|s_?bhtd|bhtd|bthd|btd|th|np)$", "", name)
+        or name
+    )
+
+
+def role(name: str, among: tuple[str, ...] | None = None) -> str | None:
+    """The role that a name suggests, of those asked for."""
+    bare = re.sub(r"_proj(?=_(weight|bias|kernel)$)", "", name.lower().strip("_"))
+    for table in (_WEIGHTS, _ROLES):
+        for found, pattern in table:
+            if (among is None or found in among) and (
+                re.fullmatch(pattern, bare) or re.fullmatch(pattern, plain(name))
+            ):
+                return found
+    return None
+
+
+def settled(arguments: list[Argument]) -> list[Argument]:
+    """Settle what single letters mean from what stands beside them."""
+    roles = [a.role for a in arguments]
+    fixed = list(arguments)
+    inputs = [r for r in roles if r in _INPUTS]
+
+    def change(number: int, to: str | None) -> None:
+        fixed[number] = Argument(**{**vars(fixed[number]), "role": to})
+
+    for number, argument in enumerate(arguments):
+        name = argument.name.lower()
+        seen = [a.role for a in fixed[:number]]
+        if argument.role in seen and argument.role in _INPUTS:
+            other = "context" if argument.role == "x" and "context" not in seen else None
+            change(number, other)
+        if argument.role == "k" and "rng" in argument.annotation.lower():
+            change(number, "seed")
+        if name == "h" and number > 0 and {"x", "q"} & set(inputs):
+            alone = "q" in inputs and not {"k", "context", "x"} & {
+                r for r, a in zip(roles, arguments, strict=True) if len(a.name) > 1
+            }
+            change(number, "context" if alone else "heads")
+        if name in ("key", "rng") and argument.role == "k" and "q" not in roles and "v" not in roles:
+            change(number, "seed")
+        if argument.role == "v" and "x" in roles and not {"q", "k"} & set(roles):
+            before = [n for n, r in enumerate(roles[:number]) if r == "x"]
+            if len(before) == 2:
+                # (latents, inputs, values): what asks, what is asked, and what it has to say.
+                change(before[0], "q")
+                change(before[1], "k")
+            else:
+                change(number, None)
+    masks = [n for n, a in enumerate(fixed) if a.role == "mask"]
+    if len(masks) == 2 and not any(a.role == "padding" for a in fixed):
+        change(masks[1], "padding")
+    roles = [a.role for a in fixed]
+    if {"k", "context"} & set(roles) and not {"q", "x"} & set(roles):
+        # The only argument that nobody understands, or that is but a letter, is what asks.
+        vague = (None, "model_dim", "att_dim", "length", "key_length")
+        lone = [n for n, a in enumerate(fixed) if a.required and a.role in vague[: 5 if len(a.name) == 1 else 1]]
+        if len(lone) == 1:
+            change(lone[0], "q")
+            roles[lone[0]] = "q"
+    # (x, key, value) and (hidden, encoder_outputs): the first is the query.
+    if "q" not in roles and "x" in roles and ({"k", "v"} & set(roles)):
+        change(roles.index("x"), "q")
+    if "q" in roles and "x" in roles and "k" not in roles and "context" not in roles:
+        change(roles.index("x"), "context")
+    return fixed
+
+
+def letter(path: str, owner: str) -> str | None:
+    """q, k, v, o, qkv, kv, norm or None, from the path of a parameter."""
+    lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", path).lower()
+    if "norm" in owner.lower() or re.search(r"(^|[._])(ln|norm|layer_?norm)\d*([._]|$)", lowered):
+        return "norm"
+    if re.search(r"qkv|kqv|in_proj|c_attn|attn?_in([._]|$)|query_key_value", lowered):
+        return "qkv"
+    if re.search(r"(^|[._])(to_|w_?)?kv([._]|$)|kv_proj|key_value", lowered):
+        return "kv"
+    if re.search(r"out_proj|c_proj|o_proj|unify|fc_o|(^|[._])w_?o([._]|$)|to_out", lowered):
+        return "o"
+    parts = [p for p in re.split(r"[._]", lowered) if p and not p.isdigit()]
+    for part in reversed(parts):
+        bare = re.sub(r"\d+$", "", part)
+        bare = re.sub(r"^(w|to|lin|fc|b)(?=(q|k|v|o|query|key|value|queries|keys|values|out|output)s?$)", "", bare)
+        if bare in _LETTERS and bare not in ("in", "c"):
+            return _LETTERS[bare]
+    return None
