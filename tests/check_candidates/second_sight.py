@@ -415,6 +415,20 @@ def transposed_batch(q, k, v):
     return torch.bmm(torch.bmm(q / q.size(-1) ** 0.5, k.transpose(1, 2)).softmax(-1), v).transpose(0, 1)
 
 
+class FusedByHeads(nn.Module):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.query_key_value = nn.Linear(hidden_size, 3 * hidden_size)
+        self.dense = nn.Linear(hidden_size, hidden_size)
+
+    def forward(self, hidden_states):
+        B, T, C = hidden_states.shape
+        fused = self.query_key_value(hidden_states).view(B, T, self.num_heads, 3 * C // self.num_heads)
+        q, k, v = (x.transpose(1, 2) for x in fused.chunk(3, dim=-1))
+        return self.dense(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(B, T, C))
+
+
 EXPECTED = {
     "padded_rows": "pad_on_query",
     "ZeroedQueries": "pad_on_query",
@@ -450,4 +464,5 @@ EXPECTED = {
     "Convolved": "",
     "MaybeCausal": "causal_off_by_one",
     "transposed_batch": "batch_first",
+    "FusedByHeads": "",
 }

@@ -365,11 +365,16 @@ class Calling:
         )
         if told == order or how == "kv of each head":
             self.findings.convention["packed projection"] = order
-        elif told is None and len(how) == 3 and not re.search(r"\bqkv|query_?key_?value", self.interface.code):
+        elif told is None and self._packing_is_free(per_head=len(how) != 3):
             self.findings.convention["packed projection"] = order
             self.findings.option(self, option, (), found, kind="convention")
         else:
             self.findings.option(self, option, self._also(option), found)
+
+    def _packing_is_free(self, *, per_head: bool) -> bool:
+        """Whether names leave the order open.  BLOOM, GPT-NeoX and Megatron pack their query_key_value head by head."""
+        fused = re.search(r"query_?key_?value", self.interface.code)
+        return bool(fused) if per_head else not (fused or re.search(r"\bqkv", self.interface.code))
 
     def _also(self, option: str) -> tuple[str, ...]:
         """Other mistakes that gave the same numbers everywhere."""
