@@ -9,6 +9,7 @@ import numpy as np
 
 from overt.check.attention import difference
 from overt.check.block import Block, shown
+from overt.check.report import Kind
 from overt.check.search import LOOSE
 from overt.check.steps import Case, attend, options
 
@@ -87,11 +88,11 @@ def _judge_masks(block: Block, tables: list[tuple[np.ndarray, int, int, bool]], 
             keep = keep & (np.abs(np.arange(s) - at) <= reach if both else np.arange(s) >= at - reach)
         return keep
 
-    reaches: list[tuple[int | None, str | None]] = [(None, None)]
+    reaches: list[tuple[int | None, Kind | None]] = [(None, None)]
     if window is not None:
         with_self, besides = block.face.counts_itself
-        counted = "mistake" if besides and not with_self else None if with_self else "convention"
-        uncounted = "mistake" if with_self and not besides else None
+        counted: Kind | None = "mistake" if besides and not with_self else None if with_self else "convention"
+        uncounted: Kind | None = "mistake" if with_self and not besides else None
         reaches = [(window, uncounted), (window - 1, counted), (window + 1, "mistake"), (window // 2, None)]
     told = _told(block)
     for shift in (0, 1, -1):
@@ -120,7 +121,7 @@ def _judge_masks(block: Block, tables: list[tuple[np.ndarray, int, int, bool]], 
                             if align == 0 and any(t != s for _, t, s, _ in tables):
                                 block.findings.add("causal_top_left", example=example)
                             if kind:
-                                block.findings.add("window_off_by_one", kind=kind)  # type: ignore[arg-type]
+                                block.findings.add("window_off_by_one", kind=kind)
                             return True
     block.wrong("mask", tables[0][0])
     return True

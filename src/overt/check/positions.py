@@ -13,6 +13,7 @@ from overt.check.block import Block, same, shown
 from overt.check.findings import Findings
 from overt.check.instances import constructor
 from overt.check.interface import Interface
+from overt.check.report import Kind
 from overt.check.session import Here, Session
 from overt.check.steps import rotate, slopes_of
 from overt.grid import Shape
@@ -122,18 +123,19 @@ def module(session: Session | Here, face: Interface, findings: Findings, name: s
         rows = arrays[embeddings[0]["path"]][ids]
         if got[0].shape != rows.shape:
             return False
-        for factor, kind in ((D**0.5, None), (1.0, "risk"), (D**-0.5, "mistake")):
+        scales: tuple[tuple[float, Kind | None], ...] = ((D**0.5, None), (1.0, "risk"), (D**-0.5, "mistake"))
+        for factor, kind in scales:
             if difference(got[0], rows * factor) < 1e-4:
                 if kind:
-                    findings.add("embed_scale", kind=kind)  # type: ignore[arg-type]
+                    findings.add("embed_scale", kind=kind)
                 findings.convention["kind"] = "embedding"
                 return True
         # Positions may be added: the difference of two tokens at one place is free of them.
         gap, told = got[0][0] - got[0][1], rows[0] - rows[1]
-        for factor, kind in ((D**0.5, None), (1.0, "risk"), (D**-0.5, "mistake")):
+        for factor, kind in scales:
             if difference(gap, told * factor) < 1e-4:
                 if kind:
-                    findings.add("embed_scale", kind=kind)  # type: ignore[arg-type]
+                    findings.add("embed_scale", kind=kind)
                 _encoding(block, (got[0] - rows * factor)[0])
                 return True
         return False
