@@ -12,6 +12,7 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dispatch.h"
@@ -196,6 +197,14 @@ struct HeldProblem : Problem {
     array.expect({B, H, T});
     return array;
   }
+  // What each key receives and how spread out each query's attention is, either or neither.
+  std::pair<Array, Array> statistics(const nb::object& received_, const nb::object& entropy_) const {
+    Array received = received_.is_none() ? Array() : Array(received_, "received", accumulator(), 3, true);
+    Array entropy = entropy_.is_none() ? Array() : Array(entropy_, "entropy", accumulator(), 3, true);
+    if (received.data()) received.expect({B, H, S});
+    if (entropy.data()) entropy.expect({B, H, T});
+    return {std::move(received), std::move(entropy)};
+  }
 };
 
 // Runs body(kernels, run) without the interpreter's lock.
@@ -224,14 +233,20 @@ void check_bins(const Array& bins, const char* name, Index size) {
       reject(std::string(name) + " must hold non-empty intervals [start, end) within 0 and " + std::to_string(size));
 }
 
-void forward(const HeldProblem& p, nb::object output_, nb::object lse_, int threads, Name level) {
+// Whether received and entropy were filled as well.
+bool forward(const HeldProblem& p, nb::object output_, nb::object lse_, nb::object received_, nb::object entropy_, int threads,
+             Name level) {
   if (!p.has_values) reject("forward needs v");
   Array output(output_, "output", p.input(), 4, true);
   output.expect({p.B, p.H, p.T, p.E});
   Array lse = lse_.is_none() ? Array() : p.lse(lse_);
+  auto statistics = p.statistics(received_, entropy_);
+  Along along = {statistics.first.data(), statistics.second.data(), false};
+  Along* wanted = along.received && along.entropy ? &along : nullptr;
   compute(p, threads, level, [&](const Kernels& kernels, const Run& run) {
-    return kernels.forward(p, run, output.data(), lse.data());
+    return kernels.forward(p, run, output.data(), lse.data(), wanted);
   });
+  return along.found;
 }
 
 void backward(const HeldProblem& p, nb::object output_, nb::object lse_, nb::object dy_, nb::object dq_, nb::object dk_,
@@ -260,12 +275,9 @@ void backward(const HeldProblem& p, nb::object output_, nb::object lse_, nb::obj
 void statistics(const HeldProblem& p, nb::object lse_, nb::object received_, nb::object entropy_, int threads,
                 Name level) {
   Array lse = p.lse(lse_);
-  Array received = received_.is_none() ? Array() : Array(received_, "received", p.accumulator(), 3, true);
-  Array entropy = entropy_.is_none() ? Array() : Array(entropy_, "entropy", p.accumulator(), 3, true);
-  if (received.data()) received.expect({p.B, p.H, p.S});
-  if (entropy.data()) entropy.expect({p.B, p.H, p.T});
+  auto wanted = p.statistics(received_, entropy_);
   compute(p, threads, level, [&](const Kernels& kernels, const Run& run) {
-    return kernels.statistics(p, run, lse.data(), received.data(), entropy.data());
+    return kernels.statistics(p, run, lse.data(), wanted.first.data(), wanted.second.data());
   });
 }
 
@@ -325,8 +337,8 @@ NB_MODULE(_native, m) {
            "first"_a = nb::none(), "last"_a = nb::none(), "bits"_a = nb::none(), "bias"_a = nb::none(),
            "sinks"_a = nb::none(), "additive"_a = nb::none(), "modest"_a = false, "dropout"_a = 0.0, "seed"_a = 0,
            "first_query"_a = 0);
-  m.def("forward", &forward, "problem"_a, "output"_a, "lse"_a = nb::none(), nb::kw_only(), "threads"_a = 0,
-        "level"_a = nb::none());
+  m.def("forward", &forward, "problem"_a, "output"_a, "lse"_a = nb::none(), "received"_a = nb::none(),
+        "entropy"_a = nb::none(), nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
   m.def("backward", &backward, "problem"_a, "output"_a, "lse"_a, "dy"_a, "dq"_a, "dk"_a, "dv"_a,
         "dbias"_a = nb::none(), "dsinks"_a = nb::none(), "dadditive"_a = nb::none(), nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
   m.def("statistics", &statistics, "problem"_a, "lse"_a, "received"_a = nb::none(), "entropy"_a = nb::none(),

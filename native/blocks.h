@@ -31,7 +31,8 @@ template <class Acc> struct Plan {
   // Where there are bits, each group of rows of each of these learns first which panels have one set.
   Index lit_batches, lit_sets, all_groups;
 
-  Plan(const Problem& p, int threads, Index heads, bool values) : p(p), threads(threads), heads(heads) {
+  Plan(const Problem& p, int threads, Index heads, bool values, int most_groups = kMostGroups)
+      : p(p), threads(threads), heads(heads) {
     rows = heads * p.T;
     panels = ceil_div(p.S, kPanel<Acc>);
     width = round_up(p.E, kLanes<Acc>);
@@ -55,7 +56,7 @@ template <class Acc> struct Plan {
     lit_batches = !p.bits.data ? 0 : p.bits.batch ? p.B : 1;
     lit_sets = p.bits.head ? p.H / heads : 1;
     // Packing is worth its time only over many rows.
-    Index most = ahead ? kMostGroups / 2 : kMostGroups;
+    Index most = smaller(ahead ? kMostGroups / 2 : kMostGroups, most_groups);
     while (most > 1 && sets * ceil_div(all_groups, most) < 3 * threads && threads > 1) --most;
     blocks = larger<Index>(1, ceil_div(all_groups, most));
     groups = int(ceil_div(all_groups, blocks));

@@ -13,7 +13,7 @@ namespace overt {
 
 #define OVERT_DECLARE(name)                                                                                       \
   namespace name {                                                                                                \
-  bool forward(const Problem&, const Run&, void* output, void* lse);                                              \
+  bool forward(const Problem&, const Run&, void* output, void* lse, Along*);                                      \
   bool backward(const Problem&, const Run&, const Pull&);                                                         \
   bool statistics(const Problem&, const Run&, const void* lse, void* received, void* entropy);                    \
   bool top(const Problem&, const Run&, const void* lse, Index count, std::int64_t* indices, void* weights);       \

@@ -2,20 +2,23 @@
 // Compiled once per level; see README.md.
 #include <math.h>
 
-#include "blocks.h"
 #include "drop.h"
+#include "kept.h"
 
 namespace overt::OVERT_LEVEL {
 namespace {
 
 // Turns M rows of scores into weights relative to the running maximum `top` of each row, adds them to `sums` lane by
-// lane, and leaves in `shrink` what earlier sums have to be multiplied by.  Gives them to put(r, i, x, y), two vectors at a
-// time.  Scores of tiles are still to be multiplied by `factor`.
-template <class Acc, int M, class Put>
-OVERT_INLINE void soften(const Acc* tile, int width, [[maybe_unused]] Acc factor, Acc* top, Acc* sums, Acc* shrink,
-                         const Put& put) {
+// lane, and leaves in `shrink` what earlier sums have to be multiplied by and in `base` what was subtracted.  Gives them to
+// put(r, i, x, y), two vectors at a time.  Scores of tiles are still to be multiplied by `factor`.  With `spread`, adds
+// Σ weight · log₂ weight to that.
+template <class Acc, int M, bool with_spread, class Put>
+OVERT_INLINE void soften(const Acc* tile, int width, [[maybe_unused]] Acc factor, Acc* top, Acc* sums, Acc* base,
+                         Acc* shrink, [[maybe_unused]] Acc* spread, const Put& put) {
   constexpr int lanes = kLanes<Acc>;
-  alignas(64) Acc base[kQueries<Acc>] = {};
+  // 0 · log₂ 0 is 0; any finite number in the place of −∞ will do.
+  [[maybe_unused]] const Lane<Acc> floor = all(2 * Exponent<Acc>::lowest);
+  [[maybe_unused]] alignas(64) Acc drift[kQueries<Acc>];
   for (int r = 0; r < M; ++r) {
     const Acc* row = tile + r * kTileStride;
     Lane<Acc> left = load(row), right = load(row + lanes);
@@ -26,6 +29,7 @@ OVERT_INLINE void soften(const Acc* tile, int width, [[maybe_unused]] Acc factor
     base[r] = largest<Acc>(maximum(left, right));
     if constexpr (kTiled) base[r] *= factor;
   }
+  for (int r = M; r < round_up(M, lanes); ++r) base[r] = 0;
   for (int i = 0; i < round_up(M, lanes); i += lanes) {
     Lane<Acc> before = load(top + i), now = maximum(load(base + i), before);
     store(top + i, now);
@@ -33,10 +37,14 @@ OVERT_INLINE void soften(const Acc* tile, int width, [[maybe_unused]] Acc factor
     now = now == Acc(-kInfinity) ? Lane<Acc>{} : now;
     store(base + i, now);
     store(shrink + i, exp2<Acc>(before - now));
+    if constexpr (with_spread) store(drift + i, maximum(floor, before - now));
   }
   for (int r = 0; r < M; ++r) {
     const Acc* row = tile + r * kTileStride;
-    Lane<Acc> maximum = all(base[r]), left = load(sums + r * lanes) * shrink[r], right = {};
+    Lane<Acc> highest = all(base[r]), left = load(sums + r * lanes), right = {};
+    [[maybe_unused]] Lane<Acc> wide = {};
+    if constexpr (with_spread) wide = (load(spread + r * lanes) + left * drift[r]) * shrink[r];
+    left *= shrink[r];
     for (int i = 0; i < width; i += 2 * lanes) {
       Lane<Acc> x = load(row + i), y = load(row + i + lanes);
 #if defined(OVERT_TILES)
@@ -44,12 +52,16 @@ OVERT_INLINE void soften(const Acc* tile, int width, [[maybe_unused]] Acc factor
       x *= factor, y *= factor;
       asm("" : "+v"(x), "+v"(y));
 #endif
-      x = exp2<Acc>(x - maximum), y = exp2<Acc>(y - maximum);
+      x -= highest, y -= highest;
+      [[maybe_unused]] Lane<Acc> log_x = x, log_y = y;
+      x = exp2<Acc>(x), y = exp2<Acc>(y);
       left += x;
       right += y;
+      if constexpr (with_spread) wide += x * maximum(floor, log_x) + y * maximum(floor, log_y);
       put(r, i, x, y);
     }
     store(sums + r * lanes, left + right);
+    if constexpr (with_spread) store(spread + r * lanes, wide);
   }
 }
 
@@ -154,13 +166,21 @@ template <class In> struct Forward {
   using Acc = Accumulator<In>;
   static constexpr int lanes = kLanes<Acc>;
 
+  struct Layout {
+    const Plan<Acc>& plan;
+    Index splits;
+    Along* along;  // null: the output alone
+  };
+
   struct Workspace {
     Desk<In> desk;
     Running<Acc> own;
+    Kept<Acc> kept;
     char* pieces = nullptr;  // weights as tiles
-    void place(Arena& arena, const Plan<Acc>& plan) {
-      desk.place(arena, plan);
-      own.place(arena, plan);
+    void place(Arena& arena, const Layout& layout) {
+      desk.place(arena, layout.plan);
+      own.place(arena, layout.plan);
+      if (layout.along) kept.place(arena, layout.plan);
 #if defined(OVERT_TILES)
       arena.take(pieces, kTerms<In> * kRows * kBlock * 2);
 #endif
@@ -170,14 +190,16 @@ template <class In> struct Forward {
     Source<In> source;
     char* memory = nullptr;  // [tasks][splits] Running, if the keys are split
     Index bytes = 0;  // of a part
-    void place(Arena& arena, const Plan<Acc>& plan) {
+    double* received = nullptr;  // [B · H][parts][S]
+    void place(Arena& arena, const Layout& layout) {
+      const Plan<Acc>& plan = layout.plan;
       source.place(arena, plan);
-      Index splits = overt::OVERT_LEVEL::splits(plan.p, plan.heads);
-      if (splits == 1) return;
+      if (layout.along) arena.take(received, all_parts(plan) * plan.p.S);
+      if (layout.splits == 1) return;
       Arena part;
       Running<Acc>().place(part, plan);
       bytes = part.used;
-      arena.take(memory, plan.tasks * splits * bytes);
+      arena.take(memory, plan.tasks * layout.splits * bytes);
     }
     Running<Acc> part(const Plan<Acc>& plan, Index index) const {
       Arena arena{memory + index * bytes};
@@ -194,9 +216,14 @@ template <class In> struct Forward {
   const Dropping<Acc> dropping;
   In* output;
   Acc* lse;
+  Along* along;
   Workspace work;
   Running<Acc> seen = work.own;
   bool first = true;  // these are the first keys that the rows see
+
+  Acc sink_of(Index place) const {
+    return p.sinks ? static_cast<const Acc*>(p.sinks)[place / p.T % p.H] * Acc(kLog2e) : Acc(-kInfinity);
+  }
 
   // A sink is a key without a value that every row of its head has seen before the first block.
   void reset(int i) {
@@ -205,10 +232,11 @@ template <class In> struct Forward {
     for (int r = 0; r < kQueries<Acc>; ++r) top[r] = -kInfinity;
     __builtin_memset(sums, 0, kRows * lanes * sizeof(Acc));
     __builtin_memset(seen.out + i * kRows * plan.width, 0, kRows * plan.width * sizeof(Acc));
+    if (along) __builtin_memset(work.kept.spread + i * kRows * lanes, 0, kRows * lanes * sizeof(Acc));
     if (!p.sinks || !first) return;
     const Group<Acc>& group = work.desk.groups[i];
     for (int r = 0; r < group.count; ++r) {
-      Acc sink = static_cast<const Acc*>(p.sinks)[group.place[r] / p.T % p.H] * Acc(kLog2e);
+      Acc sink = sink_of(group.place[r]);
       if (sink == Acc(-kInfinity)) continue;
       top[r] = sink;
       sums[r * lanes] = sink - sink + 1;
@@ -219,6 +247,7 @@ template <class In> struct Forward {
     const Group<Acc>& group = work.desk.groups[i];
     Range range = visible(group, block);
     if (range.empty()) return;
+    if (along) work.desk.tile = work.kept.tile(i, block);
     Acc* tile = work.desk.tile;
     Acc *top = seen.top + i * kQueries<Acc>, *sums = seen.sums + i * kRows * lanes;
     Acc* out = seen.out + i * kRows * plan.width;
@@ -232,10 +261,16 @@ template <class In> struct Forward {
       store(tile + r * kTileStride + i + lanes, y);
     };
     with_size(group.size, [&]<int M>() {
-      alignas(64) Acc shrink[kQueries<Acc>];
+      alignas(64) Acc base[kQueries<Acc>], shrink[kQueries<Acc>];
+      auto weigh = [&](int width, Acc factor, const auto& put) {
+        if (along)
+          soften<Acc, M, true>(tile, width, factor, top, sums, work.kept.base(i, block), shrink,
+                               work.kept.spread + i * kRows * lanes, put);
+        else soften<Acc, M, false>(tile, width, factor, top, sums, base, shrink, nullptr, put);
+      };
 #if !defined(OVERT_TILES)
       int width = work.desk.template score<M>(plan, scoring, group, chunk, range), keys = range.end - range.begin;
-      soften<Acc, M>(tile, width, Acc(1), top, sums, shrink, keep);
+      weigh(width, Acc(1), keep);
       drop(width);
       if (careful) mix_carefully(M, tile, values, chunk.value_stride, keys, shrink, out, plan.width);
       else mix<Acc, M>(tile, values, chunk.value_stride, keys, shrink, out, plan.width);
@@ -244,11 +279,11 @@ template <class In> struct Forward {
       char* pieces = work.pieces;
       auto give = [&](int r, int i, Lane<Acc> x, Lane<Acc> y) { split_weights<In, M>(r, i, x, y, panels, pieces); };
       Acc factor = score_tiles<In, M>(p, work.desk.rows, scoring, group, chunk.keys(range.begin), range, tile);
-      if (bool odd = any_odd(values, plan.value_size, panels); !odd && p.dropout == 0) {
-        soften<Acc, M>(tile, width, factor, top, sums, shrink, give);
+      if (bool odd = any_odd(values, plan.value_size, panels); !odd && p.dropout == 0 && !along) {
+        weigh(width, factor, give);
         mix_tiles<In, M>(pieces, values, plan.value_size, panels, shrink, out, plan.width);
       } else {
-        soften<Acc, M>(tile, width, factor, top, sums, shrink, keep);
+        weigh(width, factor, keep);
         drop(width);
         for (int r = 0; r < M; ++r)
           for (int i = 0; i < width; i += kPanel<Acc>)
@@ -295,7 +330,14 @@ template <class In> struct Forward {
           round_to(to + e, out[e] * inverse);
         }
       }
-      if (lse) lse[group.place[r]] = total == 0 ? Acc(-kInfinity) : top * Acc(kLn2) + natural_log(total);
+      if (!lse && !along) continue;
+      Acc log_total = natural_log(total), found = total == 0 ? Acc(-kInfinity) : top * Acc(kLn2) + log_total;
+      if (lse) lse[group.place[r]] = found;
+      if (!along) continue;
+      Acc sink = sink_of(group.place[r]);
+      static_cast<Acc*>(along->entropy)[group.place[r]] = work.kept.entropy(i * kRows + r, total, log_total, top, sink);
+      // A row without a sum gives NaN to the keys that it sees, and only to these: that takes a pass of its own.
+      if (found != found) __atomic_store_n(&along->found, false, __ATOMIC_RELAXED);
     }
     return sum<Acc>(suspect) == 0;
   }
@@ -327,6 +369,17 @@ template <class In> struct Forward {
       see_keys_carefully(i);
       finish(i);
     }
+  }
+
+  // The tasks that share sums of columns.
+  void tasks_along(Index part) {
+    double* columns = shared.received + part * p.S;
+    __builtin_memset(columns, 0, p.S * sizeof(double));
+    __builtin_memset(work.kept.received, 0, kBlock * sizeof(Acc));
+    each_task(plan, part, [&](Index index) {
+      task(index);
+      work.kept.add_columns(work.desk, seen.top, seen.sums, columns);
+    });
   }
 
   // One of the parts into which the keys of a task are split.
@@ -368,20 +421,37 @@ template <class In> struct Forward {
       store(out + e, (old ? weighty(load(out + e), keep) * keep : Lane<Acc>{}) + weighty(load(more_out + e), take) * take);
   }
 
-  static bool run(const Problem& p, const Run& run, void* output, void* lse) {
+  // Whether statistics come along: not in decoding, and not where they would have to be kept for too many keys.
+  static bool pays(const Problem& p) {
+    return p.S > 0 && p.H / p.G * p.T > kSplitQueries && p.dropout == 0 && Kept<Acc>::groups(p) > 0;
+  }
+
+  static bool run(const Problem& p, const Run& run, void* output, void* lse, Along* along) {
+    if (along) along->found = pays(p);
+    if (along && !along->found) along = nullptr;
     Run chosen = {worthwhile_threads(p, run), run.poison};
-    Plan<Acc> plan(p, chosen.threads, p.H / p.G, true);
-    Index splits = overt::OVERT_LEVEL::splits(p, plan.heads), parts = plan.tasks * splits;
+    Plan<Acc> plan(p, along ? kFairThreads : chosen.threads, along ? 1 : p.H / p.G, true,
+                   along ? Kept<Acc>::groups(p) : kMostGroups);
+    Index splits = along ? 1 : overt::OVERT_LEVEL::splits(p, plan.heads);
+    Index parts = along ? all_parts(plan) : plan.tasks * splits;
     chosen.threads = int(smaller<Index>(chosen.threads, larger<Index>(parts, 1)));
-    Scratch<Shared, Workspace, Plan<Acc>> scratch(plan, chosen);
+    Layout layout{plan, splits, along};
+    Scratch<Shared, Workspace, Layout> scratch(layout, chosen);
     if (!scratch.memory) return false;
     Shared shared = scratch.shared();
     Queue pieces, tasks, endings;
     in_parallel(chosen.threads, [&](int thread) {
       Forward forward = {p, plan, shared, Scoring<Acc>(p), Dropping<Acc>(p), static_cast<In*>(output), static_cast<Acc*>(lse),
-                         scratch.workspace(thread)};
+                         along, scratch.workspace(thread)};
       shared.source.prepare(plan, pieces);
       wait_for_all(chosen.threads);
+      if (along) {
+        for (Index index; (index = tasks.take()) < parts;) forward.tasks_along(index);
+        wait_for_all(chosen.threads);
+        for (Index head; (head = endings.take()) < p.B * p.H;)
+          join_parts(plan, shared.received, head, static_cast<Acc*>(along->received));
+        return;
+      }
       if (splits == 1) {
         for (Index index; (index = tasks.take()) < plan.tasks;) forward.task(index);
         return;
@@ -396,8 +466,8 @@ template <class In> struct Forward {
 
 }  // namespace
 
-bool forward(const Problem& p, const Run& run, void* output, void* lse) {
-  return run_as<Forward>(p.type, p, run, output, lse);
+bool forward(const Problem& p, const Run& run, void* output, void* lse, Along* along) {
+  return run_as<Forward>(p.type, p, run, output, lse, along);
 }
 
 }  // namespace overt::OVERT_LEVEL

@@ -50,6 +50,13 @@ struct Bins {
   bool mean;
 };
 
+// Statistics that come along with the output where that is cheaper than a pass of their own: received (B, H, S) and entropy
+// (B, H, T) of the accumulator's type.  Unless `found`, what they hold means nothing.
+struct Along {
+  void *received, *entropy;
+  bool found;
+};
+
 // What the way back reads beside the problem: `output` and `dy` of the problem's type, (B, H, T, E), and lse.
 // What it writes, all of the accumulator's type: dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, E) and, unless null,
 // the gradient dbias (B, H, T, S) of the biased scores, dsinks (H,) and dadditive (D,).
@@ -62,7 +69,7 @@ struct Pull {
 // The entry points of one level.  All return false when memory runs out, and may leave their outputs half written then.
 // `Acc` arrays are double for float64 and float for the rest; all outputs are C-contiguous.
 struct Kernels {
-  bool (*forward)(const Problem&, const Run&, void* output, void* lse);
+  bool (*forward)(const Problem&, const Run&, void* output, void* lse, Along*);  // null: no statistics
   bool (*backward)(const Problem&, const Run&, const Pull&);
   bool (*statistics)(const Problem&, const Run&, const void* lse, void* received, void* entropy);
   bool (*top)(const Problem&, const Run&, const void* lse, Index count, std::int64_t* indices, void* weights);

@@ -1,15 +1,10 @@
 // What each key receives and how spread out each query's attention is, in one pass over the weights.
 // Compiled once per level; see README.md.
+#include "parts.h"
 #include "weigh.h"
 
 namespace overt::OVERT_LEVEL {
 namespace {
-
-// Column sums are shared by all rows of a head.  Its blocks of rows are dealt to this many tasks, each with sums of its
-// own, added in order at the end: a number that depends on shapes only, so that the result does not depend on threads.
-template <class Acc> Index parts_of(const Plan<Acc>& plan) {
-  return larger<Index>(1, smaller(plan.blocks, 64 / larger<Index>(1, plan.p.B * plan.p.H)));
-}
 
 template <class In> struct Statistics {
   using Acc = Accumulator<In>;
@@ -67,11 +62,11 @@ template <class In> struct Statistics {
     }
   }
 
-  void task(Index index) {
-    Index parts = parts_of(plan), head = index / parts, part = index % parts;
-    double* received = shared.received ? shared.received + index * p.S : nullptr;
+  void task(Index part) {
+    double* received = shared.received ? shared.received + part * p.S : nullptr;
     if (received) __builtin_memset(received, 0, p.S * sizeof(double));
-    for (Index block = part; block < plan.blocks; block += parts) rows(head * plan.blocks + block, received);
+    __builtin_memset(work.received, 0, kBlock * sizeof(Acc));
+    each_task(plan, part, [&](Index index) { rows(index, received); });
   }
 
   void rows(Index index, double* received) {
@@ -79,7 +74,6 @@ template <class In> struct Statistics {
     desk.start(plan, source, index, scoring);
     __builtin_memset(work.spread, 0, desk.count * kRows * lanes * sizeof(Acc));
     desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {
-      __builtin_memset(work.received, 0, kBlock * sizeof(Acc));
       for (int i = 0; i < desk.count; ++i) {
         const Group<Acc>& group = desk.groups[i];
         Range range = visible(group, block);
@@ -90,8 +84,7 @@ template <class In> struct Statistics {
           add<M>(desk.tile, width, shift, work.received + (range.begin - block.begin), work.spread + i * kRows * lanes);
         });
       }
-      if (received)
-        for (int s = block.begin; s < block.end; ++s) received[s] += double(work.received[s - block.begin]);
+      if (received) add_block(block, work.received, received);
     });
     if (arguments.entropy)
       for (int i = 0; i < desk.count; ++i)
@@ -103,20 +96,12 @@ template <class In> struct Statistics {
 
   Index endings() const { return arguments.received ? p.B * p.H : 0; }
 
-  void finish(Index head) {
-    Index parts = parts_of(plan);
-    const double* part = shared.received + head * parts * p.S;
-    for (Index s = 0; s < p.S; ++s) {
-      double total = 0;
-      for (Index i = 0; i < parts; ++i) total += plan.rows ? part[i * p.S + s] : 0;
-      arguments.received[head * p.S + s] = Acc(total);
-    }
-  }
+  void finish(Index head) { join_parts(plan, shared.received, head, arguments.received); }
 
   static bool run(const Problem& p, const Run& run, const void* lse, void* received, void* entropy) {
     Arguments arguments = {static_cast<const Acc*>(lse), static_cast<Acc*>(received), static_cast<Acc*>(entropy)};
-    Plan<Acc> plan(p, 1, 1, false);
-    return second_pass<In, Statistics>(plan, run, arguments, p.B * p.H * parts_of(plan));
+    Plan<Acc> plan(p, kFairThreads, 1, false);
+    return second_pass<In, Statistics>(plan, run, arguments, all_parts(plan));
   }
 };
 

@@ -86,6 +86,12 @@ def check_statistics(case: Case, level: str, k: int, rows: int, columns: int) ->
     expected = reference.statistics(wide, exact_lse)[1]
     np.testing.assert_allclose(entropy, expected, rtol=4 * tolerance, atol=4 * tolerance)
 
+    output, lse_too, along = kernels.attend(problem, level=level)
+    assert [x.tobytes() for x in (output, lse_too)] == [x.tobytes() for x in kernels.forward(problem, level=level)]
+    if along:
+        np.testing.assert_allclose(along[0], w.sum(axis=-2), rtol=2 * tolerance, atol=tolerance)
+        np.testing.assert_allclose(along[1], expected, rtol=4 * tolerance, atol=4 * tolerance)
+
     if w.shape[-1]:
         k = min(k, w.shape[-1])
         indices, heaviest = kernels.top(problem, lse, k, level=level)
@@ -139,9 +145,10 @@ def test_the_number_of_threads_changes_no_bit(level: str, dtype: str) -> None:
     results = []
     for threads in (1, 2, 3):
         case.options["num_threads"] = threads
-        output, lse = kernels.forward(case.problem(), level=level)
-        received, entropy = kernels.statistics(case.problem(), lse, level=level)
-        results.append([x.tobytes() for x in (output, lse, received, entropy)])
+        output, lse, along = kernels.attend(case.problem(), level=level)
+        assert along
+        apart = kernels.statistics(case.problem(), lse, level=level)
+        results.append([x.tobytes() for x in (output, lse, *along, *apart)])
     assert results[0] == results[1] == results[2]
 
 
@@ -278,6 +285,47 @@ def test_keys_that_are_read_where_they_lie(level: str, S: int) -> None:
         case = Case(q, keys, v)
         check_forward(case, level)
         check_statistics(case, level, 3, 1, 4)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_statistics_come_along(level: str, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(2, h, n, 40)).astype(DTYPES[dtype]) for h, n in ((4, 101), (2, 1100), (2, 1100)))
+    sinks = rng.normal(size=4).astype(DTYPES[dtype])
+    hidden = k.copy()
+    hidden[:, :, 1000:] = np.nan
+    for options in (
+        {},
+        {"mask": overt.causal(), "sinks": sinks},
+        {"mask": overt.window(40, 7), "softcap": 3.0},
+        # Row by row, the maximum rises from block to block.
+        {"bias": np.linspace(0, 300, 1100, dtype=np.float64 if dtype == "float64" else np.float32)},
+    ):
+        case = Case(q, k, v, options)
+        assert kernels.attend(case.problem(), level=level)[2]
+        check_statistics(case, level, 3, 1, 4)
+    masked = {"mask": overt.padding(np.array([1000, 900]))}
+    clean, dirty = (kernels.attend(Case(q, x, v, masked).problem(), level=level) for x in (k, hidden))
+    assert clean[2]
+    assert dirty[2]
+    assert [x.tobytes() for x in clean[2]] == [x.tobytes() for x in dirty[2]]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_statistics_that_do_not_come_along(level: str) -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(1, 2, n, 16)).astype(np.float32) for n in (50, 70, 70))
+    assert kernels.attend(Case(q[:, :, :3], k, v).problem(), level=level)[2] is None
+    assert kernels.attend(Case(q, k, v, {"dropout": overt.dropout(0.1, 0)}).problem(), level=level)[2] is None
+    # NaN belongs to the keys that a row sees, and a sum divided by NaN would spread it over all.
+    q[0, 0, 7] = np.nan
+    seen = overt.attend(q, k, v, mask=overt.causal())
+    received, entropy = reference.statistics(seen.problem, seen.lse)
+    np.testing.assert_array_equal(np.isnan(seen.received()), np.isnan(received))
+    np.testing.assert_array_equal(np.isnan(seen.entropy()), np.isnan(entropy))
+    assert np.isnan(seen.received()).any()
+    assert not np.isnan(seen.received()).all()
 
 
 @pytest.mark.parametrize("level", LEVELS)

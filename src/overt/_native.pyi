@@ -23,8 +23,15 @@ class Problem:
     ) -> None: ...
 
 def forward(
-    p: Problem, output: np.ndarray, lse: np.ndarray | None = None, *, threads: int = 0, level: str | None = None
-) -> None: ...
+    p: Problem,
+    output: np.ndarray,
+    lse: np.ndarray | None = None,
+    received: np.ndarray | None = None,
+    entropy: np.ndarray | None = None,
+    *,
+    threads: int = 0,
+    level: str | None = None,
+) -> bool: ...
 def backward(
     p: Problem,
     output: np.ndarray,

@@ -31,7 +31,11 @@ class Attended:
     def __init__(self, problem: Problem, found: tuple[Array, Array] | None = None) -> None:
         """found: output and lse (B, H, T, …) where they are known already."""
         self._problem = problem
-        self._output, self._lse = engine(problem).forward(problem) if found is None else found
+        self._along: tuple[Array, Array] | None = None
+        if found:
+            self._output, self._lse = found
+        else:
+            self._output, self._lse, self._along = engine(problem).attend(problem)
 
     def __repr__(self) -> str:
         return f"Attended(output {tuple(self.output.shape)} {self.output.dtype}, weights {self.weights.shape})"
@@ -130,4 +134,4 @@ class Attended:
 
     @cached_property
     def _statistics(self) -> tuple[Array, Array]:
-        return engine(self._problem).statistics(self._problem, self._lse)
+        return self._along or engine(self._problem).statistics(self._problem, self._lse)

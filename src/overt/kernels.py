@@ -27,6 +27,8 @@ _ALL = slice(None)
 # Projections up to this size can be raised to e^{2x} and multiplied without overflow.
 _MODEST = 10
 _CAUSAL = causal()
+# What each key receives (B, H, S) and the entropy of each row (B, H, T).
+Statistics = tuple[np.ndarray, np.ndarray]
 _PLAIN = {np.dtype(t): t for t in ("float16", "float32", "float64")}
 # 0 leaves the choice to OpenMP.
 _threads = 0
@@ -55,15 +57,32 @@ def levels() -> list[str]:
 
 def forward(problem: Problem, *, level: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Output and lse."""
-    dtype = problem.q.dtype.newbyteorder("=") if problem.score.identity else problem.accumulate
-    output = np.empty((*problem.q.shape[:3], problem.v.shape[-1]), dtype)
-    lse = np.empty(problem.q.shape[:3], problem.accumulate)
+    return _forward(problem, level, along=False)[:2]
+
+
+def attend(problem: Problem, *, level: str | None = None) -> tuple[np.ndarray, np.ndarray, Statistics | None]:
+    """Output, lse and, where they come along for little, the statistics."""
+    return _forward(problem, level, along=True)
+
+
+def _forward(problem: Problem, level: str | None, *, along: bool) -> tuple[np.ndarray, np.ndarray, Statistics | None]:
+    (B, H, T, _), S, accumulate = problem.q.shape, problem.k.shape[2], problem.accumulate
+    dtype = problem.q.dtype.newbyteorder("=") if problem.score.identity else accumulate
+    output = np.empty((B, H, T, problem.v.shape[-1]), dtype)
+    lse, entropy = np.empty((B, H, T), accumulate), np.empty((B, H, T), accumulate)
+    received = np.zeros((B, H, S), accumulate)
     for native, rows in _calls(problem):
-        y, row_lse = _rows(output, rows), _rows(lse, rows)
-        _native.forward(native, _words(y), row_lse, threads=problem.threads or _threads, level=level)
-        _put(output, rows, y)
-        _put(lse, rows, row_lse)
-    return output.astype(problem.q.dtype, copy=False), lse
+        y, row_lse, row_entropy = (_rows(x, rows) for x in (output, lse, entropy))
+        part = np.empty_like(received)
+        statistics = (part, row_entropy) if along else ()
+        along = _native.forward(
+            native, _words(y), row_lse, *statistics, threads=problem.threads or _threads, level=level
+        )
+        for whole, some in ((output, y), (lse, row_lse), (entropy, row_entropy)):
+            _put(whole, rows, some)
+        if along:
+            received += part
+    return output.astype(problem.q.dtype, copy=False), lse, (received, entropy) if along else None
 
 
 def plain(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Mask | None, threads: int | None) -> np.ndarray | None:
@@ -156,8 +175,8 @@ def gradient(
     return Gradient(dq, dk, dv, dbias, None if problem.sinks is None else dsinks, into_score)
 
 
-def statistics(problem: Problem, lse: np.ndarray, *, level: str | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Column sums (B, H, S) and entropy (B, H, T), for the price of one."""
+def statistics(problem: Problem, lse: np.ndarray, *, level: str | None = None) -> Statistics:
+    """Received and entropy, for the price of one."""
     received = np.zeros((*problem.q.shape[:2], problem.k.shape[2]), problem.accumulate)
     entropy = np.empty(problem.q.shape[:3], problem.accumulate)
     for native, rows in _calls(problem):

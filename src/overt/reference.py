@@ -97,6 +97,11 @@ def forward(problem: Problem) -> tuple[Array, Array]:
     return problem.xp.astype(named["output"], problem.q.dtype), named["lse"]
 
 
+def attend(problem: Problem) -> tuple[Array, Array, tuple[Array, Array] | None]:
+    """Output, lse and statistics; None for these, which the definition leaves for when they are asked for."""
+    return *forward(problem), None
+
+
 def weights(problem: Problem, lse: Array) -> Array:
     """Weights (B, H, T, S) before dropout, from the scores and lse (B, H, T); the problem may be any tile."""
     xp, scores = problem.xp, _scoring(problem)[-1].array
