@@ -152,30 +152,63 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
   }
 };
 
+// What a cell of a picture is pooled in: sums in double precision, the largest as it came.
+template <class Acc, bool mean> struct Pooled { using Cell = double; };
+template <class Acc> struct Pooled<Acc, false> { using Cell = Acc; };
+
+// Joins pooled weights; NaN stays.  Weights have no sign, so they are ordered as their bits are, with NaN above all.
+template <bool mean, class Number> OVERT_INLINE Lane<Number> join(Lane<Number> a, Lane<Number> b) {
+  using Words = typename Vector<Number>::Words;
+  if constexpr (mean) return a + b;
+  else return (Lane<Number>)maximum((Words)a, (Words)b);
+}
+
+// The bins that reach into [begin, end), by number.  Some in between may not, for bins come in any order.
+inline Range reaching(const std::int64_t* bins, Range among, Index begin, Index end) {
+  Range found = {among.end, among.begin};
+  for (int i = among.begin; i < among.end; ++i)
+    if (bins[2 * i] < end && bins[2 * i + 1] > begin) found = {smaller(found.begin, i), i + 1};
+  return found;
+}
+
 template <class Acc> struct MapArguments {
   const Acc* lse;
   const Bins& bins;
   Acc* out;
-  Index parts;  // tasks that share the row bins of a head
-  Index most;   // row bins of one task
+  Index parts;   // tasks that share the row bins of a head
+  Index most;    // row bins of one task
+  Index strips;  // row bins that one block of rows reaches into
 };
 
+// A block of rows is first pooled over the row bins, which takes whole vectors of keys; then what remains is turned, so that
+// column bins are pooled in vectors of row bins.
 template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
   using typename Pass<In, MapArguments<Accumulator<In>>>::Acc;
   using typename Pass<In, MapArguments<Accumulator<In>>>::Arguments;
   using typename Pass<In, MapArguments<Accumulator<In>>>::Layout;
+  static constexpr int lanes = kLanes<Acc>;
+  template <bool mean> using Cell = typename Pooled<Acc, mean>::Cell;
+  // Of the accumulator's type, as many as a vector of cells has lanes.
+  template <class Cell> struct Few {
+    typedef Acc Type __attribute__((vector_size(kLanes<Cell> * sizeof(Acc)), aligned(sizeof(Acc)), may_alias));
+  };
 
   struct Workspace {
     Desk<In> desk;
-    Acc* pooled = nullptr;     // [groups][kRows][columns]: rows pooled over each column bin
-    double* picture = nullptr; // [row bins of the task][columns]
+    Acc* strips = nullptr;     // [row bins of a block of rows][kTileStride] of a block of keys
+    Acc* turned = nullptr;     // [kBlock][lanes]: some strips with keys first
+    double* picture = nullptr; // [columns][pitch], of cells
     void place(Arena& arena, const Layout& layout) {
-      const Bins& bins = layout.arguments.bins;
+      const Arguments& arguments = layout.arguments;
       desk.place(arena, layout.plan);
-      arena.take(pooled, layout.plan.groups * kRows * bins.column_count);
-      arena.take(picture, layout.arguments.most * bins.column_count);
+      arena.take(strips, round_up(arguments.strips, lanes) * kTileStride);
+      arena.take(turned, kBlock * lanes);
+      arena.take(picture, arguments.bins.column_count * pitch(arguments));
     }
   };
+
+  // From one column of the picture to the next: room for a last vector of row bins, and no power of two.
+  static Index pitch(const Arguments& arguments) { return round_up(arguments.most, 2 * lanes) + lanes; }
 
   const Problem& p;
   const Plan<Acc>& plan;
@@ -188,83 +221,158 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
       const Scoring<Acc>& scoring, const Workspace& work)
       : p(p), plan(plan), arguments(arguments), source(source), scoring(scoring), work(work) {}
 
-  // Joins two pooled numbers; NaN stays.
-  template <class Number> OVERT_INLINE Number join(Number a, Number b) const {
-    return arguments.bins.mean ? a + b : b > a || b != b ? b : a;
+  template <bool mean> static void pool_rows(const Acc* rows, Index count, int width, Acc* strip) {
+    for (int i = 0; i < width; i += 2 * lanes) {
+      Lane<Acc> left = load(rows + i), right = load(rows + i + lanes);
+      for (Index r = 1; r < count; ++r) {
+        left = join<mean, Acc>(left, load(rows + r * kTileStride + i));
+        right = join<mean, Acc>(right, load(rows + r * kTileStride + i + lanes));
+      }
+      store(strip + i, join<mean, Acc>(load(strip + i), left));
+      store(strip + i + lanes, join<mean, Acc>(load(strip + i + lanes), right));
+    }
   }
 
-  void pool_columns(const Group<Acc>& group, const Acc* tile, Range range, Acc* pooled) const {
+  // Turns keys [begin, end) of a vector's worth of strips.
+  void turn(const Acc* strips, int begin, int end) const {
+    for (int i = begin; i < end; i += lanes) {
+      Lane<Acc> x[lanes];
+      OVERT_UNROLL
+      for (int j = 0; j < lanes; ++j) x[j] = load(strips + j * kTileStride + i);
+      transpose<Acc>(x);
+      OVERT_UNROLL
+      for (int j = 0; j < lanes; ++j) store(work.turned + (i + j) * lanes, x[j]);
+    }
+  }
+
+  // Keys [begin, end) of a block, into the cells of one column bin.
+  template <bool mean> OVERT_INLINE void pool_keys(int begin, int end, Cell<mean>* cells) const {
+    using Cell = Cell<mean>;
+    using Few = typename Few<Cell>::Type;
+    constexpr int some = kLanes<Cell>, parts = lanes / some;
+    Lane<Cell> x[parts];
+    OVERT_UNROLL
+    for (int j = 0; j < parts; ++j) x[j] = load(cells + j * some);
+    for (const Acc *from = work.turned + begin * lanes, *last = work.turned + end * lanes; from < last; from += lanes) {
+      OVERT_UNROLL
+      for (int j = 0; j < parts; ++j) {
+        Few few = *reinterpret_cast<const Few*>(from + j * some);
+        x[j] = join<mean, Cell>(x[j], __builtin_convertvector(few, Lane<Cell>));
+      }
+    }
+    OVERT_UNROLL
+    for (int j = 0; j < parts; ++j) store(cells + j * some, x[j]);
+  }
+
+  // All strips over the bins of `columns`; the first strip is row bin `first` of the task.
+  template <bool mean> void pool_columns(Range columns, Range seen, int origin, Index first, Index strips) const {
+    const std::int64_t* bins = arguments.bins.columns;
+    const Index pitch = this->pitch(arguments);
+    for (Index i = 0; i < strips; i += lanes) {
+      turn(work.strips + i * kTileStride, (seen.begin - origin) / lanes * lanes, seen.end - origin);
+      Cell<mean>* cells = reinterpret_cast<Cell<mean>*>(work.picture) + first + i;
+      for (int c = columns.begin; c < columns.end; ++c) {
+        int begin = int(larger<Index>(bins[2 * c], seen.begin)), end = int(smaller<Index>(bins[2 * c + 1], seen.end));
+        if (begin < end) pool_keys<mean>(begin - origin, end - origin, cells + c * pitch);
+      }
+    }
+  }
+
+  // The picture of row bins `among`, with rows first.
+  template <bool mean> void finish(Range among, Acc* out) const {
+    using Cell = Cell<mean>;
+    using Few = typename Few<Cell>::Type;
+    constexpr int some = kLanes<Cell>;
     const Bins& bins = arguments.bins;
-    for (Index c = 0; c < bins.column_count; ++c) {
-      Index from = larger<Index>(bins.columns[2 * c], range.begin), to = smaller<Index>(bins.columns[2 * c + 1], range.end);
-      if (from >= to) continue;
-      for (int r = 0; r < group.count; ++r) {
-        const Acc* row = tile + r * kTileStride;
-        Acc& cell = pooled[r * bins.column_count + c];
-        for (Index s = from; s < to; ++s) cell = join(cell, row[s - range.begin]);
+    const Cell* picture = reinterpret_cast<const Cell*>(work.picture);
+    for (Index c = 0; c < bins.column_count; c += some) {
+      int count = int(smaller<Index>(some, bins.column_count - c));
+      Cell widths[some];
+      for (int j = 0; j < some; ++j) widths[j] = j < count ? Cell(bins.columns[2 * (c + j) + 1] - bins.columns[2 * (c + j)]) : 1;
+      for (int i = among.begin; i < among.end; i += some) {
+        Lane<Cell> x[some];
+        OVERT_UNROLL
+        for (int j = 0; j < some; ++j)
+          x[j] = j < count ? load(picture + (c + j) * pitch(arguments) + i - among.begin) : Lane<Cell>{};
+        transpose<Cell>(x);
+        OVERT_UNROLL
+        for (int j = 0; j < some; ++j) {
+          if (i + j >= among.end) break;
+          if constexpr (mean) x[j] /= load(widths) * Cell(bins.rows[2 * (i + j) + 1] - bins.rows[2 * (i + j)]);
+          Few few = __builtin_convertvector(x[j], Few);
+          Acc* to = out + (i + j) * bins.column_count + c;
+          if (count == some) *reinterpret_cast<Few*>(to) = few;
+          else __builtin_memcpy(to, &few, count * sizeof(Acc));
+        }
       }
     }
   }
 
   void task(Index index) {
     const Bins& bins = arguments.bins;
-    Index columns = bins.column_count, head = index / arguments.parts;
-    Index first = index % arguments.parts * arguments.most, last = smaller(bins.row_count, first + arguments.most);
-    if (first >= last) return;
-    for (Index i = 0; i < (last - first) * columns; ++i) work.picture[i] = 0;
-    Index top = p.T, bottom = 0;
-    for (Index i = first; i < last; ++i) {
-      top = smaller<Index>(top, bins.rows[2 * i]);
-      bottom = larger<Index>(bottom, bins.rows[2 * i + 1]);
-    }
+    Index head = index / arguments.parts, first = index % arguments.parts * arguments.most;
+    Range among = {int(first), int(smaller(bins.row_count, first + arguments.most))};
+    if (among.empty()) return;
+    __builtin_memset(work.picture, 0, bins.column_count * pitch(arguments) * sizeof(double));
     // Blocks count from the bottom; see Desk::start.
-    Index height = Index(plan.groups) * kRows;
-    for (Index block = top / height; block * height < bottom; ++block)
-      rows(head * plan.blocks + plan.blocks - 1 - block, first, last, top, bottom);
-    for (Index i = first; i < last; ++i)
-      for (Index c = 0; c < columns; ++c) {
-        double cells = double(bins.rows[2 * i + 1] - bins.rows[2 * i]) * double(bins.columns[2 * c + 1] - bins.columns[2 * c]);
-        double value = work.picture[(i - first) * columns + c];
-        arguments.out[(head * bins.row_count + i) * columns + c] = Acc(bins.mean ? value / cells : value);
-      }
+    for (Index block = plan.blocks; block-- > 0;) rows(head * plan.blocks + block, among);
+    Acc* out = arguments.out + head * bins.row_count * bins.column_count;
+    if (bins.mean) finish<true>(among, out);
+    else finish<false>(among, out);
   }
 
-  void rows(Index index, Index first_bin, Index last_bin, Index top, Index bottom) {
+  // One block of rows.
+  void rows(Index index, Range among) {
     const Bins& bins = arguments.bins;
-    Index columns = bins.column_count;
+    const Index height = plan.groups * kRows, start = (plan.blocks - 1 - index % plan.blocks) * height;
+    Range bunch = reaching(bins.rows, among, start, start + height);
+    if (bunch.empty()) return;
     Desk<In>& desk = work.desk;
     desk.start(plan, source, index, scoring);
-    Index start = desk.block * plan.groups * kRows;
-    for (Index i = 0; i < desk.count * kRows * columns; ++i) work.pooled[i] = 0;
+    Range bunches[kMostGroups];
+    for (int i = 0; i < desk.count; ++i)
+      bunches[i] = reaching(bins.rows, bunch, start + i * kRows, start + (i + 1) * kRows);
+    Index strips = round_up(bunch.end - bunch.begin, lanes);
     desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {
+      Range seen = intersect(desk.any, block);
+      Range columns = reaching(bins.columns, {0, int(bins.column_count)}, seen.begin, seen.end);
+      if (columns.empty()) return;
+      for (Index i = 0; i < strips; ++i) __builtin_memset(work.strips + i * kTileStride, 0, kBlock * sizeof(Acc));
       for (int i = 0; i < desk.count; ++i) {
         const Group<Acc>& group = desk.groups[i];
         Range range = visible(group, block);
-        Index t = start + i * kRows;
-        if (range.empty() || t >= bottom || t + group.count <= top) continue;
+        if (range.empty() || bunches[i].empty()) continue;
         Shift<Acc> shift(group, arguments.lse);
+        int width = 0;
         with_size(group.size, [&]<int M>() {
-          int width = score_for_weights<M>(desk, plan, scoring, group, shift, chunk, range);
+          width = score_for_weights<M>(desk, plan, scoring, group, shift, chunk, range);
           weigh<Acc, M>(desk.tile, width, shift);
         });
-        pool_columns(group, desk.tile, range, work.pooled + i * kRows * columns);
+        for (int bin = bunches[i].begin; bin < bunches[i].end; ++bin) {
+          Index begin = larger<Index>(bins.rows[2 * bin] - start - i * kRows, 0);
+          Index count = smaller<Index>(bins.rows[2 * bin + 1] - start - i * kRows, group.count) - begin;
+          if (count <= 0) continue;
+          const Acc* from = desk.tile + begin * kTileStride;
+          Acc* strip = work.strips + (bin - bunch.begin) * kTileStride + (range.begin - block.begin);
+          if (bins.mean) pool_rows<true>(from, count, width, strip);
+          else pool_rows<false>(from, count, width, strip);
+        }
       }
+      if (bins.mean) pool_columns<true>(columns, seen, block.begin, bunch.begin - among.begin, strips);
+      else pool_columns<false>(columns, seen, block.begin, bunch.begin - among.begin, strips);
     });
-    Index end = smaller(p.T, start + desk.count * kRows);
-    for (Index bin = first_bin; bin < last_bin; ++bin)
-      for (Index t = larger<Index>(bins.rows[2 * bin], start); t < smaller<Index>(bins.rows[2 * bin + 1], end); ++t) {
-        const Acc* pooled = work.pooled + (t - start) * columns;
-        double* picture = work.picture + (bin - first_bin) * columns;
-        for (Index c = 0; c < columns; ++c) picture[c] = join(picture[c], double(pooled[c]));
-      }
   }
 
   static bool run(const Problem& p, const Run& run, const void* lse, const Bins& bins, void* out) {
     Plan<Acc> plan(p, 1, 1, false);
     Index parts = smaller(larger<Index>(1, bins.row_count), ceil_div(4 * run.threads, larger<Index>(1, p.B * p.H)));
     if (run.threads == 1) parts = 1;
-    Arguments arguments = {static_cast<const Acc*>(lse), bins, static_cast<Acc*>(out), parts,
-                           ceil_div(bins.row_count, parts)};
+    Index most = ceil_div(bins.row_count, parts), strips = 0, height = plan.groups * kRows;
+    for (Index t = 0; t < p.T; t += height) {
+      Range bunch = reaching(bins.rows, {0, int(bins.row_count)}, t, t + height);
+      strips = larger<Index>(strips, smaller<Index>(most, bunch.end - bunch.begin));
+    }
+    Arguments arguments = {static_cast<const Acc*>(lse), bins, static_cast<Acc*>(out), parts, most, strips};
     return second_pass<In, Map>(plan, run, arguments, p.B * p.H * parts);
   }
 };

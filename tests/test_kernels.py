@@ -136,6 +136,41 @@ def test_statistics(level: str, case: Case, k: int, rows: int, columns: int) -> 
     check_statistics(case, level, k, rows, columns)
 
 
+@st.composite
+def intervals(draw: st.DrawFn, length: int) -> np.ndarray:
+    """Bins that overlap, repeat and come in any order."""
+    edges = st.tuples(st.integers(0, length - 1), st.integers(1, length))
+    drawn = draw(st.lists(edges, min_size=1, max_size=40))
+    return np.array([[start, min(start + size, length)] for start, size in drawn])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@given(data=st.data(), dtype=st.sampled_from(list(DTYPES)), spoilt=st.booleans())
+@settings(max_examples=40)
+def test_pooled_over_any_bins(level: str, data: st.DataObject, dtype: str, spoilt: bool) -> None:
+    T, S = data.draw(st.sampled_from([1, 2, 7, 33, 150, 320])), data.draw(st.sampled_from([1, 17, 300, 512, 1050]))
+    rng = np.random.default_rng(T * S)
+    q, k, v = (rng.normal(size=(1, 2, n, 8)).astype(DTYPES[dtype]) for n in (T, S, S))
+    if spoilt:
+        # Seen by the later rows only, where there is a mask.
+        k[:, :, S // 2] = np.nan
+    mask = data.draw(st.sampled_from([None, overt.causal(0), overt.keep(rng.random((T, S)) < 0.1)]))
+    case = Case(q, k, v, {} if mask is None else {"mask": mask})
+    lse = kernels.forward(case.problem(), level=level)[1]
+    w = kernels.weights(case.problem(), lse, level=level)
+    rows, columns = data.draw(intervals(T)), data.draw(intervals(S))
+    for pool in ("max", "mean"):
+        pictures = []
+        for threads in (1, 2, 3):
+            case.options["num_threads"] = threads
+            pictures.append(kernels.pooled(case.problem(), lse, rows, columns, pool, level=level))
+        assert pictures[0].tobytes() == pictures[1].tobytes() == pictures[2].tobytes()
+        wide = w.astype(np.float64)
+        expected = reference.pool_axis(np, reference.pool_axis(np, wide, columns, pool, -1), rows, pool, -2)
+        rounding = 0 if pool == "max" else max(1e-13, 8 * np.finfo(w.dtype).eps)
+        np.testing.assert_allclose(pictures[0], expected, rtol=rounding, atol=0)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_number_of_threads_changes_no_bit(level: str, dtype: str) -> None:
