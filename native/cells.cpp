@@ -198,12 +198,14 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
     Acc* strips = nullptr;     // [row bins of a block of rows][kTileStride] of a block of keys
     Acc* turned = nullptr;     // [kBlock][lanes]: some strips with keys first
     double* picture = nullptr; // [columns][pitch], of cells
+    double* widths = nullptr;  // of the column bins
     void place(Arena& arena, const Layout& layout) {
       const Arguments& arguments = layout.arguments;
       desk.place(arena, layout.plan);
       arena.take(strips, round_up(arguments.strips, lanes) * kTileStride);
       arena.take(turned, kBlock * lanes);
       arena.take(picture, arguments.bins.column_count * pitch(arguments));
+      arena.take(widths, round_up(arguments.bins.column_count, lanes));
     }
   };
 
@@ -278,29 +280,33 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
     }
   }
 
-  // The picture of row bins `among`, with rows first.
+  // Clears the picture, or writes it out, with row bins first.
+  template <bool mean> void start() const {
+    __builtin_memset(work.picture, 0, arguments.bins.column_count * pitch(arguments) * sizeof(Cell<mean>));
+  }
   template <bool mean> void finish(Range among, Acc* out) const {
     using Cell = Cell<mean>;
     using Few = typename Few<Cell>::Type;
     constexpr int some = kLanes<Cell>;
     const Bins& bins = arguments.bins;
-    const Cell* picture = reinterpret_cast<const Cell*>(work.picture);
-    for (Index c = 0; c < bins.column_count; c += some) {
-      int count = int(smaller<Index>(some, bins.column_count - c));
-      Cell widths[some];
-      for (int j = 0; j < some; ++j) widths[j] = j < count ? Cell(bins.columns[2 * (c + j) + 1] - bins.columns[2 * (c + j)]) : 1;
-      for (int i = among.begin; i < among.end; i += some) {
+    const Index columns = bins.column_count, pitch = this->pitch(arguments);
+    if (mean)
+      for (Index c = 0; c < round_up(columns, some); ++c)
+        work.widths[c] = c < columns ? double(bins.columns[2 * c + 1] - bins.columns[2 * c]) : 1;
+    for (int i = among.begin; i < among.end; i += some) {
+      const Cell* picture = reinterpret_cast<const Cell*>(work.picture) + (i - among.begin);
+      for (Index c = 0; c < columns; c += some) {
+        const int count = int(smaller<Index>(some, columns - c));
         Lane<Cell> x[some];
         OVERT_UNROLL
-        for (int j = 0; j < some; ++j)
-          x[j] = j < count ? load(picture + (c + j) * pitch(arguments) + i - among.begin) : Lane<Cell>{};
+        for (int j = 0; j < some; ++j) x[j] = j < count ? load(picture + (c + j) * pitch) : Lane<Cell>{};
         transpose<Cell>(x);
         OVERT_UNROLL
         for (int j = 0; j < some; ++j) {
           if (i + j >= among.end) break;
-          if constexpr (mean) x[j] /= load(widths) * Cell(bins.rows[2 * (i + j) + 1] - bins.rows[2 * (i + j)]);
+          if constexpr (mean) x[j] /= load(work.widths + c) * double(bins.rows[2 * (i + j) + 1] - bins.rows[2 * (i + j)]);
           Few few = __builtin_convertvector(x[j], Few);
-          Acc* to = out + (i + j) * bins.column_count + c;
+          Acc* to = out + (i + j) * columns + c;
           if (count == some) *reinterpret_cast<Few*>(to) = few;
           else __builtin_memcpy(to, &few, count * sizeof(Acc));
         }
@@ -313,7 +319,8 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
     Index head = index / arguments.parts, first = index % arguments.parts * arguments.most;
     Range among = {int(first), int(smaller(bins.row_count, first + arguments.most))};
     if (among.empty()) return;
-    __builtin_memset(work.picture, 0, bins.column_count * pitch(arguments) * sizeof(double));
+    if (bins.mean) start<true>();
+    else start<false>();
     // Blocks count from the bottom; see Desk::start.
     for (Index block = plan.blocks; block-- > 0;) rows(head * plan.blocks + block, among);
     Acc* out = arguments.out + head * bins.row_count * bins.column_count;
