@@ -26,9 +26,10 @@ template <class Acc> struct Candidate {
 template <class Acc> struct Best {
   Candidate<Acc>* heap;
   Index room, count;
+  Acc floor;  // `room` scores are known to exceed it
 
   // Equal scores lose to what is there, for keys come in ascending order.
-  Acc threshold() const { return count < room ? Acc(-kInfinity) : heap[0].score; }
+  Acc threshold() const { return count < room ? floor : larger(floor, heap[0].score); }
 
   void sink(Candidate<Acc> x, Index size) {
     Index i = 0;
@@ -94,8 +95,27 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
       const Scoring<Acc>& scoring, const Workspace& work)
       : p(p), plan(plan), arguments(arguments), source(source), scoring(scoring), work(work) {}
 
+  // A number that `room` scores of a row exceed: of the largest in each lane, the largest that so many others exceed.
+  static Acc exceeded(const Acc* row, int width, Index room) {
+    Acc tops[2 * lanes], found = -kInfinity;
+    Lane<Acc> left = all(found), right = left;
+    for (int i = 0; i < width; i += 2 * lanes) {
+      left = maximum(load(row + i), left);
+      right = maximum(load(row + i + lanes), right);
+    }
+    store(tops, left);
+    store(tops + lanes, right);
+    for (Acc top : tops) {
+      int more = __builtin_popcount(above<Acc>(left, top) | above<Acc>(right, top) << lanes);
+      if (more >= room) found = larger(found, top);
+    }
+    return found;
+  }
+
   // Most cells are too small, and a comparison of whole vectors says so.
   static void choose(const Acc* row, int width, int begin, Best<Acc>& best) {
+    // Otherwise a row would begin by offering everything.
+    if (best.count < best.room && best.room < 2 * lanes) best.floor = larger(best.floor, exceeded(row, width, best.room));
     for (int i = 0; i < width; i += 2 * lanes) {
       Acc threshold = best.threshold();
       unsigned found = above<Acc>(load(row + i), threshold) | above<Acc>(load(row + i + lanes), threshold) << lanes;
@@ -125,7 +145,7 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
     Desk<In>& desk = work.desk;
     desk.start(plan, source, index, scoring);
     for (Index i = 0; i < desk.count * kRows; ++i)
-      work.best[i] = {work.heaps + i * arguments.count, arguments.count, 0};
+      work.best[i] = {work.heaps + i * arguments.count, arguments.count, 0, Acc(-kInfinity)};
     desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {
       for (int i = 0; i < desk.count; ++i) {
         const Group<Acc>& group = desk.groups[i];
