@@ -200,8 +200,8 @@ template <class Acc> struct MapArguments {
   Index strips;  // row bins that one block of rows reaches into
 };
 
-// A block of rows is first pooled over the row bins, which takes whole vectors of keys; then what remains is turned, so that
-// column bins are pooled in vectors of row bins.
+// A block of rows is first pooled over the row bins, in vectors of keys.  What remains, a strip for each row bin, is turned,
+// and then the column bins are pooled in vectors of row bins.
 template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
   using typename Pass<In, MapArguments<Accumulator<In>>>::Acc;
   using typename Pass<In, MapArguments<Accumulator<In>>>::Arguments;
@@ -243,6 +243,7 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
       const Scoring<Acc>& scoring, const Workspace& work)
       : p(p), plan(plan), arguments(arguments), source(source), scoring(scoring), work(work) {}
 
+  // Joins some rows of the tile and then, so that chains of additions stay short, their strip.
   template <bool mean> static void pool_rows(const Acc* rows, Index count, int width, Acc* strip) {
     for (int i = 0; i < width; i += 2 * lanes) {
       Lane<Acc> left = load(rows + i), right = load(rows + i + lanes);
@@ -341,21 +342,21 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
     if (among.empty()) return;
     if (bins.mean) start<true>();
     else start<false>();
-    // Blocks count from the bottom; see Desk::start.
-    for (Index block = plan.blocks; block-- > 0;) rows(head * plan.blocks + block, among);
+    for (Index block = 0; block < plan.blocks; ++block) rows(head, block, among);
     Acc* out = arguments.out + head * bins.row_count * bins.column_count;
     if (bins.mean) finish<true>(among, out);
     else finish<false>(among, out);
   }
 
-  // One block of rows.
-  void rows(Index index, Range among) {
+  // One block of rows of a head.
+  void rows(Index head, Index block, Range among) {
     const Bins& bins = arguments.bins;
-    const Index height = plan.groups * kRows, start = (plan.blocks - 1 - index % plan.blocks) * height;
+    const Index height = plan.groups * kRows, start = block * height;
     Range bunch = reaching(bins.rows, among, start, start + height);
     if (bunch.empty()) return;
     Desk<In>& desk = work.desk;
-    desk.start(plan, source, index, scoring);
+    // Tasks count from the bottom; see Desk::start.
+    desk.start(plan, source, head * plan.blocks + plan.blocks - 1 - block, scoring);
     Range bunches[kMostGroups];
     for (int i = 0; i < desk.count; ++i)
       bunches[i] = reaching(bins.rows, bunch, start + i * kRows, start + (i + 1) * kRows);
@@ -380,7 +381,7 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
           Index count = smaller<Index>(bins.rows[2 * bin + 1] - start - i * kRows, group.count) - begin;
           if (count <= 0) continue;
           const Acc* from = desk.tile + begin * kTileStride;
-          Acc* strip = work.strips + (bin - bunch.begin) * kTileStride + (range.begin - block.begin);
+          Acc* strip = work.strips + Index(bin - bunch.begin) * kTileStride + (range.begin - block.begin);
           if (bins.mean) pool_rows<true>(from, count, width, strip);
           else pool_rows<false>(from, count, width, strip);
         }
