@@ -40,6 +40,7 @@ SETS = (
     "references",
     "first_sight",
     "second_sight",
+    "third_sight",
     "encoder_decoder",
 )
 # What is wrong only at the edge, or only elsewhere, and may be told of any candidate.

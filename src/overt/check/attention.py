@@ -112,6 +112,8 @@ class Attention:
 
     def size(self, size: Size) -> Size:
         """A size that the instance takes."""
+        if self.interface.powers_of_two:
+            size = size.with_(H=4, G=4)
         if self.instance is None or (self.instance.projections is None and self.instance.heads == 1):
             return size
         return size.with_(H=self.instance.heads, G=self.instance.groups, D=self.instance.width // self.instance.heads)
@@ -294,13 +296,13 @@ class Attention:
             for key in self.keys:
                 which = letter(key, "")
                 if which == "qkv":
-                    parts[key] = array(f"W{key}", self._weight("Wqkv", case.projections, form))
+                    parts[key] = array(f"W{key}", self._weight("Wqkv", case, form))
                 elif which:
                     prefix = "b" if re.match(r"b|.*bias", key.lower()) else "W"
-                    parts[key] = array(f"W{key}", self._weight(prefix + which, case.projections, form))
+                    parts[key] = array(f"W{key}", self._weight(prefix + which, case, form))
             return {"dict": parts}
         if role and role[0] in "Wb" and role not in ("base", "bias") and case.projections is not None:
-            return array(role, self._weight(role, case.projections, form))
+            return array(role, self._weight(role, case, form))
         if role in ("mask", "padding", "lengths"):
             mine = case.keep is not None and role == self.mask_role(form)
             if not mine and not required:
@@ -396,16 +398,15 @@ class Attention:
             return np.stack([layouts.give(x, form.layout) for x in (case.q, case.k, case.v)], axis=0)
         return np.stack([case.q, case.k, case.v], axis=1).transpose(0, 3, 1, 2, 4)
 
-    def _heads_of(self, form: Form) -> int:
-        return SQUARE.H if layouts.sizes(form.layout, form.flat)[1] else 1
-
-    def _weight(self, role: str, projections: Projections, form: Form) -> np.ndarray:
+    def _weight(self, role: str, case: Case, form: Form) -> np.ndarray:
+        projections = case.projections
+        assert projections is not None
         which = projections.weight if role[0] == "W" else projections.bias
         letters = role[1:] if role[1:] == "qkv" else role[1:2]
         found = np.concatenate([which[part] for part in letters], axis=-1)
         if form.apart is not None and found.ndim == 2 and not (form.one_key and letters in ("k", "v")):
             # Columns are (H, d), or rows where it is the output's.
-            H = self._heads_of(form)
+            H = case.heads
             axes = form.apart[letters == "o"]
             whole = found.reshape(H, -1, found.shape[1]) if letters == "o" else found.reshape(len(found), H, -1)
             return whole.transpose([("HKD" if letters == "o" else "DHK").index(axis) for axis in axes])

@@ -11,7 +11,7 @@ import numpy as np
 
 from overt.check.attention import CUBE, SQUARE, WIDE, Attention, Form, Outcome, Size, UnknownError
 from overt.check.findings import Findings
-from overt.check.forms import PuzzledError, forms
+from overt.check.forms import MoreError, PuzzledError, forms
 from overt.check.interface import thrown_away
 from overt.check.mistakes import name_of, rank
 from overt.check.report import Kind
@@ -52,12 +52,19 @@ class Calling:
             return self._unusable(trials)
         found = self._settle(usable)
         if found is None:
+            # Some ignore the keys that are more than the queries.
+            squares = {form: mine[:1] for form, mine in usable.items() if len(mine) > 1}
+            found = self._settle(squares)
+            if found:
+                self.form = found[0].form
+                self._square_only()
+        if found is None:
             self.form = next(iter(usable))
             if self._low_precision(usable):
                 return True
             if self.interface.has("lengths") and self._hidden():
                 return False
-            self._only_attention()
+            self._only_attention(usable)
             self.findings.unknown(self, usable[self.form])
             return False
         self.form = found[0].form
@@ -248,7 +255,7 @@ class Calling:
         self.findings.raised(self, outcome.error)
         return False
 
-    def _only_attention(self) -> None:
+    def _only_attention(self, usable: dict[Form, list[Trial]]) -> None:
         """Layers that hold more than attention cannot be compared with it."""
         rows = self.attention.instance.rows if self.attention.instance else []
         rest = [row["path"] for row in rows if len(row["shape"]) > 1 and letter(row["path"], row["owner"]) is None]
@@ -258,9 +265,10 @@ class Calling:
             and self.attention.instance.projections
             and "o" in self.attention.instance.projections.weight
         ):
-            raise PuzzledError(
+            raise MoreError(
                 f"{self.interface.name} holds more than attention ({', '.join(rest[:3])}): "
-                "check the attention inside it, such as FILE.py:model.self_attn"
+                "check the attention inside it, such as FILE.py:model.self_attn",
+                usable,
             )
 
     def _low_precision(self, usable: dict[Form, list[Trial]]) -> bool:
@@ -327,10 +335,8 @@ class Calling:
             pass
         elif not form.rope:
             convention["scale"] = "1/√d"
-        if form.layout in ("TBD", "TBHD") and not self._sequence_first():
-            self.findings.add(
-                "batch_first", certain=bool({"BTD", "BTHD"} & set(self.interface.told_layouts)), diagnosis=self
-            )
+        if form.layout in ("TBD", "TBHD"):
+            self.tell_batches()
         if instance is not None and instance.shared:
             self.findings.add("shared_projection", diagnosis=self)
         told = {name for c in self.choices[:1] for name in c.values()}
@@ -350,6 +356,13 @@ class Calling:
             self.findings.option(self, "qkv_order", (), found)
         if instance is not None and instance.window:
             self.tell_window(self.choices[0].get("window"), found)
+
+    def tell_batches(self) -> None:
+        """The second axis counts samples: a mistake unless something says that the sequence comes first."""
+        if not self._sequence_first():
+            self.findings.add(
+                "batch_first", certain=bool({"BTD", "BTHD"} & set(self.interface.told_layouts)), diagnosis=self
+            )
 
     def kind(self, option: str) -> Kind | None:
         """The order of grouped queries is convention, unless the text says which."""
@@ -407,14 +420,17 @@ class Calling:
         """It may fail where there are more keys than queries."""
         if len(trials) < 2 or trials[1].outcome.error is None or self.form.layout in ("BD", "D", "1BD"):
             return
+        self._square_only(trials[1].outcome.error["line"])
+
+    def _square_only(self, line: int | None = None) -> None:
+        """It takes as many keys as queries: a mistake where it does not mean to be self-attention."""
         self.wide = False
-        if self.form.causal or self.interface.declared_causal or self.interface.has("window"):
+        named = re.sub(r"\bself\b[.,)]", "", self.interface.name + self.interface.prose)
+        causal = self.form.causal or self.interface.declared_causal or self.interface.has("window")
+        if causal or re.search(r"self", named, re.IGNORECASE):
             self.findings.convention["lengths"] = "T = S only"
-            return
-        if re.search(r"self", re.sub(r"\bself\b[.,)]", "", self.interface.name + self.interface.prose), re.IGNORECASE):
-            self.findings.convention["lengths"] = "T = S only"
-            return
-        self.findings.add("cross_wrong_length", certain=True, diagnosis=self, line=trials[1].outcome.error["line"])
+        else:
+            self.findings.add("cross_wrong_length", certain=True, diagnosis=self, line=line)
 
     def _two_axes(self) -> None:
         """``.T`` is right for two axes only."""

@@ -88,7 +88,7 @@ def _check(
     layout: str | None,
     mask: str | None,
 ) -> None:
-    from overt.check import blocks, decoding, probes, recurrent
+    from overt.check import around, blocks, decoding, recurrent
 
     interface = Interface(description, description["parameters"], overrides)
     if description["kind"] != "function" and description["method"] is None:
@@ -136,12 +136,7 @@ def _check(
         return
     diagnosis = Diagnosis(attention, findings, layout=layout, mask=mask)
     diagnosis.rebuild = maker
-    probes.before(diagnosis)
-    if diagnosis.base():
-        diagnosis.features()
-        diagnosis.extras()
-        decoding.check(diagnosis)
-    probes.after(diagnosis)
+    around.check(diagnosis, overrides)
 
 
 def _global_weights(session: Session | Here, interface: Interface) -> Instance | None:

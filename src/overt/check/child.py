@@ -24,7 +24,7 @@ import numpy as np
 
 from overt.check import wire
 from overt.check.arrays import backends, leaves
-from overt.check.describe import describe, is_keras, parameters, widen
+from overt.check.describe import attending, describe, is_keras, parameters, widen
 
 
 class _Counter(io.TextIOBase):
@@ -121,8 +121,21 @@ class Candidate:
                 thing.eval()
         if not is_keras(type(thing)):
             widen(thing)
+        return self._made(thing, parameters(thing, message.get("seed"), out))
+
+    def on_inside(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """Paths, class names and descriptions of what attends inside an instance; None describes a library's."""
+        return {"parts": list(attending(self.built[message["handle"]]))}
+
+    def on_part(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """Take a part of an instance for an instance."""
+        part = self.built[message["handle"]]
+        for name in message["path"].split("."):
+            part = part[int(name)] if isinstance(part, list | tuple) else getattr(part, name)
+        return self._made(part, parameters(part, None, out))
+
+    def _made(self, thing: Any, rows: list[dict[str, Any]]) -> dict[str, Any]:
         self.built.append(thing)
-        rows = parameters(thing, message.get("seed"), out)
         numbers = {
             name: value
             for name in getattr(thing, "__dict__", ())

@@ -52,6 +52,7 @@ def check(diagnosis: Diagnosis) -> None:
         return
     if difference(seen, expected) < LOOSE:
         diagnosis.findings.convention["cache"] = "decoding agrees with all at once"
+        _chunk(diagnosis, offset, full)
         return
     first_only = attention.predict(form, _only_first(case), diagnosis.choices[0]).output[..., -1:, :]
     rotated = form.rope is not None
@@ -66,6 +67,23 @@ def check(diagnosis: Diagnosis) -> None:
             message="Decoding with the cache does not give what all tokens at once give.",
             mend="Check positions, mask and order of the cached keys.",
         )  # fmt: skip
+
+
+def _chunk(diagnosis: Diagnosis, offset: str | None, full: Case) -> None:
+    """Two tokens after three in the cache: the first of them may not be taken for the first of all."""
+    attention, form = diagnosis.attention, diagnosis.form
+    outcomes = _with_cache(diagnosis, offset, inner=not diagnosis.interface.has("cache"), cut=3)
+    expected = attention.predict(form, full, diagnosis.choices[0]).output[..., -2:, :]
+    seen = _last(diagnosis, outcomes[1], expected.shape) if outcomes else None
+    if seen is None or difference(seen, expected) < LOOSE:
+        return
+    T, S = full.q.shape[-2], full.k.shape[-2]
+    keep = np.tri(T, S, 2 - T, dtype=bool)[None, None]
+    keep[..., : T - 2, :] = True
+    shifted = attention.predict(form, replace(full, causal=False, keep=keep), diagnosis.choices[0])
+    if difference(seen, shifted.output[..., -2:, :]) < LOOSE:
+        diagnosis.findings.add("causal_top_left", kind="mistake")
+    diagnosis.findings.convention["cache"] += ", one token at a time"
 
 
 def _only_first(case: Any) -> Any:
@@ -94,7 +112,9 @@ def _last(diagnosis: Diagnosis, outcome: Outcome, like: tuple[int, ...]) -> np.n
     return None
 
 
-def _with_cache(diagnosis: Diagnosis, offset: str | None, inner: bool = False) -> tuple[Outcome, Outcome] | None:
+def _with_cache(
+    diagnosis: Diagnosis, offset: str | None, inner: bool = False, cut: int = 4
+) -> tuple[Outcome, Outcome] | None:
     face, form, attention = diagnosis.interface, diagnosis.form, diagnosis.attention
     causal = face.has("causal")
     case = attention.case(form, _LONG, causal=causal)
@@ -131,8 +151,8 @@ def _with_cache(diagnosis: Diagnosis, offset: str | None, inner: bool = False) -
                     else {"result": 0, "item": -1}
                 )
             try:
-                first = attention.call(form, part(0, 4), ask=ask(0, 4, empty))
-                second = attention.call(form, part(4, 5), ask=ask(4, 1, carried))
+                first = attention.call(form, part(0, cut), ask=ask(0, cut, empty))
+                second = attention.call(form, part(cut, 5), ask=ask(cut, 5 - cut, carried))
             except UnknownError:
                 return None
             prefill, decoded = attention.run([first, second])

@@ -65,6 +65,27 @@ def describe(thing: Any) -> dict[str, Any]:
     }
 
 
+def attending(thing: Any, path: str = "", seen: set[type] | None = None) -> Iterator[tuple[str, str, Any]]:
+    """Path, class name and description (None where torch wrote it) of each class of attention inside an instance."""
+    seen = {type(thing)} if seen is None else seen
+    named = {**vars(thing), **getattr(thing, "_modules", {})} if hasattr(thing, "__dict__") else {}
+    if isinstance(thing, list | tuple):
+        named = {str(n): x for n, x in enumerate(thing)}
+    for name, part in named.items():
+        cls = type(part)
+        if cls in seen or (name.startswith("_") and not name.strip("_").isdigit()):
+            continue
+        where = f"{path}.{name}" if path else name
+        if cls.__module__.startswith("torch.nn.modules.activation") and cls.__name__ == "MultiheadAttention":
+            seen.add(cls)
+            yield where, cls.__name__, None
+        elif any(_own(cls, m) for m in _FORWARD) and re.search(r"softmax|scaled_dot_product", _source(cls)[0]):
+            seen.add(cls)
+            yield where, cls.__name__, describe(part)
+        elif hasattr(part, "_modules") or isinstance(part, list | tuple):
+            yield from attending(part, where, seen)
+
+
 def is_keras(cls: Any) -> bool:
     """Whether a class is a layer of Keras, whose weights are made by its first call."""
     return any(base.__module__.partition(".")[0] == "keras" for base in cls.__mro__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 from overt.check import layouts
 from overt.check.attention import Attention, Form
@@ -20,6 +21,14 @@ SHAPES = {
 
 class PuzzledError(Exception):
     """No way was found to call the candidate; the message says what is missing."""
+
+
+class MoreError(PuzzledError):
+    """A layer that holds more than attention; ``usable`` are the ways in which it ran, with what came out."""
+
+    def __init__(self, message: str, usable: dict[Form, list[Any]]) -> None:
+        super().__init__(message)
+        self.usable = usable
 
 
 def forms(attention: Attention, asked: str | None) -> list[Form]:
@@ -57,9 +66,11 @@ def forms(attention: Attention, asked: str | None) -> list[Form]:
     turned = (
         [False, True] if (instance is None and weights) or (instance is not None and instance.turnable) else [False]
     )
-    # Weights with an axis of heads stand in einsum with three letters.
+    # Weights with an axis of heads stand in einsum with three letters, or are told of with three axes.
     apart: list[tuple[tuple[str, str] | None, bool]] = [(None, False)]
-    if weights and instance is None and re.search(r"einsum\(\s*[\"'][a-zA-Z.]+\s*,\s*[a-zA-Z]{3}\s*->", face.code):
+    three = r"\bw\w*[^\n(]*\(\s*(n_?|num_?)?h(eads)?\s*,\s*\w+\s*,\s*\w+\s*\)"
+    einsum = r"einsum\(\s*[\"'][a-zA-Z.]+\s*,\s*[a-zA-Z]{3}\s*->"
+    if weights and instance is None and (re.search(einsum, face.code) or re.search(three, face.prose)):
         apart = [*product((("HDK", "HKD"), ("HDK", "HDK"), ("DHK", "HKD")), (False, True)), *apart]
     returns = ["weights", "output"] if roles == ("q", "k") else ["output"]
     if roles in (("q", "context"), ("x", "context")):

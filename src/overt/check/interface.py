@@ -198,8 +198,10 @@ class Interface:
 
     def _mask_in(self, line: str) -> str | None:
         """keep, drop or additive, where a line says it."""
+        # What it is made of says nothing yet.
+        line = re.sub(r"\b(ones|1s?|0s?|zeros)\b( ?/ ?| and | or )(zeros|0s?|1s?|ones)\b", "numbers", line)
         if not re.search(r"\bbool", self.prose) and re.search(
-            r"additive|\badded to\b|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*inf\w*\s+(where|for|at|means|on|=)|−∞|zeros? .*-\s*inf",
+            r"additive|\badded to\b|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*inf\w*\s+(where|for|at|means|on|=|elsewhere|otherwise)|−∞|zeros? .*-\s*inf",
             line,
         ):
             return "additive"
@@ -259,14 +261,20 @@ class Interface:
             mask = re.escape(self.by_role["mask"].name.lower())
             told = re.sub(rf"(?m)^.*\b{mask}\b.*(\n[ \t]+.*)?$", "", told)
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
+        alone = not any(self.has(given) for given in ("mask", "padding", "lengths"))
         return bool(
-            re.search(r"causal|autoregress|decoder_self|gpt|lookahead", name)
-            or (not self.has("mask") and re.search(r"masked_self|masked_multi|masked_att", name))
+            re.search(r"causal|autoregress|gpt", name)
+            or (alone and re.search(r"masked_self|masked_multi|masked_att|decoder_self|lookahead", name))
             or re.search(
                 r"\bcausal(ly)?\b|autoregressive|look-?ahead|future (tokens|positions|keys)|masked self|(only|itself) .{0,20}\b(past|earlier|previous)",
                 told,
             )
         )
+
+    @cached_property
+    def powers_of_two(self) -> bool:
+        """Whether the number of heads is said to be one."""
+        return bool(re.search(r"power of (two|2)\b", self.prose))
 
     @cached_property
     def told_packing(self) -> str | None:
@@ -334,11 +342,11 @@ class Interface:
 
     @cached_property
     def declared_unscaled(self) -> bool:
-        """Whether the scale is said to be somebody else's business."""
+        """Whether the scale is said to be somebody else's business, or there is none, as in Luong's product."""
         text = self.name.lower() + " " + self.prose
         return bool(
             re.search(
-                r"pre-?scaled|already scaled|unscaled|luong|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|t5",
+                r"pre-?scaled|already scaled|unscaled|luong|(?<!scaled )\bdot attention|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|t5",
                 text,
             )
         )

@@ -171,6 +171,9 @@ class _Recurrent:
             if best is not None:
                 self._tell(best)
                 return True
+        if self._linear_in_keys():
+            self.findings.add("additive_ignores_keys")
+            return True
         if not said:
             # What holds a tanh, or is named after Luong, need not be one of these.
             return False
@@ -188,6 +191,29 @@ class _Recurrent:
             f"cannot tell how to call {self.face.name}: name its arguments with --argument, "
             "such as --argument s=q --argument h=context"
         )
+
+    def _linear_in_keys(self) -> bool:
+        """Whether the state matters and twice the keys give twice the context: weights that never look at the keys."""
+        built = None if self.function else self._build()
+        if built is None:
+            return False
+        random = np.random.default_rng(4)
+        for shape in (s for shapes in _SHAPES for s in shapes):
+            B, T, S = _SIZES.get(shape, (1 if shape in ("1D", "D", "column") else 2, 1, 4))
+            q, other = random.normal(size=(2, B, T, WIDTH))
+            k, more = random.normal(size=(2, B, S, WIDTH))
+            contexts = []
+            for state, states in ((q, k), (q, more), (q, k + more), (other, k)):
+                masks = next(iter(self._open_masks(shape, B, T, S)))
+                found = self._outputs(_Setting(shape, state, states, {}, [], built[0], masks)) or []
+                like = [x for y in found if (x := _like(y, np.zeros((B, T, WIDTH)))) is not None]
+                if not like:
+                    break
+                contexts.append(like[0])
+            if len(contexts) == 4:
+                first, second, both, moved = contexts
+                return difference(both, first + second) < LOOSE and difference(moved, first) > LOOSE
+        return False
 
     # What is called.
 
@@ -470,6 +496,12 @@ class _Recurrent:
                 if difference(seen, scores.squeeze()) < LOOSE:
                     self.findings.add("returns_scores")
                 break
+        if match.reading.kind == "product" and not any(
+            "softmax" in o or o == "no_exp_norm" for o in match.choice.values()
+        ):
+            loud = self._outputs(replace(setting, q=900 * setting.q))
+            if loud and not all(np.isfinite(y).all() for y in loud):
+                self.findings.add("no_max", example={"input": "scores of some hundreds", "actual": "nan"})
         for argument in self.masks:
             if argument.role != "query_mask":
                 self._tell_mask(argument, match)

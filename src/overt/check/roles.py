@@ -14,7 +14,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("qkv", r"qkv|packed|packed_?qkv|qkv_?packed|mixed_?qkv"),
     ("kv", r"kv|packed_?kv"),
     ("context", r"context|memory|mem|enc(oder)?_?(out|outs|outputs?|states?|hidden|hiddens|hidden_?states?|h|hs|seq)|source|annotations|hs|y|xa|cross|ctx|encoded|(inputs?|x)_?kv|kv_?(in|inputs?|states|seq|source|x)"),
-    ("x", r"x|xs|inputs?|hidden_?states?|hidden|h|src|tgt|trg|tokens|emb|embs|embeddings?|embedded|seqs?|sequences?|inp|input_?tensor|features?|data|words|(token_?|input_?|src_?|tgt_?|trg_?)?ids|z|tensor|arr|array|states|t|u|a|i|(word_?)?(vectors?|vecs?)|latents?|frames?|patches|images?|prompt|token_?(vectors?|embeddings?)"),
+    ("x", r"(dec(oder)?|enc(oder)?|src|tgt|trg|source|target)_?(x|inputs?|emb(s|eddings?)?|tokens?|stream|vectors?)|x_?(dec|enc|decoder|encoder|src|tgt|source|target)|x|xs|inputs?|hidden_?states?|hidden|h|src|tgt|trg|tokens|emb|embs|embeddings?|embedded|seqs?|sequences?|inp|input_?tensor|features?|data|words|(token_?|input_?|src_?|tgt_?|trg_?)?ids|z|tensor|arr|array|states|t|u|a|i|(word_?)?(vectors?|vecs?)|latents?|frames?|patches|images?|prompt|token_?(vectors?|embeddings?)"),
     ("scores", r"scores?|logits|s|att_?scores|similarit(y|ies)|energy|energies"),
     ("causal", r"(is_?|use_?)?causal(_?mask)?|autoregressive|masked|look_?ahead|use_?causal_?mask|decoder_?mask|unidirectional"),
     ("query_mask", r"(q|query|queries)_?(pad(ding)?_?)?mask"),
@@ -151,7 +151,11 @@ def settled(arguments: list[Argument]) -> list[Argument]:
     if {"k", "context"} & set(roles) and not {"q", "x"} & set(roles):
         # The only argument that nobody understands, or that is but a letter, is what asks.
         vague = (None, "model_dim", "att_dim", "length", "key_length")
-        lone = [n for n, a in enumerate(fixed) if a.required and a.role in vague[: 5 if len(a.name) == 1 else 1]]
+        lone = [
+            n
+            for n, a in enumerate(fixed)
+            if a.required and (a.role in vague[: 5 if len(a.name) == 1 else 1] or a.name == "state")
+        ]
         if len(lone) == 1:
             change(lone[0], "q")
             roles[lone[0]] = "q"
