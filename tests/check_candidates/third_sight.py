@@ -168,7 +168,127 @@ def looking_back(queries, keys, values):
     return np.stack(rows)
 
 
+class WholeBlock(nn.Module):
+    """Everything in one class; x (batch, length, width)."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.scale = heads, (width // heads) ** -0.5
+        self.norms = nn.ModuleList([nn.LayerNorm(width) for _ in range(2)])
+        self.to_qkv, self.back = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
+
+    def look(self, x):
+        B, T, C = x.shape
+        q, k, v = self.to_qkv(x).view(B, T, 3, self.heads, C // self.heads).permute(2, 0, 3, 1, 4)
+        a = (q @ k.mT * self.scale).softmax(-1)
+        return self.back((a @ v).transpose(1, 2).reshape(B, T, C))
+
+    def forward(self, x):
+        x = x + self.look(self.norms[0](x))
+        return x + self.mlp(self.norms[1](x))
+
+
+class WholeBlockWrong(WholeBlock):
+    def look(self, x):
+        B, T, C = x.shape
+        q, k, v = self.to_qkv(x).view(B, T, 3, self.heads, C // self.heads).permute(2, 0, 3, 1, 4)
+        a = (q @ k.mT * self.scale).softmax(-2)
+        return self.back((a @ v).transpose(1, 2).reshape(B, T, C))
+
+
+class SameFourTimes(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.layers = nn.ModuleList([nn.Linear(d_model, d_model)] * 4)
+
+    def forward(self, query, key, value):
+        B, _, C = query.shape
+        q, k, v = (
+            f(x).view(B, -1, self.n_heads, C // self.n_heads).transpose(1, 2)
+            for f, x in zip(self.layers, (query, key, value))
+        )
+        y = F.scaled_dot_product_attention(q, k, v)
+        return self.layers[-1](y.transpose(1, 2).flatten(2))
+
+
+def neighbours(q, k, v, adjacency):
+    """Nodes of a graph, (batch, nodes, width); adjacency (batch, nodes, nodes), 1 where there is an edge."""
+    a = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
+    return (a * adjacency) @ v
+
+
+def mistral(q, k, v, window):
+    """(B, H, T, D), causal: each position sees ``window`` of them, itself and the last ``window - 1`` ones."""
+    T = q.shape[-2]
+    gap = torch.arange(T)[:, None] - torch.arange(T)
+    s = q @ k.mT / math.sqrt(q.shape[-1])
+    return s.masked_fill((gap < 0) | (gap > window), -torch.inf).softmax(-1) @ v
+
+
+def capped(q, k, v, mask, attention_logits_softcap: float = 20.0):
+    """(B, H, T, D); mask (B, 1, T, S), True = may attend"""
+    s = torch.where(mask, q @ k.mT / math.sqrt(q.shape[-1]), -1e30)
+    s = attention_logits_softcap * torch.tanh(s / attention_logits_softcap)
+    return s.softmax(-1) @ v
+
+
+def alibi_distances(n_heads, length):
+    """Bias (n_heads, length, length) of ALiBi for a power of two of heads."""
+    slope = 2.0 ** (-8.0 * np.arange(1, n_heads + 1) / n_heads)
+    return slope[:, None, None] * -(np.arange(length)[:, None] - np.arange(length))
+
+
+def prefix_mask(padding_mask, target_length):
+    """Additive (B, 1, T, S) from (B, S) of ones for tokens and zeros for padding, for a decoder."""
+    S = padding_mask.shape[1]
+    seen = torch.ones(target_length, S, dtype=torch.bool).tril(S - target_length)
+    seen = seen & padding_mask[:, None, None].bool()
+    return torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
+
+
+def one_word(x, X, Wq, Wk, Wv):
+    """x (D,) asks the words X (n, D)"""
+    s = (X @ Wk) @ (x @ Wq) / np.sqrt(Wq.shape[1])
+    return (s / s.sum()) @ (X @ Wv)
+
+
+def without_libraries(query, keys, values):
+    """query: d numbers, keys: n lists of d, values: n lists of m"""
+    scores = [sum(float(a) * float(b) for a, b in zip(query, key)) / len(query) ** 0.5 for key in keys]
+    top = max(scores)
+    weights = [math.exp(s - top) for s in scores]
+    return [sum(w * float(row[j]) for w, row in zip(weights, values)) / sum(weights) for j in range(len(values[0]))]
+
+
+class LuongInTwo(nn.Module):
+    """Luong: h (batch, hidden), states (batch, length, hidden); tanh(W [c; h]) as two matrices."""
+
+    def __init__(self, hidden_size):
+        super().__init__()
+        self.score = nn.Linear(hidden_size, hidden_size, bias=False)
+        self.from_context = nn.Linear(hidden_size, hidden_size)
+        self.from_state = nn.Linear(hidden_size, hidden_size, bias=False)
+
+    def forward(self, h, states):
+        a = torch.einsum("bd,bsd->bs", h, self.score(states)).softmax(-1)
+        c = torch.einsum("bs,bsd->bd", a, states)
+        return torch.tanh(self.from_context(c) + self.from_state(h)), a
+
+
 EXPECTED = {
+    "WholeBlock": "",
+    "WholeBlockWrong": "softmax_axis_q",
+    "SameFourTimes": "shared_projection",
+    "neighbours": "mask_after_softmax",
+    "mistral": "window_off_by_one",
+    "capped": "softcap_after_mask",
+    "alibi_distances": "",
+    "prefix_mask": "",
+    "one_word": "no_exp_norm",
+    "without_libraries": "",
+    "LuongInTwo": "",
     "masked_attention_over_lengths": "",
     "decoder_self_attention_of_floats": "mask_float_as_bool",
     "ones_and_zeros": "mask_fill_too_small",

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from overt.check import layouts
 from overt.check.attention import Attention, Form, Outcome, difference
 from overt.check.diagnosis import Diagnosis
 from overt.check.findings import Findings
@@ -69,7 +70,9 @@ def _outside(diagnosis: Diagnosis, form: Form, trial: Trial) -> bool:
         return False
 
     def rows(outcome: Outcome) -> np.ndarray | None:
-        return attention.observed(form, attention.predict(form, case, {}), outcome)
+        # What is around attention keeps the shape.
+        taken = (layouts.take(array, form.layout, case.q.shape) for _, array, _ in outcome.outputs)
+        return next((x for x in taken if x is not None), None)
 
     def moved(change: np.ndarray) -> np.ndarray | None:
         q = case.q + change

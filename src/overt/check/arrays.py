@@ -20,6 +20,8 @@ def leaves(result: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(result, dict):
         for name, part in result.items():
             yield from leaves(part, f"{path}.{name}")
+    elif isinstance(result, list) and _numbers(result):
+        yield path, np.array(result)
     elif isinstance(result, tuple | list):
         for number, part in enumerate(result):
             yield from leaves(part, f"{path}.{number}")
@@ -28,6 +30,11 @@ def leaves(result: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(getattr(result, field.name), f"{path}.{field.name}")
     elif result is not None:
         yield path, result
+
+
+def _numbers(rows: list[Any]) -> bool:
+    """Whether a list, or one of lists, holds nothing but numbers."""
+    return bool(rows) and all(_numbers(x) if isinstance(x, list) else isinstance(x, float | np.floating) for x in rows)
 
 
 class Backend:

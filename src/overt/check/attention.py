@@ -462,7 +462,8 @@ class Attention:
         if form.residual:
             output = output + given
         if form.norm == "after" and self.instance and self.instance.norm:
-            output = normalised(output, *self.instance.norm)
+            with np.errstate(invalid="ignore"):
+                output = normalised(output, *self.instance.norm)
         return parts if output is parts.output else replace(parts, output=output)
 
     def error(self, form: Form, parts: Parts, outcome: Outcome) -> float | None:

@@ -229,6 +229,9 @@ class Calling:
         """Nothing fitted: keys transposed wrongly, a bug, or an interface that was not understood."""
         if self._transposed([f for f in trials if f.layout in ("BHTD", "BTHD", "BTD", "TD")][:48]):
             return True
+        ran = {form: mine for form, mine in trials.items() if mine[0].outcome.error is None}
+        if ran:
+            self._only_attention(ran)
         told = [f for f in trials if f.layout in self.interface.layouts] or list(trials)
         outcome = trials[told[0]][0].outcome
         if outcome.error is None:
@@ -259,12 +262,9 @@ class Calling:
         """Layers that hold more than attention cannot be compared with it."""
         rows = self.attention.instance.rows if self.attention.instance else []
         rest = [row["path"] for row in rows if len(row["shape"]) > 1 and letter(row["path"], row["owner"]) is None]
-        if (
-            rest
-            and self.attention.instance
-            and self.attention.instance.projections
-            and "o" in self.attention.instance.projections.weight
-        ):
+        projections = self.attention.instance.projections if self.attention.instance else None
+        # One matrix without a telling name may be the output's.
+        if projections and len(rest) > ("o" not in projections.weight):
             raise MoreError(
                 f"{self.interface.name} holds more than attention ({', '.join(rest[:3])}): "
                 "check the attention inside it, such as FILE.py:model.self_attn",

@@ -128,9 +128,14 @@ class Candidate:
         return {"parts": list(attending(self.built[message["handle"]]))}
 
     def on_part(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
-        """Take a part of an instance for an instance."""
+        """Take a part of an instance for an instance; a method is the instance with the parameters that it names."""
         part = self.built[message["handle"]]
-        for name in message["path"].split("."):
+        names = message["path"].split(".")
+        if inspect.ismethod(getattr(part, names[-1], None)):
+            source = inspect.getsource(getattr(part, names[-1]))
+            rows = parameters(part, None, out)
+            return self._made(part, [row for row in rows if re.search(rf"self\.{row['path'].split('.')[0]}\b", source)])
+        for name in names:
             part = part[int(name)] if isinstance(part, list | tuple) else getattr(part, name)
         return self._made(part, parameters(part, None, out))
 

@@ -66,8 +66,11 @@ def describe(thing: Any) -> dict[str, Any]:
 
 
 def attending(thing: Any, path: str = "", seen: set[type] | None = None) -> Iterator[tuple[str, str, Any]]:
-    """Path, class name and description (None where torch wrote it) of each class of attention inside an instance."""
+    """Path, name and description (None where torch wrote it) of the methods and classes that attend in an instance."""
+    own = _attending_methods(type(thing)) if seen is None else []
     seen = {type(thing)} if seen is None else seen
+    for name in own:
+        yield name, f"method of {type(thing).__name__}", _method(thing, name)
     named = {**vars(thing), **getattr(thing, "_modules", {})} if hasattr(thing, "__dict__") else {}
     if isinstance(thing, list | tuple):
         named = {str(n): x for n, x in enumerate(thing)}
@@ -79,11 +82,31 @@ def attending(thing: Any, path: str = "", seen: set[type] | None = None) -> Iter
         if cls.__module__.startswith("torch.nn.modules.activation") and cls.__name__ == "MultiheadAttention":
             seen.add(cls)
             yield where, cls.__name__, None
-        elif any(_own(cls, m) for m in _FORWARD) and re.search(r"softmax|scaled_dot_product", _source(cls)[0]):
+        elif any(_own(cls, m) for m in _FORWARD) and _ATTENDS.search(_source(cls)[0]):
             seen.add(cls)
             yield where, cls.__name__, describe(part)
         elif hasattr(part, "_modules") or isinstance(part, list | tuple):
             yield from attending(part, where, seen)
+
+
+_ATTENDS = re.compile(r"softmax|scaled_dot_product")
+
+
+def _attending_methods(cls: type) -> list[str]:
+    """Methods that attend and are called by others."""
+    return [
+        name
+        for name, f in vars(cls).items()
+        if inspect.isfunction(f) and name not in (*_FORWARD[:3], "__init__") and _ATTENDS.search(_source(f)[0])
+    ]
+
+
+def _method(thing: Any, name: str) -> dict[str, Any]:
+    """An instance described by one of its methods."""
+    method = getattr(thing, name)
+    source, line = _source(method)
+    told = {"method": name, "parameters": _parameters(method, skip=False), "doc": inspect.getdoc(method) or ""}
+    return {**describe(thing), **told, "source": source, "body": source, "line": line}
 
 
 def is_keras(cls: Any) -> bool:

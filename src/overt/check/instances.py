@@ -302,6 +302,9 @@ def _projections(
     if "all" in weight:
         weight |= dict.fromkeys("qkv", weight.pop("all"))
         bias |= dict.fromkeys("qkv", bias.pop("all")) if "all" in bias else {}
+    if "same" in weight:
+        weight |= dict.fromkeys("qkvo", weight.pop("same"))
+        bias |= dict.fromkeys("qkvo", bias.pop("same")) if "same" in bias else {}
     packed = "qkv" in weight
     for both, letters in (("qkv", "qkv"), ("kv", "kv")):
         if both in weight:
@@ -353,6 +356,9 @@ def _by_order(named: list[tuple[str | None, dict[str, Any]]]) -> list[tuple[str 
         if first is None or (not wide and not any(which == "o" for which, _ in named)):
             return named
         pairs = [("qkv" if wide else "all", first), *(("o", row) for row in matrices if row is not first)]
+    elif len(matrices) == 1 and re.search(r"\.\d+\.", matrices[0]["path"]):
+        # A list of layers, all of which are one.
+        pairs = [("same", matrices[0])]
     elif len(matrices) in (3, 4):
         pairs = list(zip("qkvo", matrices, strict=False))
     else:

@@ -298,7 +298,7 @@ class Interface:
     @cached_property
     def counts_itself(self) -> tuple[bool, bool]:
         """Whether a window is said to count the query, and whether it is said not to."""
-        if re.search(r"itself and .{0,16}- ?1\b|- ?1\W{0,4}(tokens?|positions?|keys?) before", self.prose):
+        if re.search(r"itself and .{0,28}- ?1\b|- ?1\W{0,4}(tokens?|positions?|keys?) before", self.prose):
             return True, False
         return (
             bool(

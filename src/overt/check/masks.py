@@ -131,7 +131,7 @@ def padding(block: Block) -> bool:
     """Functions that make a mask for scores of tokens, of lengths, or of a mask (B, S) of ones and zeros."""
     required = [a for a in block.face.arguments if a.required]
     roles = [a.role for a in required]
-    counted = sorted(map(str, roles)) == ["length", "lengths"]
+    counted = sorted(map(str, roles)) in (["length", "lengths"], ["length", "mask"], ["length", "padding"])
     if not counted and (len(required) != 1 or roles[0] not in ("x", "mask", "padding", "q")):
         return False
     B, T = 2, 5
@@ -139,7 +139,7 @@ def padding(block: Block) -> bool:
     real = np.arange(T) < np.array([3, 4])[:, None]
     ids = np.where(real, np.array([[3, 4, 5, 6, 7], [5, 2, 9, 4, 8]]), pad)
     if counted:
-        got = block.call(*(real.sum(1) if r == "lengths" else T for r in roles))
+        got = block.call(*({"lengths": real.sum(1), "length": T}.get(str(r), real.astype(int)) for r in roles))
     else:
         got = block.call(ids if roles[0] in ("x", "q") else real.astype(int))
     if not got or got[0].size not in (B * T, B * T * T) or got[0].shape[0] != B:

@@ -256,7 +256,7 @@ def slopes(block: Block) -> bool:
     """A function of the number of heads that returns the slopes (H,) of ALiBi."""
     if block.required() != 1:
         return alibi(block)
-    got = {n: block.call(n) for n in (4, 8, 6, 12)}
+    got = {n: block.call(n) for n in ((4, 8) if block.face.powers_of_two else (4, 8, 6, 12))}
     if not got[4]:
         return False
     flat = {n: y[0].reshape(-1) for n, y in got.items() if y and y[0].size == n}
@@ -281,7 +281,7 @@ def alibi(block: Block) -> bool:
     if not lengths and not masked:
         return False
     best: tuple[str, ...] | None = None
-    for H in (4, 6):
+    for H in (4,) if block.face.powers_of_two else (4, 6):
         T, S = (5, 5) if len(lengths) < 2 else (3, 5)
         values: list[Any] = []
         count = 0

@@ -58,6 +58,11 @@ def readings(named: dict[str, np.ndarray], turnable: set[str], Dq: int, Dk: int,
         if reading.kind == "additive" and reading.v is not None:
             reading = replace(reading, b=sum((a for a in loose if len(a) == len(reading.v)), reading.b))
         ends = [(a, bias(p)) for p, a in wide if p not in used]
+        # The same matrix in two pieces.
+        for one, two in permutations([p for p in squares if p not in used], 2):
+            for upper, lower in product(*(ways(p, D, *matrices[p].shape[1:]) for p, D in ((one, Dk), (two, Dq)))):
+                if upper.shape[1] == lower.shape[1]:
+                    ends.append((np.concatenate([upper, lower]), bias(one) + bias(two)))
         yield from (replace(reading, vector=end) for end in ends)
         if not ends:
             yield reading

@@ -19,11 +19,11 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("causal", r"(is_?|use_?)?causal(_?mask)?|autoregressive|masked|look_?ahead|use_?causal_?mask|decoder_?mask|unidirectional"),
     ("query_mask", r"(q|query|queries)_?(pad(ding)?_?)?mask"),
     ("padding", r"v(alue)?_?mask|(src_|tgt_)?key_padding_mask|padding_?mask|pad_?mask|key_?mask|padding|kv_?mask|key_?valid|valid|input_?mask|valid_?mask|src_?mask|is_?pad|pads?|src_?key_?padding|keys?_?keep|\w*pad(ding)?_?masks?|(encoder|memory|source|context)\w*_?masks?"),
-    ("mask", r"(attn|attention|att|self_attn|keep|visible|allowed|additive|float|bool|m|drop)_?mask|mask|masks|m|keep|allowed|visible|blocked|mask_?bias|\w*_?masks?"),
+    ("mask", r"(attn|attention|att|self_attn|keep|visible|allowed|additive|float|bool|m|drop)_?mask|mask|masks|m|keep|allowed|visible|blocked|mask_?bias|adj(acency)?(_?(matrix|mat))?|\w*_?masks?"),
     ("query_lengths", r"(q|query|tgt|target)_?(seq_?)?(lens|lengths)"),
     ("lengths", r"lengths?|valid_?lens?|valid_?lengths?|seq_?lens|seq_?lengths|lens|(key|kv|k|src|source|enc|input|memory)_?(lengths?|lens?)|(?!cu_)\w+_?(lens|lengths)"),
     ("scale", r"scale|scaling|softmax_?scale|sm_?scale|scale_?factor"),
-    ("cap", r"soft_?cap|logits?_?(soft_?)?cap|cap|attn_?(logit_?)?softcap(ping)?|score_?cap|logits?_?softcap(ping)?|attn_?softcap"),
+    ("cap", r"(attn|attention)_?logits?_?(soft_?)?cap(ping)?|soft_?cap|logits?_?(soft_?)?cap|cap|attn_?(logit_?)?softcap(ping)?|score_?cap|logits?_?softcap(ping)?|attn_?softcap"),
     ("window", r"window|window_?size|sliding_?window|local_?window|w|attention_?window|local_?window_?size|band|left_?window"),
     ("slopes", r"(alibi_?)?slopes?"),
     ("bias", r"bias|attn_?bias|att_?bias|attention_?bias|position_?bias|rel_?bias|pos_?bias|score_?bias|additive_?bias"),
@@ -144,6 +144,12 @@ def settled(arguments: list[Argument]) -> list[Argument]:
                 change(before[1], "k")
             else:
                 change(number, None)
+    letters = [n for n, a in enumerate(fixed) if len(a.name) == 1 and a.name.isalpha()]
+    for small, large in ((m, n) for m in letters for n in letters):
+        if fixed[small].name != fixed[large].name == fixed[small].name.upper() and not inputs:
+            # (e, E): one token and all tokens.
+            change(small, "q")
+            change(large, "context")
     masks = [n for n, a in enumerate(fixed) if a.role == "mask"]
     if len(masks) == 2 and not any(a.role == "padding" for a in fixed):
         change(masks[1], "padding")
