@@ -135,9 +135,10 @@ class Diagnosis(Calling):
         )
         for most, fill in product((0, 1), fills):
             filled = [Trial(replace(t.case, fill=fill), t.outcome) for t in trials]
-            found = explain(self.attention, form, filled, start=self.choices, steps=("mask",), most=most)
+            found = explain(self.attention, form, filled, start=self.choices, steps=("mask", "cap"), most=most)
             if found:
-                return found
+                # A cap that comes last looks like a mask that hides too little.
+                return [m for m in found if "cap" in m.choice] or found
         return []
 
     def _adds(self, form: Form) -> bool:
