@@ -198,7 +198,6 @@ template <class In> struct Desk {
   int count = 0;
   Range any = {};
   Rows rows = {};
-  Index block = 0;
 
   void place(Arena& arena, const Plan<Acc>& plan) {
     arena.take(groups, plan.groups);
@@ -212,7 +211,7 @@ template <class In> struct Desk {
   // Lays out the groups of a task.  Late blocks of rows come first: under a causal mask they are the longest.
   void start(const Plan<Acc>& plan, const Source<In>& source, Index task, const Scoring<Acc>& scoring) {
     Index sets = plan.p.H / plan.heads, set = task / plan.blocks;
-    block = plan.blocks - 1 - task % plan.blocks;
+    const Index block = plan.blocks - 1 - task % plan.blocks;
     rows = {set / sets, set % sets * plan.heads, plan.heads};
     Index first = block * plan.groups * kRows, last = smaller(plan.rows, first + plan.groups * kRows);
     any = {INT_MAX, 0};
