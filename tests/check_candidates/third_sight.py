@@ -277,7 +277,31 @@ class LuongInTwo(nn.Module):
         return torch.tanh(self.from_context(c) + self.from_state(h)), a
 
 
+def local(q, k, v, window):
+    """Causal, (B, H, T, D): each token sees ``window`` tokens, of which it is itself the last."""
+    T = q.shape[-2]
+    gap = torch.arange(T)[:, None] - torch.arange(T)
+    s = q @ k.mT / math.sqrt(q.shape[-1])
+    return s.masked_fill((gap < 0) | (gap > window), -torch.inf).softmax(-1) @ v
+
+
+class OverChannels(nn.Module):
+    """Channels first: x (N, heads * 3 * C, T), for each head its q, k and v -> (N, heads * C, T)"""
+
+    def __init__(self, heads):
+        super().__init__()
+        self.heads = heads
+
+    def forward(self, qkv):
+        N, width, T = qkv.shape
+        q, k, v = qkv.view(N, self.heads, 3, -1, T).unbind(2)
+        a = (q.mT @ k / math.sqrt(q.shape[2])).softmax(-1)
+        return (v @ a.mT).reshape(N, width // 3, T)
+
+
 EXPECTED = {
+    "local": "window_off_by_one",
+    "OverChannels": "",
     "WholeBlock": "",
     "WholeBlockWrong": "softmax_axis_q",
     "SameFourTimes": "shared_projection",

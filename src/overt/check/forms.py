@@ -89,6 +89,8 @@ def forms(attention: Attention, asked: str | None) -> list[Form]:
             order = told + [o for o in order if o not in told]
         if "k" not in roles:
             order = [o for o in order if o != "BHTD-BSD"]
+        if not asked and not re.search(r"channel|conv|bct", face.text, re.IGNORECASE):
+            order = [o for o in order if o != "BDT"]
         if roles in (("x",), ("qkv",)):
             order = [o for o in order if o not in ("BD", "D", "1BD")]
         for layout, c, a, rope, (norm, residual), t, r, (kind, shape, number), cos, (axes, one) in product(

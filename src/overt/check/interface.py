@@ -282,7 +282,7 @@ class Interface:
         one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?"
         between = r"[^\w\n]{1,4}(?:then |and )?(?:all (?:of )?)?"
         if re.search(
-            r"heads?\W{1,4}3\W{1,4}(d\b|h?d\b|head|d_)|(per|each|every) head.{0,20}\bq\b.{0,12}\bk\b|\bq\b.{0,30}of head 0",
+            r"\bh(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every) head.{0,20}\bq\b.{0,12}\bk\b|\bq\b.{0,30}of head 0",
             self.prose,
         ):
             return "heads first"
@@ -303,7 +303,7 @@ class Interface:
         return (
             bool(
                 re.search(
-                    r"includ|counting (it|the query)|with itself|itself counts|counts itself|itself (is|being) (one|among|part)",
+                    r"includ|counting (it|the query)|with itself|itself counts|counts itself|itself (is|being) (one|among|part)|itself the (last|first)|\bin total\b",
                     self.prose,
                 )
             ),

@@ -6,9 +6,9 @@ import numpy as np
 
 # BHTD-BSD has one key head without an axis.
 # Layouts of heads (B, H, T, D) and of flat widths (B, T, F).  B2 and 1 have one query per sample, without an axis.
-HEADS = ("BHTD", "BTHD", "BTD", "TD", "TBD", "HTD", "THD", "TBHD", "BHTD-BSD", "DT", "BD", "D", "1BD")
-FLAT = ("BTD", "TBD", "TD", "DT", "BD", "D", "1BD")
-_BATCHED = ("BHTD", "BTHD", "BTD", "TBD", "TBHD", "BHTD-BSD", "BD", "1BD")
+HEADS = ("BHTD", "BTHD", "BTD", "TD", "TBD", "HTD", "THD", "TBHD", "BHTD-BSD", "DT", "BDT", "BD", "D", "1BD")
+FLAT = ("BTD", "TBD", "TD", "DT", "BDT", "BD", "D", "1BD")
+_BATCHED = ("BHTD", "BTHD", "BTD", "TBD", "TBHD", "BHTD-BSD", "BDT", "BD", "1BD")
 _HEADED = ("BHTD", "BTHD", "HTD", "THD", "TBHD", "BHTD-BSD")
 
 
@@ -20,7 +20,7 @@ def sizes(layout: str, flat: bool) -> tuple[bool, bool, bool]:
 def give(x: np.ndarray, layout: str, query: bool = True) -> np.ndarray:
     """(B, H, T, D) or (B, T, F) in the candidate's layout; keys of one-query layouts keep their positions."""
     if x.ndim == 3:
-        found = {"BTD": x, "TBD": x.swapaxes(0, 1), "TD": x[0], "DT": x[0].T}
+        found = {"BTD": x, "TBD": x.swapaxes(0, 1), "TD": x[0], "DT": x[0].T, "BDT": x.swapaxes(1, 2)}
         found |= {"BD": x[:, 0], "D": x[0, 0]} if query else {"BD": x, "D": x[0]}
         found["1BD"] = x.swapaxes(0, 1)
     else:
@@ -31,6 +31,7 @@ def give(x: np.ndarray, layout: str, query: bool = True) -> np.ndarray:
             "BTD": x[:, 0],
             "TD": x[0, 0],
             "DT": x[0, 0].T,
+            "BDT": x[:, 0].swapaxes(1, 2),
             "TBD": x[:, 0].swapaxes(0, 1),
             "HTD": x[0],
             "THD": x[0].swapaxes(0, 1),
@@ -52,6 +53,7 @@ def take(y: np.ndarray, layout: str, like: tuple[int, ...]) -> np.ndarray | None
             "BTD": ((B, T, E), None),
             "TD": ((T, E), None),
             "DT": ((E, T), (1, 0)),
+            "BDT": ((B, E, T), (0, 2, 1)),
             "TBD": ((T, B, E), (1, 0, 2)),
             "HTD": ((H, T, E), None),
             "THD": ((T, H, E), (1, 0, 2)),
@@ -75,6 +77,7 @@ def take(y: np.ndarray, layout: str, like: tuple[int, ...]) -> np.ndarray | None
             "TBD": ((T, B, F), (1, 0, 2)),
             "TD": ((T, F), None),
             "DT": ((F, T), (1, 0)),
+            "BDT": ((B, F, T), (0, 2, 1)),
             "BD": ((B, F), None),
             "1BD": ((T, B, F), (1, 0, 2)),
             "D": ((F,), None),
