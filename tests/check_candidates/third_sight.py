@@ -299,7 +299,14 @@ class OverChannels(nn.Module):
         return (v @ a.mT).reshape(N, width // 3, T)
 
 
+def one_key_head(q, k, v):
+    """Multi-query: q (B, H, T, D), k and v (B, 1, S, D)"""
+    s = torch.einsum("bhtd,bsd->bhts", q, k[:, 0]) / math.sqrt(q.shape[-1])
+    return torch.einsum("bhts,bsd->bhtd", s.softmax(-1), v.squeeze(1))
+
+
 EXPECTED = {
+    "one_key_head": "",
     "local": "window_off_by_one",
     "OverChannels": "",
     "WholeBlock": "",

@@ -72,6 +72,10 @@ def forms(attention: Attention, asked: str | None) -> list[Form]:
     einsum = r"einsum\(\s*[\"'][a-zA-Z.]+\s*,\s*[a-zA-Z]{3}\s*->"
     if weights and instance is None and (re.search(einsum, face.code) or re.search(three, face.prose)):
         apart = [*product((("HDK", "HKD"), ("HDK", "HDK"), ("DHK", "HKD")), (False, True)), *apart]
+    alone = r"\b(k|v|keys?|values?|kv)\b[^\n]{0,20}[\[(]\s*\w+\s*,\s*(1\s*,\s*\w+|\w+\s*,\s*1)\s*,\s*\w+\s*[\])]"
+    if not weights and instance is None and "v" in roles and re.search(alone, face.prose):
+        # One key head, which keeps its axis.
+        apart = [(None, True), (None, False)]
     returns = ["weights", "output"] if roles == ("q", "k") else ["output"]
     if roles in (("q", "context"), ("x", "context")):
         returns = ["output", "weights"]
