@@ -305,7 +305,20 @@ def one_key_head(q, k, v):
     return torch.einsum("bhts,bsd->bhtd", s.softmax(-1), v.squeeze(1))
 
 
+class LowerHalf(nn.Module):
+    """One head; x (batch, length, width)."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, x):
+        a = (self.query(x) @ self.key(x).mT / math.sqrt(x.shape[-1])).softmax(-1)
+        return torch.tril(a) @ self.value(x)
+
+
 EXPECTED = {
+    "LowerHalf": "mask_after_softmax",
     "one_key_head": "",
     "local": "window_off_by_one",
     "OverChannels": "",

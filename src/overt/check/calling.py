@@ -171,8 +171,11 @@ class Calling:
             for form in tried:
                 mine = explain(attention, form, usable[form], steps=steps, most=min(count, 2))
                 if form.causal and not promised:
-                    # Nobody promised a causal mask, so what looks like a wrong one is none.
-                    mine = [m for m in mine if not {"causal", "diagonal", "mask"} & set(m.choice)]
+                    # Nobody promised a causal mask, so what looks like a wrong one is none, unless the code makes one.
+                    made = re.search(r"\btri[lu]\b", self.interface.code)
+                    mine = [
+                        m for m in mine if not ({"causal"} if made else {"causal", "diagonal", "mask"}) & set(m.choice)
+                    ]
                 found += [m for m in mine if m.cost > 0]
             if found:
                 order = list(usable)
