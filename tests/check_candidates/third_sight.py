@@ -2,8 +2,6 @@
 
 import math
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import torch
 import torch.nn as nn
@@ -52,9 +50,10 @@ def heads_one_by_one(tokens, wq, wk, wv, wo):
 
     def head(a, b, c, d):
         s = (tokens @ a) @ (tokens @ b).T / math.sqrt(a.shape[-1])
-        return jax.nn.softmax(s) @ (tokens @ c) @ d
+        e = np.exp(s - s.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True) @ (tokens @ c) @ d
 
-    return jnp.stack([head(*each) for each in zip(wq, wk, wv, wo)]).sum(0)
+    return np.stack([head(*each) for each in zip(wq, wk, wv, wo)]).sum(0)
 
 
 def dot_step(state, source, lengths):
