@@ -69,8 +69,9 @@ def _forward(problem: Problem, level: str | None, *, along: bool) -> tuple[np.nd
     (B, H, T, _), S, accumulate = problem.q.shape, problem.k.shape[2], problem.accumulate
     dtype = problem.q.dtype.newbyteorder("=") if problem.score.identity else accumulate
     output = np.empty((B, H, T, problem.v.shape[-1]), dtype)
-    lse, entropy = np.empty((B, H, T), accumulate), np.empty((B, H, T), accumulate)
-    received = np.zeros((B, H, S), accumulate)
+    lse = np.empty((B, H, T), accumulate)
+    # Empty where nobody asks.
+    received, entropy = np.zeros((B, H, S * along), accumulate), np.empty((B, H, T * along), accumulate)
     for native, rows in _calls(problem):
         y, row_lse, row_entropy = (_rows(x, rows) for x in (output, lse, entropy))
         part = np.empty_like(received)
