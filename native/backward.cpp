@@ -192,7 +192,7 @@ template <class In> struct Backward {
     const int count = meeting.count - r;
     for (Index d = 0; d < width; d += lanes) {
       Lane<Acc> x[lanes];
-      load_transposed<In>([&](int i) { return i < count ? rows[i] : nullptr; }, d, width, x);
+      load_transposed<In>([&](int i) { return rows[i]; }, count, d, width, x);
       OVERT_UNROLL
       for (int i = 0; i < lanes; ++i)
         if (d + i < width) store(out + (d + i) * panel, x[i]);

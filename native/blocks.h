@@ -12,6 +12,11 @@ namespace overt::OVERT_LEVEL {
 constexpr Index kAheadBytes = 16 << 20;
 constexpr int kMostGroups = 24;
 
+// Columns of values are taken two vectors at a time.  Where these are short, steps from row to row fall into few sets of
+// the first cache, so that values which do not fit into it are worth arranging anew, if enough rows read them.
+constexpr bool kSlices = kBytes < 64 && !kTiled;
+constexpr Index kFirstCache = 32 << 10, kSliceRows = 48;
+
 // A task: one block of rows of one set of heads.  Depends on the number of threads, and no result depends on it.
 template <class Acc> struct Plan {
   const Problem& p;
@@ -26,6 +31,8 @@ template <class Acc> struct Plan {
   Index key_size, value_size;  // elements that a packed key or value takes, kPanel of them together
   Index group_size;  // elements that the packed queries of a group take
   bool pack_values; // or read them where they are
+  bool sliced;      // pack them as slices of kPanel columns, each with one key after the other
+  Index value_step; // from one packed value to the next
   bool thin;        // read the keys where they are
   bool ahead;       // pack before the tasks start, once
   // Where there are bits, each group of rows of each of these learns first which panels have one set.
@@ -40,7 +47,9 @@ template <class Acc> struct Plan {
     value_size = width;
     group_size = p.D * kQueries<Acc>;
     bool same_type = p.type == (sizeof(Acc) == 8 ? Type::float64 : Type::float32);
-    pack_values = values && !(same_type && width == p.E);
+    sliced = kSlices && values && rows >= kSliceRows && p.S * width * Index(sizeof(Acc)) > kFirstCache;
+    if (sliced) value_size = round_up(width, kPanel<Acc>);
+    pack_values = values && (sliced || !(same_type && width == p.E));
 #if defined(OVERT_TILES)
     int terms = OVERT_LEVEL::terms(p.type);
     key_size = packed_keys(terms, p.D);
@@ -48,6 +57,7 @@ template <class Acc> struct Plan {
     group_size = packed_queries(terms, p.D);
     pack_values = values;
 #endif
+    value_step = sliced ? kPanel<Acc> : value_size;
     Index bytes = p.B * p.G * panels * kPanel<Acc> * (key_size + (pack_values ? value_size : 0)) * Index(sizeof(Acc));
     thin = !kTiled && same_type && !p.additive && rows <= kThin && p.D >= 4;
     ahead = bytes <= kAheadBytes && !thin;
@@ -63,6 +73,9 @@ template <class Acc> struct Plan {
     tasks = rows ? sets * blocks : 0;
     if (blocks == 1 && heads == p.H / p.G) ahead = false;
   }
+
+  // Steps from one slice to the next, where `keys` values are packed together.
+  Index slice(Index keys) const { return sliced ? keys * kPanel<Acc> : kPanel<Acc>; }
 };
 
 // Threads that a call deserves: below some ten microseconds of work a second one costs more than it brings.
@@ -76,17 +89,19 @@ template <class Acc> struct Chunk {
   const Acc* panels;
   Index key_step;
   bool key_rows;
-  const Acc* values;
-  Index value_stride;
+  Values<Acc> values;
   int origin;
 
   Keys<Acc> keys(int begin) const { return {panels + (begin - origin) * key_step, key_rows, key_step}; }
+  Values<Acc> values_from(int begin) const {
+    return {values.data + (begin - origin) * values.step, values.step, values.slice};
+  }
 };
 
 template <class In> struct Source {
   using Acc = Accumulator<In>;
   Acc* panels = nullptr;  // [B][G][panels][D][kPanel]
-  Acc* values = nullptr;  // [B][G][panels · kPanel][width]
+  Acc* values = nullptr;  // [B][G][panels · kPanel][value_size], or as slices
   std::uint8_t* lit = nullptr;  // [lit_batches][lit_sets][all_groups][panels]
 
   void place(Arena& arena, const Plan<Acc>& plan) {
@@ -118,12 +133,13 @@ template <class In> struct Source {
     }
   }
 
-  static void pack(const Plan<Acc>& plan, Index b, Index g, Index begin, Index end, Acc* panels, Acc* values) {
+  static void pack(const Plan<Acc>& plan, Index b, Index g, Index begin, Index end, Acc* panels, Acc* values,
+                   [[maybe_unused]] Index slice) {
     const Problem& p = plan.p;
     if (plan.thin && !values) return;
     for (Index s = begin; s < end; s += kPanel<Acc>) {
       Index count = smaller<Index>(kPanel<Acc>, p.S - s);
-      Index key = (s - begin) * plan.key_size, value = (s - begin) * plan.value_size;
+      Index key = (s - begin) * plan.key_size, value = (s - begin) * plan.value_step;
 #if defined(OVERT_TILES)
       pack_key_tiles<In>(at<In>(p.k, b, g, s), p.k.row, count, p.D, panels + key);
       if (values) pack_value_tiles<In>(at<In>(p.v, b, g, s), p.v.row, count, p.E, values + value);
@@ -132,9 +148,18 @@ template <class In> struct Source {
         pack_panel<In>(at<In>(p.k, b, g, s), p.k.row, count, p.D, panels + key);
         raise(p.additive && p.modest, panels + key, p.D * kPanel<Acc>);
       }
-      if (values) pack_rows<In>(at<In>(p.v, b, g, s), p.v.row, count, p.E, plan.width, values + value);
+      if (values)
+        pack_rows<In>(at<In>(p.v, b, g, s), p.v.row, count, p.E, plan.width, plan.value_step, slice, values + value);
 #endif
     }
+  }
+
+  // Where key s of a head lies, and its value or null, packed ahead.
+  Acc* key_at(const Plan<Acc>& plan, Index head, Index s) const {
+    return panels + (head * plan.panels * kPanel<Acc> + s) * plan.key_size;
+  }
+  Acc* value_at(const Plan<Acc>& plan, Index head, Index s) const {
+    return values ? values + head * plan.panels * kPanel<Acc> * plan.value_size + s * plan.value_step : nullptr;
   }
 
   // What all tasks share, worked out by all threads.
@@ -150,9 +175,8 @@ template <class In> struct Source {
       }
       task -= lits;
       Index head = task / pieces, begin = task % pieces * some * kPanel<Acc>;
-      Index at = head * last + begin;
-      pack(plan, head / p.G, head % p.G, begin, smaller(begin + some * kPanel<Acc>, last), panels + at * plan.key_size,
-           values ? values + at * plan.value_size : nullptr);
+      pack(plan, head / p.G, head % p.G, begin, smaller(begin + some * kPanel<Acc>, last), key_at(plan, head, begin),
+           value_at(plan, head, begin), plan.slice(last));
     }
   }
 
@@ -163,25 +187,21 @@ template <class In> struct Source {
     chunk.origin = range.begin / kPanel<Acc> * kPanel<Acc>;
     chunk.key_step = plan.key_size;
     chunk.key_rows = plan.thin;
-    Index at_key = (b * p.G + g) * plan.panels * kPanel<Acc> + chunk.origin;
+    Index keys = plan.ahead ? plan.panels * kPanel<Acc> : kBlock, head = b * p.G + g;
+    chunk.values = {local_values, plan.value_step, plan.slice(keys)};
     if (plan.ahead) {
-      chunk.panels = panels + at_key * plan.key_size;
-      chunk.values = values ? values + at_key * plan.value_size : nullptr;
+      chunk.panels = key_at(plan, head, chunk.origin);
+      chunk.values.data = value_at(plan, head, chunk.origin);
     } else {
-      pack(plan, b, g, chunk.origin, range.end, local_panels, plan.pack_values ? local_values : nullptr);
+      pack(plan, b, g, chunk.origin, range.end, local_panels, plan.pack_values ? local_values : nullptr, plan.slice(keys));
       chunk.panels = local_panels;
-      chunk.values = local_values;
     }
-    chunk.value_stride = plan.value_size;
     if constexpr (sizeof(In) == sizeof(Acc)) {
       if (plan.thin) {
         chunk.panels = at<In>(p.k, b, g, chunk.origin);
         chunk.key_step = p.k.row;
       }
-      if (!plan.pack_values && p.v.data) {
-        chunk.values = at<In>(p.v, b, g, chunk.origin);
-        chunk.value_stride = p.v.row;
-      }
+      if (!plan.pack_values && p.v.data) chunk.values = {at<In>(p.v, b, g, chunk.origin), p.v.row, kPanel<Acc>};
     }
     return chunk;
   }

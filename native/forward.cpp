@@ -115,25 +115,27 @@ constexpr int columns_at_once(int M) {
 }
 
 template <class Acc, int M, int W = columns_at_once(M)>
-OVERT_INLINE void mix(const Acc* weights, const Acc* values, Index stride, int keys, const Acc* shrink, Acc* out,
-                      Index width, Index column = 0) {
+OVERT_INLINE void mix(const Acc* weights, const Values<Acc>& values, int keys, const Acc* shrink, Acc* out, Index width,
+                      Index column = 0) {
   constexpr int step = W * kLanes<Acc>;
-  for (; column + step <= width; column += step)
-    mix_columns<Acc, M, W>(weights, values + column, stride, keys, shrink, out + column, width);
+  if (step <= kPanel<Acc> || values.rows())
+    for (; column + step <= width; column += step)
+      mix_columns<Acc, M, W>(weights, values.column(column), values.step, keys, shrink, out + column, width);
   if constexpr (W > 1)
-    if (column < width) mix<Acc, M, W / 2>(weights, values, stride, keys, shrink, out, width, column);
+    if (column < width) mix<Acc, M, W / 2>(weights, values, keys, shrink, out, width, column);
 }
 
 // The same sums in the same order, but a weight of exactly 0 keeps its value out, though it be NaN or infinite.
 template <class Acc>
-void mix_carefully(int rows, const Acc* weights, const Acc* values, Index stride, int keys, const Acc* shrink, Acc* out,
+void mix_carefully(int rows, const Acc* weights, const Values<Acc>& values, int keys, const Acc* shrink, Acc* out,
                    Index width) {
   for (int r = 0; r < rows; ++r)
     for (Index e = 0; e < width; e += kLanes<Acc>) {
       Acc* to = out + r * width + e;
       Lane<Acc> sums = {};
       for (int s = 0; s < keys; ++s)
-        if (Acc weight = weights[r * kTileStride + s]; weight != 0) sums += weight * load(values + s * stride + e);
+        if (Acc weight = weights[r * kTileStride + s]; weight != 0)
+          sums += weight * load(values.column(e) + s * values.step);
       store(to, weighty(load(to), all(shrink[r])) * shrink[r] + sums);
     }
 }
@@ -251,12 +253,12 @@ template <class In> struct Forward {
     Acc* tile = work.desk.tile;
     Acc *top = seen.top + i * kQueries<Acc>, *sums = seen.sums + i * kRows * lanes;
     Acc* out = seen.out + i * kRows * plan.width;
-    const Acc* values = chunk.values + (range.begin - chunk.origin) * chunk.value_stride;
+    const Values<Acc> values = chunk.values_from(range.begin);
     auto drop = [&](int width) {
       if (p.dropout > 0)
         for (int r = 0; r < group.count; ++r) dropping.drop(group.place[r], range.begin, width, tile + r * kTileStride);
     };
-    auto keep = [&](int r, int i, Lane<Acc> x, Lane<Acc> y) {
+    auto keep = [tile](int r, int i, Lane<Acc> x, Lane<Acc> y) {
       store(tile + r * kTileStride + i, x);
       store(tile + r * kTileStride + i + lanes, y);
     };
@@ -272,24 +274,24 @@ template <class In> struct Forward {
       int width = work.desk.template score<M>(plan, scoring, group, chunk, range), keys = range.end - range.begin;
       weigh(width, Acc(1), keep);
       drop(width);
-      if (careful) mix_carefully(M, tile, values, chunk.value_stride, keys, shrink, out, plan.width);
-      else mix<Acc, M>(tile, values, chunk.value_stride, keys, shrink, out, plan.width);
+      if (careful) mix_carefully(M, tile, values, keys, shrink, out, plan.width);
+      else mix<Acc, M>(tile, values, keys, shrink, out, plan.width);
 #else
       int panels = int(ceil_div(range.end - range.begin, kPanel<Acc>)), width = panels * kPanel<Acc>;
       char* pieces = work.pieces;
       auto give = [&](int r, int i, Lane<Acc> x, Lane<Acc> y) { split_weights<In, M>(r, i, x, y, panels, pieces); };
       Acc factor = score_tiles<In, M>(p, work.desk.rows, scoring, group, chunk.keys(range.begin), range, tile);
-      if (bool odd = any_odd(values, plan.value_size, panels); !odd && p.dropout == 0 && !along) {
+      if (bool odd = any_odd(values.data, plan.value_size, panels); !odd && p.dropout == 0 && !along) {
         weigh(width, factor, give);
-        mix_tiles<In, M>(pieces, values, plan.value_size, panels, shrink, out, plan.width);
+        mix_tiles<In, M>(pieces, values.data, plan.value_size, panels, shrink, out, plan.width);
       } else {
         weigh(width, factor, keep);
         drop(width);
         for (int r = 0; r < M; ++r)
           for (int i = 0; i < width; i += kPanel<Acc>)
             give(r, i, load(tile + r * kTileStride + i), load(tile + r * kTileStride + i + lanes));
-        mix_tiles<In, M>(pieces, values, plan.value_size, panels, shrink, out, plan.width);
-        if (odd) mix_odd_values<In>(p, work.desk.rows, group, values, plan.value_size, range, tile, out, plan.width);
+        mix_tiles<In, M>(pieces, values.data, plan.value_size, panels, shrink, out, plan.width);
+        if (odd) mix_odd_values<In>(p, work.desk.rows, group, values.data, plan.value_size, range, tile, out, plan.width);
       }
 #endif
     });

@@ -71,7 +71,7 @@ template <class Acc> constexpr int kPanel = 2 * kLanes<Acc>;
 constexpr float kInfinity = __builtin_inff();
 constexpr double kLog2e = 1.4426950408889634, kLn2 = 0.6931471805599453;
 
-template <class T> OVERT_INLINE T smaller(T a, T b) { return b < a ? b : a; }
+template <class T> constexpr OVERT_INLINE T smaller(T a, T b) { return b < a ? b : a; }
 template <class T> OVERT_INLINE T larger(T a, T b) { return a < b ? b : a; }
 OVERT_INLINE Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 OVERT_INLINE Index round_up(Index a, Index b) { return ceil_div(a, b) * b; }
@@ -95,12 +95,26 @@ template <> OVERT_INLINE Lane<float> reciprocal<float>(Lane<float> x) {
   Lane<float> guess = (Lane<float>)_mm256_rcp_ps((__m256)x);
 #endif
   // One step of Newton's doubles the bits that are right, which are 14 or 12.
-  return guess * (2.0f - x * guess);
+  return guess + guess * (1.0f - x * guess);
 }
 #endif
 
 // The larger of two.  Where one is NaN it is b, so a constant belongs in a.
 template <class Lane> OVERT_INLINE Lane maximum(Lane a, Lane b) { return a > b ? a : b; }
+// GCC makes a comparison and a selection of what is one instruction.
+#if defined(__AVX512F__)
+OVERT_INLINE Lane<float> maximum(Lane<float> a, Lane<float> b) {
+  return (Lane<float>)_mm512_maskz_max_ps(0xffff, (__m512)a, (__m512)b);
+}
+OVERT_INLINE Lane<double> maximum(Lane<double> a, Lane<double> b) {
+  return (Lane<double>)_mm512_maskz_max_pd(0xff, (__m512d)a, (__m512d)b);
+}
+#elif defined(__AVX2__)
+OVERT_INLINE Lane<float> maximum(Lane<float> a, Lane<float> b) { return (Lane<float>)_mm256_max_ps((__m256)a, (__m256)b); }
+OVERT_INLINE Lane<double> maximum(Lane<double> a, Lane<double> b) {
+  return (Lane<double>)_mm256_max_pd((__m256d)a, (__m256d)b);
+}
+#endif
 
 // A sum that will lose all its weight is 0, whatever it was.
 template <class Lane> OVERT_INLINE Lane weighty(Lane sum, Lane shrink) { return shrink == 0 ? Lane{} : sum; }
@@ -194,23 +208,21 @@ template <bool precise> OVERT_INLINE Lane<double> exp2_minus_one(Lane<double> f)
   return p * f;
 }
 
-// Adding `magic` rounds to the nearest integer and leaves that integer in the low bits.
+// Adding `magic` rounds to the nearest integer and leaves that integer, and the bias of exponents, in the low bits.
 template <class Acc> struct Exponent;
 template <> struct Exponent<float> {
-  static constexpr float magic = 12582912.0f, lowest = -127.0f;
-  static constexpr std::int32_t bias = 127, shift = 23;
+  static constexpr float magic = 12582912.0f + 127, lowest = -127.0f;
+  static constexpr int shift = 23;
 };
 template <> struct Exponent<double> {
-  static constexpr double magic = 6755399441055744.0, lowest = -1023.0;
-  static constexpr std::int64_t bias = 1023, shift = 52;
+  static constexpr double magic = 6755399441055744.0 + 1023, lowest = -1023.0;
+  static constexpr int shift = 52;
 };
 
-// 2^n for an integer n + magic; 0 where n is `lowest`.  Unsigned, because lanes that nobody reads may hold anything.
+// 2^n from n + magic; 0 where n is `lowest`.  Unsigned, because lanes that nobody reads may hold anything.
 template <class Acc> OVERT_INLINE Lane<Acc> power(Lane<Acc> shifted) {
   using Words = typename Vector<Acc>::Words;
-  using Word = typename Vector<Acc>::Word;
-  return (Lane<Acc>)(((Words)shifted << Word(Exponent<Acc>::shift)) +
-                     (Word(Exponent<Acc>::bias) << Word(Exponent<Acc>::shift)));
+  return (Lane<Acc>)((Words)shifted << typename Vector<Acc>::Word(Exponent<Acc>::shift));
 }
 
 // 2^x for x up to 126: exactly 1 at 0, exactly 0 at −inf and where the result would be subnormal or less, NaN at NaN.

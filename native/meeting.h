@@ -345,8 +345,8 @@ template <class Acc> struct Meeting {
     for (int column = begin; column < end; column += lanes)
       for (int s = 0; s < group.end - group.begin; s += lanes) {
         Lane<Acc> x[lanes];
-        auto row = [&](int i) { return column + i < count ? work.rows[column + i].bias + group.begin : nullptr; };
-        load_transposed<Acc>(row, s, group.end - group.begin, x);
+        auto row = [&](int i) { return work.rows[column + i].bias + group.begin; };
+        load_transposed<Acc>(row, count - column, s, group.end - group.begin, x);
         for (int i = 0; i < smaller(lanes, M - s); ++i) {
           Acc* score = work.weights + (s + i) * kStep + column;
           store(score, load(score) + x[i] * Acc(kLog2e));

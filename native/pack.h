@@ -108,14 +108,17 @@ OVERT_INLINE void store_rounded(Float16* to, Lane<float> x) {
 #endif
 }
 
-// row(i) gives the i-th of up to kLanes rows or null; x becomes the columns [d, d + kLanes) of them, transposed.
-template <class In, class Row>
-OVERT_INLINE void load_transposed(Row row, Index d, Index D, Lane<Accumulator<In>>* x) {
+// x becomes the columns [d, d + kLanes) of `count` rows, transposed, with zeros in the place of the missing ones;
+// row(i) gives the i-th.  Fast for `most` rows or more.
+template <class In, int most = kLanes<Accumulator<In>>, class Row>
+OVERT_INLINE void load_transposed(Row row, Index count, Index d, Index D, Lane<Accumulator<In>>* x) {
   using Acc = Accumulator<In>;
-  OVERT_UNROLL
-  for (int i = 0; i < kLanes<Acc>; ++i) {
-    const In* p = row(i);
-    x[i] = p ? load_some(p + d, D - d) : Lane<Acc>{};
+  constexpr int lanes = kLanes<Acc>;
+  if (count >= most && D - d >= lanes) {
+    OVERT_UNROLL
+    for (int i = 0; i < lanes; ++i) x[i] = i < most ? load_lanes(row(i) + d) : Lane<Acc>{};
+  } else {
+    for (int i = 0; i < lanes; ++i) x[i] = i < count ? load_some(row(i) + d, D - d) : Lane<Acc>{};
   }
   transpose<Acc>(x);
 }
@@ -133,7 +136,7 @@ template <class In> void pack_panel(const In* keys, Index stride, Index count, I
       Lane<Acc> x[lanes];
       // Decoding reads each key once, from memory, in an order that the hardware's prefetcher does not recognise.
       for (int i = 0; i < lanes; ++i) __builtin_prefetch(keys + (half + lanes + i) * stride + d);
-      load_transposed<In>([&](int i) { return half + i < count ? keys + (half + i) * stride : nullptr; }, d, D, x);
+      load_transposed<In>([&](int i) { return keys + (half + i) * stride; }, count - half, d, D, x);
       OVERT_UNROLL
       for (int i = 0; i < lanes; ++i)
         if (d + i < D) store(panel + (d + i) * kPanel<Acc> + half, x[i]);
@@ -141,12 +144,15 @@ template <class In> void pack_panel(const In* keys, Index stride, Index count, I
   }
 }
 
-// Rows of E elements to rows of `width` ≥ E, a multiple of kLanes, zeros in the difference.
+// Rows of E elements to rows of `width` ≥ E, a multiple of kLanes, zeros in the difference: `step` apart, and each in
+// pieces of kPanel columns that are `slice` apart.
 template <class In>
-void pack_rows(const In* rows, Index stride, Index count, Index E, Index width, Accumulator<In>* out) {
+void pack_rows(const In* rows, Index stride, Index count, Index E, Index width, Index step, Index slice,
+               Accumulator<In>* out) {
+  using Acc = Accumulator<In>;
   for (Index i = 0; i < count; ++i)
-    for (Index e = 0; e < width; e += kLanes<Accumulator<In>>)
-      store(out + i * width + e, load_some(rows + i * stride + e, E - e));
+    for (Index e = 0; e < width; e += kLanes<Acc>)
+      store(out + i * step + e / kPanel<Acc> * slice + e % kPanel<Acc>, load_some(rows + i * stride + e, E - e));
 }
 
 // Queries interleave as [D][kQueries], so that one step of the depth finds its kRows factors together.
@@ -156,10 +162,11 @@ template <class In>
 void pack_queries(const In* const* rows, int count, Index D, Accumulator<In> factor, Accumulator<In>* out) {
   using Acc = Accumulator<In>;
   constexpr int lanes = kLanes<Acc>;
+  constexpr int most = smaller(lanes, kRows);
   for (int first = 0; first < kQueries<Acc>; first += lanes)
     for (Index d = 0; d < D; d += lanes) {
       Lane<Acc> x[lanes];
-      load_transposed<In>([&](int i) { return first + i < count ? rows[first + i] : nullptr; }, d, D, x);
+      load_transposed<In, most>([&](int i) { return rows[first + i]; }, count - first, d, D, x);
       OVERT_UNROLL
       for (int i = 0; i < lanes; ++i)
         if (d + i < D) store(out + (d + i) * kQueries<Acc> + first, x[i] * factor);

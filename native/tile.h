@@ -43,6 +43,16 @@ template <class Acc> struct Keys {
   Index step;  // from one row to the next
 };
 
+// Values as rows; or as slices of kPanel columns.
+template <class Acc> struct Values {
+  const Acc* data;
+  Index step;   // from one key to the next
+  Index slice;  // from kPanel columns to the next kPanel
+
+  const Acc* column(Index e) const { return data + e / kPanel<Acc> * slice + e % kPanel<Acc>; }
+  bool rows() const { return slice == kPanel<Acc>; }
+};
+
 // As many queries of a task, or fewer, do not pay for packing the keys.
 constexpr int kThin = 2;
 

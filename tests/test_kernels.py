@@ -257,6 +257,21 @@ def test_what_stands_behind_a_mask_never_shows(level: str, score: Any) -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("T", [50, 301])
+@pytest.mark.parametrize("E", [8, 20, 33, 40])
+def test_values_that_many_queries_read(level: str, dtype: str, T: int, E: int) -> None:
+    rng = np.random.default_rng(E)
+    q, k, v = (rng.normal(size=(2, n, d)).astype(DTYPES[dtype]) for n, d in ((T, 9), (1100, 9), (1100, E)))
+    hidden = np.arange(1100) % 5 == 2
+    case = Case(q, k, v, {"mask": ~hidden & (np.arange(1100) < 900)})
+    check_forward(case, level)
+    clean = [x.tobytes() for x in kernels.forward(case.problem(), level=level)]
+    v[:, hidden] = np.nan
+    assert [x.tobytes() for x in kernels.forward(case.problem(), level=level)] == clean
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("H", "G", "T", "S", "D"), [(2, 2, 1, 5000, 24), (4, 1, 3, 4100, 16), (1, 1, 2, 3000, 70), (2, 1, 9, 3000, 24)]
 )
