@@ -12,9 +12,9 @@ namespace overt::OVERT_LEVEL {
 constexpr Index kAheadBytes = 16 << 20;
 constexpr int kMostGroups = 24;
 
-// Columns of values are taken two vectors at a time.  Where these are short, steps from row to row fall into few sets of
-// the first cache, so that values which do not fit into it are worth arranging anew, if enough rows read them.
-constexpr bool kSlices = kBytes < 64 && !kTiled;
+// Columns of values are taken two vectors at a time.  With AVX2 that is one line of the cache, and steps from row to row
+// fall into few of its sets: values which do not fit into it are worth arranging anew, if enough rows read them.
+constexpr bool kSlices = kBytes == 32;
 constexpr Index kFirstCache = 32 << 10, kSliceRows = 48;
 
 // A task: one block of rows of one set of heads.  Depends on the number of threads, and no result depends on it.
