@@ -101,7 +101,7 @@ def table(rows: list[Row]) -> str:
     ]
     for row in rows:
         ours = f"{1e3 * median(row.seconds['overt']):.3g}"
-        wanted = [f"{x:g}" if x else "" for x in (row.floor, row.goal)]
+        wanted = [f"{x:.3g}" if x else "" for x in (row.floor, row.goal)]
         if row.strongest:
             low, middle, high = np.percentile(row.ratios, [25, 50, 75])
             theirs = f"{1e3 * median(row.seconds[row.strongest]):.3g}"
