@@ -451,6 +451,15 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
         load(tmp_path / "z.npz")
 
 
+def test_numbered_attentions_of_a_file(tmp_path: Path) -> None:
+    # Digits that int() does not read, or reads no more of.
+    odd = {"²": Q, "².q": Q, "9" * 5000 + ".q": Q, "7": Q}
+    np.savez(tmp_path / "odd.npz", q=Q, k=K, **odd)
+    assert len(load(tmp_path / "odd.npz")) == 1
+    np.savez(tmp_path / "two.npz", **{"10.q": Q, "10.k": K, "9.q": Q[..., :2, :], "9.k": K})
+    assert [part.seen.output.shape[-2] for part in load(tmp_path / "two.npz")] == [2, Q.shape[-2]]
+
+
 def test_csv(tmp_path: Path) -> None:
     seen = overt.attend(Q, K, V, mask=overt.causal())
     with View(seen, tokens=["a,b", 'c"d', "e\nf", "g"]).csv(tmp_path / "x.csv", k=2).open(newline="") as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from csv import writer
 from pathlib import Path
@@ -88,11 +89,12 @@ def _arrays(part: Labelled) -> dict[str, np.ndarray]:
 def load(path: str | Path) -> list[Labelled]:
     """Attention from an .npz or .safetensors file with q, k and, optionally, v, mask, bias, sinks, scale and tokens."""
     arrays = _read(Path(path))
-    numbers = sorted({name.split(".")[0] for name in arrays if name.partition(".")[0].isdigit()}, key=int)
-    groups = [
-        {name.partition(".")[2]: x for name, x in arrays.items() if name.split(".")[0] == number} for number in numbers
-    ]
-    return [_labelled(group, path) for group in groups or [arrays]]
+    # Of several attentions, one after the other: 0.q, 0.k, 1.q …
+    groups: dict[int, dict[str, np.ndarray]] = {}
+    for name, x in arrays.items():
+        if found := re.fullmatch(r"([0-9]{1,9})\.(.+)", name, re.DOTALL):
+            groups.setdefault(int(found[1]), {})[found[2]] = x
+    return [_labelled(group, path) for group in [group for _, group in sorted(groups.items())] or [arrays]]
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
