@@ -10,11 +10,10 @@ namespace {
 
 // Turns M rows of scores into weights relative to the running maximum `top` of each row, adds them to `sums` lane by
 // lane, and leaves in `shrink` what earlier sums have to be multiplied by and in `base` what was subtracted.  Gives them to
-// put(r, i, x, y), two vectors at a time.  Scores of tiles are still to be multiplied by `factor`.  With `spread`, adds
-// Σ weight · log₂ weight to that.
-template <class Acc, int M, bool with_spread, class Put>
-OVERT_INLINE void soften(const Acc* tile, int width, [[maybe_unused]] Acc factor, Acc* top, Acc* sums, Acc* base,
-                         Acc* shrink, [[maybe_unused]] Acc* spread, const Put& put) {
+// put(r, i, x, y), two vectors at a time.  With `spread`, adds Σ weight · log₂ weight to that.
+template <class Acc, int M, bool with_spread, class Raise, class Put>
+OVERT_INLINE void soften(const Acc* tile, int width, const Raise& raise, Acc* top, Acc* sums, Acc* base, Acc* shrink,
+                         [[maybe_unused]] Acc* spread, const Put& put) {
   constexpr int lanes = kLanes<Acc>;
   // 0 · log₂ 0 is 0; any finite number in the place of −∞ will do.
   [[maybe_unused]] const Lane<Acc> floor = all(2 * Exponent<Acc>::lowest);
@@ -26,8 +25,7 @@ OVERT_INLINE void soften(const Acc* tile, int width, [[maybe_unused]] Acc factor
       left = maximum(left, load(row + i));
       right = maximum(right, load(row + i + lanes));
     }
-    base[r] = largest<Acc>(maximum(left, right));
-    if constexpr (kTiled) base[r] *= factor;
+    base[r] = raise.score(largest<Acc>(maximum(left, right)));
   }
   for (int r = M; r < round_up(M, lanes); ++r) base[r] = 0;
   for (int i = 0; i < round_up(M, lanes); i += lanes) {
@@ -47,14 +45,9 @@ OVERT_INLINE void soften(const Acc* tile, int width, [[maybe_unused]] Acc factor
     left *= shrink[r];
     for (int i = 0; i < width; i += 2 * lanes) {
       Lane<Acc> x = load(row + i), y = load(row + i + lanes);
-#if defined(OVERT_TILES)
-      // One rounding of its own, as the maximum had: fused with the subtraction it would leave the maximum's at large scores.
-      x *= factor, y *= factor;
-      asm("" : "+v"(x), "+v"(y));
-#endif
-      x -= highest, y -= highest;
+      x = raise.less(x, highest), y = raise.less(y, highest);
       [[maybe_unused]] Lane<Acc> log_x = x, log_y = y;
-      x = exp2<Acc>(x), y = exp2<Acc>(y);
+      x = raise.weight(x), y = raise.weight(y);
       left += x;
       right += y;
       if constexpr (with_spread) wide += x * maximum(floor, log_x) + y * maximum(floor, log_y);
@@ -222,6 +215,7 @@ template <class In> struct Forward {
   Workspace work;
   Running<Acc> seen = work.own;
   bool first = true;  // these are the first keys that the rows see
+  bool fresh[kMostGroups];  // nothing has been in the outputs of a group yet
 
   Acc sink_of(Index place) const {
     return p.sinks ? static_cast<const Acc*>(p.sinks)[place / p.T % p.H] * Acc(kLog2e) : Acc(-kInfinity);
@@ -233,7 +227,8 @@ template <class In> struct Forward {
     Acc* sums = seen.sums + i * kRows * lanes;
     for (int r = 0; r < kQueries<Acc>; ++r) top[r] = -kInfinity;
     __builtin_memset(sums, 0, kRows * lanes * sizeof(Acc));
-    __builtin_memset(seen.out + i * kRows * plan.width, 0, kRows * plan.width * sizeof(Acc));
+    fresh[i] = kTiled && !p.sinks;
+    if (!fresh[i]) __builtin_memset(seen.out + i * kRows * plan.width, 0, kRows * plan.width * sizeof(Acc));
     if (along) __builtin_memset(work.kept.spread + i * kRows * lanes, 0, kRows * lanes * sizeof(Acc));
     if (!p.sinks || !first) return;
     const Group<Acc>& group = work.desk.groups[i];
@@ -264,33 +259,36 @@ template <class In> struct Forward {
     };
     with_size(group.size, [&]<int M>() {
       alignas(64) Acc base[kQueries<Acc>], shrink[kQueries<Acc>];
-      auto weigh = [&](int width, Acc factor, const auto& put) {
+      auto weigh = [&](int width, const auto& raise, const auto& put) {
         if (along)
-          soften<Acc, M, true>(tile, width, factor, top, sums, work.kept.base(i, block), shrink,
+          soften<Acc, M, true>(tile, width, raise, top, sums, work.kept.base(i, block), shrink,
                                work.kept.spread + i * kRows * lanes, put);
-        else soften<Acc, M, false>(tile, width, factor, top, sums, base, shrink, nullptr, put);
+        else soften<Acc, M, false>(tile, width, raise, top, sums, base, shrink, nullptr, put);
       };
 #if !defined(OVERT_TILES)
       int width = work.desk.template score<M>(plan, scoring, group, chunk, range), keys = range.end - range.begin;
-      weigh(width, Acc(1), keep);
+      weigh(width, Raise<Acc>(), keep);
       drop(width);
       if (careful) mix_carefully(M, tile, values, keys, shrink, out, plan.width);
       else mix<Acc, M>(tile, values, keys, shrink, out, plan.width);
 #else
       int panels = int(ceil_div(range.end - range.begin, kPanel<Acc>)), width = panels * kPanel<Acc>;
       char* pieces = work.pieces;
+      const Acc* before = fresh[i] ? nullptr : shrink;
+      fresh[i] = false;
       auto give = [&](int r, int i, Lane<Acc> x, Lane<Acc> y) { split_weights<In, M>(r, i, x, y, panels, pieces); };
-      Acc factor = score_tiles<In, M>(p, work.desk.rows, scoring, group, chunk.keys(range.begin), range, tile);
+      auto raise = raise_from<In>(
+          score_tiles<In, M>(p, work.desk.rows, scoring, group, chunk.keys(range.begin), range, tile));
       if (bool odd = any_odd(values.data, plan.value_size, panels); !odd && p.dropout == 0 && !along) {
-        weigh(width, factor, give);
-        mix_tiles<In, M>(pieces, values.data, plan.value_size, panels, shrink, out, plan.width);
+        weigh(width, raise, give);
+        mix_tiles<In, M>(pieces, values.data, plan.value_size, panels, before, out, plan.width);
       } else {
-        weigh(width, factor, keep);
+        weigh(width, raise, keep);
         drop(width);
         for (int r = 0; r < M; ++r)
           for (int i = 0; i < width; i += kPanel<Acc>)
             give(r, i, load(tile + r * kTileStride + i), load(tile + r * kTileStride + i + lanes));
-        mix_tiles<In, M>(pieces, values.data, plan.value_size, panels, shrink, out, plan.width);
+        mix_tiles<In, M>(pieces, values.data, plan.value_size, panels, before, out, plan.width);
         if (odd) mix_odd_values<In>(p, work.desk.rows, group, values.data, plan.value_size, range, tile, out, plan.width);
       }
 #endif
@@ -324,7 +322,7 @@ template <class In> struct Forward {
         Index e = 0;
         for (; e + lanes <= E; e += lanes) {
           Lane<Acc> x = load(out + e);
-          suspect += x * Acc(0);
+          if constexpr (!kTiled) suspect += x * Acc(0);
           store_rounded(to + e, x * inverse);
         }
         for (; e < E; ++e) {

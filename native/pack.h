@@ -95,8 +95,14 @@ OVERT_INLINE void round_to(Float16* to, float x) {
 OVERT_INLINE void store_rounded(float* to, Lane<float> x) { store(to, x); }
 OVERT_INLINE void store_rounded(double* to, Lane<double> x) { store(to, x); }
 OVERT_INLINE void store_rounded(BFloat16* to, Lane<float> x) {
+#if defined(__AVX512BF16__)
+  // Subnormal numbers become 0.
+  auto half = _mm512_cvtneps_pbh((__m512)x);
+  __builtin_memcpy(to, &half, sizeof half);
+#else
   Words bits = (Words)x, even = bits + 0x7fff + (bits >> 16 & 1);
   *reinterpret_cast<Halves*>(to) = __builtin_convertvector((x != x ? bits | 0x400000 : even) >> 16, Halves);
+#endif
 }
 OVERT_INLINE void store_rounded(Float16* to, Lane<float> x) {
 #if defined(__AVX512F__)

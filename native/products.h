@@ -4,44 +4,75 @@
 
 namespace overt::OVERT_LEVEL {
 
-// Products of M queries with `panels` consecutive panels of keys.
-template <class In, int M> void multiply_tiles(const float* queries, const float* keys, Index D, int panels, float* tile) {
-  constexpr int N = kTerms<In>;
+// Products of M queries with 16 keys of a panel.  Half is the half of the panel: while its sums are stored, those of the
+// other one can be added up.
+template <class In, int M, int Half>
+OVERT_INLINE void multiply_half(const char* query, const char* key, Index chunks, float* tile) {
+  constexpr int N = kTerms<In>, first = 2 * Half, second = first + 1;
   constexpr Index row = kTileStride * sizeof(float);
-  Index chunks = ceil_div(D, kDeep), bytes = kPanel<float> * packed_keys(N, D) * Index(sizeof(float));
-  const char* query = reinterpret_cast<const char*>(queries);
-  const char* key = reinterpret_cast<const char*>(keys);
-  for (int panel = 0; panel < panels; ++panel, key += bytes, tile += kPanel<float>) {
-    tile_zero<0>(), tile_zero<1>();
-    if constexpr (M > kTileRows) tile_zero<2>(), tile_zero<3>();
-    for (Index c = 0; c < chunks; ++c) {
-      OVERT_UNROLL
-      for (int i = 0; i < N; ++i) {
-        tile_load<6>(key + ((i * chunks + c) * 2) * kTileSize, kTileBytes);
-        tile_load<7>(key + ((i * chunks + c) * 2 + 1) * kTileSize, kTileBytes);
-        OVERT_UNROLL
-        // Products of float16 are exact: rounding them would move the weights by more than the output is rounded.
-        for (int j = 0; j < (N == 2 ? 2 : N - i); ++j) {
-          tile_load<4>(query + (j * (M / kTileRows) * chunks + c) * kTileSize, kTileBytes);
-          tile_dot<0, 4, 6>(), tile_dot<1, 4, 7>();
-          if constexpr (M > kTileRows) {
-            tile_load<5>(query + ((j * 2 + 1) * chunks + c) * kTileSize, kTileBytes);
-            tile_dot<2, 5, 6>(), tile_dot<3, 5, 7>();
-          }
-        }
+  tile_zero<first>();
+  if constexpr (M > kTileRows) tile_zero<second>();
+  for (Index c = 0; c < chunks; ++c) {
+    const char* terms = key + (c * 2 + Half) * kTileSize;
+    tile_load<4>(terms, kTileBytes);
+    if constexpr (N > 1) tile_load<5>(terms + chunks * 2 * kTileSize, kTileBytes);
+    if constexpr (N > 2) tile_load<6>(terms + chunks * 4 * kTileSize, kTileBytes);
+    OVERT_UNROLL
+    for (int j = 0; j < N; ++j) {
+      const char* tiles = query + (j * (M / kTileRows) * chunks + c) * kTileSize;
+      // Products of float16 are exact: rounding them would move the weights by more than the output is rounded.
+      const int count = N == 2 ? 2 : N - j;
+      tile_load<7>(tiles, kTileBytes);
+      tile_dot<first, 7, 4>();
+      if (count > 1) tile_dot<first, 7, 5>();
+      if (count > 2) tile_dot<first, 7, 6>();
+      if constexpr (M > kTileRows) {
+        tile_load<7>(tiles + chunks * kTileSize, kTileBytes);
+        tile_dot<second, 7, 4>();
+        if (count > 1) tile_dot<second, 7, 5>();
+        if (count > 2) tile_dot<second, 7, 6>();
       }
     }
-    tile_store<0>(tile, row), tile_store<1>(tile + kTileRows, row);
-    if constexpr (M > kTileRows) {
-      tile_store<2>(tile + kTileRows * kTileStride, row);
-      tile_store<3>(tile + kTileRows * kTileStride + kTileRows, row);
-    }
+  }
+  tile_store<first>(tile + Half * kTileRows, row);
+  if constexpr (M > kTileRows) tile_store<second>(tile + kTileRows * kTileStride + Half * kTileRows, row);
+}
+
+// Products of M queries with `panels` consecutive panels of keys.
+template <class In, int M> void multiply_tiles(const float* queries, const float* keys, Index D, int panels, float* tile) {
+  const Index chunks = ceil_div(D, kDeep), bytes = kPanel<float> * packed_keys(kTerms<In>, D) * Index(sizeof(float));
+  const char *query = reinterpret_cast<const char*>(queries), *key = reinterpret_cast<const char*>(keys);
+  for (int panel = 0; panel < panels; ++panel, key += bytes, tile += kPanel<float>) {
+    multiply_half<In, M, 0>(query, key, chunks, tile);
+    multiply_half<In, M, 1>(query, key, chunks, tile);
   }
 }
 
 template <int M> OVERT_INLINE void scale_tile(float* tile, int width, float factor) {
   for (int r = 0; r < M; ++r)
     for (float *x = tile + r * kTileStride, *end = x + width; x < end; x += kLanes<float>) store(x, load(x) * factor);
+}
+
+// How a weight is raised from a score of tiles that must still be multiplied by a factor.
+struct RaiseScaled {
+  float factor;
+  float score(float x) const { return x * factor; }
+  OVERT_INLINE Lane<float> less(Lane<float> x, Lane<float> highest) const {
+    // One rounding of its own, as the maximum had: fused with the subtraction it would leave the maximum's at large scores.
+    x *= factor;
+    asm("" : "+v"(x));
+    return x - highest;
+  }
+  OVERT_INLINE Lane<float> weight(Lane<float> x) const { return exp2<float>(x); }
+};
+// And where the weight will be rounded to eight bits.
+struct RaiseCoarsely : RaiseScaled {
+  OVERT_INLINE Lane<float> weight(Lane<float> x) const { return exp2_coarsely(x); }
+};
+template <class In> OVERT_INLINE auto raise_from(float factor) {
+  if constexpr (kTerms<In> == 1) return RaiseCoarsely{{factor}};
+  else if constexpr (kTerms<In> == 2) return RaiseScaled{factor};
+  else return Raise<float>();
 }
 
 // Weights of row r and keys [i, i + 32) to their place among [term][M / 16][panels] tiles, rows down.
@@ -58,13 +89,15 @@ OVERT_INLINE void split_weights(int r, int i, Lane<float> x, Lane<float> y, int 
   }
 }
 
-// out = shrink · out + weights · values for M rows and C tiles of columns, the block's sum from 0.
+// out = shrink · out + weights · values for M rows and C tiles of columns, the block's sum from 0.  Without `shrink` nothing
+// has been in `out` yet.
 template <class In, int M, int C>
 OVERT_INLINE void mix_tile_columns(const char* pieces, const char* values, Index bytes, Index columns, int panels,
                                    const float* shrink, float* out, Index width) {
   constexpr int N = kTerms<In>;
-  alignas(64) float sums[M][C * kTileRows];
-  constexpr Index row = sizeof sums[0];
+  alignas(64) float block[M][C * kTileRows];
+  float* sums = shrink ? block[0] : out;
+  const Index step = shrink ? C * kTileRows : width, row = step * Index(sizeof(float));
   tile_zero<0>(), tile_zero<1>(), tile_zero<2>(), tile_zero<3>();
   for (int panel = 0; panel < panels; ++panel, values += bytes) {
     OVERT_UNROLL
@@ -85,16 +118,17 @@ OVERT_INLINE void mix_tile_columns(const char* pieces, const char* values, Index
       }
     }
   }
-  tile_store<0>(sums[0], row);
-  if constexpr (C > 1) tile_store<1>(sums[0] + kTileRows, row);
+  tile_store<0>(sums, row);
+  if constexpr (C > 1) tile_store<1>(sums + kTileRows, row);
   if constexpr (M > kTileRows) {
-    tile_store<2>(sums[kTileRows], row);
-    if constexpr (C > 1) tile_store<3>(sums[kTileRows] + kTileRows, row);
+    tile_store<2>(sums + kTileRows * step, row);
+    if constexpr (C > 1) tile_store<3>(sums + kTileRows * step + kTileRows, row);
   }
+  if (!shrink) return;
   for (int r = 0; r < M; ++r)
     for (int c = 0; c < C * kTileRows; c += kTileRows) {
       float* to = out + r * width + c;
-      store(to, weighty(load(to), all(shrink[r])) * shrink[r] + load(sums[r] + c));
+      store(to, weighty(load(to), all(shrink[r])) * shrink[r] + load(block[r] + c));
     }
 }
 
@@ -169,9 +203,8 @@ void mix_odd_values(const Problem& p, const Rows& rows, const Group<float>& grou
       if (weight == 0) continue;
       for (Index e = 0; e < p.E; e += kLanes<float>) {
         Lane<float> x = load_some(value + e, p.E - e);
-        bool odd = false;
         float* to = out + r * width + e;
-        store(to, load(to) + (x == tamed(x, odd) ? Lane<float>{} : weight * x));
+        store(to, load(to) + (x == tamed(x) ? Lane<float>{} : weight * x));
       }
     }
   });

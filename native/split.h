@@ -21,16 +21,13 @@ constexpr int kDeep = 32;
 // not belong.  Such numbers are packed as 0, noted, and dealt with one by one.
 constexpr int kTameExponent = 54;
 constexpr float kTame = 0x1p54f;
-OVERT_INLINE Lane<float> tamed(Lane<float> x, bool& odd) {
-  __mmask16 tame = _mm512_cmp_ps_mask((__m512)((Words)x & 0x7fffffffu), (__m512)all(kTame), _CMP_LE_OQ);
-  odd |= tame != 0xffff;
-  return (Lane<float>)_mm512_maskz_mov_ps(tame, (__m512)x);
+OVERT_INLINE Lane<float> tamed(Lane<float> x) {
+  return (Lane<float>)_mm512_maskz_mov_ps(_mm512_cmp_ps_mask((__m512)((Words)x & 0x7fffffffu), (__m512)all(kTame), _CMP_LE_OQ),
+                                          (__m512)x);
 }
 
-// The nearest bfloat16, as a float.
-OVERT_INLINE Lane<float> leading(Lane<float> x) {
-  return (Lane<float>)(widened((Halves)_mm512_cvtneps_pbh((__m512)x)) << 16);
-}
+// The nearest bfloat16, as a float.  Of two that are as near it is the larger one: what is left over is exact anyway.
+OVERT_INLINE Lane<float> leading(Lane<float> x) { return (Lane<float>)(((Words)x + 0x8000u) & 0xffff0000u); }
 // The same, nearer to 0: cheaper, and what is left over has one sign.
 OVERT_INLINE Lane<float> truncated(Lane<float> x) { return (Lane<float>)((Words)x & 0xffff0000u); }
 // Two vectors of bfloat16 as words: first[i] below second[i].
@@ -62,74 +59,111 @@ OVERT_INLINE void note_odd_keys(float* panel, Index size, std::uint32_t odd) {
   __builtin_memcpy(panel + kPanel<float> * size - 1, &odd, sizeof odd);
 }
 
-// The 32 numbers from d on of a row of D, as words of terms: of the i-th and the 16th after it or, where there is nothing
-// to split, of neighbours.
-template <class In> OVERT_INLINE void split_row(const In* row, Index d, Index D, float factor, bool& odd, Words* words) {
-  split<kTerms<In>>(tamed(load_some(row + d, larger<Index>(D - d, 0)) * factor, odd),
-                    tamed(load_some(row + d + 16, larger<Index>(D - d - 16, 0)) * factor, odd), words);
+// The 32 numbers from d on of a row of bfloat16, words of neighbours.
+OVERT_INLINE Words load_neighbours(const BFloat16* row, Index count) {
+  return (Words)_mm512_maskz_loadu_epi16(count >= kDeep ? ~0u : (1u << count) - 1, row);
 }
-template <>
-OVERT_INLINE void split_row<BFloat16>(const BFloat16* row, Index d, Index D, float, bool& odd, Words* words) {
-  __mmask32 there = D - d >= kDeep ? ~0u : (1u << (D - d)) - 1;
-  __m512i x = _mm512_maskz_loadu_epi16(there, row + d);
-  constexpr short highest = (127 + kTameExponent) << 7;
-  __mmask32 wild = _mm512_cmpgt_epu16_mask(_mm512_and_si512(x, _mm512_set1_epi16(0x7fff)), _mm512_set1_epi16(highest));
-  odd |= wild != 0;
-  *words = (Words)_mm512_maskz_mov_epi16(~wild, x);
+constexpr short kTameHalf = (127 + kTameExponent) << 7;
+OVERT_INLINE Words tamed_neighbours(Words x) {
+  __mmask32 tame = _mm512_cmple_epu16_mask((__m512i)(x & 0x7fff7fffu), _mm512_set1_epi16(kTameHalf));
+  return (Words)_mm512_maskz_mov_epi16(tame, (__m512i)x);
 }
 
-// A square of rows: words[i] are the 32 numbers from d on of row(i), or of none.  Returns one bit for each odd row.
-template <class In, class Row>
-OVERT_INLINE std::uint32_t split_rows(Row row, Index d, Index D, float factor, Words (*words)[kTileRows]) {
-  constexpr int N = kTerms<In>;
-  std::uint32_t odd = 0;
-  for (int i = 0; i < kTileRows; ++i) {
-    Words parts[N] = {};
-    if (const In* p = row(i)) {
-      bool any = false;
-      split_row<In>(p, d, D, factor, any, parts);
-      odd |= std::uint32_t(any) << i;
-    }
-    OVERT_UNROLL
-    for (int n = 0; n < N; ++n) words[n][i] = parts[n];
+// The sizes of the numbers of a row of D times a factor, folded into one vector by the largest; NaN is the largest of all.
+template <class In> OVERT_INLINE __m512i sizes(const In* row, Index D, float factor) {
+  __m512i most = {};
+  for (Index d = 0; d < D; d += kLanes<float>)
+    most = _mm512_max_epu32(most, (__m512i)((Words)(load_some(row + d, D - d) * factor) & 0x7fffffffu));
+  return most;
+}
+template <> OVERT_INLINE __m512i sizes(const BFloat16* row, Index D, float) {
+  __m512i most = {};
+  for (Index d = 0; d < D; d += kDeep)
+    most = _mm512_max_epu16(most, (__m512i)(load_neighbours(row + d, D - d) & 0x7fff7fffu));
+  return most;
+}
+// Whether one of them is not tame.
+template <class In> OVERT_INLINE bool wild(__m512i most) {
+  if constexpr (kTerms<In> == 1) return _mm512_cmpgt_epu16_mask(most, _mm512_set1_epi16(kTameHalf)) != 0;
+  else return _mm512_cmpgt_epu32_mask(most, _mm512_set1_epi32((127 + kTameExponent) << 23)) != 0;
+}
+
+// One bit for each of `count` rows of D that holds such a number.
+template <class In, class Row> OVERT_INLINE std::uint32_t odd_rows(Row row, Index count, Index D, float factor = 1) {
+  constexpr bool halves = kTerms<In> == 1;
+  __m512i most = {};
+  for (Index i = 0; i < count; ++i) {
+    __m512i sizes_of_row = sizes(row(i), D, factor);
+    most = halves ? _mm512_max_epu16(most, sizes_of_row) : _mm512_max_epu32(most, sizes_of_row);
   }
+  if (!wild<In>(most)) return 0;
+  std::uint32_t odd = 0;
+  for (Index i = 0; i < count; ++i) odd |= std::uint32_t(wild<In>(sizes(row(i), D, factor))) << i;
   return odd;
 }
 
-// Queries [term][rows / 16][D / 32] tiles, rows down.  The factor goes into them if they do not get longer from it.
+// Queries [term][rows / 16][D / 32] tiles, rows down: words of a number and the 16th after it or, where there is nothing
+// to split, of neighbours.  The factor goes into them if they do not get longer from it.
 template <class In>
 std::uint32_t pack_query_tiles(const In* const* rows, int count, int size, Index D, float factor, float* out) {
   constexpr int N = kTerms<In>;
-  Index chunks = ceil_div(D, kDeep);
-  std::uint32_t odd = 0;
-  for (int first = 0; first < size; first += kTileRows)
+  const Index chunks = ceil_div(D, kDeep), term = size / kTileRows * chunks * kTileSize;
+  if (N < 3) factor = 1;
+  std::uint32_t odd = odd_rows<In>([&](Index i) { return rows[i]; }, count, D, factor);
+  for (int r = 0; r < size; ++r)
     for (Index c = 0; c < chunks; ++c) {
-      Words words[N][kTileRows];
-      odd |= split_rows<In>([&](int i) { return first + i < count ? rows[first + i] : nullptr; }, c * kDeep, D,
-                            N == 3 ? factor : 1.0f, words)
-             << first;
-      for (int n = 0; n < N; ++n)
-        __builtin_memcpy(reinterpret_cast<char*>(out) + ((n * (size / kTileRows) + first / kTileRows) * chunks + c) * kTileSize,
-                         words[n], kTileSize);
+      char* to = reinterpret_cast<char*>(out) + (r / kTileRows * chunks + c) * kTileSize + r % kTileRows * kTileBytes;
+      Words words[N] = {};
+      if (r < count) {
+        const In* row = rows[r] + c * kDeep;
+        Index left = D - c * kDeep;
+        if constexpr (N == 1) {
+          words[0] = load_neighbours(row, left);
+          if (odd) words[0] = tamed_neighbours(words[0]);
+        } else {
+          Lane<float> x = load_some(row, left) * factor, y = load_some(row + 16, larger<Index>(left - 16, 0)) * factor;
+          if (odd) x = tamed(x), y = tamed(y);
+          split<N>(x, y, words);
+        }
+      }
+      for (int n = 0; n < N; ++n) store_words(to + n * term, words[n]);
     }
   return odd;
 }
 
-// A panel of keys as [term][D / 32][2] tiles, keys across.
+// A panel of keys as [term][D / 32][2] tiles, keys across, words like those of queries.
 template <class In> void pack_key_tiles(const In* keys, Index stride, Index count, Index D, float* panel) {
   constexpr int N = kTerms<In>;
-  Index chunks = ceil_div(D, kDeep);
-  std::uint32_t odd = 0;
+  const Index chunks = ceil_div(D, kDeep);
+  std::uint32_t odd = odd_rows<In>([&](Index i) { return keys + i * stride; }, count, D);
   for (int half = 0; half < 2; ++half)
     for (Index c = 0; c < chunks; ++c) {
-      Words words[N][kTileRows];
-      int first = half * kTileRows;
-      odd |= split_rows<In>([&](int i) { return first + i < count ? keys + (first + i) * stride : nullptr; }, c * kDeep,
-                            D, 1.0f, words)
-             << first;
-      for (int n = 0; n < N; ++n) {
-        transpose<float>(reinterpret_cast<Lane<float>*>(words[n]));
-        __builtin_memcpy(reinterpret_cast<char*>(panel) + ((n * chunks + c) * 2 + half) * kTileSize, words[n], kTileSize);
+      char* to = reinterpret_cast<char*>(panel) + (c * 2 + half) * kTileSize;
+      const In* first = keys + half * kTileRows * stride;
+      Index here = larger<Index>(count - half * kTileRows, 0), left = D - c * kDeep;
+      if constexpr (N == 1) {
+        Words x[kTileRows];
+        auto row = [&](int i) { return load_neighbours(first + i * stride + c * kDeep, left); };
+        if (here >= kTileRows && !odd) {
+          OVERT_UNROLL
+          for (int i = 0; i < kTileRows; ++i) x[i] = row(i);
+        } else {
+          for (int i = 0; i < kTileRows; ++i) x[i] = i < here ? tamed_neighbours(row(i)) : Words{};
+        }
+        transpose<float>(reinterpret_cast<Lane<float>*>(x));
+        __builtin_memcpy(to, x, kTileSize);
+      } else {
+        Lane<float> x[kTileRows], y[kTileRows];
+        auto row = [&](int i) { return first + i * stride + c * kDeep; };
+        load_transposed<In>(row, here, 0, left, x);
+        load_transposed<In>(row, here, 16, larger<Index>(left, 16), y);
+        OVERT_UNROLL
+        for (int i = 0; i < kTileRows; ++i) {
+          if (odd) x[i] = tamed(x[i]), y[i] = tamed(y[i]);
+          Words words[N];
+          split<N>(x[i], y[i], words);
+          for (int n = 0; n < N; ++n) store_words(to + n * chunks * 2 * kTileSize + i * kTileBytes, words[n]);
+        }
       }
     }
   note_odd_keys(panel, packed_keys(N, D), odd);
@@ -139,22 +173,21 @@ template <class In> void pack_key_tiles(const In* keys, Index stride, Index coun
 // split_weights packs them.
 template <class In> void pack_value_tiles(const In* values, Index stride, Index count, Index E, float* panel) {
   constexpr int N = kTerms<In>;
-  Index columns = ceil_div(E, kTileRows);
-  std::uint32_t odd = 0;
+  const Index columns = ceil_div(E, kTileRows);
+  std::uint32_t odd = odd_rows<In>([&](Index i) { return values + i * stride; }, count, E);
   for (int i = 0; i < kTileRows; ++i) {
-    int pair[2] = {N == 1 ? 2 * i : i, N == 1 ? 2 * i + 1 : i + kTileRows};
-    for (Index c = 0; c < columns; ++c) {
-      Lane<float> x[2];
-      for (int side = 0; side < 2; ++side) {
-        bool any = false;
-        int s = pair[side];
-        x[side] = s < count ? tamed(load_some(values + s * stride + c * kTileRows, E - c * kTileRows), any) : Lane<float>{};
-        odd |= std::uint32_t(any) << s;
-      }
+    Index s = N == 1 ? 2 * i : i, other = N == 1 ? s + 1 : s + kTileRows;
+    const In *first = values + s * stride, *second = values + other * stride;
+    char* to = reinterpret_cast<char*>(panel) + i * kTileBytes;
+    for (Index c = 0; c < columns; ++c, first += kTileRows, second += kTileRows, to += kTileSize) {
+      Index left = E - c * kTileRows;
       Words words[N];
-      split<N>(x[0], x[1], words);
-      for (int n = 0; n < N; ++n)
-        store_words(reinterpret_cast<char*>(panel) + (n * columns + c) * kTileSize + i * kTileBytes, words[n]);
+      if (count == kPanel<float> && left >= kTileRows && !odd) {
+        split<N>(load_lanes(first), load_lanes(second), words);
+      } else {
+        split<N>(tamed(load_some(first, s < count ? left : 0)), tamed(load_some(second, other < count ? left : 0)), words);
+      }
+      for (int n = 0; n < N; ++n) store_words(to + n * columns * kTileSize, words[n]);
     }
   }
   note_odd_keys(panel, packed_values(N, E), odd);

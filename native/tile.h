@@ -179,6 +179,13 @@ template <class Acc> Range visible(const Group<Acc>& group, Range block) {
   return range;
 }
 
+// How a weight is raised from a score in units of log₂.
+template <class Acc> struct Raise {
+  Acc score(Acc x) const { return x; }
+  OVERT_INLINE Lane<Acc> less(Lane<Acc> x, Lane<Acc> highest) const { return x - highest; }
+  OVERT_INLINE Lane<Acc> weight(Lane<Acc> x) const { return exp2<Acc>(x); }
+};
+
 // Products of M queries with the first W vectors of a panel of keys.
 template <class Acc, int M, int W, int stride>
 OVERT_INLINE void multiply_panel(const Acc* queries, const Acc* keys, Index D, Acc* tile) {
