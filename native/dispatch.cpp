@@ -46,10 +46,19 @@ static bool has_v4() {
 OVERT_DECLARE(amx)
 
 // Tiles do not compute everything, and few rows that share their keys would leave most of a tile empty: that is v4's.
+static bool can_tile(const Problem& p) { return p.type != Type::float64 && !p.additive && p.H / p.G * p.T >= 16; }
+// Nor does little work pay for what tiles ask for, the less so the more terms a number is split into.
 // One rule for all, so that weights are those of the lse that they are told.
-static bool on_tiles(const Problem& p) { return p.type != Type::float64 && !p.additive && p.H / p.G * p.T >= 16; }
-#define OVERT_ON_TILES(name) \
-  [](const Problem& p, auto... rest) { return (on_tiles(p) ? amx::name : v4::name)(p, rest...); }
+static bool tiles_pay(const Problem& p) {
+  if (p.type == Type::bfloat16) return can_tile(p);
+  return can_tile(p) && p.S >= 32 && (p.type == Type::float16 || p.H / p.G * p.T >= 64);
+}
+#define OVERT_WHERE(rule, name) [](const Problem& p, auto... rest) { return (rule(p) ? amx::name : v4::name)(p, rest...); }
+#define OVERT_TILES_WHERE(rule)                                                                              \
+  {                                                                                                          \
+    OVERT_WHERE(rule, forward), v4::backward, OVERT_WHERE(rule, statistics), OVERT_WHERE(rule, top),         \
+        OVERT_WHERE(rule, map), OVERT_WHERE(rule, weights)                                                   \
+  }
 
 static bool find_amx() {
   if (!has_v4() || !OVERT_HAS(avx512bf16)) return false;
@@ -74,10 +83,7 @@ static bool has_amx() {
 
 const Level kLevels[] = {
 #ifdef OVERT_WITH_amx
-    {"amx",
-     {OVERT_ON_TILES(forward), v4::backward, OVERT_ON_TILES(statistics), OVERT_ON_TILES(top), OVERT_ON_TILES(map),
-      OVERT_ON_TILES(weights)},
-     has_amx},
+    {"amx", OVERT_TILES_WHERE(tiles_pay), has_amx},
 #endif
 #ifdef OVERT_WITH_v4
     {"v4", OVERT_KERNELS(v4), has_v4},
@@ -100,6 +106,11 @@ const Level kLevels[] = {
 #endif
 
 const Level* level(const char* name) {
+#ifdef OVERT_WITH_amx
+  // Who asks for tiles by name gets them.
+  static const Level tiles = {"amx", OVERT_TILES_WHERE(can_tile), has_amx};
+  if (name && !std::strcmp(name, tiles.name)) return tiles.supported() ? &tiles : nullptr;
+#endif
   for (const Level* l = kLevels; l->name; ++l)
     if ((!name || !std::strcmp(name, l->name)) && l->supported()) return l;
   return nullptr;

@@ -18,7 +18,8 @@ inline int terms(Type type) { return type == Type::float32 ? 3 : type == Type::f
 constexpr int kDeep = 32;
 
 // Beyond this size a sum of products could overflow before it is scaled; infinities and NaN would spread to where they do
-// not belong.  Such numbers are packed as 0, noted, and dealt with one by one.
+// not belong.  Such numbers are packed as 0, noted, and dealt with one by one.  Not so in queries and keys of one term:
+// there each spoils its own scores, as it should, and nothing overflows below 2⁶⁰ or so.
 constexpr int kTameExponent = 54;
 constexpr float kTame = 0x1p54f;
 OVERT_INLINE Lane<float> tamed(Lane<float> x) {
@@ -63,11 +64,6 @@ OVERT_INLINE void note_odd_keys(float* panel, Index size, std::uint32_t odd) {
 OVERT_INLINE Words load_neighbours(const BFloat16* row, Index count) {
   return (Words)_mm512_maskz_loadu_epi16(count >= kDeep ? ~0u : (1u << count) - 1, row);
 }
-constexpr short kTameHalf = (127 + kTameExponent) << 7;
-OVERT_INLINE Words tamed_neighbours(Words x) {
-  __mmask32 tame = _mm512_cmple_epu16_mask((__m512i)(x & 0x7fff7fffu), _mm512_set1_epi16(kTameHalf));
-  return (Words)_mm512_maskz_mov_epi16(tame, (__m512i)x);
-}
 
 // The sizes of the numbers of a row of D times a factor, folded into one vector by the largest; NaN is the largest of all.
 template <class In> OVERT_INLINE __m512i sizes(const In* row, Index D, float factor) {
@@ -76,29 +72,16 @@ template <class In> OVERT_INLINE __m512i sizes(const In* row, Index D, float fac
     most = _mm512_max_epu32(most, (__m512i)((Words)(load_some(row + d, D - d) * factor) & 0x7fffffffu));
   return most;
 }
-template <> OVERT_INLINE __m512i sizes(const BFloat16* row, Index D, float) {
-  __m512i most = {};
-  for (Index d = 0; d < D; d += kDeep)
-    most = _mm512_max_epu16(most, (__m512i)(load_neighbours(row + d, D - d) & 0x7fff7fffu));
-  return most;
-}
-// Whether one of them is not tame.
-template <class In> OVERT_INLINE bool wild(__m512i most) {
-  if constexpr (kTerms<In> == 1) return _mm512_cmpgt_epu16_mask(most, _mm512_set1_epi16(kTameHalf)) != 0;
-  else return _mm512_cmpgt_epu32_mask(most, _mm512_set1_epi32((127 + kTameExponent) << 23)) != 0;
-}
-
-// One bit for each of `count` rows of D that holds such a number.
+// One bit for each of `count` rows of D that holds a number which is not tame.
 template <class In, class Row> OVERT_INLINE std::uint32_t odd_rows(Row row, Index count, Index D, float factor = 1) {
-  constexpr bool halves = kTerms<In> == 1;
+  auto wild = [](__m512i most) {
+    return _mm512_cmpgt_epu32_mask(most, _mm512_set1_epi32((127 + kTameExponent) << 23)) != 0;
+  };
   __m512i most = {};
-  for (Index i = 0; i < count; ++i) {
-    __m512i sizes_of_row = sizes(row(i), D, factor);
-    most = halves ? _mm512_max_epu16(most, sizes_of_row) : _mm512_max_epu32(most, sizes_of_row);
-  }
-  if (!wild<In>(most)) return 0;
+  for (Index i = 0; i < count; ++i) most = _mm512_max_epu32(most, sizes(row(i), D, factor));
+  if (!wild(most)) return 0;
   std::uint32_t odd = 0;
-  for (Index i = 0; i < count; ++i) odd |= std::uint32_t(wild<In>(sizes(row(i), D, factor))) << i;
+  for (Index i = 0; i < count; ++i) odd |= std::uint32_t(wild(sizes(row(i), D, factor))) << i;
   return odd;
 }
 
@@ -109,7 +92,7 @@ std::uint32_t pack_query_tiles(const In* const* rows, int count, int size, Index
   constexpr int N = kTerms<In>;
   const Index chunks = ceil_div(D, kDeep), term = size / kTileRows * chunks * kTileSize;
   if (N < 3) factor = 1;
-  std::uint32_t odd = odd_rows<In>([&](Index i) { return rows[i]; }, count, D, factor);
+  std::uint32_t odd = N == 1 ? 0 : odd_rows<In>([&](Index i) { return rows[i]; }, count, D, factor);
   for (int r = 0; r < size; ++r)
     for (Index c = 0; c < chunks; ++c) {
       char* to = reinterpret_cast<char*>(out) + (r / kTileRows * chunks + c) * kTileSize + r % kTileRows * kTileBytes;
@@ -119,7 +102,6 @@ std::uint32_t pack_query_tiles(const In* const* rows, int count, int size, Index
         Index left = D - c * kDeep;
         if constexpr (N == 1) {
           words[0] = load_neighbours(row, left);
-          if (odd) words[0] = tamed_neighbours(words[0]);
         } else {
           Lane<float> x = load_some(row, left) * factor, y = load_some(row + 16, larger<Index>(left - 16, 0)) * factor;
           if (odd) x = tamed(x), y = tamed(y);
@@ -135,7 +117,7 @@ std::uint32_t pack_query_tiles(const In* const* rows, int count, int size, Index
 template <class In> void pack_key_tiles(const In* keys, Index stride, Index count, Index D, float* panel) {
   constexpr int N = kTerms<In>;
   const Index chunks = ceil_div(D, kDeep);
-  std::uint32_t odd = odd_rows<In>([&](Index i) { return keys + i * stride; }, count, D);
+  std::uint32_t odd = N == 1 ? 0 : odd_rows<In>([&](Index i) { return keys + i * stride; }, count, D);
   for (int half = 0; half < 2; ++half)
     for (Index c = 0; c < chunks; ++c) {
       char* to = reinterpret_cast<char*>(panel) + (c * 2 + half) * kTileSize;
@@ -144,11 +126,11 @@ template <class In> void pack_key_tiles(const In* keys, Index stride, Index coun
       if constexpr (N == 1) {
         Words x[kTileRows];
         auto row = [&](int i) { return load_neighbours(first + i * stride + c * kDeep, left); };
-        if (here >= kTileRows && !odd) {
+        if (here >= kTileRows) {
           OVERT_UNROLL
           for (int i = 0; i < kTileRows; ++i) x[i] = row(i);
         } else {
-          for (int i = 0; i < kTileRows; ++i) x[i] = i < here ? tamed_neighbours(row(i)) : Words{};
+          for (int i = 0; i < kTileRows; ++i) x[i] = i < here ? row(i) : Words{};
         }
         transpose<float>(reinterpret_cast<Lane<float>*>(x));
         __builtin_memcpy(to, x, kTileSize);
