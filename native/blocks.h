@@ -66,7 +66,7 @@ template <class Acc> struct Plan {
     lit_batches = !p.bits.data ? 0 : p.bits.batch ? p.B : 1;
     lit_sets = p.bits.head ? p.H / heads : 1;
     // Packing is worth its time only over many rows.
-    Index most = smaller(ahead ? kMostGroups / 2 : kMostGroups, most_groups);
+    Index most = smaller(ahead && !kTiled ? kMostGroups / 2 : kMostGroups, most_groups);
     while (most > 1 && sets * ceil_div(all_groups, most) < 3 * threads && threads > 1) --most;
     blocks = larger<Index>(1, ceil_div(all_groups, most));
     groups = int(ceil_div(all_groups, blocks));

@@ -43,16 +43,18 @@ OVERT_INLINE void soften(const Acc* tile, int width, const Raise& raise, Acc* to
     [[maybe_unused]] Lane<Acc> wide = {};
     if constexpr (with_spread) wide = (load(spread + r * lanes) + left * drift[r]) * shrink[r];
     left *= shrink[r];
-    for (int i = 0; i < width; i += 2 * lanes) {
-      Lane<Acc> x = load(row + i), y = load(row + i + lanes);
-      x = raise.less(x, highest), y = raise.less(y, highest);
-      [[maybe_unused]] Lane<Acc> log_x = x, log_y = y;
-      x = raise.weight(x), y = raise.weight(y);
-      left += x;
-      right += y;
-      if constexpr (with_spread) wide += x * maximum(floor, log_x) + y * maximum(floor, log_y);
-      put(r, i, x, y);
-    }
+    raise.for_row(base[r], [&](const auto& raise) __attribute__((always_inline)) {
+      for (int i = 0; i < width; i += 2 * lanes) {
+        Lane<Acc> x = load(row + i), y = load(row + i + lanes);
+        x = raise.less(x, highest), y = raise.less(y, highest);
+        [[maybe_unused]] Lane<Acc> log_x = x, log_y = y;
+        x = raise.weight(x), y = raise.weight(y);
+        left += x;
+        right += y;
+        if constexpr (with_spread) wide += x * maximum(floor, log_x) + y * maximum(floor, log_y);
+        put(r, i, x, y);
+      }
+    });
     store(sums + r * lanes, left + right);
     if constexpr (with_spread) store(spread + r * lanes, wide);
   }

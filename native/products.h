@@ -54,24 +54,33 @@ template <int M> OVERT_INLINE void scale_tile(float* tile, int width, float fact
 }
 
 // How a weight is raised from a score of tiles that must still be multiplied by a factor.
-struct RaiseScaled {
+struct RaiseScaled : Raise<float> {
   float factor;
+  explicit RaiseScaled(float factor) : factor(factor) {}
   float score(float x) const { return x * factor; }
+  template <class Body> OVERT_INLINE void for_row(float, const Body& body) const { body(*this); }
   OVERT_INLINE Lane<float> less(Lane<float> x, Lane<float> highest) const {
     // One rounding of its own, as the maximum had: fused with the subtraction it would leave the maximum's at large scores.
     x *= factor;
     asm("" : "+v"(x));
     return x - highest;
   }
-  OVERT_INLINE Lane<float> weight(Lane<float> x) const { return exp2<float>(x); }
 };
-// And where the weight will be rounded to eight bits.
+// And where the weight will be rounded to eight bits: then the maximum's rounding may be left, up to some size of scores.
 struct RaiseCoarsely : RaiseScaled {
-  OVERT_INLINE Lane<float> weight(Lane<float> x) const { return exp2_coarsely(x); }
+  using RaiseScaled::RaiseScaled;
+  struct Fused : RaiseScaled {
+    OVERT_INLINE Lane<float> less(Lane<float> x, Lane<float> highest) const { return x * factor - highest; }
+    OVERT_INLINE Lane<float> weight(Lane<float> x) const { return exp2_coarsely(x); }
+  };
+  template <class Body> OVERT_INLINE void for_row(float highest, const Body& body) const {
+    if (__builtin_fabsf(highest) < 1024) body(Fused{*this});
+    else body(static_cast<const RaiseScaled&>(*this));
+  }
 };
 template <class In> OVERT_INLINE auto raise_from(float factor) {
-  if constexpr (kTerms<In> == 1) return RaiseCoarsely{{factor}};
-  else if constexpr (kTerms<In> == 2) return RaiseScaled{factor};
+  if constexpr (kTerms<In> == 1) return RaiseCoarsely(factor);
+  else if constexpr (kTerms<In> == 2) return RaiseScaled(factor);
   else return Raise<float>();
 }
 

@@ -21,9 +21,38 @@ struct Arena {
   }
 };
 
+// What a call has allocated is kept for the next one, up to this size: fresh pages cost as much as a small call computes.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr Index kSpareBytes = -1;
+#else
+constexpr Index kSpareBytes = 16 << 20;
+#endif
+inline void* spare = nullptr;
+
+// Memory that knows its size.
+struct alignas(64) Block {
+  Index bytes;
+
+  char* memory() { return reinterpret_cast<char*>(this + 1); }
+
+  static Block* take(Index bytes) {
+    auto* block = static_cast<Block*>(__atomic_exchange_n(&spare, nullptr, __ATOMIC_ACQ_REL));
+    if (block && block->bytes >= bytes) return block;
+    free(block);
+    bytes = round_up(bytes, 64);
+    block = static_cast<Block*>(aligned_alloc(64, sizeof(Block) + bytes));
+    if (block) block->bytes = bytes;
+    return block;
+  }
+  static void give_back(Block* block) {
+    free(block && block->bytes <= kSpareBytes ? __atomic_exchange_n(&spare, block, __ATOMIC_ACQ_REL) : block);
+  }
+};
+
 // The only allocation of a call: what all threads share, then one workspace for each.
 // `Shared` and `Workspace` name their pieces in place(Arena&, plan).
 template <class Shared, class Workspace, class Plan> struct Scratch {
+  Block* block;
   char* memory = nullptr;
   Index shared_bytes, thread_bytes;
   const Plan& plan;
@@ -35,10 +64,11 @@ template <class Shared, class Workspace, class Plan> struct Scratch {
     shared_bytes = shared.used;
     thread_bytes = thread.used;
     Index bytes = shared_bytes + run.threads * thread_bytes;
-    memory = static_cast<char*>(aligned_alloc(64, larger<Index>(bytes, 64)));
+    block = Block::take(bytes);
+    memory = block ? block->memory() : nullptr;
     if (memory && run.poison) __builtin_memset(memory, 0xff, bytes);
   }
-  ~Scratch() { free(memory); }
+  ~Scratch() { Block::give_back(block); }
   Scratch(const Scratch&) = delete;
 
   Shared shared() const {

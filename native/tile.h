@@ -11,7 +11,7 @@ namespace overt::OVERT_LEVEL {
 
 // Keys are taken in blocks that start at multiples of kBlock, whatever the mask, so that the order of every sum
 // depends on the position of a key and on nothing else.
-constexpr int kBlock = kTiled ? 256 : 512;
+constexpr int kBlock = 512;
 // Rows of a tile lie this far apart: a power of two would put them all into the same few sets of the cache.
 constexpr int kTileStride = kBlock + 16;
 
@@ -182,6 +182,8 @@ template <class Acc> Range visible(const Group<Acc>& group, Range block) {
 // How a weight is raised from a score in units of log₂.
 template <class Acc> struct Raise {
   Acc score(Acc x) const { return x; }
+  // Calls body(raise) with what raises the weights of a row of that maximum.
+  template <class Body> OVERT_INLINE void for_row(Acc, const Body& body) const { body(*this); }
   OVERT_INLINE Lane<Acc> less(Lane<Acc> x, Lane<Acc> highest) const { return x - highest; }
   OVERT_INLINE Lane<Acc> weight(Lane<Acc> x) const { return exp2<Acc>(x); }
 };

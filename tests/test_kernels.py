@@ -21,6 +21,8 @@ TINY["float16"] = 2.0**-24
 TOLERANCE = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-6 + 2**-11, "bfloat16": 2e-6 + 2**-8}
 # Tiles take weights of half types as one or two numbers of 8 bits.
 ROUNDED_WEIGHTS = {"amx": {"bfloat16": 2.0**-9, "float16": 2.0**-17}}
+# Weights that will be rounded to 8 bits are raised with no more than a dozen right, and so is their sum.
+COARSE = {("amx", "bfloat16"): 9e-5}
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +68,7 @@ def check_forward(case: Case, level: str) -> None:
     # Weights below the smallest normal number become 0, and float16 cannot resolve what lies below its own.
     floor = TINY[case.q.dtype.name]
     assert np.all(error <= tolerance * scale + floor)
-    exact = 1e-12 if case.q.dtype == np.float64 else 2e-6 * slack(case)
+    exact = (1e-12 if case.q.dtype == np.float64 else 2e-6 * slack(case)) + COARSE.get((level, case.q.dtype.name), 0.0)
     np.testing.assert_allclose(lse, named["lse"], rtol=exact, atol=exact)
 
 
@@ -89,8 +91,9 @@ def check_statistics(case: Case, level: str, k: int, rows: int, columns: int) ->
     output, lse_too, along = kernels.attend(problem, level=level)
     assert [x.tobytes() for x in (output, lse_too)] == [x.tobytes() for x in kernels.forward(problem, level=level)]
     if along:
-        np.testing.assert_allclose(along[0], w.sum(axis=-2), rtol=2 * tolerance, atol=tolerance)
-        np.testing.assert_allclose(along[1], expected, rtol=4 * tolerance, atol=4 * tolerance)
+        looser = tolerance + COARSE.get((level, case.q.dtype.name), 0.0)
+        np.testing.assert_allclose(along[0], w.sum(axis=-2), rtol=2 * looser, atol=looser)
+        np.testing.assert_allclose(along[1], expected, rtol=4 * looser, atol=4 * looser)
 
     if w.shape[-1]:
         k = min(k, w.shape[-1])
