@@ -328,7 +328,7 @@ template <class In> struct Forward {
           store_rounded(to + e, x * inverse);
         }
         for (; e < E; ++e) {
-          suspect[0] += out[e] * Acc(0);
+          if constexpr (!kTiled) suspect[0] += out[e] * Acc(0);
           round_to(to + e, out[e] * inverse);
         }
       }

@@ -25,9 +25,8 @@ OVERT_INLINE Words widened(Halves x) {
 
 OVERT_INLINE Lane<float> load_lanes(const float* p) { return load(p); }
 OVERT_INLINE Lane<double> load_lanes(const double* p) { return load(p); }
-OVERT_INLINE Lane<float> load_lanes(const BFloat16* p) {
-  return (Lane<float>)(widened(*reinterpret_cast<const Halves*>(p)) << 16);
-}
+OVERT_INLINE Words load_halves(const BFloat16* p) { return widened(*reinterpret_cast<const Halves*>(p)); }
+OVERT_INLINE Lane<float> load_lanes(const BFloat16* p) { return (Lane<float>)(load_halves(p) << 16); }
 #if defined(__AVX512F__)
 OVERT_INLINE Lane<float> load_lanes(const Float16* p) {
   return (Lane<float>)_mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));

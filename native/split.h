@@ -72,6 +72,12 @@ template <class In> OVERT_INLINE __m512i sizes(const In* row, Index D, float fac
     most = _mm512_max_epu32(most, (__m512i)((Words)(load_some(row + d, D - d) * factor) & 0x7fffffffu));
   return most;
 }
+template <> OVERT_INLINE __m512i sizes(const BFloat16* row, Index D, float) {
+  __m512i most = {};
+  for (Index d = 0; d < D; d += kDeep)
+    most = _mm512_max_epu16(most, (__m512i)(load_neighbours(row + d, D - d) & 0x7fff7fffu));
+  return _mm512_max_epu32((__m512i)((Words)most << 16), most);
+}
 // One bit for each of `count` rows of D that holds a number which is not tame.
 template <class In, class Row> OVERT_INLINE std::uint32_t odd_rows(Row row, Index count, Index D, float factor = 1) {
   auto wild = [](__m512i most) {
@@ -165,7 +171,8 @@ template <class In> void pack_value_tiles(const In* values, Index stride, Index 
       Index left = E - c * kTileRows;
       Words words[N];
       if (count == kPanel<float> && left >= kTileRows && !odd) {
-        split<N>(load_lanes(first), load_lanes(second), words);
+        if constexpr (N == 1) words[0] = load_halves(first) | load_halves(second) << 16;
+        else split<N>(load_lanes(first), load_lanes(second), words);
       } else {
         split<N>(tamed(load_some(first, s < count ? left : 0)), tamed(load_some(second, other < count ? left : 0)), words);
       }
