@@ -390,3 +390,12 @@ def test_weights_are_those_of_the_lse_that_forward_gave(level: str, T: int) -> N
     lse = kernels.forward(case.problem(), level=level)[1]
     total = kernels.weights(case.problem(), lse, level=level).astype(np.float64).sum(axis=-1)
     np.testing.assert_allclose(total, 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_subnormal_numbers_are_flushed_inside_a_call_only(level: str) -> None:
+    rng = np.random.default_rng(0)
+    # Weights fall off over three hundred powers of two.
+    q, k, v = (rng.normal(size=(1, 1, 70, 16)).astype(np.float32) * scale for scale in (100, 1, 1))
+    check_forward(Case(q, k, v), level)
+    assert np.all(np.full(64, 1e-39, np.float32) * np.float32(0.5) > 0)

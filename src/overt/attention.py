@@ -87,7 +87,7 @@ def attend(
 ) -> Attended:
     """The same operation as ``attention``, kept open: output, lse, weights, received, entropy, top, map, gradient.
 
-    On NumPy arrays received and entropy are mostly computed along with the output, for about a tenth of its time.
+    On NumPy arrays received and entropy are mostly computed along with the output, for a tenth to a third of its time.
     """
     return Attended(
         Problem.of(
