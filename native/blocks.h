@@ -60,7 +60,8 @@ template <class Acc> struct Plan {
     value_step = sliced ? kPanel<Acc> : value_size;
     Index bytes = p.B * p.G * panels * kPanel<Acc> * (key_size + (pack_values ? value_size : 0)) * Index(sizeof(Acc));
     thin = !kTiled && same_type && !p.additive && rows <= kThin && p.D >= 4;
-    ahead = bytes <= kAheadBytes && !thin;
+    // What has one term is packed faster than it would come back from beyond the second cache.
+    ahead = bytes <= kAheadBytes && !thin && !(kTiled && p.type == Type::bfloat16);
     Index sets = p.B * (p.H / heads);
     all_groups = ceil_div(rows, kRows);
     lit_batches = !p.bits.data ? 0 : p.bits.batch ? p.B : 1;
