@@ -21,7 +21,7 @@ struct Arena {
   }
 };
 
-// What a call has allocated is kept for the next one, up to this size: fresh pages cost as much as a small call computes.
+// What a call has allocated is kept for the next one, up to this size: fresh pages cost a fault each.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr Index kSpareBytes = -1;
 #else
