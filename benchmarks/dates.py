@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 from overt.models import load
-from overt.torch.dates import accuracy, written
+from overt.training.dates import accuracy, written
 
 
 def main() -> None:

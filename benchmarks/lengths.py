@@ -12,8 +12,9 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 
-from overt.models import corpus, load
-from overt.torch.tasks import bleu
+from overt.models import load
+from overt.training import corpus
+from overt.training.tasks import bleu
 
 # Words of the source, from and below.
 EDGES = (1, 5, 7, 9, 12, 1000)

@@ -32,10 +32,11 @@ from threadpoolctl import threadpool_limits
 
 import overt
 from overt.errors import ArgumentError, DependencyError
-from overt.models import Translator, corpus, load
+from overt.models import Translator, load
 from overt.models import ctranslate2 as export
 from overt.models.translator import BATCH
-from overt.torch.tasks import bleu
+from overt.training import corpus
+from overt.training.tasks import bleu
 
 
 def alignment_error(translator: Translator, test: list[corpus.Text]) -> float:

@@ -23,12 +23,11 @@ from overt.models import (
     Translator,
     Vocabulary,
     checkpoint,
-    corpus,
     decoding,
-    lexicon,
 )
 from overt.models.initial import initial
 from overt.models.vocabulary import END, SPECIAL, UNKNOWN, normalized, padded
+from overt.training import corpus, lexicon
 
 TEXTS = ["the cat sat on the mat.", "the dog sat on the cat!", "don't sit, dogs.", "猫坐在垫子上。"] * 2
 

@@ -21,8 +21,9 @@ from overt import models
 from overt.cli import main
 from overt.errors import ArgumentError, FileError
 from overt.models.vocabulary import PADDING
-from overt.torch import dates, tasks, training
-from overt.torch.training import Recipe, Training
+from overt.training import dates, loop, tasks
+from overt.training.loop import Training
+from overt.training.recipe import Recipe
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "zero"]
 SIZES = {"width": 16, "heads": 2, "inner": 32, "encoder_layers": 1, "decoder_layers": 1}
@@ -40,7 +41,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def task(path: Path, **options: Any) -> training.Task:
+def task(path: Path, **options: Any) -> tasks.Task:
     return tasks.translation([path], vocabulary_size=30, **{**SIZES, **options})
 
 
@@ -100,7 +101,7 @@ def test_a_run_goes_on_exactly_where_it_was_saved(pairs: Path, tmp_path: Path) -
 
     with pytest.raises(StopIteration):
         first.run(part, half=False, report=stop)
-    assert training.checkpoint.read(state, training.STATE)[1]["progress"]["batch"] > 0
+    assert loop.checkpoint.read(state, loop.STATE)[1]["progress"]["batch"] > 0
     # Whatever torch drew meanwhile.
     torch.rand(7)
     events = run(Training(task(pairs), RECIPE), part, resume=True, half=False)
@@ -133,7 +134,7 @@ def test_shares_of_a_batch_add_up_to_it(pairs: Path) -> None:
     data = one.batches(0)[0]
     tokens = int((data[2][:, 1:] != PADDING).sum())
     loss, gradients = one.pull(data, 0, tokens)
-    parts = [one.pull(training.every(3, i, data), i, tokens) for i in range(3)]
+    parts = [one.pull(loop.every(3, i, data), i, tokens) for i in range(3)]
     assert sum(part[0] for part in parts) == pytest.approx(loss, rel=1e-5)
     for whole, *shares in zip(gradients, *(part[1] for part in parts), strict=True):
         torch.testing.assert_close(sum(shares), whole, rtol=1e-3, atol=1e-5)
@@ -188,7 +189,7 @@ def test_guides_say_where_the_translation_stands(pairs: Path) -> None:
         right += sum(place[row.argmax()] == t for t, row in enumerate(guide))
         total += len(target)
     assert right / total > 0.9
-    *_, wide = training.batch(cut[:3], guides[:3])
+    *_, wide = loop.batch(cut[:3], guides[:3])
     assert wide is not None
     torch.testing.assert_close(wide.sum(dim=-1)[0, : len(cut[0][1]) + 1], torch.ones(len(cut[0][1]) + 1))
 
@@ -213,15 +214,15 @@ def test_a_guided_head_looks_where_it_should(pairs: Path) -> None:
 
 def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
     drawn = torch.Generator().manual_seed(0)
-    dropped = training.dropping(0.25, drawn)(torch.ones(300, 1001))
+    dropped = loop.dropping(0.25, drawn)(torch.ones(300, 1001))
     np.testing.assert_allclose(np.unique(dropped.numpy()), [0, 4 / 3], rtol=1e-6)
     assert abs(float((dropped == 0).float().mean()) - 0.25) < 5e-3
     x = torch.ones(3)
-    assert training.dropping(0.0, drawn)(x) is x
+    assert loop.dropping(0.0, drawn)(x) is x
 
 
 def test_the_rate_warms_up_and_falls() -> None:
-    rates = [training.schedule(step, 100, 0.1) for step in range(101)]
+    rates = [loop.schedule(step, 100, 0.1) for step in range(101)]
     assert rates[0] == 0.1
     assert max(rates) == rates[9] == rates[10] == 1
     assert rates[100] == 0
@@ -269,7 +270,7 @@ def test_a_killed_or_interrupted_run_loses_nothing(pairs: Path, tmp_path: Path, 
         # Whoever is killed while writing leaves what was half written, under another name.
         assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     assert not output.exists()
-    assert training.checkpoint.read(state, training.STATE)[1]["progress"]["step"] > 0
+    assert loop.checkpoint.read(state, loop.STATE)[1]["progress"]["step"] > 0
 
 
 def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -19,7 +19,7 @@ from overt.cli import main
 from overt.cli.translate import table
 from overt.models import Translation
 from overt.models.vocabulary import END, START
-from overt.torch import dates
+from overt.training import dates
 
 
 class Console:
@@ -92,7 +92,7 @@ def test_without_torch_training_says_what_is_missing() -> None:
         timeout=60,
     )
     assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr == "overt: overt.torch needs PyTorch: pip install 'overt[torch]'\n"
+    assert found.stderr == "overt: training needs PyTorch: pip install 'overt[torch]'\n"
 
 
 def test_no_answer_is_stored(translator: models.Translator) -> None:

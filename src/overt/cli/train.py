@@ -74,8 +74,9 @@ def command(
     overt train pairs.tsv.gz -o en-zh.safetensors
     overt train dates -o dates.safetensors
     """  # noqa: D301, click reads \b
-    from overt.torch import tasks
-    from overt.torch.training import Recipe, Training
+    from overt.training import tasks
+    from overt.training.loop import Training
+    from overt.training.recipe import Recipe
 
     if len(corpus) > 2:
         raise ArgumentError(f"give one file of tab-separated pairs or two files, not {len(corpus)}")

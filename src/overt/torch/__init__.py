@@ -1,4 +1,4 @@
-"""Attention with gradients for PyTorch, modules that own parameters, and the training of the models."""
+"""Attention with gradients for PyTorch, and modules that own parameters."""
 
 from overt.errors import DependencyError
 

@@ -17,85 +17,27 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import torch
-from torch.nn import functional
+
+from overt.errors import ArgumentError, DependencyError, FileError
+
+try:
+    import torch
+    from torch.nn import functional
+except ImportError:
+    raise DependencyError("training needs PyTorch: pip install 'overt[torch]'") from None
 
 from overt import layers
-from overt.errors import ArgumentError, FileError
 from overt.layers import Attention
-from overt.models import Checkpoint, Recurrent, Transformer, Translator, Vocabulary, checkpoint
+from overt.models import Checkpoint, Transformer, Translator, checkpoint
 from overt.models.initial import initial
 from overt.models.vocabulary import END, PADDING, START, padded
 from overt.torch.attention import attention
+from overt.training.recipe import Recipe
+from overt.training.tasks import Guides, Pairs, Task
 
 STATE = "overt training 2"
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
 """Source (B, S), its lengths (B,), target (B, T + 1) from start to end, and where to look (B, T, S), if known."""
-
-
-Pairs = list[tuple[list[int], list[int]]]
-"""Token numbers of sources and of their translations."""
-Guides = list[np.ndarray]
-"""Where each target token should look, (T, S) for each pair; what a row lacks to 1 goes to the end of the source."""
-
-
-# Of the fields of a recipe.
-_LIMITS = (
-    *((name, 1, math.inf) for name in ("epochs", "batch_tokens", "score_every")),
-    *((name, 0, math.inf) for name in ("rate", "guidance", "clip", "decay", "patience", "seed")),
-    *((name, 0, 1) for name in ("warmup", "smoothing", "average")),
-    ("dropout", 0, 0.99),
-)
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How to train; what is not said here is in the model and its vocabularies.
-
-    guidance: weight of the loss that teaches one head of a Transformer to look where a word's translation stands.
-    average: the decay of the running mean of the parameters, which is what is kept in the end.
-    patience: stop when so many scores in a row were no better than the best; 0 never stops.
-    """
-
-    epochs: int = 28
-    batch_tokens: int = 900
-    rate: float = 1.2e-3
-    warmup: float = 0.05
-    dropout: float = 0.2
-    smoothing: float = 0.1
-    guidance: float = 0.5
-    clip: float = 1.0
-    decay: float = 0.01
-    average: float = 0.998
-    score_every: int = 5
-    patience: int = 0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if not math.isfinite(value):
-                raise ArgumentError(f"{name} must be a finite number, not {value}")
-        for name, least, most in _LIMITS:
-            if not least <= getattr(self, name) <= most:
-                raise ArgumentError(f"{name} must be from {least:g} to {most:g}, not {getattr(self, name)}")
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """What is to be learnt.
-
-    pairs: of an epoch, the same whenever they are asked for, and where to look, or None.
-    dev: pairs to measure the loss on.
-    score: what to measure a translator by; the first number says which of two is better.
-    """
-
-    model: Transformer | Recurrent
-    source: Vocabulary
-    target: Vocabulary
-    pairs: Callable[[int], tuple[Pairs, Guides | None]]
-    dev: Pairs
-    score: Callable[[Translator], dict[str, float]]
-    card: Mapping[str, Any]
 
 
 @dataclass

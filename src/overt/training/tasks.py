@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from overt.errors import ArgumentError, DependencyError
-from overt.models import Recurrent, Transformer, Translator, Vocabulary, corpus, lexicon
+from overt.models import Recurrent, Transformer, Translator, Vocabulary
 from overt.models.translator import LONGEST
 from overt.models.vocabulary import Kind
-from overt.torch.dates import Written, accuracy, written
-from overt.torch.training import Guides, Pairs, Task
+from overt.training import corpus, lexicon
+from overt.training.dates import Written, accuracy, written
 
 Architecture = Literal["transformer", "rnn"]
+Pairs = list[tuple[list[int], list[int]]]
+"""Token numbers of sources and of their translations."""
+Guides = list[np.ndarray]
+"""Where each target token should look, (T, S) for each pair; what a row lacks to 1 goes to the end of the source."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is to be learnt.
+
+    pairs: of an epoch, the same whenever they are asked for, and where to look, or None.
+    dev: pairs to measure the loss on.
+    score: what to measure a translator by; the first number says which of two is better.
+    """
+
+    model: Transformer | Recurrent
+    source: Vocabulary
+    target: Vocabulary
+    pairs: Callable[[int], tuple[Pairs, Guides | None]]
+    dev: Pairs
+    score: Callable[[Translator], dict[str, float]]
+    card: Mapping[str, Any]
 
 
 def translation(
