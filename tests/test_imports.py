@@ -7,6 +7,7 @@ import inspect
 import json
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from itertools import chain
 from pathlib import Path
 
@@ -105,6 +106,29 @@ def test_imports_run_one_way(name: str) -> None:
     top = name.partition(".")[0]
     for other in own(imported(ast.parse(MODULES[name].read_text()))) - {"_native", top}:
         assert RANKS[other] < RANKS[top], f"{name} imports {other}"
+
+
+def within(package: str) -> dict[str, set[str]]:
+    """Which modules of a package each of them imports, at its top, inside its functions or for its types alone."""
+    modules = {name.removeprefix(f"{package}.") for name in MODULES if name.startswith(f"{package}.")}
+    graph = {}
+    for module in modules:
+        tree = ast.parse(MODULES[f"{package}.{module}"].read_text())
+        named = {
+            f"{node.module}.{alias.name}" if node.module == f"overt.{package}" else str(node.module)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        } | {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        graph[module] = {name.removeprefix(f"overt.{package}.") for name in named} & modules
+    return graph
+
+
+@pytest.mark.parametrize("package", ["models", "training", "views"])
+def test_no_package_imports_itself_in_a_circle(package: str) -> None:
+    # static_order raises CycleError, which names the circle.
+    order = list(TopologicalSorter(within(package)).static_order())
+    assert len(order) > 3
 
 
 def test_one_module_knows_the_compiled_one() -> None:

@@ -13,12 +13,11 @@ from overt.errors import ArgumentError
 from overt.grid import host
 from overt.views.colors import STOPS, scaled, shades
 from overt.views.labels import Labelled, readable
+from overt.views.subject import Subject
 from overt.writing import replaced
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from overt.views.view import View
 
 KINDS = ("map", "heads", "entropy", "received", "variance")
 # More names than this have no room on an axis.
@@ -28,7 +27,7 @@ _MASKED = "#e6e4dd"
 _WIDTHS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
-def draw(view: View, kind: str, *, head: int | None, row: int, part: int) -> Figure:
+def draw(view: Subject, kind: str, *, head: int | None, row: int, part: int) -> Figure:
     """One kind of figure of one part of a view."""
     try:
         from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from csv import writer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,15 +18,13 @@ from overt.masks import keep
 from overt.scores import additive, scaled_dot
 from overt.views.labels import Labelled, readable
 from overt.views.stored import Stored
+from overt.views.subject import Subject
 from overt.writing import replaced
-
-if TYPE_CHECKING:
-    from overt.views.view import View
 
 _DENSE = 1 << 28
 
 
-def save(view: View, path: str | Path) -> Path:
+def save(view: Subject, path: str | Path) -> Path:
     """Everything that ``load`` needs to compute the same attention, and the results beside it."""
     arrays: dict[str, np.ndarray] = {}
     for i, part in enumerate(view.parts):
@@ -170,7 +168,7 @@ def _plain(array: np.ndarray) -> np.ndarray:
     return array if array.dtype.kind in "fiub" else array.astype(np.float32)
 
 
-def csv(view: View, path: str | Path, k: int) -> Path:
+def csv(view: Subject, path: str | Path, k: int) -> Path:
     """The k heaviest keys of every query."""
     with replaced(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
@@ -186,7 +184,7 @@ def csv(view: View, path: str | Path, k: int) -> Path:
     return Path(path)
 
 
-def as_dict(view: View, k: int) -> dict[str, Any]:
+def as_dict(view: Subject, k: int) -> dict[str, Any]:
     """What ``--json`` prints."""
     found: dict[str, Any] = {"title": readable(view.title), "attentions": [_part(part, k) for part in view.parts]}
     if view.trace is not None:

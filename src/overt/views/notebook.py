@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from html import escape
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from overt.errors import ArgumentError, OvertError
 from overt.views.labels import readable
 from overt.views.page import pieces
+from overt.views.subject import Subject
 from overt.views.tiles import Tiles
-
-if TYPE_CHECKING:
-    from overt.views.view import View
 
 # Numbers of q and k that a notebook should carry; it is saved with them.
 _NUMBERS = 1 << 20
 
 
-def html(view: View) -> str:
+def html(view: Subject) -> str:
     """The page in a frame of its own that may run its script and nothing else; a hint where it would be too large."""
     numbers = sum(part.problem.q.size + part.problem.k.size for part in view.parts)
     if numbers > _NUMBERS:
@@ -36,7 +34,7 @@ def html(view: View) -> str:
     )
 
 
-def widget(view: View) -> Any:
+def widget(view: Subject) -> Any:
     """The page without its numbers, as a widget that asks Python for what is looked at."""
     try:
         import anywidget

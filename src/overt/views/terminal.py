@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from io import StringIO
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.cells import cell_len, set_cell_size
@@ -19,9 +18,7 @@ from overt.reference import Step
 from overt.trace import Trace
 from overt.views.colors import scaled, shades
 from overt.views.labels import Labelled, readable
-
-if TYPE_CHECKING:
-    from overt.views.view import View
+from overt.views.subject import Subject
 
 # Lines of one heat map, and rows of one table of numbers.
 _LINES = 28
@@ -34,7 +31,7 @@ _GREYS = " ░▒▓█"
 
 
 def show(
-    view: View,
+    view: Subject,
     *,
     head: int | None = None,
     row: int = 0,
@@ -47,14 +44,14 @@ def show(
         console.print(renderable)
 
 
-def text(view: View, width: int = 100) -> str:
+def text(view: Subject, width: int = 100) -> str:
     """A view without colours."""
     console = Console(file=StringIO(), width=width, highlight=False, color_system=None)
     show(view, console=console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def _view(view: View, console: Console, head: int | None, row: int, query: int | None) -> Iterator[RenderableType]:
+def _view(view: Subject, console: Console, head: int | None, row: int, query: int | None) -> Iterator[RenderableType]:
     for part in view.parts:
         shape = part.problem.shape
         for name, value, count in (("row", row, shape.B), ("head", head or 0, shape.H), ("query", query or 0, shape.T)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from overt.grid import host, whole
 from overt.problem import Problem
 from overt.views.labels import Labelled
 from overt.views.stored import bins
-
-if TYPE_CHECKING:
-    from overt.views.view import View
+from overt.views.subject import Subject
 
 MASKED = -1
 # Cells that are sent at once.
@@ -38,7 +36,7 @@ class Tiles:
     "score": the score that the softmax takes and the log-sum-exp, of the first cell.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: Subject) -> None:
         self._view = view
         self._lse = cache(_lse)
         self._spans = cache(_spans)

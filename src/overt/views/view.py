@@ -7,48 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overt.attended import Attended
-from overt.errors import ArgumentError, DtypeError
-from overt.trace import Trace
-from overt.views.labels import Labelled
+from overt.errors import ArgumentError
+from overt.views.subject import Shown, Subject
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Shown = Attended | Trace | Labelled | Sequence[Labelled]
-"""What can be shown: one result, one trace, or the labelled attentions of a model."""
 
-
-class View:
+class View(Subject):
     """Something to look at: ``str`` for a terminal, ``figure()``, ``page(path)``, ``save(path)``, ``csv(path)``.
 
     In a notebook its value is the page itself.  ``parts`` are the labelled attentions, ``trace`` the steps, if it has.
     """
-
-    def __init__(
-        self,
-        x: Shown,
-        *,
-        tokens: Sequence[str] | None = None,
-        queries: Sequence[str] | None = None,
-        title: str = "attention",
-    ) -> None:
-        self.title = title
-        self.trace = x if isinstance(x, Trace) else None
-        if isinstance(x, Attended | Trace):
-            seen = x if isinstance(x, Attended) else Attended(x.problem)
-            self.parts: tuple[Labelled, ...] = (Labelled(seen, tokens, queries),)
-            return
-        if tokens is not None or queries is not None:
-            raise ArgumentError("labelled attention has its tokens already: give tokens= to Labelled, not to show")
-        parts = (x,) if isinstance(x, Labelled) else x
-        if not isinstance(parts, Sequence) or not all(isinstance(part, Labelled) for part in parts):
-            raise DtypeError(
-                f"show takes what overt.attend or overt.trace returns, or labelled attention, not {type(x).__name__}"
-            )
-        if not parts:
-            raise ArgumentError("show got an empty list: give at least one labelled attention")
-        self.parts = tuple(parts)
 
     def __repr__(self) -> str:
         shapes = ", ".join(str(part.seen.weights.shape) for part in self.parts[:3])

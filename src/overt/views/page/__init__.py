@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +19,8 @@ from overt.scores import Additive, Bilinear, Cosine, Product
 from overt.views.colors import STOPS
 from overt.views.labels import Labelled, readable
 from overt.views.stored import Stored
+from overt.views.subject import Subject
 from overt.writing import replaced
-
-if TYPE_CHECKING:
-    from overt.views.view import View
 
 SCRIPTS = (
     "arrays.js",
@@ -48,7 +46,7 @@ _BINS = 256
 _EDITABLE = 2048
 
 
-def write(view: View, path: str | Path, *, precision: str | None = None) -> Path:
+def write(view: Subject, path: str | Path, *, precision: str | None = None) -> Path:
     """Write the page, whole or not at all."""
     if precision is not None and precision not in _PRECISIONS:
         raise ArgumentError(f"precision must be one of {', '.join(_PRECISIONS)}, not {precision!r}")
@@ -58,7 +56,7 @@ def write(view: View, path: str | Path, *, precision: str | None = None) -> Path
     return Path(path)
 
 
-def pieces(view: View, precision: str | None = None, *, remote: bool = False) -> Iterator[str]:
+def pieces(view: Subject, precision: str | None = None, *, remote: bool = False) -> Iterator[str]:
     """The page in pieces, so that it is never held whole.
 
     A remote page holds numbers only where they are few; else it asks the window around it for cells, with the messages
