@@ -122,8 +122,8 @@ class Recurrent:
             hidden = layers.gru_cell(xp.concat([word, context], axis=-1), hidden, parameters["decoder"])
             contexts.append(context)
             states.append(hidden)
-        known = xp.concat([xp.stack(states, axis=1), xp.stack(contexts, axis=1), x], axis=-1)
-        readout = drop(xp.tanh(layers.linear(known, parameters["readout_weight"], parameters["readout_bias"])))
+        features = xp.concat([xp.stack(states, axis=1), xp.stack(contexts, axis=1), x], axis=-1)
+        readout = drop(xp.tanh(layers.linear(features, parameters["readout_weight"], parameters["readout_bias"])))
         return layers.unembedding(readout, parameters["target_embedding"]), State(
             state.annotations, state.keys, state.lengths, hidden
         )

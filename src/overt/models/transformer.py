@@ -165,9 +165,9 @@ class Transformer:
 
     def _embed(self, table: Array, tokens: Array, first: int) -> Array:
         xp: Any = array_namespace(table)
-        places = positions.sinusoidal(np.arange(first, first + tokens.shape[1]), self.width)
+        encodings = positions.sinusoidal(np.arange(first, first + tokens.shape[1]), self.width)
         return layers.embedding(table, tokens) * sqrt(self.width) + xp.asarray(
-            places, dtype=table.dtype, device=table.device
+            encodings, dtype=table.dtype, device=table.device
         )
 
 
@@ -182,11 +182,11 @@ def _shared(attention: Attention, beams: int) -> Attention:
     q (n·beams, H, T, D), k and v (n, H, S, D) → (n·beams, H, T, D).
     """
 
-    def look(q: Array, k: Array, v: Array, **options: Any) -> Array:
+    def shared(q: Array, k: Array, v: Array, **options: Any) -> Array:
         xp = array_namespace(q)
         _, H, T, D = q.shape
         together = xp.moveaxis(xp.reshape(q, (-1, beams, H, T, D)), 1, 2)
         y = attention(xp.reshape(together, (-1, H, beams * T, D)), k, v, **options)
         return xp.reshape(xp.moveaxis(xp.reshape(y, (-1, H, beams, T, D)), 2, 1), q.shape)
 
-    return look
+    return shared

@@ -1,0 +1,193 @@
+"""Attention with its projections: one head and several, additive and bilinear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from overt.attended import Attended
+from overt.attention import attend
+from overt.attention import attention as overt_attention
+from overt.errors import ArgumentError, ShapeError
+from overt.grid import Array
+from overt.layers.dense import linear, project
+from overt.layers.parameters import Parameters
+from overt.masks import Mask
+from overt.scores import Projected, additive, bilinear
+
+Attention = Callable[..., Array]
+"""``overt.attention``, or what stands in for it: a function of q, k, v, score and mask."""
+Pair = tuple[Array, Array]
+"""Keys and values (…, G, S, D) of one attention."""
+
+
+def watched(found: list[Attended]) -> Attention:
+    """``overt.attention`` that also appends what ``overt.attend`` gives for each call to a list."""
+
+    def kept_open(q: Array, k: Array, v: Array, **options: Any) -> Array:
+        found.append(attend(q, k, v, **options))
+        return found[-1].output
+
+    return kept_open
+
+
+def single_query_attention(
+    current: Array, context: Array, parameters: Parameters, *, attention: Attention = overt_attention
+) -> Array:
+    """What one vector learns from others.  current (X,), context (S, Z) → (E,).  Algorithm 3.
+
+    Parameters: query_weight (D, X), query_bias (D,), key_weight (D, Z), key_bias (D,), value_weight (E, Z),
+    value_bias (E,); the biases may be left out.
+    """
+    return attention_layer(current[None, :], context, parameters, attention=attention)[0, :]
+
+
+def attention_layer(
+    x: Array,
+    context: Array,
+    parameters: Parameters,
+    *,
+    mask: Mask | Array | None = None,
+    attention: Attention = overt_attention,
+) -> Array:
+    """One head: every row of x (…, T, X) attends to the context (…, S, Z) → (…, T, E).  Algorithm 4.
+
+    The context is x itself for self-attention, another sequence for cross-attention.  Parameters as in
+    ``single_query_attention``.
+    """
+    q, k, v = (
+        project(source, parameters, name)[..., None, :, :]
+        for source, name in ((x, "query"), (context, "key"), (context, "value"))
+    )
+    return attention(q, k, v, mask=mask)[..., 0, :, :]
+
+
+def multi_head_attention(
+    x: Array,
+    context: Array,
+    parameters: Parameters,
+    *,
+    heads: int,
+    mask: Mask | Array | None = None,
+    attention: Attention = overt_attention,
+) -> Array:
+    """Several heads whose outputs are joined and mapped.  x (…, T, X), context (…, S, Z) → (…, T, O).  Algorithm 5.
+
+    Parameters: query_weight (H·D, X), key_weight (G·D, Z), value_weight (G·E, Z), output_weight (O, H·E), and a bias
+    for each, which may be left out.  With fewer key heads G than query heads H, queries share them in groups.
+    """
+    return mix_heads(
+        x, *keys_and_values(context, parameters, heads=heads), parameters, heads=heads, mask=mask, attention=attention
+    )
+
+
+def keys_and_values(context: Array, parameters: Parameters, *, heads: int) -> Pair:
+    """What ``multi_head_attention`` looks at and what it takes: (…, G, S, D) and (…, G, S, E)."""
+    width = _head_width(parameters, heads)
+    groups = parameters["key_weight"].shape[0] // width
+    if groups * width != parameters["key_weight"].shape[0] or parameters["value_weight"].shape[0] % groups:
+        raise ShapeError(
+            f"key_weight {tuple(parameters['key_weight'].shape)} and value_weight "
+            f"{tuple(parameters['value_weight'].shape)} do not split into heads of width {width}"
+        )
+    return (
+        _split(project(context, parameters, "key"), groups),
+        _split(project(context, parameters, "value"), groups),
+    )
+
+
+def mix_heads(
+    x: Array,
+    k: Array,
+    v: Array,
+    parameters: Parameters,
+    *,
+    heads: int,
+    mask: Mask | Array | None = None,
+    attention: Attention = overt_attention,
+) -> Array:
+    """``multi_head_attention`` to keys and values that are known already, as when decoding step by step."""
+    _head_width(parameters, heads)
+    q = _split(project(x, parameters, "query"), heads)
+    return project(_join(attention(q, k, v, mask=mask)), parameters, "output")
+
+
+def additive_attention(
+    queries: Array,
+    keys: Array,
+    values: Array,
+    parameters: Parameters,
+    *,
+    mask: Mask | Array | None = None,
+    attention: Attention = overt_attention,
+) -> Array:
+    """v · tanh(W q + U k + b) scores.  queries (…, T, Dq), keys (…, S, Dk), values (…, S, E) → (…, T, E).
+
+    Parameters: query_weight (A, Dq), key_weight (A, Dk), score_weight (A,), bias (A,), which may be left out.
+    Bahdanau et al. 2015 (arXiv:1409.0473), section A.1.2.
+    """
+    score = additive(
+        parameters["query_weight"], parameters["key_weight"], parameters["score_weight"], parameters.get("bias")
+    )
+    q, k, v = (z[..., None, :, :] for z in (queries, keys, values))
+    return attention(q, k, v, score=score, mask=mask)[..., 0, :, :]
+
+
+def additive_keys(keys: Array, parameters: Parameters) -> Array:
+    """U k, what ``additive_attention`` compares: keys (…, S, Dk) → (…, S, A)."""
+    return linear(keys, parameters["key_weight"])
+
+
+def mix_additive(
+    queries: Array,
+    keys: Array,
+    values: Array,
+    parameters: Parameters,
+    *,
+    mask: Mask | Array | None = None,
+    attention: Attention = overt_attention,
+) -> Array:
+    """``additive_attention`` to ``additive_keys`` that are known already, as when decoding step by step."""
+    projected = linear(queries, parameters["query_weight"], parameters.get("bias"))
+    q, k, v = (z[..., None, :, :] for z in (projected, keys, values))
+    return attention(q, k, v, score=Projected(parameters["score_weight"]), mask=mask)[..., 0, :, :]
+
+
+def bilinear_attention(
+    queries: Array,
+    keys: Array,
+    values: Array,
+    parameters: Parameters,
+    *,
+    mask: Mask | Array | None = None,
+    attention: Attention = overt_attention,
+) -> Array:
+    """q W kᵀ scores.  queries (…, T, Dq), keys (…, S, Dk), values (…, S, E) → (…, T, E).
+
+    Parameters: product_weight (Dq, Dk).  Luong et al. 2015 (arXiv:1508.04025), "general".
+    """
+    q, k, v = (z[..., None, :, :] for z in (queries, keys, values))
+    return attention(q, k, v, score=bilinear(parameters["product_weight"]), mask=mask)[..., 0, :, :]
+
+
+def _head_width(parameters: Parameters, heads: int) -> int:
+    rows = int(parameters["query_weight"].shape[0])
+    if heads < 1 or rows % heads:
+        raise ArgumentError(f"query_weight has {rows} rows, which do not split into {heads} heads")
+    return rows // heads
+
+
+def _split(x: Array, heads: int) -> Array:
+    """(…, T, H·D) → (…, H, T, D)."""
+    xp = array_namespace(x)
+    x = xp.reshape(x, (*x.shape[:-1], heads, x.shape[-1] // heads))
+    return xp.moveaxis(x, -2, -3)
+
+
+def _join(x: Array) -> Array:
+    """(…, H, T, D) → (…, T, H·D)."""
+    xp = array_namespace(x)
+    x = xp.moveaxis(x, -3, -2)
+    return xp.reshape(x, (*x.shape[:-2], x.shape[-2] * x.shape[-1]))

@@ -1,0 +1,71 @@
+"""Linear maps, embeddings, and the feed-forward part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from overt import positions
+from overt.errors import ShapeError
+from overt.grid import Array
+from overt.layers.activations import relu
+from overt.layers.parameters import Parameters
+
+
+def keep(x: Array) -> Array:
+    """The dropout that drops nothing."""
+    return x
+
+
+def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """x weightᵀ + bias.  x (…, I), weight (O, I), bias (O,) → (…, O)."""
+    xp = array_namespace(x, weight)
+    if x.shape[-1] != weight.shape[1]:
+        raise ShapeError(f"x has width {x.shape[-1]} but the weight {tuple(weight.shape)} maps {weight.shape[1]}")
+    # NumPy multiplies a stack of matrices one by one.
+    rows = xp.reshape(x, (-1, x.shape[-1])) if x.ndim > 2 and x.shape[-1] else x
+    columns = xp.matrix_transpose(weight)
+    if bias is not None and rows.ndim == 2 and rows.dtype == weight.dtype == bias.dtype and hasattr(xp, "addmm"):
+        # torch adds while it multiplies.
+        y = xp.addmm(bias, rows, columns)
+    else:
+        y = xp.matmul(rows, columns)
+        y = y if bias is None else y + bias
+    return xp.reshape(y, (*x.shape[:-1], weight.shape[0]))
+
+
+def project(x: Array, parameters: Parameters, name: str) -> Array:
+    return linear(x, parameters[f"{name}_weight"], parameters.get(f"{name}_bias"))
+
+
+def embedding(table: Array, tokens: Array) -> Array:
+    """Rows of a table: table (V, D), tokens (…, T) → (…, T, D).  Algorithm 1, token embedding."""
+    xp = array_namespace(table)
+    flat = xp.take(table, xp.reshape(tokens, (-1,)), axis=0)
+    return xp.reshape(flat, (*tokens.shape, table.shape[1]))
+
+
+def positional_embedding(table: Array, first: int, count: int) -> Array:
+    """Rows first … first + count − 1 of a learned table (N, D).  Algorithm 2, positional embedding."""
+    return positions.learned(table, np.arange(first, first + count))
+
+
+def unembedding(x: Array, table: Array) -> Array:
+    """Scores of every token of the vocabulary: x (…, D), table (V, D) → (…, V).
+
+    Algorithm 7 without its softmax, which training and decoding take in the logarithm.
+    """
+    return linear(x, table)
+
+
+def feed_forward(
+    x: Array,
+    parameters: Parameters,
+    *,
+    activation: Callable[[Array], Array] = relu,
+    drop: Callable[[Array], Array] = keep,
+) -> Array:
+    """inner_weight (F, D), inner_bias, activation, outer_weight (D, F), outer_bias, position by position."""
+    return project(drop(activation(project(x, parameters, "inner"))), parameters, "outer")

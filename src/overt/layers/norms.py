@@ -1,0 +1,24 @@
+"""Normalisation over the features of each position."""
+
+from __future__ import annotations
+
+from array_api_compat import array_namespace
+
+from overt.grid import Array
+from overt.layers.parameters import Parameters
+
+
+def layer_norm(x: Array, scale: Array, offset: Array, epsilon: float = 1e-5) -> Array:
+    """(x − mean) / √(variance + ε) · scale + offset over the last axis.  Algorithm 6."""
+    xp = array_namespace(x)
+    plain = x.dtype == scale.dtype == offset.dtype and scale.shape == offset.shape == x.shape[-1:]
+    if plain and hasattr(xp, "layer_norm"):
+        # torch's own is one step, as is its gradient.
+        return xp.layer_norm(x, (x.shape[-1],), scale, offset, epsilon)
+    centred = x - xp.mean(x, axis=-1, keepdims=True)
+    variance = xp.mean(centred * centred, axis=-1, keepdims=True)
+    return centred / xp.sqrt(variance + epsilon) * scale + offset
+
+
+def normalize(x: Array, parameters: Parameters) -> Array:
+    return layer_norm(x, parameters["scale"], parameters["offset"])
