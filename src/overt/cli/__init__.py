@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
+import os
+import signal
 import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from io import TextIOWrapper
+from typing import Any
 
 import click
 
@@ -14,12 +23,33 @@ from overt.errors import OvertError
 COMMANDS: tuple[str, ...] = ("translate", "show", "check", "train", "models", "export")
 
 
+def _debugged(context: click.Context, option: click.Parameter, value: bool) -> None:
+    # All contexts of one run share this.
+    context.meta["debug"] = value or context.meta.get("debug", False)
+
+
+def _debug() -> click.Option:
+    return click.Option(
+        ["--debug"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_debugged,
+        help="Show the traceback of what fails.",
+    )
+
+
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return import_module(f"overt.cli.{cmd_name}").command if cmd_name in COMMANDS else None
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"overt.cli.{cmd_name}").command
+        if not any(option.name == "debug" for option in command.params):
+            command.params.append(_debug())
+        return command
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -28,31 +58,95 @@ def group() -> None:
     """Attention that anyone can see."""
 
 
+group.params.append(_debug())
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command.  What the user got wrong is one line on stderr and exit code 2."""
+    """Run a command.  What goes wrong is one line on stderr and exit code 2; with --debug, its traceback before it."""
+    _open_streams()
+    meta: dict[str, Any] = {}
     try:
-        given = sys.argv[1:] if arguments is None else list(arguments)
-        # A command returns its exit code, or nothing.
-        with group.make_context("overt", given) as context:
-            code = group.invoke(context)
-    except click.exceptions.Exit as done:
-        code = done.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-        code = 0
-    except (click.ClickException, OvertError) as error:
-        message = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        # Names and texts in a message come from files, and must not steer the terminal.
-        click.echo("overt: " + "".join(c if c.isprintable() else "�" for c in " ".join(message.split())), err=True)
-        code = 2
-    except (click.Abort, KeyboardInterrupt):
-        code = 130
-    except BrokenPipeError:
-        # Whoever read the output has seen enough; what Python flushes at exit must not complain.
-        sys.stdout = None
-        code = 141
-    except (OSError, MemoryError) as error:
-        # Such as a full disk behind the output.
-        click.echo(f"overt: {getattr(error, 'strerror', None) or error or 'not enough memory'}", err=True)
-        code = 2
-    sys.exit(code or 0)
+        with _stopped_in_order():
+            given = sys.argv[1:] if arguments is None else list(arguments)
+            # A command returns its exit code, or nothing.
+            with group.make_context("overt", given) as context:
+                meta = context.meta
+                code = group.invoke(context) or 0
+            # What cannot be written any more is found out here, and not by Python at its exit.
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except BaseException as error:
+        if meta.get("debug") and not isinstance(error, click.exceptions.Exit | SystemExit):
+            click.echo(traceback.format_exc(), err=True, nl=False)
+        code, message = _told(error)
+        if isinstance(error, OSError):
+            # What is left of the output cannot be written either; Python would try, and complain.
+            sys.stdout = None
+        if message:
+            # Names and texts in a message come from files, and must not steer the terminal.
+            text = "".join(c if c.isprintable() else "�" for c in " ".join(message.split()))
+            click.echo(f"overt: {text}", err=True)
+    sys.exit(code)
+
+
+def _told(error: BaseException) -> tuple[int, str]:
+    """The exit code for an exception, and what is said of it."""
+    match error:
+        case click.exceptions.Exit():
+            return error.exit_code, ""
+        case click.exceptions.NoArgsIsHelpError():
+            click.echo(error.format_message())
+            return 0, ""
+        case click.ClickException():
+            return 2, error.format_message()
+        case OvertError():
+            return 2, str(error)
+        case click.Abort() | KeyboardInterrupt():
+            return 130, ""
+        case SystemExit() if not isinstance(error.__context__, BrokenPipeError):
+            return (error.code if isinstance(error.code, int) else 2), ""
+        case SystemExit() | BrokenPipeError():
+            # Whoever read the output has seen enough.  (rich turns the one into the other.)
+            return 141, ""
+        case MemoryError():
+            return 2, f"there is not enough memory for this: {error}".removesuffix(": ")
+        case OSError():
+            # Files say their names; what has none is a stream, such as output with a full disk behind it.
+            named = "standard input or output" if error.filename is None else str(error.filename)
+            return 2, f"{named}: {error.strerror or str(error) or type(error).__name__}"
+        case _:
+            return 2, f"this should not happen, {type(error).__name__}: {error} (--debug shows where)"
+
+
+def _open_streams() -> None:
+    """Standard streams that take any text, and fail where they were closed instead of being somebody else's file."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # Opened the wrong way round, so that who reads or writes it hears of it.  It gets the lowest number free.
+            os.open(os.devnull, os.O_WRONLY if mode == "r" else os.O_RDONLY)
+            if name != "stderr":
+                setattr(sys, name, os.fdopen(number, mode, closefd=False))
+        stream = getattr(sys, name)
+        if mode == "w" and isinstance(stream, TextIOWrapper):
+            # ASCII is what Python believes of a terminal of which nobody said anything; click writes UTF-8 there, too.
+            unknown = codecs.lookup(stream.encoding).name == "ascii"
+            stream.reconfigure(encoding="utf-8" if unknown else stream.encoding, errors="replace")
+
+
+@contextmanager
+def _stopped_in_order() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP unwind, so that what is temporary is removed; what was ignored stays ignored."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    changed = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    for number in changed:
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        for number in changed:
+            signal.signal(number, signal.SIG_DFL)

@@ -17,6 +17,7 @@ from overt.views.files import load
 from overt.views.labels import Labelled, readable
 from overt.views.lessons import LESSONS
 from overt.views.view import View
+from overt.writing import streamed
 
 _EXAMPLES = """\b
 Examples:
@@ -111,7 +112,9 @@ def command(
         click.echo(json.dumps(view.as_dict(top), ensure_ascii=False, allow_nan=False))
     elif any(written):
         for path in filter(None, written):
-            click.echo(f"wrote {path} ({path.stat().st_size:,} bytes)")
+            # What goes to /dev/stdout or into a pipe is there for a program that wants nothing else.
+            if not streamed(path):
+                click.echo(f"wrote {path} ({path.stat().st_size:,} bytes)")
     else:
         if model:
             click.echo(f"{readable(view.title)}\n")

@@ -87,5 +87,5 @@ def read(path: Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
             return {name: file.get_tensor(name) for name in file.keys()}, described  # noqa: SIM118, it is no mapping
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror or error}") from None
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise FileError(f"{path} is not a complete safetensors file: {error}") from None

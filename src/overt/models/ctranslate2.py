@@ -6,19 +6,18 @@ what it answers.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from overt import layers, positions
-from overt.errors import ArgumentError, DependencyError, FileError
+from overt.errors import ArgumentError, DependencyError
 from overt.layers import Parameters
 from overt.models.checkpoint import Checkpoint
 from overt.models.transformer import Transformer
 from overt.models.vocabulary import END, PADDING, SPECIAL, START, UNKNOWN
+from overt.writing import replaced_folder
 
 # CTranslate2 reads no more than this at a time, and overt writes less.
 _POSITIONS = 1024
@@ -34,36 +33,13 @@ def save(folder: Path, checkpoint: Checkpoint, *, overwrite: bool = False) -> No
     """
     if not isinstance(checkpoint.model, Transformer):
         raise ArgumentError("CTranslate2 knows Transformers only: this model is an attention RNN")
-    # What a link points to is replaced, not the link.
-    named, folder = folder, Path(os.path.realpath(folder))
-    if folder.exists() and not overwrite:
-        raise FileError(f"{named} exists already: choose another name, or say --overwrite (overwrite=True)")
-    spec = _spec(checkpoint.model, layers.nested(checkpoint.parameters))
-    spec.register_source_vocabulary(list(checkpoint.source.tokens))
-    spec.register_target_vocabulary(list(checkpoint.target.tokens))
-    spec.validate()
-    spec.optimize()
-    try:
-        # A folder appears when it is complete.
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-            new, old = Path(temporary, "new"), Path(temporary, "old")
-            new.mkdir()
-            spec.save(str(new))
-            if not folder.exists():
-                new.rename(folder)
-                return
-            there, written = ({path.name for path in one.iterdir()} for one in (folder, new))
-            if there and there != written:
-                other = min(there - written, default="only a part of an export")
-                raise FileError(f"{named} holds {other}, which no export wrote: choose another name")
-            folder.rename(old)
-            try:
-                new.rename(folder)
-            except BaseException:
-                old.rename(folder)
-                raise
-    except OSError as error:
-        raise FileError(f"cannot write {named}: {error.strerror or error}") from None
+    with replaced_folder(folder, overwrite=overwrite) as new:
+        spec = _spec(checkpoint.model, layers.nested(checkpoint.parameters))
+        spec.register_source_vocabulary(list(checkpoint.source.tokens))
+        spec.register_target_vocabulary(list(checkpoint.target.tokens))
+        spec.validate()
+        spec.optimize()
+        spec.save(str(new))
 
 
 def _spec(model: Transformer, parameters: Parameters) -> Any:

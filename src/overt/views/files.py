@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import unicodedata
 from collections.abc import Iterator
 from csv import writer
 from pathlib import Path
@@ -109,7 +110,11 @@ def _read(path: Path) -> dict[str, np.ndarray]:
             found = np.load(file, allow_pickle=False)
             if not isinstance(found, np.lib.npyio.NpzFile):
                 raise ArgumentError(f"{path} holds a single array: save q, k and v with numpy.savez")
-            return dict(found)
+            arrays = dict(found)
+            for name, x in arrays.items():
+                if not isinstance(x, np.ndarray):
+                    raise ArgumentError(f"{path} holds {name} as bytes, not as an array: save it with numpy.savez")
+            return arrays
     except OSError as error:
         raise ArgumentError(f"cannot read {path}: {error.strerror or error}") from None
     except ArgumentError:
@@ -154,10 +159,12 @@ def _number(arrays: dict[str, np.ndarray], name: str, kind: Any, path: str | Pat
         return None
     try:
         return kind(arrays[name].item())
-    except (TypeError, ValueError):
-        raise ArgumentError(
-            f"{name} in {path} must be one number, not {arrays[name].dtype} {arrays[name].shape}"
-        ) from None
+    except (TypeError, ValueError, OverflowError):
+        raise ArgumentError(f"{name} in {path} must be one number, not {_described(arrays[name])}") from None
+
+
+def _described(x: np.ndarray) -> str:
+    return f"{x.dtype} {x.shape}" if x.size != 1 or x.dtype.kind not in "fiub" else repr(x.item())
 
 
 def _names(arrays: dict[str, np.ndarray], name: str) -> list[str] | None:
@@ -177,11 +184,16 @@ def csv(view: Subject, path: str | Path, k: int) -> Path:
         for part in view.parts:
             for (b, h, t), found in _tops(part, k):
                 for rank, (s, w) in enumerate(found):
-                    lines.writerow(
-                        (part.layer, readable(part.name), b, h, t, part.query(t), rank, s, part.key(s), repr(w))
-                    )
+                    name, query, key = map(_cell, (readable(part.name), part.query(t), part.key(s)))
+                    lines.writerow((part.layer, name, b, h, t, query, rank, s, key, repr(w)))
         text.detach()
     return Path(path)
+
+
+def _cell(name: str) -> str:
+    """A name that no spreadsheet takes for a formula: a quote before it says that it is text."""
+    # Wide forms of these signs begin a formula as well.
+    return f"'{name}" if unicodedata.normalize("NFKC", name.lstrip()[:1]) in ("=", "+", "-", "@") else name
 
 
 def as_dict(view: Subject, k: int) -> dict[str, Any]:
