@@ -8,7 +8,7 @@ SANITIZED_LEVELS = $(shell grep -q avx512_bf16 /proc/cpuinfo && echo "v4;amx" ||
 SANITIZERS = PYTHONPATH=$(SANITIZED)/site ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
   LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)"
 
-.PHONY: example test lint check sanitize clean
+.PHONY: example test lint check sanitize docs clean
 
 # The main job on what comes with the project.
 example: $(VENV)/overt
@@ -38,9 +38,18 @@ sanitize: $(VENV)/dev
 	$(SANITIZERS) $(BIN)/python -c 'import overt; assert "sanitized" in overt.__file__, overt.__file__'
 	$(SANITIZERS) $(BIN)/python -m pytest -q tests/test_kernels.py tests/test_backward.py
 
+# The site, offline, with lessons that run while it is built.
+docs: $(VENV)/docs
+	$(BIN)/python -m sphinx -q -b html docs build/site
+	@echo "open build/site/index.html"
+
 $(VENV)/overt: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py' -o -path '*/views/page/*')
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet .
+	touch $@
+
+$(VENV)/docs: $(VENV)/overt
+	$(BIN)/pip install --quiet '.[docs]'
 	touch $@
 
 $(VENV)/dev: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py' -o -path '*/views/page/*')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -41,7 +42,16 @@ def draw(view: Subject, kind: str, *, head: int | None, row: int, part: int) -> 
     for name, value, count in (("row", row, label.problem.shape.B), ("head", head or 0, label.problem.shape.H)):
         if not 0 <= value < count:
             raise ArgumentError(f"there is no {name} {value}: give 0…{count - 1}")
-    figure = Figure(layout="constrained", figsize=(6.4, 5.2))
+
+    class Picture(Figure):
+        """A figure that a notebook shows, although pyplot does not know it."""
+
+        def _repr_png_(self) -> bytes:
+            with BytesIO() as file:
+                self.savefig(file, format="png", dpi=110)
+                return file.getvalue()
+
+    figure = Picture(layout="constrained", figsize=(6.4, 5.2))
     if kind == "map":
         _map(figure, label, row, head)
     elif kind == "heads":

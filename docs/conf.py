@@ -1,0 +1,47 @@
+"""The site: lessons that run, guides, recipes and the reference, offline and without any script for mathematics."""
+
+import docutils.nodes
+from docutils.utils.math import latex2mathml
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
+
+import overt
+
+project = "overt"
+author = "the authors of overt"
+version = release = overt.__version__
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+html_theme = "furo"
+html_title = "overt"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_merge_streams = True
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+
+
+def inline(_: HTML5Translator, node: docutils.nodes.math) -> None:
+    """A formula in a line, as MathML, which browsers know by themselves."""
+    _.body.append(latex2mathml.tex2mathml(node.astext()))
+    raise docutils.nodes.SkipNode
+
+
+def display(_: HTML5Translator, node: docutils.nodes.math_block) -> None:
+    """A formula in lines of its own."""
+    _.body.append(f'<div class="math">{latex2mathml.tex2mathml(node.astext(), as_block=True)}</div>')
+    raise docutils.nodes.SkipNode
+
+
+def setup(app: Sphinx) -> None:
+    """Use docutils' own MathML for formulas."""
+    app.add_html_math_renderer("mathml", (inline, None), (display, None))
+
+
+html_math_renderer = "mathml"
