@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import itertools
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ from overt.models import (
     decoding,
 )
 from overt.models.initial import initial
-from overt.models.vocabulary import END, SPECIAL, UNKNOWN, normalized, padded
+from overt.models.vocabulary import END, SPECIAL, UNKNOWN, _atoms, _pieces, normalized, padded
 from overt.training import corpus, lexicon
 
 TEXTS = ["the cat sat on the mat.", "the dog sat on the cat!", "don't sit, dogs.", "猫坐在垫子上。"] * 2
@@ -48,7 +50,11 @@ VOCABULARIES = [Vocabulary.learn(TEXTS, kind, size=20) for kind in ("characters"
 @given(st.text(max_size=60))
 def test_any_text_is_cut_without_loss(text: str) -> None:
     for vocabulary in VOCABULARIES:
-        assert vocabulary.join(vocabulary.split(text)) == normalized(text)
+        expected = normalized(text)
+        # Only words are kept with joiners that the vocabulary does not know.
+        if vocabulary.kind != "words":
+            expected = expected.translate({0x200C: None, 0x200D: None})
+        assert vocabulary.join(vocabulary.split(text)) == expected
 
 
 def test_byte_pairs_are_merged_most_frequent_first() -> None:
@@ -56,6 +62,98 @@ def test_byte_pairs_are_merged_most_frequent_first() -> None:
     # "ab" stands four times, then "▁ab" three times, then "▁abab" and "▁abc" once: the later in the alphabet first.
     assert vocabulary.merges == (("a", "b"), ("▁", "ab"), ("▁ab", "c"))
     assert vocabulary.split("abc abab") == ["▁abc", "▁ab", "ab"]
+
+
+def merged(parts: list[str], pair: tuple[str, str]) -> list[str]:
+    """One merge, from the left."""
+    found: list[str] = []
+    for part in parts:
+        if found and (found[-1], part) == pair:
+            found[-1:] = [pair[0] + part]
+            # What has just grown is no first half again.
+            found.append("")
+        else:
+            found.append(part)
+    return [part for part in found if part]
+
+
+@given(st.lists(st.text("ab \u0301", min_size=1, max_size=12), min_size=1, max_size=6), st.integers(0, 12))
+def test_byte_pairs_are_those_of_the_definition(texts: list[str], size: int) -> None:
+    vocabulary = Vocabulary.learn(texts, "bpe", size=size, least=1)
+    pieces = [list(cluster) for text in texts for cluster in _pieces(normalized(text), "bpe")]
+    alphabet = set(Vocabulary.learn(texts, "bpe", size=0, least=1).tokens)
+    rows = [_atoms("".join(piece), alphabet) for piece in pieces]
+    found = []
+    while len(found) < size:
+        counts = Counter(pair for row in rows for pair in itertools.pairwise(row))
+        best, most = max(counts.items(), key=lambda item: (item[1], item[0]), default=(("", ""), 0))
+        if most < 2:
+            break
+        found.append(best)
+        rows = [merged(row, best) for row in rows]
+    assert list(vocabulary.merges) == found
+    for text in texts:
+        assert vocabulary.split(text) == [
+            part
+            for piece in _pieces(normalized(text), "bpe")
+            for part in functools.reduce(merged, found, _atoms(piece, alphabet))
+        ]
+
+
+# Hindi, Thai, vocalised Arabic and Hebrew, Persian with U+200C, Tamil, Lithuanian; as a reader counts characters.
+MARKED = {
+    "हिन्दी": "हि|न्|दी",
+    "น้ำที่": "น้|ำ|ที่",
+    "كِتَابٌ": "كِ|تَ|ا|بٌ",
+    "שָׁלוֹם": "שָׁ|ל|וֹ|ם",
+    "می\u200cخواهم": "م|ی\u200c|خ|و|ا|ه|م",
+    "தமிழ்": "த|மி|ழ்",
+    "ė̃jo": "ė̃|j|o",
+}
+
+
+@pytest.mark.parametrize("word", MARKED)
+def test_no_word_is_cut_at_its_marks(word: str) -> None:
+    texts = [f"{word} {word}. x{word}"] * 2
+    assert Vocabulary.learn(texts, "words", size=99).split(texts[0]) == [f"▁{word}", f"▁{word}", ".", f"▁x{word}"]
+    assert Vocabulary.learn(texts, "bpe", size=99).split(word) == [f"▁{word}"]
+    characters = Vocabulary.learn(texts, "characters", size=99)
+    assert characters.split(word) == MARKED[word].split("|")
+    assert Vocabulary.of(characters.described()).split(word) == MARKED[word].split("|")
+
+
+def test_signs_that_are_one_stay_one() -> None:
+    signs = ["👩\u200d🚀", "👨\u200d👩\u200d👧", "🇩🇪", "👍🏽", "❤️", "1️⃣"]
+    for kind in ("characters", "words", "bpe"):
+        vocabulary = Vocabulary.learn([" ".join(signs)] * 2, kind, size=99)
+        assert [token.strip("▁") for token in vocabulary.split(" ".join(signs)) if token != "▁"] == signs
+    assert Vocabulary.learn(["🇩🇪🇫🇷"] * 2, "words", size=9).split("🇩🇪🇫🇷") == ["▁🇩🇪", "🇫🇷"]
+
+
+def test_rare_characters_with_marks_are_spelt_by_their_parts() -> None:
+    for kind in ("characters", "bpe"):
+        vocabulary = Vocabulary.learn(["दि दी"] * 2 + ["नि", "नी"], kind, size=99 if kind == "characters" else 0)
+        # Each of the two was seen once only, their parts twice.
+        tokens = vocabulary.split("नि")
+        assert tokens[-2:] == ["न", "ि"]
+        assert UNKNOWN not in vocabulary.numbers(tokens[-2:])
+        assert vocabulary.words(vocabulary.split("दि नि")) == (
+            [0, 1, 2, 2] if kind == "characters" else [0, 0, 1, 1, 1]
+        )
+
+
+def test_joiners_stay_where_they_join() -> None:
+    assert normalized("می\u200cخواهم") == "می\u200cخواهم"
+    assert normalized("\u200cab \u200d c\u200c") == "ab c\u200c"
+    # Nobody who has never seen one is troubled by it.
+    vocabulary = Vocabulary.learn(["abc"] * 2, "characters", size=9)
+    assert vocabulary.split("a\u200db\u200c") == ["a", "b"]
+    assert normalized("e\x00\u0301") == "é"
+
+
+def test_bundled_vocabularies_spell_as_before() -> None:
+    source = models.load("en-zh").checkpoint.source
+    assert source.split("हिन्दी I'm") == ["▁", *"हिन्दी", "▁i", "'m"]
 
 
 def test_merges_left_out_change_the_pieces_and_not_the_text() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from heapq import heapify, heappop, heappush
 from typing import Any, Literal
 
 import numpy as np
@@ -21,9 +21,35 @@ PADDING, START, END, UNKNOWN = range(4)
 SPECIAL = ("<padding>", "<start>", "<end>", "<unknown>")
 # Stands for a space in front of a token.
 SPACE = "▁"
+# Categories of what is never written: control, format, lone surrogates, private, unassigned.
+_CONTROLS = ("Cc", "Cf", "Cs", "Co", "Cn")
 
+# Between letters they say how these are written (می\u200cخواهم), between signs that they are one (👩\u200d🚀).
+_JOINERS = "\u200c\u200d"
+# What a reader takes for one character, where ``_marked`` has made marks \0 and U+200D \1: a pair of regional
+# indicators, which is a flag; signs that U+200D makes one; else a character and its marks, which is the combining
+# character sequence of the Unicode Standard, section 3.6, D56.
+_CLUSTER = (
+    r"(?:[\U0001f1e6-\U0001f1ff]{2}|(?:[^\w\s\x00\x01]\x00*\x01)+[^\w\s\x00\x01]|[^\x00\x01])[\x00\x01]*|[\x00\x01]+"
+)
+_CLUSTERS = re.compile(_CLUSTER)
 # A word, an English contraction, a digit or a sign, with the space before it.
-_PIECE = re.compile(r" ?(?:'(?:s|t|re|ve|m|ll|d)\b|[^\W\d_]+|\d|[^\w\s]|_)", re.IGNORECASE)
+_PIECES = re.compile(
+    rf" ?(?:'(?:s|t|re|ve|m|ll|d)\b(?![\x00\x01])|(?:[^\W\d_][\x00\x01]*)+|(?! )(?:{_CLUSTER}))", re.IGNORECASE
+)
+
+
+class _Marks(dict[int, int]):
+    """For ``str.translate``: what belongs to the character before it becomes 0, U+200D 1, all else stays."""
+
+    def __missing__(self, code: int) -> int:
+        # Colours of skin belong to the sign before them.
+        mark = unicodedata.category(chr(code))[0] == "M" or chr(code) == "\u200c" or 0x1F3FB <= code <= 0x1F3FF
+        self[code] = found = 0 if mark else 1 if chr(code) == "\u200d" else code
+        return found
+
+
+_MARKS = _Marks()
 
 
 @dataclass(frozen=True)
@@ -56,14 +82,18 @@ class Vocabulary:
         if kind not in KINDS:
             raise ArgumentError(f"a vocabulary is one of {', '.join(KINDS)}, not {kind!r}")
         pieces = Counter(piece for text in texts for piece in _pieces(normalized(text, fold), kind))
+        counts = pieces
+        if kind != "words":
+            counts = Counter()
+            for piece, count in pieces.items():
+                for cluster in _clusters(piece):
+                    # Where a cluster is too rare to be known, its characters stand for it.
+                    for part in {cluster, *cluster}:
+                        counts[part] += count
+        frequent = [token for token, count in _ordered(counts) if count >= least]
         if kind != "bpe":
-            frequent = [token for token, count in _ordered(pieces) if count >= least]
             return Vocabulary(kind, fold, (*SPECIAL, *frequent[: max(0, size - len(SPECIAL))]))
-        characters: Counter[str] = Counter()
-        for piece, count in pieces.items():
-            for character in piece:
-                characters[character] += count
-        alphabet = {character for character, count in characters.items() if count >= least}
+        alphabet = set(frequent)
         merges = _merges(pieces, alphabet, size)
         made = [first + second for first, second in merges]
         tokens = dict.fromkeys((*SPECIAL, *sorted(alphabet), *made))
@@ -76,8 +106,10 @@ class Vocabulary:
         al. 2020 (arXiv:1910.13267).
         """
         pieces = _pieces(normalized(text, self.fold), self.kind)
-        if self.kind != "bpe":
+        if self.kind == "words":
             return pieces
+        if self.kind == "characters":
+            return _atoms("".join(pieces), self._numbers)
         if skip and rng is not None:
             return [token for piece in pieces for token in self._merged(piece, skip, rng)]
         found: list[str] = []
@@ -88,10 +120,9 @@ class Vocabulary:
         return found
 
     def words(self, tokens: Sequence[str]) -> list[int]:
-        """The number of the word in which each token of a text begins; characters are their own words."""
-        if self.kind == "characters":
-            return list(range(len(tokens)))
-        lengths = [len(piece) for piece in _pieces(self.join(tokens), "words")]
+        """The number of the word in which each token of a text begins; for characters, of the cluster."""
+        whole: Kind = "characters" if self.kind == "characters" else "words"
+        lengths = [len(piece) for piece in _pieces(self.join(tokens), whole)]
         starts = np.cumsum([0, *(len(token) for token in tokens)])[:-1]
         return np.searchsorted(np.cumsum(lengths), starts, side="right").tolist()
 
@@ -115,29 +146,50 @@ class Vocabulary:
 
     @staticmethod
     def of(described: dict[str, Any]) -> Vocabulary:
-        """The vocabulary that ``described`` describes.  Raises ArgumentError for tokens that no text is cut into."""
+        """The vocabulary that ``described`` describes.  Raises ArgumentError for what no text has taught."""
+        kind, fold, tokens = described["kind"], described["fold"], described["tokens"]
+        merges = [tuple(pair.split(" ")) for pair in described["merges"]]
+        if kind not in KINDS or not isinstance(fold, bool) or not isinstance(tokens, list):
+            raise ArgumentError("a vocabulary has a kind, a list of tokens, and folds or does not")
         # What is a character is for the Unicode of whoever learnt them to say.
-        if any(unicodedata.category(c) in ("Cc", "Cf", "Cs") for c in "".join(described["tokens"])):
+        if any(c not in _JOINERS and unicodedata.category(c) in _CONTROLS[:3] for c in "".join(tokens)):
             raise ArgumentError("a token holds control characters")
-        first, second = ([pair.split(" ")[i] for pair in described["merges"]] for i in (0, 1))
-        return Vocabulary(
-            described["kind"],
-            described["fold"],
-            (*SPECIAL, *described["tokens"]),
-            tuple(zip(first, second, strict=True)),
-        )
+        if len({*SPECIAL, *tokens}) < len(SPECIAL) + len(tokens):
+            raise ArgumentError("two tokens are the same")
+        if any(len(pair) != 2 or not all(pair) for pair in merges):
+            raise ArgumentError("a merge is of two parts")
+        return Vocabulary(kind, fold, (*SPECIAL, *tokens), tuple((first, second) for first, second in merges))
 
     def _merged(self, piece: str, skip: float, rng: np.random.Generator | None) -> tuple[str, ...]:
-        parts = list(piece)
-        while len(parts) > 1:
-            ranks = [(self._ranks[pair], i) for i, pair in enumerate(pairwise(parts)) if pair in self._ranks]
-            if rng is not None and ranks:
-                ranks = [rank for rank, kept in zip(ranks, rng.random(len(ranks)) >= skip, strict=True) if kept]
-            if not ranks:
-                break
-            _, i = min(ranks)
-            parts[i : i + 2] = [parts[i] + parts[i + 1]]
-        return tuple(parts)
+        """The parts of a piece after all merges, the earliest learnt and leftmost first, in O(n log n)."""
+        # A gap at the end, and where a part has become the end of the one before it.
+        parts = [*_atoms(piece, self._numbers), ""]
+        before, after = list(range(-1, len(parts) - 1)), list(range(1, len(parts) + 1))
+
+        def rank(i: int) -> int | None:
+            return self._ranks.get((parts[i], parts[after[i]]))
+
+        heap = [(found, i) for i in range(len(parts) - 1) if (found := rank(i)) is not None]
+        heapify(heap)
+        left_out: list[tuple[int, int]] = []
+        while heap:
+            entry = first, i = heappop(heap)
+            # One of the two has been merged with another meanwhile.
+            if rank(i) != first:
+                continue
+            if rng is not None and rng.random() < skip:
+                left_out.append(entry)
+                continue
+            j = after[i]
+            parts[i], parts[j] = parts[i] + parts[j], ""
+            after[i] = after[j]
+            before[after[j]] = i
+            # What was left out is drawn anew after every merge.
+            again = ((found, place) for place in (before[i], i) if place >= 0 and (found := rank(place)) is not None)
+            for entry in (*again, *left_out):
+                heappush(heap, entry)
+            left_out.clear()
+        return tuple(part for part in parts if part)
 
 
 def normalized(text: str, fold: bool = False) -> str:
@@ -148,16 +200,42 @@ def normalized(text: str, fold: bool = False) -> str:
     """
     if fold:
         text = unicodedata.normalize("NFKC", text).replace("’", "'").lower()
-    text = unicodedata.normalize("NFC", text)
     if not text.isprintable():
-        text = "".join(c for c in text if c.isspace() or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn"))
-    return " ".join(text.split())
+        kept = (c for c in text if c.isspace() or c in _JOINERS or unicodedata.category(c) not in _CONTROLS)
+        # What joins nothing says nothing.
+        text = re.sub(rf"(?<!\S)[{_JOINERS}]+", "", "".join(kept))
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def _marked(text: str) -> str:
+    return text if text.isascii() else text.translate(_MARKS)
+
+
+def _clusters(text: str) -> list[str]:
+    """The characters of a text as a reader counts them."""
+    marked = _marked(text)
+    # Without marks and flags there is nothing to look for.
+    if marked == text and max(text, default="") < "\U0001f1e6":
+        return list(text)
+    return [text[slice(*found.span())] for found in _CLUSTERS.finditer(marked)]
 
 
 def _pieces(text: str, kind: Kind) -> list[str]:
     if kind == "characters":
-        return list(text.replace(" ", SPACE))
-    return [piece.replace(" ", SPACE) for piece in _PIECE.findall(f" {text}")]
+        return _clusters(text.replace(" ", SPACE))
+    text = f" {text}"
+    return [text[slice(*found.span())].replace(" ", SPACE) for found in _PIECES.finditer(_marked(text))]
+
+
+def _atoms(piece: str, known: Container[str]) -> list[str]:
+    """The clusters of a piece that are known, and the characters of the others, but for unknown joiners."""
+    clusters = _clusters(piece)
+    if len(clusters) == len(piece):
+        return clusters
+    found: list[str] = []
+    for cluster in clusters:
+        found += [cluster] if cluster in known else [c for c in cluster if c not in _JOINERS or c in known]
+    return found
 
 
 def _ordered(counts: Counter[str]) -> list[tuple[str, int]]:
@@ -165,36 +243,67 @@ def _ordered(counts: Counter[str]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _merges(words: Counter[str], alphabet: set[str], count: int) -> list[tuple[str, str]]:
-    """The most frequent pairs of neighbours, one after another: Sennrich et al. 2016 (arXiv:1508.07909)."""
-    parts = {word: list(word) for word in words}
+class _Falling(tuple[str, str]):
+    """A pair that a heap gives the later in the alphabet, the sooner."""
+
+    __lt__ = tuple.__gt__
+
+
+def _merges(pieces: Counter[str], alphabet: set[str], count: int) -> list[tuple[str, str]]:
+    """The most frequent pairs of neighbours, one after another: Sennrich et al. 2016 (arXiv:1508.07909).
+
+    A merge costs what it changes: n characters take O(n log n), however long their words.
+    """
+    # All pieces in a row, a gap behind each, and later where a part has become the end of the one before it.
+    parts: list[str] = []
+    times: list[int] = []
+    for piece, many in pieces.items():
+        atoms = _atoms(piece, alphabet)
+        parts += [*atoms, ""]
+        times += [many] * (len(atoms) + 1)
+    before, after = list(range(-1, len(parts) - 1)), list(range(1, len(parts) + 1))
+    known = set(alphabet)
     totals: Counter[tuple[str, str]] = Counter()
-    where: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    where: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    changed: set[tuple[str, str]] = set()
 
-    def note(word: str, sign: int) -> None:
-        for pair in pairwise(parts[word]):
-            if all(part in alphabet or len(part) > 1 for part in pair):
-                totals[pair] += sign * words[word]
-                where[pair].add(word)
+    def note(i: int, sign: int) -> None:
+        if i < 0 or parts[i] not in known or parts[after[i]] not in known:
+            return
+        pair = parts[i], parts[after[i]]
+        totals[pair] += sign * times[i]
+        changed.add(pair)
+        if sign > 0:
+            where[pair].append(i)
 
-    for word in parts:
-        note(word, 1)
+    for i in range(len(parts) - 1):
+        note(i, 1)
+    heap: list[tuple[int, _Falling]] = []
     found: list[tuple[str, str]] = []
-    while len(found) < count and totals:
-        best, most = max(totals.items(), key=lambda item: (item[1], item[0]))
-        if most < 2:
+    while len(found) < count:
+        for pair in changed:
+            if totals[pair] > 1:
+                heappush(heap, (-totals[pair], _Falling(pair)))
+        changed.clear()
+        # Totals that have changed since stand further down, or are gone.
+        while heap and totals[heap[0][1]] != -heap[0][0]:
+            heappop(heap)
+        if not heap:
             break
-        found.append(best)
-        for word in where.pop(best):
-            note(word, -1)
-            old, new = parts[word], []
-            while old:
-                width = 2 if tuple(old[:2]) == best else 1
-                new.append("".join(old[:width]))
-                old = old[width:]
-            parts[word] = new
-            note(word, 1)
-        del totals[best]
+        first, second = best = heappop(heap)[1]
+        found.append((first, second))
+        known.add(first + second)
+        for i in sorted(where.pop(best)):
+            j = after[i]
+            if parts[i] != first or parts[j] != second:
+                continue
+            for place in (before[i], i, j):
+                note(place, -1)
+            parts[i], parts[j] = first + second, ""
+            after[i] = after[j]
+            before[after[j]] = i
+            for place in (before[i], i):
+                note(place, 1)
     return found
 
 
