@@ -1,5 +1,7 @@
 """The site: lessons that run, guides, recipes and the reference, offline and without any script for mathematics."""
 
+import re
+
 import docutils.nodes
 from docutils.utils.math import latex2mathml
 from sphinx.application import Sphinx
@@ -39,9 +41,21 @@ def display(_: HTML5Translator, node: docutils.nodes.math_block) -> None:
     raise docutils.nodes.SkipNode
 
 
+def as_fields(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Docstrings are plain text: "name: what it is" becomes a field, and a bar means itself."""
+    field = False
+    for i, line in enumerate(lines):
+        named = re.match(r"[a-z_]\w*: ", line)
+        field = bool(named) or (field and bool(line))
+        literals = re.split(r"(``.*?``)", line)
+        line = "".join(part if part.startswith("``") else part.replace("|", r"\|") for part in literals)
+        lines[i] = f":{line}" if named else f"   {line}" if field else line
+
+
 def setup(app: Sphinx) -> None:
     """Use docutils' own MathML for formulas."""
     app.add_html_math_renderer("mathml", (inline, None), (display, None))
+    app.connect("autodoc-process-docstring", as_fields)
 
 
 html_math_renderer = "mathml"
