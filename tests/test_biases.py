@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import overt
-from overt.biases import Bias, Dense
+from overt.biases import Bias, Dense, as_bias
 from overt.errors import ArgumentError, DtypeError, ShapeError
 from overt.grid import Cells, Shape
 
@@ -205,6 +205,90 @@ def test_the_gradient_of_what_is_hidden_is_zero() -> None:
     gradient = overt.attend(q, k, v, bias=bias, mask=overt.causal(0)).gradient(np.ones((1, 4, 2))).bias
     assert np.array_equal(gradient[:, 2], np.zeros(4))
     assert np.array_equal(gradient[np.triu_indices(4, 1)], np.zeros(6))
+
+
+# Sums.
+
+
+def terms(batch: tuple[int, ...] = ()) -> list[tuple[np.ndarray, Any]]:
+    """Parameters, and the biases made of them."""
+    return [
+        (np.array([0.3, 0.7]), overt.alibi),
+        (normal(6, 2), lambda x: overt.relative(x, max_distance=4)),
+        (normal(2, 4, 1, seed=1), lambda x: x),
+        (normal(*batch, 1, 1, 5, seed=2), lambda x: x),
+    ]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=range(len(OPTIONS)))
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 3), (3, 1), (0, 1), (0, 0)], ids=str)
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_sums_and_their_gradients(batch: tuple[int, ...], order: tuple[int, ...], options: dict[str, Any]) -> None:
+    q, k, v = normal(*batch, 2, 4, 3), normal(*batch, 1, 5, 3, seed=1), normal(*batch, 1, 5, 2, seed=2)
+    dy = normal(*batch, 2, 4, 2, seed=3)
+    parts = [terms(batch)[i] for i in order]
+
+    def added(parameters: list[np.ndarray]) -> Any:
+        first, *others = (make(x) for x, (_, make) in zip(parameters, parts, strict=True))
+        for other in others:
+            # An array stands on either side.
+            first = first + other
+        return first
+
+    def one_array(parameters: list[np.ndarray]) -> np.ndarray:
+        biases = [as_bias(make(x), on_host=True) for x, (_, make) in zip(parameters, parts, strict=True)]
+        shape = Shape(batch, 2, 4, 5)
+        return np.sum([np.broadcast_to(b.at(shape.cells()), (shape.B, 2, 4, 5)) for b in biases if b], 0).reshape(
+            shape.full
+        )
+
+    given_parameters = [x for x, _ in parts]
+    seen = overt.attend(q, k, v, bias=added(given_parameters), **options)
+    expected = overt.attend(q, k, v, bias=one_array(given_parameters), **options)
+    for name in ("output", "lse"):
+        np.testing.assert_allclose(getattr(seen, name), getattr(expected, name), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(seen.weights[...], expected.weights[...], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(seen.weights[..., [0, 1], [2, 3]], expected.weights[..., [0, 1], [2, 3]], atol=1e-12)
+    got = seen.gradient(dy).bias
+    assert isinstance(got, tuple)
+    for i, (parameter, gradient) in enumerate(zip(given_parameters, got, strict=True)):
+        alone = lambda x, i=i: added([*given_parameters[:i], x, *given_parameters[i + 1 :]])  # noqa: E731
+        loss = lambda x: float((overt.attention(q, k, v, bias=alone(x), **options) * dy).sum())  # noqa: B023, E731
+        assert gradient.shape == parameter.shape
+        np.testing.assert_allclose(gradient, numeric(loss, parameter), rtol=1e-5, atol=1e-8)
+
+
+def test_a_sum_of_distances_is_one_view() -> None:
+    shape = Shape((2,), 2, 30, 40)
+    for other in (overt.relative(normal(8, 2)), overt.alibi(np.ones(2), np.array([3, 4]))):
+        view = check_view(overt.alibi(np.array([0.5, 2.0])) + other, shape)
+        found = (overt.alibi(np.array([0.5, 2.0])) + other).view(shape, np.dtype(np.float64))
+        assert memory(found) <= 8 * 2 * 2 * 70
+        np.testing.assert_array_equal(found, view)
+
+
+def test_sums_are_flat_and_short() -> None:
+    total = (overt.alibi(np.ones(2)) + np.ones(5)) + (np.ones(4) + overt.relative(np.ones((8, 2))))
+    assert len(total.parameter) == 4
+    assert [np.shape(x) for x in total.parameter] == [(2,), (5,), (4,), (8, 2)]
+
+
+@pytest.mark.parametrize("other", ["x", None, overt.causal(), np.ones(3, int), np.ones(3, bool)], ids=repr)
+def test_what_does_not_add_up(other: Any) -> None:
+    bias = overt.alibi(np.ones(2))
+    for add in (lambda: bias + other, lambda: other + bias):
+        with pytest.raises(DtypeError, match=r"bias"):
+            add()
+
+
+def test_terms_are_checked_each_for_itself() -> None:
+    q = normal(2, 3, 4).astype(np.float16)
+    with pytest.raises(DtypeError, match="bias is float64 beside float16"):
+        overt.attention(q, q, q, bias=overt.alibi(np.ones(2)) + normal(3, 3))
+    with pytest.raises(ShapeError, match="does not broadcast"):
+        overt.attention(q, q, q, bias=overt.alibi(np.ones(2)) + np.ones((4, 4), np.float16))
+    with pytest.raises(ShapeError, match="alibi has slopes for 3 heads"):
+        overt.attention(q, q, q, bias=np.ones((3, 3), np.float16) + overt.alibi(np.ones(3)))
 
 
 # What does not fit.

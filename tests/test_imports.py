@@ -64,6 +64,7 @@ NAMES = [
     "get_num_threads",
     "keep",
     "merge",
+    "packed",
     "padding",
     "positions",
     "prefix",

@@ -71,6 +71,8 @@ def test_definitions(T: int, S: int, batch: tuple[int, ...]) -> None:
     ids = numbers((*batch, S), 2, 2)
     sorted_ids, d = np.sort(ids, axis=-1), ids.reshape(-1, S) if S else np.zeros((int(np.prod(batch)), 0), int)
     runs = np.sort(d, axis=-1)
+    query_ids = numbers((*batch, T), 3, 4)
+    e = query_ids.reshape(-1, T) if T else np.zeros((int(np.prod(batch)), 0), int)
     bits = numbers((*batch, 2, T, S), 1, 3) == 1
     cases: list[tuple[Mask, Rule]] = [
         (overt.causal(), lambda b, h, t, s: s <= at(t)),
@@ -81,11 +83,17 @@ def test_definitions(T: int, S: int, batch: tuple[int, ...]) -> None:
         (overt.window(1, 2), lambda b, h, t, s: at(t) - 1 <= s <= at(t) + 2),
         (overt.window(2, 0, 1), lambda b, h, t, s: t - 1 <= s <= t + 1),
         (overt.window(1, 0, offsets), lambda b, h, t, s: t + o[b] - 1 <= s <= t + o[b]),
+        (overt.window(None, 1), lambda b, h, t, s: s <= at(t) + 1),
+        (overt.window(1, None), lambda b, h, t, s: s >= at(t) - 1),
+        (overt.window(None, 0, offsets), lambda b, h, t, s: s <= t + o[b]),
+        (overt.window(None, None), lambda b, h, t, s: True),
         (overt.padding(lengths), lambda b, h, t, s: s < n[b]),
         (overt.prefix(lengths), lambda b, h, t, s: s < n[b] or s <= at(t)),
         (overt.prefix(lengths, offsets), lambda b, h, t, s: s < n[b] or s <= t + o[b]),
         (overt.documents(ids), lambda b, h, t, s: at(t) >= 0 and d[b, at(t)] == d[b, s]),
         (overt.documents(sorted_ids), lambda b, h, t, s: at(t) >= 0 and runs[b, at(t)] == runs[b, s]),
+        (overt.documents(query_ids, ids), lambda b, h, t, s: e[b, t] == d[b, s]),
+        (overt.documents(query_ids, sorted_ids), lambda b, h, t, s: e[b, t] == runs[b, s]),
         (overt.keep(bits), lambda b, h, t, s: bits.reshape(-1, 2, T, S)[b, h, t, s]),
         (overt.where(lambda b, h, t, s: (b + 2 * h + t + s) % 3 > 0), lambda b, h, t, s: (b + 2 * h + t + s) % 3 > 0),
         # A predicate need not look at everything.
@@ -130,9 +138,19 @@ def test_documents_that_come_back() -> None:
     check(overt.documents(rows), lambda b, h, t, s: rows[b, t] == rows[b, s], 4, 4, (2,))
 
 
+def test_a_window_to_the_own_position_is_causal() -> None:
+    # Kernels know the one causal mask best.
+    assert overt.window(None, 0) is overt.causal()
+    assert repr(overt.window(None, 0, 2)) == repr(overt.causal(2))
+
+
 SPANS = [
     overt.causal(),
     overt.window(1, 2),
+    overt.window(None, 2),
+    overt.window(1, None),
+    ~overt.window(None, 1),
+    overt.documents(np.array([1, 0, 0, 5, 2, 1]), np.array([2, 2, 0, 0, 0, 1])),
     overt.padding(3),
     overt.prefix(2),
     overt.documents(np.array([0, 0, 1, 1, 1, 2])),
@@ -200,8 +218,9 @@ def expressions(
     if kind == 0:
         return overt.causal(offset), np.broadcast_to(distance <= 0, full)
     if kind == 1:
-        left, right = draw(st.integers(0, 6)), draw(st.integers(0, 6))
-        return overt.window(left, right, offset), np.broadcast_to((-left <= distance) & (distance <= right), full)
+        left, right = (draw(st.one_of(st.none(), st.integers(0, 6))) for _ in range(2))
+        low, high = -np.inf if left is None else -left, np.inf if right is None else right
+        return overt.window(left, right, offset), np.broadcast_to((low <= distance) & (distance <= high), full)
     if kind == 2:
         return overt.padding(lengths), np.broadcast_to(s < lengths[..., None, None, None], full)
     if kind == 3:
@@ -210,6 +229,10 @@ def expressions(
     if kind == 4:
         ids = rng.integers(0, 3, size=(*batch, S))
         ids = np.sort(ids, axis=-1) if draw(st.booleans()) else ids
+        if draw(st.booleans()):
+            own = rng.integers(-1, 3, size=(*batch, T))
+            keep = own[..., None, :, None] == ids[..., None, None, :]
+            return overt.documents(own, ids), np.broadcast_to(keep, full)
         position = np.arange(T) + S - T
         here = ids[..., np.maximum(position, 0)] if S else np.zeros((*batch, T), int)
         keep = (here[..., :, None] == ids[..., None, :]) & (position >= 0)[:, None]
@@ -371,6 +394,11 @@ def test_and_is_not_ampersand() -> None:
         (overt.window(1, 1, np.array([1, 2])), ShapeError, r"offsets.*\(2,\).*\(3,\)"),
         (overt.documents(np.arange(5)), ShapeError, r"document ids.*5.*4.*one id per key"),
         (overt.documents(np.zeros((2, 4), int)), ShapeError, r"document ids.*\(2,\).*\(3,\)"),
+        (overt.documents(np.arange(3), np.arange(4)), ShapeError, r"document ids.*3.*q has 2.*one id per query"),
+        (overt.documents(np.arange(2), np.arange(5)), ShapeError, r"document ids.*5.*k has 4.*one id per key"),
+        (overt.documents(np.zeros((2, 2), int), np.arange(4)), ShapeError, r"document ids.*\(2,\).*\(3,\)"),
+        (overt.packed([0, 2], [0, 5]), ShapeError, r"cu_seqlens of keys end at 5.*k has 4"),
+        (overt.packed([0, 1, 3], [0, 2, 4]), ShapeError, r"cu_seqlens of queries end at 3.*q has 2"),
         (overt.keep(np.ones((4, 2), bool)), ShapeError, r"mask.*\(4, 2\).*\(3, 2, 2, 4\)"),
         (overt.keep(np.ones((3, 4), bool)), ShapeError, r"mask.*\(3, 4\).*mask\[:, None, None, :\]"),
         (overt.where(lambda b, h, t, s: s - t), DtypeError, r"predicate.*booleans.*int64.*s <= t"),

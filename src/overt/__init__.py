@@ -7,7 +7,7 @@ from overt.biases import alibi, relative
 from overt.check import check
 from overt.dropout import dropout
 from overt.kernels import get_num_threads, set_num_threads
-from overt.masks import causal, documents, keep, padding, prefix, where, window
+from overt.masks import causal, documents, keep, packed, padding, prefix, where, window
 from overt.reference import Gradient, Step
 from overt.scores import additive, bilinear, cosine, dot, scaled_dot
 from overt.trace import Trace
@@ -38,6 +38,7 @@ __all__ = [
     "get_num_threads",
     "keep",
     "merge",
+    "packed",
     "padding",
     "positions",
     "prefix",

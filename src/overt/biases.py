@@ -7,7 +7,9 @@ so that it costs T + S numbers and no kernel needs to know it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from math import log
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -19,9 +21,27 @@ from overt.masks import Mask, as_offset
 
 
 class Bias:
-    """Numbers added to the scores.  Its ``parameter`` is what ``gradient`` returns a gradient for."""
+    """Numbers added to the scores.  Biases and arrays add up: ``alibi(slopes) + array``.
 
-    parameter: Array
+    Its ``parameter`` is what ``gradient`` returns a gradient for; that of a sum is a tuple, in the order of the terms.
+    """
+
+    parameter: Any
+
+    @property
+    def terms(self) -> tuple[Bias, ...]:
+        """What a sum is the sum of, in order; any other bias is the one term of itself."""
+        return (self,)
+
+    def on_host(self) -> Bias:
+        """The same with parameters that are NumPy arrays."""
+        if isinstance(self.parameter, np.ndarray):
+            return self
+        return replace(self, parameter=host("bias", self.parameter))  # type: ignore[type-var]  # all are dataclasses
+
+    def zeros(self) -> Any:
+        """Room for a gradient: zeros like the parameter, float64."""
+        return np.zeros(self.parameter.shape)
 
     def check(self, shape: Shape) -> None:
         """Raise if the bias does not fit a score matrix of this shape."""
@@ -34,9 +54,18 @@ class Bias:
         """The whole bias as a (B, H, T, S) view of no more memory than the bias itself; None where there is none."""
         raise NotImplementedError
 
-    def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
-        """Add to ``into``, shaped like the parameter, its share of the gradient of the scores at these cells."""
+    def pull(self, gradient: np.ndarray, cells: Cells, into: Any) -> None:
+        """Add to ``into``, from ``zeros``, its share of the gradient of the scores at these cells."""
         raise NotImplementedError
+
+    def __add__(self, other: object) -> Bias:
+        return Sum((*self.terms, *_term(other).terms))
+
+    def __radd__(self, other: object) -> Bias:
+        return Sum((*_term(other).terms, *self.terms))
+
+    # NumPy arrays leave + to the bias.
+    __array_ufunc__ = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +100,49 @@ class Dense(Bias):
             into[tuple(i if n > 1 else 0 for i, n in zip(at, leading, strict=True))][index] += row
 
 
+@dataclass(frozen=True, eq=False)
+class Sum(Bias):
+    """Biases added up."""
+
+    parts: tuple[Bias, ...]
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.parts))
+
+    @property
+    def parameter(self) -> tuple[Array, ...]:
+        return tuple(part.parameter for part in self.parts)
+
+    @property
+    def terms(self) -> tuple[Bias, ...]:
+        return self.parts
+
+    def on_host(self) -> Bias:
+        return Sum(tuple(part.on_host() for part in self.parts))
+
+    def zeros(self) -> tuple[np.ndarray, ...]:
+        return tuple(part.zeros() for part in self.parts)
+
+    def check(self, shape: Shape) -> None:
+        for part in self.parts:
+            part.check(shape)
+
+    def at(self, cells: Cells) -> Array:
+        total, *others = (part.at(cells) for part in self.parts)
+        for other in others:
+            total = total + other
+        return total
+
+    def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray | None:
+        tables = [part.table(shape) if isinstance(part, _Distance) else None for part in self.parts]
+        known = [table for table in tables if table is not None]
+        return _slide(reduce(np.add, known), shape, dtype) if len(known) == len(tables) else None
+
+    def pull(self, gradient: np.ndarray, cells: Cells, into: tuple[np.ndarray, ...]) -> None:
+        for part, own in zip(self.parts, into, strict=True):
+            part.pull(gradient, cells, own)
+
+
 class _Distance(Bias):
     """A bias b(h, distance) of the distance from the query's position to the key."""
 
@@ -90,16 +162,35 @@ class _Distance(Bias):
     def at(self, cells: Cells) -> np.ndarray:
         return self.of_distance(cells.s - cells.position(self.offset), cells.h)
 
-    def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray:
-        B, H, T, S = shape.B, shape.H, shape.T, shape.S
-        if 0 in (B, H, T, S):
-            return np.zeros((B, H, T, S), dtype)
-        offset = np.full(1, S - T) if self.offset is None else shape.per_batch(self.offset)
-        # Entry j of a table holds the distance of key j − (T − 1) from query 0; one query further is one entry less.
-        distance = np.arange(T + S - 1) - (T - 1) - offset[:, None, None]
-        table = np.ascontiguousarray(self.of_distance(distance, np.arange(H)[:, None]), dtype)
-        b, h, j = table.strides
-        return as_strided(table[..., T - 1 :], (B, H, T, S), (b if len(table) > 1 else 0, h, -j, j), writeable=False)
+    def table(self, shape: Shape) -> np.ndarray | None:
+        """(B or 1, H, T + S − 1) the bias at each distance of key from query, from that of key 0 and query T − 1 on.
+
+        None where queries do not stand at equal steps.
+        """
+        if shape.packing is not None:
+            held = np.diff(shape.packing.queries) > 0
+            shifts = np.unique(shape.packing.shift(aligned=self.offset is None)[held])
+            if shifts.size > 1:
+                return None
+        else:
+            shifts = np.array([shape.S - shape.T if self.offset is None else 0])
+        start = shifts + (0 if self.offset is None else shape.per_batch(self.offset))
+        distance = np.arange(shape.T + shape.S - 1) - (shape.T - 1) - start[:, None, None]
+        return self.of_distance(distance, np.arange(shape.H)[:, None])
+
+    def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray | None:
+        table = self.table(shape)
+        return None if table is None else _slide(table, shape, dtype)
+
+
+def _slide(table: np.ndarray, shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """A table of distances as a view (B, H, T, S): one query further is one entry less."""
+    if 0 in (shape.B, shape.H, shape.T, shape.S):
+        return np.zeros((shape.B, shape.H, shape.T, shape.S), dtype)
+    table = np.ascontiguousarray(table, dtype)
+    b, h, j = table.strides
+    strides = b if len(table) > 1 else 0, h, -j, j
+    return as_strided(table[..., shape.T - 1 :], (shape.B, shape.H, shape.T, shape.S), strides, writeable=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,11 +293,12 @@ def as_bias(bias: object, *, on_host: bool) -> Bias | None:
         return None
     if isinstance(bias, Mask):
         raise DtypeError("bias got a mask: give it to mask=")
-    if not isinstance(bias, Bias):
-        bias = Dense(_floats("bias", bias))
-    if on_host and not isinstance(bias.parameter, np.ndarray):
-        return replace(bias, parameter=host("bias", bias.parameter))  # type: ignore[type-var]
-    return bias
+    known = _term(bias)
+    return known.on_host() if on_host else known
+
+
+def _term(bias: object) -> Bias:
+    return bias if isinstance(bias, Bias) else Dense(_floats("bias", bias))
 
 
 def like(parameter: Array, values: np.ndarray) -> Array:

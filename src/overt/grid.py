@@ -18,13 +18,45 @@ _NAMES: dict[Any, str] = {np.dtype(name): name for name in ("float16", "float32"
 
 
 @dataclass(frozen=True, eq=False)
+class Packing:
+    """Sequences one behind the other: number i has the queries ``queries[i]`` ≤ t < ``queries[i + 1]``, keys alike."""
+
+    queries: np.ndarray
+    keys: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.keys) - 1
+
+    def sequence(self, t: np.ndarray) -> np.ndarray:
+        """Number of each query's sequence."""
+        return np.searchsorted(self.queries, t, side="right") - 1
+
+    def shift(self, *, aligned: bool) -> np.ndarray:
+        """What takes a query of each sequence to a key: its last to the last one if ``aligned``, or first to first."""
+        shift = self.keys - self.queries
+        return shift[1:] if aligned else shift[:-1]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Packing):
+            return NotImplemented
+        return np.array_equal(self.queries, other.queries) and np.array_equal(self.keys, other.keys)
+
+    def __hash__(self) -> int:
+        return hash((self.queries.tobytes(), self.keys.tobytes()))
+
+
+@dataclass(frozen=True, eq=False)
 class Shape:
-    """Sizes of a whole score matrix: leading axes ``batch``, query heads H, queries T, keys S."""
+    """Sizes of a whole score matrix: leading axes ``batch``, query heads H, queries T, keys S.
+
+    In packed sequences, each row of batches holds several, and positions are counted in each of them.
+    """
 
     batch: tuple[int, ...]
     H: int
     T: int
     S: int
+    packing: Packing | None = None
 
     @property
     def B(self) -> int:
@@ -66,9 +98,25 @@ class Cells:
 
     def position(self, offset: np.ndarray | None) -> np.ndarray:
         """Key position at which each query stands: t + offset, by default aligned to the end (t + S − T)."""
-        if offset is None:
-            return self.t + (self.shape.S - self.shape.T)
-        return self.t + self.shape.per_batch(offset)[self.b]
+        packing = self.shape.packing
+        if packing is not None:
+            start = self.t + packing.shift(aligned=offset is None)[packing.sequence(self.t)]
+        else:
+            start = self.t + (self.shape.S - self.shape.T if offset is None else 0)
+        return start if offset is None else start + self.shape.per_batch(offset)[self.b]
+
+    def begin(self) -> np.ndarray:
+        """First key of each query's own sequence: 0 where nothing is packed."""
+        packing = self.shape.packing
+        return np.zeros_like(self.t) if packing is None else packing.keys[packing.sequence(self.t)]
+
+    def length(self, lengths: np.ndarray) -> np.ndarray:
+        """What each query finds among lengths that are one per batch row, or one per packed sequence."""
+        shape, packing = self.shape, self.shape.packing
+        if packing is None:
+            return shape.per_batch(lengths)[self.b]
+        rows = np.broadcast_to(lengths, (*shape.batch, len(packing))).reshape(shape.B, len(packing))
+        return rows[self.b, packing.sequence(self.t)]
 
     def of(self, array: Array) -> Array:
         """Values of an array of any library that broadcasts to (…, H, T, S), at these cells."""

@@ -6,13 +6,15 @@ Every function takes a ``Problem`` of NumPy arrays and returns the same as its n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, reduce
 from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 
 from overt import _native
+from overt.biases import Bias
 from overt.grid import dtype_name, host
 from overt.masks import Keep, Mask, causal
 from overt.problem import Problem, thread_count, within
@@ -133,7 +135,7 @@ def gradient(
     # Of what the score compares.
     D = additive[0] if additive else problem.k.shape[3]
     dq = np.empty((B, H, T, D), accumulate)
-    dbias = None if bias is None else np.zeros(bias.parameter.shape)
+    dbias = None if bias is None else bias.zeros()
     # The kernel writes the gradient of all scores when asked for the bias's, so ask for some rows at a time.
     step = None if bias is None else max(_CELLS // max(B * H * S, 1), _ROWS)
     calls = _calls(problem, wide=wide, step=step)
@@ -269,7 +271,7 @@ def _calls(problem: Problem, *, wide: bool = False, step: int | None = None) -> 
         same |= {"dropout": problem.dropout.rate, "seed": problem.dropout.seed, "first_query": problem.t.start}
     q, k, v = _words(q), _words(k), _words(v)
     first, last, rest = _spans(problem)
-    bits, bias = _view_of_mask(problem, rest), _view_of_bias(problem)
+    bits, bias = _view_of_mask(problem, rest), _view_of_bias(problem, problem.bias)
     if step is None and (rest is None or bits is not None) and (problem.bias is None or bias is not None):
         native = _native.Problem(q, k, v, first=first, last=last, bits=bits, bias=bias, **same)
         return ((native, _ALL),)
@@ -292,17 +294,26 @@ def _slices(
 ) -> Iterator[tuple[_native.Problem, slice]]:
     """Calls for some rows at a time, for which a mask or a bias that lies nowhere in memory is worked out."""
     T, S = q.shape[2], k.shape[2]
+    terms = () if problem.bias is None else problem.bias.terms
+    views = [(term, _view_of_bias(problem, term)) for term in terms]
     for start in range(0, T, step):
         rows = slice(start, min(start + step, T))
         part = problem.part(t=problem.t[rows])
         shape = (*q.shape[:2], len(part.t), S)
+        row_first, row_last = (None if edge is None else edge[:, :, rows] for edge in (first, last))
+        # Nobody reads the cells of keys that no row of the slice may see.
+        keys = slice(0, S)
+        if row_first is not None and row_last is not None and row_first.size:
+            keys = slice(int(row_first.min()), int(row_last.max()))
+        cells = part.cells
+        cells = replace(cells, s=cells.s[keys])
         row_bits = bits[:, :, rows] if bits is not None else None
         if rest is not None and bits is None:
-            row_bits = _spread(rest.visible(part.cells), shape, bool)
+            row_bits = _spread(rest.visible(cells), shape, keys, bool)
         row_bias = bias[:, :, rows] if bias is not None else None
         if problem.bias is not None and bias is None:
-            row_bias = _spread(problem.bias.at(part.cells), shape, problem.accumulate)
-        row_first, row_last = (None if edge is None else edge[:, :, rows] for edge in (first, last))
+            summed = reduce(np.add, (term.at(cells) if x is None else x[:, :, rows, keys] for term, x in views))
+            row_bias = _spread(summed, shape, keys, problem.accumulate)
         native = _native.Problem(
             q[:, :, rows],
             k,
@@ -347,11 +358,11 @@ def _view_of_mask(problem: Problem, rest: Mask | None) -> np.ndarray | None:
     return _part_view(problem, problem.shape.flattened(rest.array))
 
 
-def _view_of_bias(problem: Problem) -> np.ndarray | None:
-    """The bias as it lies in memory, (B, H, T, S), where the kernels can read it."""
-    if problem.bias is None:
+def _view_of_bias(problem: Problem, bias: Bias | None) -> np.ndarray | None:
+    """A bias as it lies in memory, (B, H, T, S), where the kernels can read it."""
+    if bias is None:
         return None
-    return _part_view(problem, problem.bias.view(problem.shape, np.dtype(problem.accumulate)))
+    return _part_view(problem, bias.view(problem.shape, np.dtype(problem.accumulate)))
 
 
 def _part_view(problem: Problem, full: np.ndarray | None) -> np.ndarray | None:
@@ -363,10 +374,13 @@ def _part_view(problem: Problem, full: np.ndarray | None) -> np.ndarray | None:
     return view if readable else None
 
 
-def _spread(values: np.ndarray, shape: tuple[int, ...], dtype: np.typing.DTypeLike) -> np.ndarray:
-    """Values that broadcast to (B, H, T, S), with a unit last stride and no more memory than that asks for."""
-    *leading, S = np.broadcast_shapes((1, 1, 1, 1), values.shape)[:-1] + shape[-1:]
-    return np.broadcast_to(np.ascontiguousarray(np.broadcast_to(values, (*leading, S)), dtype), shape)
+def _spread(values: np.ndarray, shape: tuple[int, ...], keys: slice, dtype: np.typing.DTypeLike) -> np.ndarray:
+    """Values of some keys as (B, H, T, S), with a unit last stride and no more memory than that asks for."""
+    leading = np.broadcast_shapes((1, 1, 1, 1), values.shape)[:-1]
+    # Memory of zeros that nobody touches is none.
+    held = np.zeros((*leading, shape[-1]), dtype)
+    held[..., keys] = values
+    return np.broadcast_to(held, shape)
 
 
 def _readable(x: np.ndarray) -> np.ndarray:

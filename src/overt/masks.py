@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Shape, broadcasts, check_leading, host, integers, whole
+from overt.grid import Array, Cells, Packing, Shape, broadcasts, check_leading, host, integers, whole
 
 
 class Plan(NamedTuple):
@@ -39,13 +39,18 @@ class Mask:
     def check(self, shape: Shape) -> None:
         """Raise if the mask does not fit a score matrix of this shape."""
 
+    @property
+    def packing(self) -> Packing | None:
+        """The sequences in which positions are counted, if a part of the mask names any."""
+        return None
+
     def plan(self, T: int, S: int, batch: tuple[int, ...] = (), heads: int = 1) -> Plan:
         """Lower to spans, and to what spans do not say."""
-        return self._plan(Shape(batch, heads, T, S))
+        return self._plan(Shape(batch, heads, T, S, self.packing))
 
     def dense(self, T: int, S: int, batch: tuple[int, ...] = (), heads: int = 1) -> np.ndarray:
         """The mask as a boolean array (…, H, T, S)."""
-        shape = Shape(batch, heads, T, S)
+        shape = Shape(batch, heads, T, S, self.packing)
         self.check(shape)
         visible = np.broadcast_to(self.visible(shape.cells()), (shape.B, heads, T, S))
         return visible.reshape(*batch, heads, T, S)
@@ -94,19 +99,30 @@ def _mask(other: object) -> Mask:
 
 
 @dataclass(frozen=True, eq=False)
-class _Both(Mask):
+class _Pair(Mask):
     left: Mask
     right: Mask
 
+    def __post_init__(self) -> None:
+        left, right = self.left.packing, self.right.packing
+        if left is not None and right is not None and left != right:
+            raise ArgumentError("two masks of packed sequences differ in where these begin: give one cu_seqlens")
+
+    @property
+    def packing(self) -> Packing | None:
+        return self.right.packing if self.left.packing is None else self.left.packing
+
+    def check(self, shape: Shape) -> None:
+        self.left.check(shape)
+        self.right.check(shape)
+
+
+class _Both(_Pair):
     def __repr__(self) -> str:
         return f"({self.left!r} & {self.right!r})"
 
     def visible(self, cells: Cells) -> np.ndarray:
         return self.left.visible(cells) & self.right.visible(cells)
-
-    def check(self, shape: Shape) -> None:
-        self.left.check(shape)
-        self.right.check(shape)
 
     def _plan(self, shape: Shape) -> Plan:
         a, b = self.left._plan(shape), self.right._plan(shape)
@@ -114,20 +130,12 @@ class _Both(Mask):
         return Plan(np.maximum(a.first, b.first), np.minimum(a.last, b.last), rest)
 
 
-@dataclass(frozen=True, eq=False)
-class _Either(Mask):
-    left: Mask
-    right: Mask
-
+class _Either(_Pair):
     def __repr__(self) -> str:
         return f"({self.left!r} | {self.right!r})"
 
     def visible(self, cells: Cells) -> np.ndarray:
         return self.left.visible(cells) | self.right.visible(cells)
-
-    def check(self, shape: Shape) -> None:
-        self.left.check(shape)
-        self.right.check(shape)
 
     def _plan(self, shape: Shape) -> Plan:
         a, b = self.left._plan(shape), self.right._plan(shape)
@@ -146,6 +154,10 @@ class _Not(Mask):
 
     def __repr__(self) -> str:
         return f"~{self.inner!r}"
+
+    @property
+    def packing(self) -> Packing | None:
+        return self.inner.packing
 
     def visible(self, cells: Cells) -> np.ndarray:
         return ~self.inner.visible(cells)
@@ -167,27 +179,29 @@ class _Not(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Window(Mask):
-    """Keys from ``left`` before to ``right`` after the query's position; None has no beginning."""
+    """Keys from ``left`` before to ``right`` after the query's position; a side that is None has no end."""
 
     left: int | None
-    right: int
+    right: int | None
     offset: np.ndarray | None
 
     def __repr__(self) -> str:
         offset = "" if self.offset is None else f"offset={_short(self.offset)}"
-        if self.left is None:
+        if (self.left, self.right) == (None, 0):
             return f"causal({offset})"
         return f"window({self.left}, {self.right}{offset and ', ' + offset})"
 
     def visible(self, cells: Cells) -> np.ndarray:
         distance = cells.s - cells.position(self.offset)
-        keep = distance <= self.right
-        return keep if self.left is None else keep & (distance >= -self.left)
+        before = True if self.left is None else distance >= -self.left
+        after = True if self.right is None else distance <= self.right
+        return np.logical_and(before, after)
 
     def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
         position = rows.position(self.offset)
         first = np.zeros_like(position) if self.left is None else position - self.left
-        return first, position + self.right + 1
+        last = np.full_like(position, rows.shape.S) if self.right is None else position + self.right + 1
+        return first, last
 
     def check(self, shape: Shape) -> None:
         if self.offset is not None:
@@ -203,11 +217,11 @@ class _Prefix(Mask):
         return f"prefix({_short(self.lengths)})"
 
     def visible(self, cells: Cells) -> np.ndarray:
-        return (cells.s < cells.shape.per_batch(self.lengths)[cells.b]) | self.causal.visible(cells)
+        return (cells.s < cells.begin() + cells.length(self.lengths)) | self.causal.visible(cells)
 
     def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
         first, last = self.causal.span(rows)  # type: ignore[misc]
-        return first, np.maximum(last, rows.shape.per_batch(self.lengths)[rows.b])
+        return first, np.maximum(last, rows.begin() + rows.length(self.lengths))
 
     def check(self, shape: Shape) -> None:
         _check_lengths("prefix lengths", self.lengths, shape)
@@ -222,10 +236,10 @@ class _Padding(Mask):
         return f"padding({_short(self.lengths)})"
 
     def visible(self, cells: Cells) -> np.ndarray:
-        return cells.s < cells.shape.per_batch(self.lengths)[cells.b]
+        return cells.s < cells.begin() + cells.length(self.lengths)
 
     def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
-        last = rows.shape.per_batch(self.lengths)[rows.b]
+        last = rows.begin() + rows.length(self.lengths)
         return np.zeros_like(last), last
 
     def check(self, shape: Shape) -> None:
@@ -234,46 +248,101 @@ class _Padding(Mask):
 
 @dataclass(frozen=True, eq=False)
 class _Documents(Mask):
-    ids: np.ndarray
+    """Ids of the queries, by default those of the keys at which they stand, and ids of the keys."""
+
+    queries: np.ndarray | None
+    keys: np.ndarray
 
     def __repr__(self) -> str:
-        return f"documents({_short(self.ids)})"
+        both = [self.keys] if self.queries is None else [self.queries, self.keys]
+        return f"documents({', '.join(map(_short, both))})"
 
     def visible(self, cells: Cells) -> np.ndarray:
-        ids = self._per_batch(cells.shape)
         if not cells.shape.S:
             return np.zeros(1, dtype=bool)
-        position = cells.position(None)
-        here = ids[cells.b, np.maximum(position, 0)]
-        return (here == ids[cells.b, cells.s]) & (position >= 0)
+        own, known = self._own(cells)
+        return (own == self._rows(self.keys, cells.shape)[cells.b, cells.s]) & known
 
     def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray] | None:
-        S = rows.shape.S
-        if not S:
+        S, keys = rows.shape.S, self._rows(self.keys, rows.shape)
+        if not keys.size:
             return np.zeros(1, np.int64), np.zeros(1, np.int64)
-        ids = self._per_batch(rows.shape)
-        starts = np.ones(ids.shape, dtype=bool)
-        starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
-        if any(starts[b].sum() != np.unique(ids[b]).size for b in range(len(ids))):
+        begins = np.ones(keys.shape, dtype=bool)
+        begins[:, 1:] = keys[:, 1:] != keys[:, :-1]
+        b, first = np.nonzero(begins)
+        last = np.append(first[1:], 0)
+        last = np.where(last == 0, S, last)
+        names, rank = np.unique(keys[b, first], return_inverse=True)
+        run = b * names.size + rank
+        order = np.argsort(run)
+        first, last, run = first[order], last[order], run[order]
+        if (run[1:] == run[:-1]).any():
             return None
-        ends = np.roll(starts, -1, axis=1)
-        ends[:, -1:] = True
-        here = np.arange(S)
-        first = np.maximum.accumulate(np.where(starts, here, 0), axis=1)
-        last = np.minimum.accumulate(np.where(ends, here + 1, S)[:, ::-1], axis=1)[:, ::-1]
-        position = rows.position(None)
-        inside = np.maximum(position, 0)
-        return first[rows.b, inside], np.where(position >= 0, last[rows.b, inside], 0)
+        own, known = self._own(rows)
+        rank = np.minimum(np.searchsorted(names, own), names.size - 1)
+        wanted = rows.b * names.size + rank
+        at = np.minimum(np.searchsorted(run, wanted), run.size - 1)
+        found = known & (names[rank] == own) & (run[at] == wanted)
+        return np.where(found, first[at], 0), np.where(found, last[at], 0)
 
     def check(self, shape: Shape) -> None:
-        if self.ids.shape[-1] != shape.S:
-            raise ShapeError(
-                f"document ids name {self.ids.shape[-1]} positions but k has {shape.S}: give one id per key"
-            )
-        check_leading("document ids", self.ids.shape[:-1], shape.batch)
+        for ids, count, letter, one in ((self.queries, shape.T, "q", "query"), (self.keys, shape.S, "k", "key")):
+            if ids is None:
+                continue
+            if ids.shape[-1] != count:
+                raise ShapeError(
+                    f"document ids name {ids.shape[-1]} positions but {letter} has {count}: give one id per {one}"
+                )
+            check_leading("document ids", ids.shape[:-1], shape.batch)
 
-    def _per_batch(self, shape: Shape) -> np.ndarray:
-        return np.broadcast_to(self.ids, (*shape.batch, shape.S)).reshape(shape.B, shape.S)
+    def _own(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+        """The id of each query, and whether it has one."""
+        if self.queries is not None:
+            return self._rows(self.queries, cells.shape)[cells.b, cells.t], np.ones(1, dtype=bool)
+        position = cells.position(None)
+        inside = np.clip(position, 0, cells.shape.S - 1)
+        # What stands before the first key of its sequence stands at none.
+        return self._rows(self.keys, cells.shape)[cells.b, inside], position >= cells.begin()
+
+    @staticmethod
+    def _rows(ids: np.ndarray, shape: Shape) -> np.ndarray:
+        return np.broadcast_to(ids, (*shape.batch, ids.shape[-1])).reshape(shape.B, ids.shape[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class _Packed(Mask):
+    inside: Packing
+
+    def __repr__(self) -> str:
+        both = (
+            [self.inside.queries]
+            if self.inside.queries is self.inside.keys
+            else [self.inside.queries, self.inside.keys]
+        )
+        return f"packed({', '.join(map(_short, both))})"
+
+    @property
+    def packing(self) -> Packing:
+        return self.inside
+
+    def visible(self, cells: Cells) -> np.ndarray:
+        first, last = self.span(cells)
+        return (first <= cells.s) & (cells.s < last)
+
+    def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
+        sequence = self.inside.sequence(rows.t)
+        return self.inside.keys[sequence], self.inside.keys[sequence + 1]
+
+    def check(self, shape: Shape) -> None:
+        for name, edges, count, letter, axis in (
+            ("cu_seqlens of queries", self.inside.queries, shape.T, "q", "T"),
+            ("cu_seqlens of keys", self.inside.keys, shape.S, "k", "S"),
+        ):
+            if edges[-1] != count:
+                raise ShapeError(
+                    f"{name} end at {edges[-1]}, but {letter} has {count} positions (axis -2, {axis}): the last one is "
+                    "the sum of all lengths"
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,30 +398,68 @@ def causal(offset: int | Array | None = None) -> Mask:
     return _CAUSAL if offset is None else Window(None, 0, as_offset(offset))
 
 
-def window(left: int, right: int, offset: int | Array | None = None) -> Mask:
+def window(left: int | None, right: int | None, offset: int | Array | None = None) -> Mask:
     """Keys from ``left`` before to ``right`` after the query's position, itself included and not counted.
 
-    A side without an end is any number beyond all lengths, such as ``sys.maxsize``.
+    A side without an end is None, or any number beyond all lengths, such as ``sys.maxsize``.
     """
-    return Window(min(whole("window left", left), _FAR), min(whole("window right", right), _FAR), as_offset(offset))
+    before, after = (
+        None if side is None else min(whole(name, side), _FAR)
+        for name, side in (("window left", left), ("window right", right))
+    )
+    if offset is None and (before, after) == (None, 0):
+        return _CAUSAL
+    return Window(before, after, as_offset(offset))
 
 
 def padding(lengths: Array) -> Mask:
-    """Keys before each batch row's length: lengths (B,) or the leading axes' shape, each 0…S."""
+    """Keys before each batch row's length: lengths (B,) or the leading axes' shape, each 0…S.
+
+    In packed sequences, lengths are one per sequence (N,) or (…, N).
+    """
     return _Padding(integers("padding lengths", lengths))
 
 
 def prefix(lengths: Array, offset: int | Array | None = None) -> Mask:
-    """Keys before each batch row's prefix length, for every query; after it causal (prefix language models)."""
+    """Keys before each batch row's prefix length, for every query; after it causal (prefix language models).
+
+    In packed sequences, lengths are one per sequence (N,) or (…, N).
+    """
     return _Prefix(integers("prefix lengths", lengths), causal(offset))
 
 
-def documents(ids: Array) -> Mask:
-    """Keys of the query's own document: ids (S,) or (…, S), one per key position."""
-    array = integers("document ids", ids)
-    if array.ndim == 0:
-        raise ShapeError("document ids are a single number: give one id per key, shape (S,) or (…, S)")
-    return _Documents(array)
+def documents(ids: Array, key_ids: Array | None = None) -> Mask:
+    """Keys of the query's own document.
+
+    ids (S,) or (…, S), one per key position, of which each query has that of its own position; or, with ``key_ids``
+    (S,) or (…, S), those of the queries, (T,) or (…, T).
+    """
+    names = ("document ids",) if key_ids is None else ("document ids", "document key_ids")
+    arrays = [integers(name, given) for name, given in zip(names, (ids, key_ids), strict=False)]
+    for array in arrays:
+        if array.ndim == 0:
+            raise ShapeError("document ids are a single number: give one id per key, shape (S,) or (…, S)")
+    return _Documents(None if key_ids is None else arrays[0], arrays[-1])
+
+
+def packed(cu_seqlens: Array, cu_seqlens_k: Array | None = None) -> Mask:
+    """Keys of the query's own sequence, where sequences lie one behind the other along T and S.
+
+    cu_seqlens: (N + 1,), where each of N sequences begins and the last one ends: 0, n₀, n₀ + n₁, …, T, for queries and
+    keys alike; or for queries alone, with ``cu_seqlens_k`` (N + 1,) for keys.
+
+    Beside it positions count in each sequence: in ``packed(cu_seqlens) & causal()``, as in ``window`` and in the biases
+    ``alibi`` and ``relative``, the last query of each sequence stands at its last key, ``offset=0`` puts its first
+    query at its first key, and the lengths of ``padding`` and ``prefix`` are one per sequence.  What costs nothing
+    stays so: time grows with Σ Tᵢ Sᵢ, memory with T + S.  Arrays (T, H, D) are given as ``q.swapaxes(0, 1)``, a view.
+    """
+    queries = _edges("cu_seqlens", cu_seqlens)
+    keys = queries if cu_seqlens_k is None else _edges("cu_seqlens_k", cu_seqlens_k)
+    if len(queries) != len(keys):
+        raise ShapeError(
+            f"cu_seqlens name {len(queries) - 1} sequences but cu_seqlens_k {len(keys) - 1}: give the same number"
+        )
+    return _Packed(Packing(queries, keys))
 
 
 def keep(array: Array) -> Mask:
@@ -370,6 +477,15 @@ def where(predicate: Callable[..., Array]) -> Mask:
 def as_mask(mask: object) -> Mask | None:
     """What ``mask=`` accepts: None, a Mask, or a boolean array."""
     return mask if mask is None or isinstance(mask, Mask) else Keep(_boolean(mask))
+
+
+def _edges(name: str, values: Array) -> np.ndarray:
+    edges = integers(name, values)
+    if edges.ndim != 1 or not edges.size:
+        raise ShapeError(f"{name} have shape {edges.shape}: give (N + 1,) numbers for N sequences")
+    if edges[0] != 0 or (np.diff(edges) < 0).any():
+        raise ArgumentError(f"{name} must begin with 0 and never fall, not {_short(edges)}: give cumulative lengths")
+    return edges
 
 
 def _boolean(array: object) -> np.ndarray:
@@ -400,6 +516,15 @@ def as_offset(offset: int | Array | None) -> np.ndarray | None:
 
 
 def _check_lengths(name: str, lengths: np.ndarray, shape: Shape) -> None:
+    if shape.packing is not None:
+        sizes = np.diff(shape.packing.keys)
+        if not broadcasts(lengths.shape, (*shape.batch, sizes.size)):
+            raise ShapeError(
+                f"{name} have shape {lengths.shape}, but there are {sizes.size} packed sequences: give one each"
+            )
+        if (lengths < 0).any() or (lengths > sizes).any():
+            raise ArgumentError(f"{name} must be at least 0 and at most the number of keys of their packed sequence")
+        return
     check_leading(name, lengths.shape, shape.batch)
     if lengths.size and (lengths.min() < 0 or lengths.max() > shape.S):
         raise ArgumentError(

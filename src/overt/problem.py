@@ -79,14 +79,15 @@ class Problem:
                 f"score must be one of overt's scores, e.g. overt.scaled_dot(), not {type(score).__name__}"
             )
         score.check(Dq, Dk)
-        shape = Shape(batch, H, T, S)
         mask = as_mask(mask)
+        shape = Shape(batch, H, T, S, None if mask is None else mask.packing)
         if mask is not None:
             mask.check(shape)
         bias = as_bias(bias, on_host=xp is np)
         if bias is not None:
-            if isinstance(bias, Dense):
-                _check_beside("bias", bias.parameter, dtype)
+            for term in bias.terms:
+                if isinstance(term, Dense):
+                    _check_beside("bias", term.parameter, dtype)
             bias.check(shape)
         if softcap is not None and not (is_number(softcap) and 0 < softcap < float("inf")):
             raise ArgumentError(f"softcap must be a positive number, or None for no cap, not {softcap!r}")
@@ -123,7 +124,9 @@ class Problem:
         return Cells(self.shape, b[:, None, None, None], h[:, None, None], t[:, None], s)
 
     def beside(self, values: Array) -> Array:
-        """Values in the library, on the device and in the dtype of the scores."""
+        """Values, or a tuple of them, in the library, on the device and in the dtype of the scores."""
+        if isinstance(values, tuple):
+            return tuple(self.beside(some) for some in values)
         return self.xp.astype(like(self.xp, values, self.q), self.accumulate)
 
     def heads(self, x: Array) -> Array:

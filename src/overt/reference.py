@@ -142,7 +142,7 @@ def gradient(problem: Problem, dy: Array) -> Gradient:
     dq, dk, dv, dscores, into_score = _pull(problem, dy)
     dbias = None
     if problem.bias is not None:
-        into_bias = np.zeros(problem.bias.parameter.shape)
+        into_bias = problem.bias.zeros()
         problem.bias.pull(host("dscores", dscores), problem.cells, into_bias)
         dbias = problem.beside(into_bias)
     # A softmax moves no weight when all its scores move alike, so what the keys do not pull the sink does.
@@ -182,7 +182,8 @@ def _scoring(problem: Problem) -> list[Step]:
             scores = problem.softcap * xp.tanh(scores / problem.softcap)
             found.append(Step("capped", f"{problem.softcap:g} tanh(scores / {problem.softcap:g})", "T S", scores))
         if problem.bias is not None:
-            scores = scores + problem.beside(problem.bias.at(problem.cells))
+            for term in problem.bias.terms:
+                scores = scores + problem.beside(term.at(problem.cells))
             found.append(Step("biased", "scores + bias", "T S", scores))
         if problem.mask is not None:
             visible = xp.asarray(problem.mask.visible(problem.cells), device=q.device)

@@ -28,7 +28,7 @@ from overt.scores import Additive, Product, Projected, Score, scaled_dot
 
 _SCALED_DOT = scaled_dot()
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-# Stands for a window without an end on its left.
+# Stands for a side on which a window has no end.
 _ENDLESS = -1
 
 
@@ -72,10 +72,10 @@ def attention(
     alone = q.ndim == 2
     if alone:
         left, right, v = left[None], right[None], v[None]
-    edges: tuple[int, int] | None = None
+    edges: tuple[int, ...] | None = None
     lowered: tuple[Tensor | None, Tensor | None, Tensor | None] = (None, None, None)
     if isinstance(mask, Window) and mask.offset is None:
-        edges = (_ENDLESS if mask.left is None else mask.left, mask.right)
+        edges = tuple(_ENDLESS if side is None else side for side in (mask.left, mask.right))
     elif isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.device.type == "cpu":
         lowered = (None, None, mask)
     elif mask is not None:
@@ -229,7 +229,7 @@ def _problem(
 ) -> Problem:
     mask: Mask | None = None
     if left is not None and right is not None:
-        mask = Window(None if left == _ENDLESS else left, right, None)
+        mask = Window(None if left == _ENDLESS else left, None if right == _ENDLESS else right, None)
     if first is not None and last is not None:
         mask = _Spans(first.numpy(), last.numpy())
     if rest is not None:

@@ -104,8 +104,9 @@ class Labelled:
     def _culprit(self) -> str:
         problem = self.problem
         arrays = {"q": problem.q, "k": problem.k, "sinks": problem.sinks}
-        if isinstance(problem.bias, Dense):
-            arrays["bias"] = problem.bias.parameter
+        for term in () if problem.bias is None else problem.bias.terms:
+            if isinstance(term, Dense):
+                arrays["bias"] = term.parameter
         for name, array in arrays.items():
             if array is not None and not np.isfinite(array).all():
                 place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])

@@ -105,7 +105,7 @@ class Stored:
         bias, shape = self.label.problem.bias, self.shape
         if bias is None:
             return None
-        if isinstance(bias, Alibi):
+        if isinstance(bias, Alibi) and shape.packing is None:
             offset = np.full(shape.B, shape.S - shape.T) if bias.offset is None else shape.per_batch(bias.offset)
             return "alibi", np.asarray(bias.parameter, np.float64), offset
         if isinstance(bias, Dense):
@@ -115,8 +115,15 @@ class Stored:
                 array = np.broadcast_to(array, (*shape.batch, *array.shape[-3:])).reshape(shape.B, *array.shape[-3:])
             return "dense", array.reshape(-1, *array.shape[-3:]), None
         view = bias.view(shape, np.dtype(np.float64))
-        assert view is not None
-        return "distance", np.concatenate([view[:, :, :0:-1, 0], view[:, :, 0, :]], axis=-1), None
+        if view is not None:
+            return "distance", np.concatenate([view[:, :, :0:-1, 0], view[:, :, 0, :]], axis=-1), None
+        own = np.broadcast_shapes((1, 1, 1, 1), *(term.at(self._cells(slice(0, 1))).shape for term in bias.terms))
+        if own[0] * own[1] * shape.T * shape.S > _BITS >> 6:
+            raise ArgumentError(
+                f"the bias {bias!r} is no table of distances, and {own[0] * own[1]} × {shape.T} × {shape.S} numbers of "
+                "it are more than a file should hold: show a shorter piece"
+            )
+        return "dense", np.broadcast_to(bias.at(shape.cells()), (*own[:2], shape.T, shape.S)), None
 
     def _cells(self, rows: slice) -> Cells:
         shape = self.shape
