@@ -108,7 +108,15 @@ DTYPES: list[tuple[dict[str, Any], str]] = [
     ({"mask": 0.0}, r"mask has dtype float64.*bias="),
     ({"mask": "causal"}, r"mask must be.*overt mask or a boolean array.*str"),
     ({"mask": Nothing()}, r"mask must be.*Nothing"),
-    ({"mask": overt.causal}, r"mask must be.*function"),
+    ({"mask": overt.causal}, r"mask must be.*not overt\.causal itself \(call it: overt\.causal\(…\)\)"),
+    ({"mask": overt.Mask}, r"mask must be.*not overt\.Mask itself"),
+    ({"mask": len}, r"mask must be.*not the function len"),
+    ({"bias": overt.alibi}, r"bias is overt\.alibi itself \(call it"),
+    ({"bias": overt.positions.alibi_slopes}, r"bias is overt\.positions\.alibi_slopes itself"),
+    ({"bias": np.ndarray}, r"bias is the class ndarray, not an array"),
+    ({"dropout": overt.dropout}, r"dropout must be.*not overt\.dropout itself"),
+    ({"q": overt.attention}, r"q is overt\.attention itself"),
+    ({"k": np.ones}, r"k is the function ones, not an array"),
     ({"mask": np.full((4, 5), None)}, r"mask must be.*boolean.*object"),
     ({"mask": [[True], [True, False]]}, r"mask .*no array"),
     ({"mask": overt.alibi(np.ones(6, F))}, r"mask .*bias="),
@@ -127,7 +135,7 @@ DTYPES: list[tuple[dict[str, Any], str]] = [
     ({"sinks": np.ones(6)}, r"sinks (is|are) float64 beside float32.*convert"),
     ({"score": None}, r"score.*overt\.scaled_dot\(\).*NoneType"),
     ({"score": "dot"}, r"score.*overt\.scaled_dot\(\).*str"),
-    ({"score": overt.scaled_dot}, r"score.*overt\.scaled_dot\(\).*function"),
+    ({"score": overt.scaled_dot}, r"score.*overt\.scaled_dot\(\).*overt\.scaled_dot itself"),
     ({"score": 0.125}, r"score.*overt\.scaled_dot\(\).*float"),
     ({"dropout": 0.1}, r"dropout.*overt\.dropout\(rate, seed\).*0\.1"),
     ({"dropout": True}, r"dropout.*overt\.dropout\(rate, seed\).*True"),
@@ -140,6 +148,10 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
         for cap in (0, 0.0, -1.0, NAN, INF, -INF, "30", (), [30.0])
     ),
     *(({"softcap": cap}, r"softcap must be a positive number") for cap in (True, np.complex64(1), 1j, np.array([3.0]))),
+    ({"softcap": overt.dropout}, r"softcap must be.*overt\.dropout itself"),
+    ({"softcap": -(10**400)}, r"softcap must be a positive number.*-1000.*… \(int\)"),
+    ({"softcap": -(10**9999)}, r"softcap must be a positive number.*not an integer of 33216 bits"),
+    ({"softcap": np.bool_(True)}, r"softcap must be a positive number.*True"),
     ({"mask": overt.padding([5, 6])}, r"padding lengths.*0…5.*6"),
     ({"mask": overt.padding([-1, 2])}, r"padding lengths.*0…5.*-1"),
     ({"mask": overt.padding(6)}, r"padding lengths.*0…5.*6"),
@@ -210,7 +222,39 @@ MAKING: list[tuple[Any, type[OvertError] | tuple[type[OvertError], ...], str]] =
     (lambda: overt.window(-1, 0), ArgumentError, r"window left.*at least 0.*-1"),
     (lambda: overt.window(0, -2), ArgumentError, r"window right.*at least 0.*-2"),
     (lambda: overt.window(1.0, 0), ArgumentError, r"window left.*whole number.*1\.0"),
-    (lambda: overt.window(None, 0), ArgumentError, r"window left.*whole number.*None"),
+    (lambda: overt.window(overt.causal, 0), ArgumentError, r"window left.*whole number.*overt\.causal itself"),
+    (lambda: overt.causal(overt.causal), DtypeError, r"offset is overt\.causal itself"),
+    (lambda: overt.causal(np.uint64(2**63)), ArgumentError, r"offset reach 9223372036854775808"),
+    (lambda: overt.padding([2**63]), ArgumentError, r"padding lengths reach"),
+    (lambda: overt.padding(10**400), DtypeError, r"padding lengths must be integers, not object"),
+    (lambda: overt.padding(overt.padding), DtypeError, r"padding lengths is overt\.padding itself"),
+    (lambda: overt.documents(overt.documents), DtypeError, r"document ids is overt\.documents itself"),
+    (lambda: overt.scaled_dot(10**9999), ArgumentError, r"scale must be a finite number, not an integer of 33216 bits"),
+    (lambda: overt.scaled_dot(overt.dot), ArgumentError, r"scale must be a finite number, not overt\.dot itself"),
+    (lambda: overt.bilinear(overt.bilinear), ShapeError, r"bilinear weight.*not overt\.bilinear itself"),
+    (lambda: overt.dropout(overt.dropout, 0), ArgumentError, r"rate.*not overt\.dropout itself"),
+    (lambda: overt.dropout(10**400, 0), ArgumentError, r"rate.*0 ≤ rate < 1.*\(int\)"),
+    (lambda: overt.dropout(False, 0), ArgumentError, r"rate.*False"),
+    (lambda: overt.dropout(0.1, 10**9999), ArgumentError, r"seed must be at most 18446744073709551615.*33216 bits"),
+    (lambda: overt.alibi(overt.positions.alibi_slopes), DtypeError, r"slopes is overt\.positions\.alibi_slopes itself"),
+    (lambda: overt.relative(np.ones((32, 2)), max_distance=10**400), ArgumentError, r"max_distance.*at most"),
+    (lambda: overt.positions.sinusoidal(10**400, 8), ArgumentError, r"positions must be at most"),
+    (lambda: overt.positions.sinusoidal(4, len), ArgumentError, r"width.*not the function len"),
+    (lambda: overt.positions.alibi_slopes(10**400), ArgumentError, r"heads must be at most"),
+    (
+        lambda: overt.positions.rope(np.ones((4, 2)), True, layout="half"),
+        DtypeError,
+        r"positions must be integers.*bool",
+    ),
+    (lambda: overt.positions.rope(np.ones((4, 2)), 10**400, layout="half"), DtypeError, r"positions must be integers"),
+    (lambda: overt.attend(Q, K, V).top(10**9999), ArgumentError, r"k must be at most.*33216 bits"),
+    (lambda: overt.attend(Q, K, V).map(10**400, 2), ArgumentError, r"rows must be at most"),
+    (lambda: overt.attend(Q, K, V).map(len, 2), ArgumentError, r"rows must be a whole number, not the function len"),
+    (lambda: overt.Cache(mask=overt.causal), DtypeError, r"mask must be.*overt\.causal itself"),
+    (lambda: overt.Cache(score=overt.dot), DtypeError, r"score must be.*overt\.dot itself"),
+    (lambda: overt.Cache(bias=overt.alibi), DtypeError, r"bias is overt\.alibi itself"),
+    (lambda: overt.Cache(softcap=0), ArgumentError, r"softcap must be a positive number"),
+    (lambda: overt.merge(overt.attend), DtypeError, r"merge takes pairs.*overt\.attend itself"),
     (lambda: overt.window(0, True), ArgumentError, r"window right.*whole number.*True"),
     (lambda: overt.window("3", 0), ArgumentError, r"window left.*whole number.*'3'"),
     (lambda: overt.window(1, 1, 0.5), DtypeError, r"offset.*integers.*float64"),
@@ -260,6 +304,14 @@ def test_tensors_are_checked_alike(call: Any, dtype: Any) -> None:
         call(q, k, v[:, :, :4])
     with pytest.raises(DtypeError, match=r"bias="):
         call(q, k, v, mask=torch.zeros(4, 5))
+
+
+@pytest.mark.parametrize(
+    "cap", [10**400, np.float16(30), np.int8(30), np.float64(1e300)], ids=lambda x: type(x).__name__
+)
+def test_caps_of_any_size_and_type(cap: Any) -> None:
+    expected = overt.attention(Q, K, V, softcap=30.0 if cap == 30 else 1e30)
+    np.testing.assert_array_equal(overt.attention(Q, K, V, softcap=cap), expected)
 
 
 def test_parameters_of_another_library_serve() -> None:

@@ -33,6 +33,7 @@ LAYERS = [
     ["weights"],
     ["attended", "trace"],
     ["attention"],
+    ["cache"],
     ["views", "check"],
     ["__init__"],
     ["layers"],
@@ -44,8 +45,11 @@ LAYERS = [
 RANKS = {name: rank for rank, name in enumerate(chain.from_iterable(LAYERS))}
 NAMES = [
     "Attended",
+    "Bias",
     "Cache",
     "Gradient",
+    "Mask",
+    "Score",
     "Step",
     "Trace",
     "Weights",

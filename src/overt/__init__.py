@@ -2,14 +2,15 @@
 
 from overt import errors, positions
 from overt.attended import Attended
-from overt.attention import Cache, attend, attention, merge, trace
-from overt.biases import alibi, relative
+from overt.attention import attend, attention, merge, trace
+from overt.biases import Bias, alibi, relative
+from overt.cache import Cache
 from overt.check import check
 from overt.dropout import dropout
 from overt.kernels import get_num_threads, set_num_threads
-from overt.masks import causal, documents, keep, packed, padding, prefix, where, window
+from overt.masks import Mask, causal, documents, keep, packed, padding, prefix, where, window
 from overt.reference import Gradient, Step
-from overt.scores import additive, bilinear, cosine, dot, scaled_dot
+from overt.scores import Score, additive, bilinear, cosine, dot, scaled_dot
 from overt.trace import Trace
 from overt.views import show
 from overt.weights import Weights
@@ -18,8 +19,11 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Attended",
+    "Bias",
     "Cache",
     "Gradient",
+    "Mask",
+    "Score",
     "Step",
     "Trace",
     "Weights",

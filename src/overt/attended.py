@@ -10,7 +10,7 @@ import numpy as np
 
 from overt import kernels, reference
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, dtype_name, is_float, whole
+from overt.grid import Array, dtype_name, is_float, shown, whole
 from overt.problem import Problem, namespace
 from overt.reference import Gradient
 from overt.weights import Weights
@@ -74,7 +74,7 @@ class Attended:
         Masked keys have weight 0.  Raises ArgumentError unless 1 ≤ k ≤ S.
         """
         if not 1 <= whole("k", k) <= self._problem.shape.S:
-            raise ArgumentError(f"top(k) wants 1 ≤ k ≤ S = {self._problem.shape.S}, not {k}")
+            raise ArgumentError(f"top(k) wants 1 ≤ k ≤ S = {self._problem.shape.S}, not {shown(k)}")
         indices, heaviest = engine(self._problem).top(self._problem, self._lse, k)
         return self._problem.outward(indices), self._problem.outward(heaviest)
 
@@ -85,7 +85,7 @@ class Attended:
         asking for more bins than there are indices repeats them.
         """
         if pool not in ("max", "mean"):
-            raise ArgumentError(f'pool must be "max" or "mean", not {pool!r}')
+            raise ArgumentError(f'pool must be "max" or "mean", not {shown(pool)}')
         bins = []
         for name, count, length in (("rows", rows, self._problem.shape.T), ("columns", columns, self._problem.shape.S)):
             if whole(name, count) < 1 or not length:

@@ -16,7 +16,7 @@ from array_api_compat import array_namespace
 from numpy.lib.stride_tricks import as_strided
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Shape, broadcasts, check_leading, dtype_name, host, is_float, whole
+from overt.grid import Array, Cells, Shape, broadcasts, check_leading, dtype_name, host, is_float, uncalled, whole
 from overt.masks import Mask, as_offset
 
 
@@ -309,7 +309,8 @@ def like(parameter: Array, values: np.ndarray) -> Array:
 
 
 def _floats(name: str, values: object) -> Array:
-    array = values if hasattr(values, "dtype") and hasattr(values, "shape") else host(name, values)
+    known = hasattr(values, "dtype") and hasattr(values, "shape") and not uncalled(values)
+    array = values if known else host(name, values)
     if not is_float(array):
         hint = "a boolean mask goes to mask=" if "bool" in dtype_name(array) else "convert with .astype(numpy.float32)"
         raise DtypeError(f"{name} must be floats, not {dtype_name(array)}: {hint}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from overt.errors import ArgumentError
-from overt.grid import Cells, whole
+from overt.grid import Cells, is_number, shown, whole
 
 _ROUNDS = 10
 _MULTIPLY = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
@@ -46,8 +46,6 @@ def philox(counter: tuple[np.ndarray, ...], seed: int) -> list[np.ndarray]:
 
 def dropout(rate: float, seed: int) -> Dropout:
     """Drop each attention weight with probability ``rate`` (0 ≤ rate < 1), reproducibly from ``seed`` (64 bits)."""
-    if not isinstance(rate, int | float | np.floating) or not 0 <= rate < 1:
-        raise ArgumentError(f"the dropout rate must be a number with 0 ≤ rate < 1, not {rate!r}")
-    if whole("the dropout seed", seed) >= 2**64:
-        raise ArgumentError("the dropout seed must be below 2⁶⁴")
-    return Dropout(float(rate), int(seed))
+    if not is_number(rate) or not 0 <= rate < 1:
+        raise ArgumentError(f"the dropout rate must be a number with 0 ≤ rate < 1, not {shown(rate)}")
+    return Dropout(float(rate), whole("the dropout seed", seed, most=2**64 - 1))

@@ -13,6 +13,9 @@ from overt.errors import ArgumentError, DtypeError, ShapeError
 Array = Any
 """An array of any library that follows the array API standard."""
 
+# Beyond all lengths, and far from where sums of positions overflow.
+FAR = 2**40
+
 # NumPy takes longer to spell a dtype than a small problem takes to compute.
 _NAMES: dict[Any, str] = {np.dtype(name): name for name in ("float16", "float32", "float64")}
 
@@ -145,11 +148,15 @@ def integers(name: str, values: Array) -> np.ndarray:
     array = host(name, values)
     if array.dtype.kind not in "iu":
         raise DtypeError(f"{name} must be integers, not {array.dtype}: convert them with .astype(int)")
+    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
+        raise ArgumentError(f"{name} reach {array.max()}: integers have 64 bits, sign included")
     return array.astype(np.int64)
 
 
 def host(name: str, values: Array) -> np.ndarray:
     """An array of any library, or numbers in lists, as a NumPy array."""
+    if uncalled(values):
+        raise DtypeError(f"{name} is {shown(values)}, not an array")
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.float() if dtype_name(values) == "bfloat16" else values
@@ -159,17 +166,46 @@ def host(name: str, values: Array) -> np.ndarray:
         raise DtypeError(f"{name} is no array, and cannot be made one: {error}") from None
 
 
+def uncalled(value: Any) -> bool:
+    """Whether a value is a function or a class where something that it makes is wanted."""
+    return isinstance(value, type) or (callable(value) and not hasattr(value, "dtype"))
+
+
+def shown(value: Any) -> str:
+    """What somebody gave, in one short line of an error."""
+    name = getattr(value, "__name__", None)
+    if callable(value) and isinstance(name, str):
+        home = str(getattr(value, "__module__", None)).split(".")
+        if home[0] != "overt":
+            return f"the {'class' if isinstance(value, type) else 'function'} {name}"
+        own = f"overt.positions.{name}" if home[-1] == "positions" else f"overt.{name}"
+        return f"{own} itself (call it: {own}(…))"
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:
+        # Python writes no integers of thousands of digits.
+        return f"an integer of {value.bit_length()} bits"
+    return text if len(text) <= 60 else f"{text[:40]}… ({type(value).__name__})"
+
+
+def kind(value: Any) -> str:
+    """The same where only the type can be wrong."""
+    return shown(value) if callable(value) and hasattr(value, "__name__") else f"a {type(value).__name__}"
+
+
 def is_number(value: Any) -> bool:
     """Whether a value is one real number."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def whole(name: str, value: Any) -> int:
-    """A count: one whole number, at least 0."""
+def whole(name: str, value: Any, *, most: int | None = FAR) -> int:
+    """A count: one whole number, at least 0, and no more than memory could ever hold, or ``most``, if any."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise ArgumentError(f"{name} must be a whole number, not {value!r}")
+        raise ArgumentError(f"{name} must be a whole number, not {shown(value)}")
     if value < 0:
-        raise ArgumentError(f"{name} must be at least 0, not {value}")
+        raise ArgumentError(f"{name} must be at least 0, not {shown(value)}")
+    if most is not None and value > most:
+        raise ArgumentError(f"{name} must be at most {most}, not {shown(value)}")
     return int(value)
 
 

@@ -14,7 +14,20 @@ from typing import NamedTuple
 import numpy as np
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Packing, Shape, broadcasts, check_leading, host, integers, whole
+from overt.grid import (
+    FAR,
+    Array,
+    Cells,
+    Packing,
+    Shape,
+    broadcasts,
+    check_leading,
+    host,
+    integers,
+    kind,
+    uncalled,
+    whole,
+)
 
 
 class Plan(NamedTuple):
@@ -92,9 +105,7 @@ class Mask:
 
 def _mask(other: object) -> Mask:
     if not isinstance(other, Mask):
-        raise DtypeError(
-            f"a mask combines with masks, not with {type(other).__name__}: wrap arrays in overt.keep(array)"
-        )
+        raise DtypeError(f"a mask combines with masks, not with {kind(other)}: wrap arrays in overt.keep(array)")
     return other
 
 
@@ -384,8 +395,6 @@ class _Where(Mask):
         return keep
 
 
-# Beyond all lengths, and far from where sums of positions overflow.
-_FAR = 2**40
 _CAUSAL = Window(None, 0, None)
 
 
@@ -404,7 +413,7 @@ def window(left: int | None, right: int | None, offset: int | Array | None = Non
     A side without an end is None, or any number beyond all lengths, such as ``sys.maxsize``.
     """
     before, after = (
-        None if side is None else min(whole(name, side), _FAR)
+        None if side is None else min(whole(name, side, most=None), FAR)
         for name, side in (("window left", left), ("window right", right))
     )
     if offset is None and (before, after) == (None, 0):
@@ -470,7 +479,7 @@ def keep(array: Array) -> Mask:
 def where(predicate: Callable[..., Array]) -> Mask:
     """Cells where ``predicate(b, h, t, s)`` is True; it gets integer index arrays that broadcast together."""
     if not callable(predicate):
-        raise DtypeError(f"overt.where takes a function of (b, h, t, s), not {type(predicate).__name__}")
+        raise DtypeError(f"overt.where takes a function of (b, h, t, s), not {kind(predicate)}")
     return _Where(predicate)
 
 
@@ -489,6 +498,8 @@ def _edges(name: str, values: Array) -> np.ndarray:
 
 
 def _boolean(array: object) -> np.ndarray:
+    if uncalled(array):
+        raise DtypeError(f"mask must be None, an overt mask or a boolean array, not {kind(array)}")
     bits = host("mask", array)
     if bits.dtype == bool:
         return bits
@@ -501,7 +512,7 @@ def _boolean(array: object) -> np.ndarray:
             f"mask has dtype {bits.dtype}: masks are boolean, True = may attend; write mask == 1 if your ones mean keep"
         )
     raise DtypeError(
-        f"mask must be None, an overt mask or a boolean array, not {type(array).__name__} of {bits.dtype}; "
+        f"mask must be None, an overt mask or a boolean array, not {kind(array)} of {bits.dtype}; "
         "what is added to the scores goes to bias="
     )
 
@@ -512,7 +523,10 @@ def _short(values: np.ndarray) -> str:
 
 def as_offset(offset: int | Array | None) -> np.ndarray | None:
     """What ``offset=`` accepts: None, a whole number, or one per batch row."""
-    return None if offset is None else np.clip(integers("offset", offset), -_FAR, _FAR)
+    if isinstance(offset, int) and not isinstance(offset, bool):
+        # Beyond all lengths Python's integers know no end.
+        offset = min(max(offset, -FAR), FAR)
+    return None if offset is None else np.clip(integers("offset", offset), -FAR, FAR)
 
 
 def _check_lengths(name: str, lengths: np.ndarray, shape: Shape) -> None:

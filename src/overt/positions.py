@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, broadcasts, dtype_name, integers, is_float, is_number, whole
+from overt.grid import Array, broadcasts, dtype_name, integers, is_float, is_number, kind, shown, whole
 
 Layout = Literal["half", "interleaved"]
 
@@ -56,7 +56,7 @@ def rope(
     features.  Su et al. 2021 (arXiv:2104.09864), equation 34.
     """
     if layout not in ("half", "interleaved"):
-        raise ArgumentError(f'rope layout must be "half" or "interleaved", not {layout!r}')
+        raise ArgumentError(f'rope layout must be "half" or "interleaved", not {shown(layout)}')
     xp = _namespace("x", x)
     if x.ndim < 2:
         raise ShapeError(f"rope takes x (…, T, D), not shape {tuple(x.shape)}")
@@ -65,7 +65,7 @@ def rope(
     if width > D or width % 2:
         raise ShapeError(f"rope rotates pairs: the width {width} must be even and at most D = {D}")
     if isinstance(positions, int | np.integer):
-        points = int(positions) + np.arange(T)
+        points = integers("positions", positions) + np.arange(T)
     else:
         points = integers("positions", positions)
         if points.ndim == 0 or points.shape[-1] != T:
@@ -109,11 +109,11 @@ def alibi_slopes(heads: int) -> np.ndarray:
 
 def _namespace(name: str, x: Array) -> Any:
     if not is_array_api_obj(x):
-        raise DtypeError(f"{name} is a {type(x).__name__}, not an array: convert it with numpy.asarray({name})")
+        raise DtypeError(f"{name} is {kind(x)}, not an array: convert it with numpy.asarray({name})")
     return array_namespace(x)
 
 
 def _frequencies(width: int, base: float) -> np.ndarray:
     if not (is_number(base) and 0 < base < np.inf):
-        raise ArgumentError(f"base must be a positive number, not {base!r}")
+        raise ArgumentError(f"base must be a positive number, not {shown(base)}")
     return base ** (-np.arange(0, width, 2) / max(width, 1))

@@ -11,9 +11,9 @@ import numpy as np
 from overt.biases import Bias, Dense, as_bias
 from overt.dropout import Dropout
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Shape, dtype_name, host, is_float, is_number, whole
+from overt.grid import Array, Cells, Shape, dtype_name, host, is_float, is_number, kind, shown, whole
 from overt.masks import Mask, as_mask
-from overt.scores import Score
+from overt.scores import Score, as_score
 
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
 
@@ -60,25 +60,18 @@ class Problem:
         num_threads: int | None = None,
     ) -> Problem:
         """Check and normalise what a caller gave; the axes are those of ``overt.attention``."""
-        q, k, v = _plain("q", q), _plain("k", k), _plain("v", v)
+        q, k, v = plain("q", q), plain("k", k), plain("v", v)
         xp = namespace(q=q, k=k, v=v)
-        dtype = _common_dtype(q, k, v)
+        dtype = common_dtype(q=q, k=k, v=v)
         given = tuple(tuple(x.shape) for x in (q, k, v))
         batch, outer, (q, k, v) = _axes(xp, q, k, v)
-        (_, H, T, Dq), (_, G, S, Dk), (_, Gv, Sv, _) = q.shape, k.shape, v.shape
-        if Sv != S:
-            raise ShapeError(f"v has {Sv} positions but k has {S}: give v one row per key (axis -2 of k and v)")
-        if Gv != G:
-            raise ShapeError(f"v has {Gv} heads but k has {G}: give v one head per key head (axis -3 of k and v)")
+        (_, H, T, Dq), (_, G, S, Dk) = q.shape, k.shape
+        check_values(k, v)
         if H % G if G else H:
             raise ShapeError(
                 f"q has {H} heads and k has {G}: the query heads must be a multiple of the key heads (axis -3)"
             )
-        if not isinstance(score, Score):
-            raise DtypeError(
-                f"score must be one of overt's scores, e.g. overt.scaled_dot(), not {type(score).__name__}"
-            )
-        score.check(Dq, Dk)
+        as_score(score).check(Dq, Dk)
         mask = as_mask(mask)
         shape = Shape(batch, H, T, S, None if mask is None else mask.packing)
         if mask is not None:
@@ -89,15 +82,12 @@ class Problem:
                 if isinstance(term, Dense):
                     _check_beside("bias", term.parameter, dtype)
             bias.check(shape)
-        if softcap is not None and not (is_number(softcap) and 0 < softcap < float("inf")):
-            raise ArgumentError(f"softcap must be a positive number, or None for no cap, not {softcap!r}")
+        softcap = check_softcap(softcap)
         if sinks is not None:
             sinks = _check_sinks(xp, sinks, H, dtype, q)
         if dropout is not None and not isinstance(dropout, Dropout):
-            raise DtypeError(f"dropout must be overt.dropout(rate, seed), not {dropout!r}")
+            raise DtypeError(f"dropout must be overt.dropout(rate, seed), not {shown(dropout)}")
         threads = 0 if num_threads is None else thread_count(num_threads)
-        # Beyond these a cap is as good as none or as no score at all, and float32 has no room for more.
-        softcap = None if softcap is None else min(max(float(softcap), 1e-30), 1e30)
         ranges = range(shape.B), range(H), range(T), range(S)
         return Problem(q, k, v, score, mask, bias, softcap, sinks, dropout, threads, outer, given, shape, *ranges)
 
@@ -196,7 +186,30 @@ def within(part: range, whole: range) -> slice:
     return slice(start, start + len(part) * step, step)
 
 
-def _plain(name: str, x: Array) -> Array:
+def check_softcap(softcap: Any) -> float | None:
+    """A positive number, or None for no cap."""
+    if softcap is None:
+        return None
+    # Python's integers know no end.
+    cap = float(max(min(softcap, 2**100), -1) if isinstance(softcap, int) else softcap) if is_number(softcap) else 0.0
+    if not 0 < cap < float("inf"):
+        raise ArgumentError(f"softcap must be a positive number, or None for no cap, not {shown(softcap)}")
+    # Beyond these a cap is as good as none or as no score at all, and float32 has no room for more.
+    return min(max(cap, 1e-30), 1e30)
+
+
+def check_values(k: Array, v: Array) -> None:
+    """Raise unless v (…, G, S, E) has a row for each key of k (…, G, S, D); both may lack the axis of heads."""
+    if v.shape[-2] != k.shape[-2]:
+        raise ShapeError(
+            f"v has {v.shape[-2]} positions but k has {k.shape[-2]}: give v one row per key (axis -2 of k and v)"
+        )
+    if v.shape[-3:-2] != k.shape[-3:-2]:
+        G, Gv = ((*x.shape[-3:-2], "no")[0] for x in (k, v))
+        raise ShapeError(f"v has {Gv} heads but k has {G}: give v one head per key head (axis -3 of k and v)")
+
+
+def plain(name: str, x: Array) -> Array:
     """A subclass of NumPy's array as the array itself, unless it means something else by its operators."""
     if type(x) is np.ndarray or not isinstance(x, np.ndarray):
         return x
@@ -215,7 +228,7 @@ def namespace(**arrays: Array) -> Any:
 
     for name, x in arrays.items():
         if not is_array_api_obj(x):
-            raise DtypeError(f"{name} is a {type(x).__name__}, not an array: convert it with numpy.asarray({name})")
+            raise DtypeError(f"{name} is {kind(x)}, not an array: convert it with numpy.asarray({name})")
     try:
         return array_namespace(*arrays.values())
     except TypeError:
@@ -223,16 +236,18 @@ def namespace(**arrays: Array) -> Any:
         raise DtypeError(f"arrays must come from one library, not {kinds}") from None
 
 
-def _common_dtype(q: Array, k: Array, v: Array) -> str:
-    names = dtype_name(q), dtype_name(k), dtype_name(v)
-    if names[0] == names[1] == names[2] and names[0] in _DTYPES:
-        return names[0]
-    for name, dtype in zip("qkv", names, strict=True):
+def common_dtype(**arrays: Array) -> str:
+    """The dtype that all these named arrays share."""
+    names = {name: dtype_name(x) for name, x in arrays.items()}
+    first, *others = names.values()
+    if first in _DTYPES and all(other == first for other in others):
+        return first
+    for name, dtype in names.items():
         if dtype not in _DTYPES:
             raise DtypeError(
                 f"{name} has dtype {dtype}; attention takes {', '.join(_DTYPES)}: convert {name} with astype"
             )
-    raise DtypeError(f"q is {names[0]}, k is {names[1]}, v is {names[2]}: convert them to one dtype")
+    raise DtypeError(f"{', '.join(f'{name} is {dtype}' for name, dtype in names.items())}: convert them to one dtype")
 
 
 def _axes(xp: Any, q: Array, k: Array, v: Array) -> tuple[tuple[int, ...], tuple[int, ...], list[Array]]:

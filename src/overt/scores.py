@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, dtype_name, host, is_float, is_number
+from overt.grid import Array, dtype_name, host, is_float, is_number, kind, shown
 
 Parts = Iterator[tuple[str, str, str, Array]]
 """Steps as (name, formula, axes, array); the last one is the scores."""
@@ -252,20 +252,27 @@ def additive(query_weight: Array, key_weight: Array, v: Array, bias: Array | Non
     return Additive(query_weight, key_weight, v, bias)
 
 
+def as_score(score: Any) -> Score:
+    """What ``score=`` accepts: one of these scores."""
+    if isinstance(score, Score):
+        return score
+    raise DtypeError(f"score must be one of overt's scores, e.g. overt.scaled_dot(), not {kind(score)}")
+
+
 def _finite(name: str, value: float) -> float:
     try:
         number = float(value) if is_number(value) else inf
     except OverflowError:
         number = inf
     if not isfinite(number):
-        raise ArgumentError(f"{name} must be a finite number, not {value!r:.60}")
+        raise ArgumentError(f"{name} must be a finite number, not {shown(value)}")
     return number
 
 
 def _axes(name: str, array: Array, axes: str, ndim: int) -> None:
     shape = tuple(getattr(array, "shape", ()))
     if len(shape) != ndim:
-        raise ShapeError(f"{name} must be an array {axes}, not {f'shape {shape}' if shape else repr(array)}")
+        raise ShapeError(f"{name} must be an array {axes}, not {f'shape {shape}' if shape else shown(array)}")
     if not is_float(array):
         raise DtypeError(f"{name} must be floats, not {dtype_name(array)}: convert it with astype")
 
