@@ -27,6 +27,7 @@ LAYERS = [
     ["writing"],
     ["grid"],
     ["masks", "scores", "biases", "dropout", "positions"],
+    ["bits"],
     ["problem"],
     ["reference"],
     ["kernels"],

@@ -16,11 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import overt
+from overt import bits
 from overt.errors import ArgumentError, DtypeError, OvertError, ShapeError
 from overt.grid import Cells, Shape
 from overt.masks import Mask
 
 Rule = Callable[[int, int, int, int], bool]
+ROWS = np.arange(40)
 
 
 def dense(rule: Rule, T: int, S: int, batch: tuple[int, ...] = (), heads: int = 1) -> np.ndarray:
@@ -355,6 +357,68 @@ def test_repr_names_the_mask() -> None:
     ):
         assert all(word in repr(mask).lower() for word in words), repr(mask)
         assert len(repr(mask)) < 300
+
+
+# Worked out once.
+
+
+@given(data=st.data(), batch=st.sampled_from([(), (2,), (2, 2), (0,)]), H=st.integers(1, 2))
+def test_a_settled_mask_is_the_same(data: st.DataObject, batch: tuple[int, ...], H: int) -> None:
+    T, S = data.draw(st.integers(0, 7)), data.draw(st.sampled_from([0, 1, 3, 7, 8, 9, 17]))
+    mask, expected = data.draw(expressions(batch, H, T, S))
+    shape = Shape(batch, H, T, S)
+    with pytest.MonkeyPatch.context() as patch:
+        # Some rows at a time, and with no room for bits at all.
+        patch.setattr(bits, "_CELLS", data.draw(st.sampled_from([1, 40, 1 << 21])))
+        patch.setattr(bits, "_BYTES", data.draw(st.sampled_from([0, 1 << 26])))
+        known = bits.settled(mask, shape)
+        np.testing.assert_array_equal(known.dense(T, S, batch, H), expected)
+        np.testing.assert_array_equal(lowered(known, T, S, batch, H), expected)
+    if expected.size:
+        rng = np.random.default_rng(0)
+        b, h, t, s = (rng.integers(0, n, size=20) for n in (shape.B, H, T, S))
+        got = np.broadcast_to(known.visible(Cells(shape, b, h, t, s)), 20)
+        np.testing.assert_array_equal(got, expected.reshape(-1, H, T, S)[b, h, t, s])
+    assert repr(known) == repr(mask)
+
+
+@pytest.mark.parametrize("span", [True, False])
+@pytest.mark.parametrize("compose", [lambda m: m, lambda m: m | overt.window(0, 0), lambda m: overt.causal() & m])
+def test_a_predicate_is_asked_once_for_all_questions(span: bool, compose: Any) -> None:
+    asked = []
+
+    def predicate(b: np.ndarray, h: np.ndarray, t: np.ndarray, s: np.ndarray) -> np.ndarray:
+        asked.append(t)
+        return s <= t if span else (t + s) % 3 > 0
+
+    q, k, v = np.random.default_rng(0).normal(size=(3, 2, 40, 4))
+    mask = compose(overt.where(predicate))
+    seen = overt.attend(q, k, v, mask=mask)
+    assert sum(t.size for t in asked) <= 40 + 1
+    asked.clear()
+    seen.received(), seen.entropy(), seen.top(3), seen.map(4, 4), seen.gradient(seen.output)
+    weights = seen.weights[...], seen.weights[0, 3:9], seen.weights[:, [1, 2], [3, 4]]
+    assert not asked
+    dense = np.broadcast_to(np.tri(40, dtype=bool) if span else np.add.outer(ROWS, ROWS) % 3 > 0, (1, 2, 40, 40))
+    other = overt.attend(q, k, v, mask=compose(overt.keep(dense[0])))
+    for got, index in zip(weights, (..., (0, slice(3, 9)), (slice(None), [1, 2], [3, 4])), strict=True):
+        np.testing.assert_allclose(got, other.weights[index], rtol=1e-12)
+    # What is one span per query costs no bits.
+    plan = seen.problem.mask.plan(40, 40, (), 2)
+    assert (plan.rest is None) == span
+
+
+def test_what_is_kept_of_a_mask_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bits, "_BYTES", 40 * 5 - 1)
+    asked = []
+    mask = overt.where(lambda b, h, t, s: asked.append(t) or (t + s) % 3 > 0)
+    q = np.random.default_rng(0).normal(size=(2, 40, 4))
+    seen = overt.attend(q, q, q, mask=mask)
+    asked.clear()
+    expected = overt.attend(q, q, q, mask=np.add.outer(ROWS, ROWS) % 3 > 0)
+    np.testing.assert_allclose(seen.received(), expected.received())
+    np.testing.assert_allclose(seen.weights[0, 1], expected.weights[0, 1])
+    assert asked
 
 
 # What does not fit.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
 from typing import Literal
@@ -9,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from overt import kernels, reference
+from overt.bits import settled
 from overt.errors import ArgumentError, DtypeError, ShapeError
 from overt.grid import Array, dtype_name, is_float, shown, whole
 from overt.problem import Problem, namespace
@@ -24,18 +26,23 @@ def engine(problem: Problem) -> ModuleType:
 class Attended:
     """Attention whose output, weights and statistics can be asked for, in memory linear in T and S.
 
+    The mask is worked out once: kept are a span of keys per query and, where spans do not suffice, at most 64 MiB of
+    packed bits; a mask with more of them is asked again for each question.
+
     Shapes are written for inputs with heads; inputs q (T, D) without a heads axis give results without one.
     Statistics are float32, or float64 for float64 inputs, and are those of the weights before dropout.
     """
 
     def __init__(self, problem: Problem, found: tuple[Array, Array] | None = None) -> None:
         """found: output and lse (B, H, T, …) where they are known already."""
-        self._problem = problem
         self._along: tuple[Array, Array] | None = None
         if found:
             self._output, self._lse = found
         else:
+            if problem.mask is not None:
+                problem = replace(problem, mask=settled(problem.mask, problem.shape))
             self._output, self._lse, self._along = engine(problem).attend(problem)
+        self._problem = problem
 
     def __repr__(self) -> str:
         return f"Attended(output {tuple(self.output.shape)} {self.output.dtype}, weights {self.weights.shape})"
