@@ -310,7 +310,7 @@ def test_dropout_obeys_eval(name: str) -> None:
 def test_whole_models_give_what_numpy_gives(model: Any) -> None:
     module = EncoderDecoder(model, dropout=0.3).eval()
     source, lengths, target = np.arange(10).reshape(2, 5), np.array([5, 3]), np.arange(8).reshape(2, 4)
-    arrays = {name: x.detach().numpy() for name, x in module.state_dict().items()}
+    arrays = {name: x.detach().numpy() for name, x in module.checkpoint_parameters().items()}
     assert {name: x.shape for name, x in arrays.items()} == model.shapes()
     expected = model.logits(layers.nested(arrays), source, lengths, target)
     found = module(*(torch.from_numpy(x) for x in (source, lengths, target)))

@@ -3,6 +3,8 @@
 One definition serves NumPy, torch and any other library of the array API standard.  Vectors are rows: x (…, T, D).
 A weight (out, in) maps x to x weightᵀ, as in torch.  Parameters come as mappings from names to arrays, or to further
 mappings and lists of them; ``nested`` makes these of flat names as they stand in a file ("encoder.0.norm.scale").
+In place of the weight and bias of a linear map, such as query_weight and query_bias, may stand a function of x under
+its name, query: so modules keep their own maps, and what is hooked to them.
 
 Algorithm numbers are those of Phuong & Hutter 2022, Formal Algorithms for Transformers (arXiv:2207.09238).
 """

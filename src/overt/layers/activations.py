@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from math import pi, sqrt
 
-from array_api_compat import array_namespace
-
 from overt.grid import Array
+from overt.layers.namespace import array_namespace
 
 
 def softmax(x: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from array_api_compat import array_namespace
+import numpy as np
 
 from overt.attended import Attended
 from overt.attention import attend
@@ -13,14 +13,26 @@ from overt.attention import attention as overt_attention
 from overt.errors import ArgumentError, ShapeError
 from overt.grid import Array
 from overt.layers.dense import linear, project
+from overt.layers.namespace import array_namespace
 from overt.layers.parameters import Parameters
-from overt.masks import Mask
+from overt.masks import Mask, padding
 from overt.scores import Projected, additive, bilinear
 
 Attention = Callable[..., Array]
 """``overt.attention``, or what stands in for it: a function of q, k, v, score and mask."""
 Pair = tuple[Array, Array]
 """Keys and values (…, G, S, D) of one attention."""
+
+
+def padding_mask(lengths: Array, S: int) -> Mask | Array | None:
+    """Which of S keys there are in each row of a padded batch, from lengths (B,); None where all are.
+
+    Tensors give booleans (B, 1, 1, S) and stay on their device, where nobody looks whether all are.
+    """
+    if isinstance(lengths, np.ndarray) or not hasattr(lengths, "device"):
+        return padding(lengths) if np.any(np.asarray(lengths) < S) else None
+    xp = array_namespace(lengths)
+    return (xp.arange(S, device=lengths.device) < lengths[:, None])[:, None, None, :]
 
 
 def watched(found: list[Attended]) -> Attention:
@@ -78,24 +90,14 @@ def multi_head_attention(
     Parameters: query_weight (H·D, X), key_weight (G·D, Z), value_weight (G·E, Z), output_weight (O, H·E), and a bias
     for each, which may be left out.  With fewer key heads G than query heads H, queries share them in groups.
     """
-    return mix_heads(
-        x, *keys_and_values(context, parameters, heads=heads), parameters, heads=heads, mask=mask, attention=attention
-    )
+    q = _split_queries(x, parameters, heads)
+    k, v = _grouped(context, parameters, q.shape[-1])
+    return project(_join(attention(q, k, v, mask=mask)), parameters, "output")
 
 
 def keys_and_values(context: Array, parameters: Parameters, *, heads: int) -> Pair:
     """What ``multi_head_attention`` looks at and what it takes: (…, G, S, D) and (…, G, S, E)."""
-    width = _head_width(parameters, heads)
-    groups = parameters["key_weight"].shape[0] // width
-    if groups * width != parameters["key_weight"].shape[0] or parameters["value_weight"].shape[0] % groups:
-        raise ShapeError(
-            f"key_weight {tuple(parameters['key_weight'].shape)} and value_weight "
-            f"{tuple(parameters['value_weight'].shape)} do not split into heads of width {width}"
-        )
-    return (
-        _split(project(context, parameters, "key"), groups),
-        _split(project(context, parameters, "value"), groups),
-    )
+    return _grouped(context, parameters, _head_width(parameters["query_weight"].shape[0], heads))
 
 
 def mix_heads(
@@ -109,8 +111,7 @@ def mix_heads(
     attention: Attention = overt_attention,
 ) -> Array:
     """``multi_head_attention`` to keys and values that are known already, as when decoding step by step."""
-    _head_width(parameters, heads)
-    q = _split(project(x, parameters, "query"), heads)
+    q = _split_queries(x, parameters, heads)
     return project(_join(attention(q, k, v, mask=mask)), parameters, "output")
 
 
@@ -172,8 +173,28 @@ def bilinear_attention(
     return attention(q, k, v, score=bilinear(parameters["product_weight"]), mask=mask)[..., 0, :, :]
 
 
-def _head_width(parameters: Parameters, heads: int) -> int:
-    rows = int(parameters["query_weight"].shape[0])
+def _split_queries(x: Array, parameters: Parameters, heads: int) -> Array:
+    """Queries of all heads: (…, T, X) → (…, H, T, D)."""
+    q = project(x, parameters, "query")
+    _head_width(q.shape[-1], heads)
+    return _split(q, heads)
+
+
+def _grouped(context: Array, parameters: Parameters, width: int) -> Pair:
+    """Keys of this width and values: (…, S, Z) → (…, G, S, D), (…, G, S, E)."""
+    if "key" not in parameters:
+        rows, value_rows = (int(parameters[f"{name}_weight"].shape[0]) for name in ("key", "value"))
+        if rows < width or rows % width or value_rows % (rows // width):
+            raise ShapeError(
+                f"key_weight {tuple(parameters['key_weight'].shape)} and value_weight "
+                f"{tuple(parameters['value_weight'].shape)} do not split into heads of width {width}"
+            )
+    k, v = project(context, parameters, "key"), project(context, parameters, "value")
+    groups = k.shape[-1] // width
+    return _split(k, groups), _split(v, groups)
+
+
+def _head_width(rows: int, heads: int) -> int:
     if heads < 1 or rows % heads:
         raise ArgumentError(f"query_weight has {rows} rows, which do not split into {heads} heads")
     return rows // heads

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-from array_api_compat import array_namespace
-
-from overt import positions
-from overt.errors import ShapeError
+from overt.errors import ArgumentError, ShapeError
 from overt.grid import Array
 from overt.layers.activations import relu
+from overt.layers.namespace import array_namespace
 from overt.layers.parameters import Parameters
 
 
@@ -21,7 +18,7 @@ def keep(x: Array) -> Array:
 
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     """x weightᵀ + bias.  x (…, I), weight (O, I), bias (O,) → (…, O)."""
-    xp = array_namespace(x, weight)
+    xp = array_namespace(x)
     if x.shape[-1] != weight.shape[1]:
         raise ShapeError(f"x has width {x.shape[-1]} but the weight {tuple(weight.shape)} maps {weight.shape[1]}")
     # NumPy multiplies a stack of matrices one by one.
@@ -37,6 +34,9 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
 
 
 def project(x: Array, parameters: Parameters, name: str) -> Array:
+    """The linear map of this name: a function, or weight and bias."""
+    if name in parameters:
+        return parameters[name](x)
     return linear(x, parameters[f"{name}_weight"], parameters.get(f"{name}_bias"))
 
 
@@ -49,7 +49,12 @@ def embedding(table: Array, tokens: Array) -> Array:
 
 def positional_embedding(table: Array, first: int, count: int) -> Array:
     """Rows first … first + count − 1 of a learned table (N, D).  Algorithm 2, positional embedding."""
-    return positions.learned(table, np.arange(first, first + count))
+    if first < 0 or first + count > table.shape[0]:
+        raise ArgumentError(
+            f"positions {first}…{first + count - 1} do not fit a table of {table.shape[0]} rows: "
+            "shorten the input or train a longer table"
+        )
+    return table[first : first + count, :]
 
 
 def unembedding(x: Array, table: Array) -> Array:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from array_api_compat import array_namespace
-
 from overt.grid import Array
+from overt.layers.namespace import array_namespace
 from overt.layers.parameters import Parameters
 
 

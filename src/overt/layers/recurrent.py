@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from array_api_compat import array_namespace
-
 from overt.grid import Array
 from overt.layers.activations import sigmoid
 from overt.layers.dense import project
+from overt.layers.namespace import array_namespace
 from overt.layers.parameters import Parameters
 
 
@@ -45,9 +44,8 @@ def gru(
     """
     xp = array_namespace(x)
     input_gates = project(x, parameters, "input")
-    D = parameters["state_weight"].shape[1]
     if state is None:
-        state = xp.zeros_like(input_gates[:, 0, :D])
+        state = xp.zeros_like(input_gates[:, 0, : input_gates.shape[-1] // 3])
     states: list[Any] = [None] * x.shape[1]
     # Cut at once, so that the gradient is put together at once.
     steps = list(enumerate(xp.unstack(input_gates, axis=1)))

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from overt.attention import attention as overt_attention
 from overt.errors import ArgumentError
 from overt.grid import Array, host
 from overt.layers.activations import gelu, relu
-from overt.layers.attentions import Attention, Pair, keys_and_values, mix_heads, multi_head_attention
+from overt.layers.attentions import Attention, Pair, keys_and_values, mix_heads, multi_head_attention, padding_mask
 from overt.layers.dense import embedding, feed_forward, keep, positional_embedding, project, unembedding
+from overt.layers.namespace import array_namespace
 from overt.layers.norms import normalize
 from overt.layers.parameters import Parameters
-from overt.masks import Mask, causal, padding
+from overt.masks import Mask, causal
 
 _CAUSAL = causal()
 
@@ -80,7 +80,7 @@ def encoder_decoder_transformer(
     lengths: (B,) of the source.  Parameters: token_embedding, position_embedding, unembedding, and lists of layers,
     encoder and decoder.  Both sides share the embeddings, as the algorithm has it.
     """
-    mask = None if lengths is None else padding(lengths)
+    mask = None if lengths is None else padding_mask(lengths, source.shape[1])
     z = _embedded(source, parameters)
     for layer in parameters["encoder"]:
         z = encoder_layer(z, layer, heads=heads, mask=mask)
@@ -96,7 +96,7 @@ def encoder_transformer(tokens: Array, parameters: Parameters, *, heads: int, le
 
     Parameters: token_embedding, position_embedding, layers, final_weight, final_bias, final_norm and unembedding.
     """
-    mask = None if lengths is None else padding(lengths)
+    mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])
     x = _embedded(tokens, parameters)
     for layer in parameters["layers"]:
         x = encoder_layer(x, layer, heads=heads, mask=mask, activation=gelu)

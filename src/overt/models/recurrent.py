@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from overt import layers
 from overt.attended import Attended
@@ -15,7 +14,9 @@ from overt.attention import attend
 from overt.attention import attention as overt_attention
 from overt.grid import Array
 from overt.layers import Attention, Parameters, keep
-from overt.masks import padding
+from overt.layers.attentions import padding_mask
+from overt.layers.dense import project
+from overt.layers.namespace import array_namespace
 from overt.models.initial import Shapes, dense
 
 
@@ -88,7 +89,7 @@ class Recurrent:
         x = drop(layers.embedding(parameters["source_embedding"], source) * sqrt(self.width))
         annotations = drop(layers.bidirectional_gru(x, parameters["encoder"], lengths=lengths))
         backwards = annotations[:, 0, self.state :]
-        first = xp.tanh(layers.linear(backwards, parameters["start_weight"], parameters["start_bias"]))
+        first = xp.tanh(project(backwards, parameters, "start"))
         keys = layers.additive_keys(annotations, parameters["attention"])
         return State(annotations, keys if self.attentive else xp.zeros_like(keys), lengths, first)
 
@@ -107,7 +108,7 @@ class Recurrent:
         """
         xp = array_namespace(target)
         x = drop(layers.embedding(parameters["target_embedding"], target) * sqrt(self.width))
-        hidden, mask = state.hidden, padding(state.lengths)
+        hidden, mask = state.hidden, padding_mask(state.lengths, state.keys.shape[-2])
         contexts, states = [], []
         for word in xp.unstack(x, axis=1):
             query = hidden[:, None, :] if self.attentive else xp.zeros_like(hidden)[:, None, :]
@@ -123,7 +124,7 @@ class Recurrent:
             contexts.append(context)
             states.append(hidden)
         features = xp.concat([xp.stack(states, axis=1), xp.stack(contexts, axis=1), x], axis=-1)
-        readout = drop(xp.tanh(layers.linear(features, parameters["readout_weight"], parameters["readout_bias"])))
+        readout = drop(xp.tanh(project(features, parameters, "readout")))
         return layers.unembedding(readout, parameters["target_embedding"]), State(
             state.annotations, state.keys, state.lengths, hidden
         )
@@ -138,7 +139,11 @@ class Recurrent:
         """The attention of all steps of one pass, (B, 1, T, S), by its name, "cross"."""
         found: list[Attended] = []
         self.logits(parameters, source, lengths, target, cross_attention=layers.watched(found))
-        steps = [seen.problem for seen in found]
-        # Every step asked with a query of its own; all of them are one attention of T queries.
-        queries = array_namespace(source).concat([step.q for step in steps], axis=-2)
-        return {"cross": [attend(queries, steps[0].k, steps[0].v, score=steps[0].score, mask=steps[0].mask)]}
+        return {"cross": [joined(found)]}
+
+
+def joined(steps: list[Attended]) -> Attended:
+    """The attention of steps that each had one query, as one attention of T queries."""
+    problems = [seen.problem for seen in steps]
+    queries = array_namespace(problems[0].q).concat([problem.q for problem in problems], axis=-2)
+    return attend(queries, problems[0].k, problems[0].v, score=problems[0].score, mask=problems[0].mask)

@@ -1,0 +1,20 @@
+"""The array library that an array is of."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import array_api_compat
+
+from overt.grid import Array
+
+
+def array_namespace(x: Array) -> Any:
+    """As in array_api_compat, whose caches ``torch.compile`` warns of."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        import array_api_compat.torch as xp
+
+        return xp
+    return array_api_compat.array_namespace(x)
