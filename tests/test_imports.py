@@ -86,7 +86,13 @@ NAMES = [
 def imported(tree: ast.AST) -> set[str]:
     """Full names of the modules that a source imports, at its top or inside its functions."""
     found = set()
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    # What stands there for type checkers alone is never run.
+    for node in nodes:
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            unread = {id(inner) for inner in ast.walk(node)}
+            nodes = [other for other in nodes if id(other) not in unread]
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -183,6 +189,29 @@ def fresh() -> tuple[float, float, set[str]]:
 def test_importing_brings_nothing_unasked() -> None:
     modules = {name.partition(".")[0] for name in fresh()[2]}
     assert not modules & {"torch", "rich", "matplotlib", "ml_dtypes", "click", "safetensors", "pandas", "scipy"}
+
+
+def test_modules_come_when_they_are_asked_for() -> None:
+    code = """
+import sys
+import overt
+lazy = ["layers", "models", "torch"]
+before = set(sys.modules)
+assert set(lazy) <= set(dir(overt))
+assert not {f"overt.{name}" for name in lazy} & set(sys.modules)
+for name in lazy:
+    assert name not in vars(overt)
+    module = getattr(overt, name)
+    assert module is sys.modules[f"overt.{name}"] is vars(overt)[name]
+try:
+    overt.nothing
+except AttributeError as error:
+    assert str(error) == "module 'overt' has no attribute 'nothing'"
+else:
+    raise AssertionError
+assert "__version__" in dir(overt) and set(overt.__all__) <= set(dir(overt))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
 def test_importing_takes_less_than_150_milliseconds() -> None:

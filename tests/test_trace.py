@@ -176,7 +176,7 @@ def test_str_shows_each_step_in_a_line_and_small_arrays_whole() -> None:
     # Of the arrays only lse is small: 50 numbers.
     assert sum(not line.startswith(" ") for line in str(large).splitlines()) == 1 + len(large)
     assert len(str(large)) < 2000
-    assert repr(large) == str(large)
+    assert repr(large) == "Trace(query, key, scores, scaled, lse, weights, value, output): print it to read the steps"
     assert "1 × 50 × 50" in str(large)
 
 

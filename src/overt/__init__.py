@@ -1,5 +1,10 @@
 """Attention that anyone can see: computed in linear memory, and open to every question about where it looked."""
 
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from overt import errors, positions
 from overt.attended import Attended
 from overt.attention import attend, attention, merge, trace
@@ -15,7 +20,15 @@ from overt.trace import Trace
 from overt.views import show
 from overt.weights import Weights
 
+if TYPE_CHECKING:
+    from overt import layers as layers
+    from overt import models as models
+    from overt import torch as torch
+
 __version__ = "0.1.0"
+
+# Modules that are imported when somebody asks for them, and what they cannot do without.
+_LAZY = {"layers": "numpy", "models": "numpy", "torch": "torch"}
 
 __all__ = [
     "Attended",
@@ -54,3 +67,13 @@ __all__ = [
     "where",
     "window",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _LAZY:
+        return import_module(f"overt.{name}")
+    raise AttributeError(f"module 'overt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(name for name, needed in _LAZY.items() if find_spec(needed))})

@@ -16,7 +16,19 @@ from array_api_compat import array_namespace
 from numpy.lib.stride_tricks import as_strided
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Shape, broadcasts, check_leading, dtype_name, host, is_float, uncalled, whole
+from overt.grid import (
+    Array,
+    Cells,
+    Shape,
+    brief,
+    broadcasts,
+    check_leading,
+    dtype_name,
+    host,
+    is_float,
+    uncalled,
+    whole,
+)
 from overt.masks import Mask, as_offset
 
 
@@ -73,6 +85,9 @@ class Dense(Bias):
     """An array that broadcasts to (…, H, T, S)."""
 
     parameter: Array
+
+    def __repr__(self) -> str:
+        return brief(self.parameter)
 
     def check(self, shape: Shape) -> None:
         if not broadcasts(self.parameter.shape, shape.full):
@@ -201,6 +216,9 @@ class Alibi(_Distance):
     offset: np.ndarray | None
     name = "alibi has slopes"
 
+    def __repr__(self) -> str:
+        return f"alibi({brief(self.parameter)}{_at(self.offset)})"
+
     @property
     def heads(self) -> int:  # type: ignore[override]
         return int(self.parameter.shape[0])
@@ -220,6 +238,10 @@ class _Relative(_Distance):
     bidirectional: bool
     max_distance: int
     name = "relative bias has a table"
+
+    def __repr__(self) -> str:
+        options = f", bidirectional={self.bidirectional}, max_distance={self.max_distance}"
+        return f"relative({brief(self.parameter)}{options}{_at(self.offset)})"
 
     @property
     def heads(self) -> int:  # type: ignore[override]
@@ -299,6 +321,10 @@ def as_bias(bias: object, *, on_host: bool) -> Bias | None:
 
 def _term(bias: object) -> Bias:
     return bias if isinstance(bias, Bias) else Dense(_floats("bias", bias))
+
+
+def _at(offset: np.ndarray | None) -> str:
+    return "" if offset is None else f", offset={brief(offset)}"
 
 
 def like(parameter: Array, values: np.ndarray) -> Array:

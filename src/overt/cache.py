@@ -59,7 +59,7 @@ class Cache:
 
     def __repr__(self) -> str:
         if self._k is None:
-            return "Cache(empty)"
+            return "Cache()"
         return f"Cache(keys {tuple(self.keys.shape)}, values {tuple(self.values.shape)} {dtype_name(self._k)})"
 
     @property

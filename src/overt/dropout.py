@@ -22,6 +22,9 @@ class Dropout:
     rate: float
     seed: int
 
+    def __repr__(self) -> str:
+        return f"dropout({self.rate}, {self.seed})"
+
     def factor(self, cells: Cells) -> np.ndarray:
         """0 or 1 / (1 − rate) for each cell, float64.
 

@@ -166,6 +166,13 @@ def host(name: str, values: Array) -> np.ndarray:
         raise DtypeError(f"{name} is no array, and cannot be made one: {error}") from None
 
 
+def brief(array: Any) -> str:
+    """An array in a repr: its numbers where they are few, its shape where they are many."""
+    if isinstance(array, np.ndarray | np.generic) and array.size <= 8:
+        return " ".join(np.array2string(np.asarray(array), separator=", ").split())
+    return f"array {tuple(array.shape)}"
+
+
 def uncalled(value: Any) -> bool:
     """Whether a value is a function or a class where something that it makes is wanted."""
     return isinstance(value, type) or (callable(value) and not hasattr(value, "dtype"))

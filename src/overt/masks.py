@@ -20,6 +20,7 @@ from overt.grid import (
     Cells,
     Packing,
     Shape,
+    brief,
     broadcasts,
     check_leading,
     host,
@@ -197,7 +198,7 @@ class Window(Mask):
     offset: np.ndarray | None
 
     def __repr__(self) -> str:
-        offset = "" if self.offset is None else f"offset={_short(self.offset)}"
+        offset = "" if self.offset is None else f"offset={brief(self.offset)}"
         if (self.left, self.right) == (None, 0):
             return f"causal({offset})"
         return f"window({self.left}, {self.right}{offset and ', ' + offset})"
@@ -222,16 +223,17 @@ class Window(Mask):
 @dataclass(frozen=True, eq=False)
 class _Prefix(Mask):
     lengths: np.ndarray
-    causal: Mask
+    causal: Window
 
     def __repr__(self) -> str:
-        return f"prefix({_short(self.lengths)})"
+        offset = "" if self.causal.offset is None else f", offset={brief(self.causal.offset)}"
+        return f"prefix({brief(self.lengths)}{offset})"
 
     def visible(self, cells: Cells) -> np.ndarray:
         return (cells.s < cells.begin() + cells.length(self.lengths)) | self.causal.visible(cells)
 
     def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
-        first, last = self.causal.span(rows)  # type: ignore[misc]
+        first, last = self.causal.span(rows)
         return first, np.maximum(last, rows.begin() + rows.length(self.lengths))
 
     def check(self, shape: Shape) -> None:
@@ -244,7 +246,7 @@ class _Padding(Mask):
     lengths: np.ndarray
 
     def __repr__(self) -> str:
-        return f"padding({_short(self.lengths)})"
+        return f"padding({brief(self.lengths)})"
 
     def visible(self, cells: Cells) -> np.ndarray:
         return cells.s < cells.begin() + cells.length(self.lengths)
@@ -266,7 +268,7 @@ class _Documents(Mask):
 
     def __repr__(self) -> str:
         both = [self.keys] if self.queries is None else [self.queries, self.keys]
-        return f"documents({', '.join(map(_short, both))})"
+        return f"documents({', '.join(map(brief, both))})"
 
     def visible(self, cells: Cells) -> np.ndarray:
         if not cells.shape.S:
@@ -330,7 +332,7 @@ class _Packed(Mask):
             if self.inside.queries is self.inside.keys
             else [self.inside.queries, self.inside.keys]
         )
-        return f"packed({', '.join(map(_short, both))})"
+        return f"packed({', '.join(map(brief, both))})"
 
     @property
     def packing(self) -> Packing:
@@ -363,7 +365,7 @@ class Keep(Mask):
     array: np.ndarray
 
     def __repr__(self) -> str:
-        return f"keep(array {self.array.shape})"
+        return f"keep({brief(self.array)})"
 
     def visible(self, cells: Cells) -> np.ndarray:
         return cells.of(self.array)
@@ -398,7 +400,7 @@ class _Where(Mask):
 _CAUSAL = Window(None, 0, None)
 
 
-def causal(offset: int | Array | None = None) -> Mask:
+def causal(offset: int | Array | None = None) -> Window:
     """Keys at or before the query's own position.
 
     The last query stands at the last key (t + S − T), which is right with a cache and equal when T = S;
@@ -493,7 +495,7 @@ def _edges(name: str, values: Array) -> np.ndarray:
     if edges.ndim != 1 or not edges.size:
         raise ShapeError(f"{name} have shape {edges.shape}: give (N + 1,) numbers for N sequences")
     if edges[0] != 0 or (np.diff(edges) < 0).any():
-        raise ArgumentError(f"{name} must begin with 0 and never fall, not {_short(edges)}: give cumulative lengths")
+        raise ArgumentError(f"{name} must begin with 0 and never fall, not {brief(edges)}: give cumulative lengths")
     return edges
 
 
@@ -515,10 +517,6 @@ def _boolean(array: object) -> np.ndarray:
         f"mask must be None, an overt mask or a boolean array, not {kind(array)} of {bits.dtype}; "
         "what is added to the scores goes to bias="
     )
-
-
-def _short(values: np.ndarray) -> str:
-    return np.array2string(values, threshold=8, edgeitems=3, separator=", ")
 
 
 def as_offset(offset: int | Array | None) -> np.ndarray | None:

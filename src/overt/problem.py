@@ -11,7 +11,7 @@ import numpy as np
 from overt.biases import Bias, Dense, as_bias
 from overt.dropout import Dropout
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Shape, dtype_name, host, is_float, is_number, kind, shown, whole
+from overt.grid import Array, Cells, Shape, brief, dtype_name, host, is_float, is_number, kind, shown, whole
 from overt.masks import Mask, as_mask
 from overt.scores import Score, as_score
 
@@ -44,6 +44,14 @@ class Problem:
     h: range
     t: range
     s: range
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{name} {shape}" for name, shape in zip("qkv", self.given, strict=True))
+        options = {name: getattr(self, name) for name in ("score", "mask", "bias", "softcap", "dropout")}
+        if self.sinks is not None:
+            options["sinks"] = brief(self.sinks)
+        beside = "".join(f", {name}={value}" for name, value in options.items() if value is not None)
+        return f"Problem({arrays}, {dtype_name(self.q)}{beside})"
 
     @staticmethod
     def of(

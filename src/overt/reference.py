@@ -24,6 +24,9 @@ class Step:
     axes: str
     array: Array
 
+    def __repr__(self) -> str:
+        return f"Step({self.name!r}, {self.formula!r}, {self.axes} {tuple(self.array.shape)})"
+
     @property
     def mean(self) -> float:
         """Mean of the finite entries."""
@@ -69,6 +72,15 @@ class Gradient(_Four):
         self.sinks = sinks
         self.score = score or {}
         return self
+
+    def __repr__(self) -> str:
+        def of(x: Any) -> str:
+            if isinstance(x, tuple):
+                return f"({', '.join(map(of, x))})"
+            return "None" if x is None else str(tuple(x.shape))
+
+        named = dict(zip((*self._fields, "sinks"), (*self, self.sinks), strict=True)) | self.score
+        return f"Gradient({', '.join(f'{name} {of(x)}' for name, x in named.items() if x is not None)})"
 
 
 def steps(problem: Problem) -> list[Step]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, dtype_name, host, is_float, is_number, kind, shown
+from overt.grid import Array, brief, dtype_name, host, is_float, is_number, kind, shown
 
 Parts = Iterator[tuple[str, str, str, Array]]
 """Steps as (name, formula, axes, array); the last one is the scores."""
@@ -66,6 +66,9 @@ class Product(Score):
     scale: float | None
     identity = True
 
+    def __repr__(self) -> str:
+        return "dot()" if self.scale == 1 else f"scaled_dot({'' if self.scale is None else self.scale})"
+
     def factors(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array, float]:
         scale = (1 / sqrt(q.shape[-1]) if q.shape[-1] else 1.0) if self.scale is None else self.scale
         return q, k, scale
@@ -98,6 +101,9 @@ class Cosine(Product):
 
     identity = False
 
+    def __repr__(self) -> str:
+        return f"cosine({self.scale})"
+
     def factors(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array, float]:
         assert self.scale is not None
         return _unit(xp, q)[0], _unit(xp, k)[0], self.scale
@@ -116,6 +122,9 @@ class Bilinear(Product):
 
     weight: Array
     identity = False
+
+    def __repr__(self) -> str:
+        return f"bilinear({brief(self.weight)})"
 
     def check(self, Dq: int, Dk: int) -> None:
         if tuple(self.weight.shape) != (Dq, Dk):
@@ -144,6 +153,10 @@ class Additive(Score):
     key_weight: Array
     v: Array
     bias: Array | None
+
+    def __repr__(self) -> str:
+        weights = [self.query_weight, self.key_weight, self.v, *([] if self.bias is None else [self.bias])]
+        return f"additive({', '.join(map(brief, weights))})"
 
     def check(self, Dq: int, Dk: int) -> None:
         for name, weight, letter, width in (
@@ -197,6 +210,9 @@ class Projected(Additive):
     def __init__(self, v: Array) -> None:
         _axes("additive v", v, "(A,)", 1)
         super().__init__(None, None, v, None)
+
+    def __repr__(self) -> str:
+        return f"additive of projected queries and keys, v {brief(self.v)}"
 
     def check(self, Dq: int, Dk: int) -> None:
         if Dq != Dk or Dq != self.v.shape[0]:

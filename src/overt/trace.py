@@ -71,7 +71,8 @@ class Trace(Sequence[Step]):
                 lines.extend("    " + numbers for numbers in _numbers(step).splitlines())
         return "\n".join(lines)
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return f"Trace({', '.join(self.names)}): print it to read the steps"
 
     def _repr_html_(self) -> str:
         head = "".join(
