@@ -7,6 +7,7 @@ try:
 except ImportError:
     raise DependencyError("overt.torch needs PyTorch: pip install 'overt[torch]'") from None
 
+from overt.torch import nn
 from overt.torch.attention import attention
 from overt.torch.modules import (
     AdditiveAttention,
@@ -35,4 +36,5 @@ __all__ = [
     "SelfAttention",
     "SinusoidalPositions",
     "attention",
+    "nn",
 ]
