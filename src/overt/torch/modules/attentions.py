@@ -25,9 +25,8 @@ class MultiHeadAttention(Layer):
     With ``attended=True`` it gives the output and its ``Attended``.
 
     The state dict of a ``torch.nn.MultiheadAttention`` without ``add_bias_kv`` loads.  That module differs in this: its
-    batch comes second unless ``batch_first``, its boolean masks say what is hidden, and a query that sees nothing gives
-    NaN; here the batch is first, masks say what is seen, and such a query gives the output bias.
-    ``overt.torch.nn.MultiheadAttention`` stands in for it as it is.
+    batch comes second unless ``batch_first``, and its boolean masks say what is hidden; here the batch is first, and
+    masks say what is seen.  ``overt.torch.nn.MultiheadAttention`` stands in for it as it is.
     """
 
     def __init__(
