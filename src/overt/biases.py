@@ -12,7 +12,7 @@ from math import log
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 from numpy.lib.stride_tricks import as_strided
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
@@ -26,6 +26,7 @@ from overt.grid import (
     dtype_name,
     host,
     is_float,
+    picked,
     uncalled,
     whole,
 )
@@ -224,7 +225,13 @@ class Alibi(_Distance):
         return int(self.parameter.shape[0])
 
     def of_distance(self, distance: np.ndarray, h: np.ndarray) -> np.ndarray:
-        return -self.parameter[h] * like(self.parameter, np.abs(distance))
+        slopes = picked(self.parameter, (h,))
+        if isinstance(slopes, np.ndarray):
+            return -slopes * np.abs(distance)
+        # Other libraries multiply by whole numbers in the dtype of the slopes, or not at all.
+        xp = array_namespace(slopes)
+        wide = xp.float64 if dtype_name(slopes) == "float64" else xp.float32
+        return -xp.astype(slopes, wide) * xp.asarray(np.abs(distance), dtype=wide, device=device(slopes))
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
         distance = np.abs(cells.s - cells.position(self.offset))
@@ -248,7 +255,7 @@ class _Relative(_Distance):
         return int(self.parameter.shape[1])
 
     def of_distance(self, distance: np.ndarray, h: np.ndarray) -> np.ndarray:
-        return self.parameter[self.bucket(distance), h]
+        return picked(self.parameter, (self.bucket(distance), h))
 
     def bucket(self, distance: np.ndarray) -> np.ndarray:
         """Row of the table for each distance: exact for near keys, logarithmic up to ``max_distance``."""
@@ -325,13 +332,6 @@ def _term(bias: object) -> Bias:
 
 def _at(offset: np.ndarray | None) -> str:
     return "" if offset is None else f", offset={brief(offset)}"
-
-
-def like(parameter: Array, values: np.ndarray) -> Array:
-    """Host values in the library and on the device of a parameter."""
-    if isinstance(parameter, np.ndarray):
-        return values
-    return array_namespace(parameter).asarray(values, device=parameter.device)
 
 
 def _floats(name: str, values: object) -> Array:

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, device
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
 
@@ -123,7 +124,7 @@ class Cells:
 
     def of(self, array: Array) -> Array:
         """Values of an array of any library that broadcasts to (…, H, T, S), at these cells."""
-        return array[self.index(array)]
+        return picked(array, self.index(array))
 
     def index(self, array: Array) -> tuple[np.ndarray, ...]:
         """Index arrays that pick these cells from an array that broadcasts to (…, H, T, S)."""
@@ -132,10 +133,20 @@ class Cells:
         return tuple(i if n != 1 else np.zeros(1, np.int64) for i, n in zip(own, array.shape, strict=True))
 
 
+def picked(array: Array, index: tuple[np.ndarray, ...]) -> Array:
+    """What index arrays pick from an array of any library."""
+    if isinstance(array, np.ndarray):
+        return array[index]
+    # Other libraries want index arrays of their own.
+    xp, place = array_namespace(array), device(array)
+    return array[tuple(xp.asarray(i, device=place) for i in index)]
+
+
 def dtype_name(x: Array) -> str:
     """Name of an array's dtype, the same for every library."""
     dtype = x.dtype
-    return _NAMES.get(dtype) or getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
+    known = _NAMES.get(dtype) if isinstance(dtype, np.dtype) else None
+    return known or getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
 
 
 def is_float(x: Array) -> bool:

@@ -269,7 +269,7 @@ def _axes(xp: Any, q: Array, k: Array, v: Array) -> tuple[tuple[int, ...], tuple
     if q.ndim == k.ndim == v.ndim == 4 and q.shape[0] == k.shape[0] == v.shape[0]:
         return (q.shape[0],), tuple(q.shape[:2]), [q, k, v]
     if q.ndim == k.ndim == v.ndim == 3:
-        return (), tuple(q.shape[:1]), [x[None] for x in arrays]
+        return (), tuple(q.shape[:1]), [x[None, ...] for x in arrays]
     flat = [x.ndim == 2 for x in arrays]
     if any(flat) and not all(flat):
         shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in zip("qkv", arrays, strict=True))
