@@ -20,6 +20,7 @@ from overt import layers, models
 from overt.errors import ArgumentError, FileError
 from overt.models import (
     Checkpoint,
+    Limit,
     Recurrent,
     Transformer,
     Translator,
@@ -423,6 +424,128 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
             models.load(missing)
     with pytest.raises(FileError, match="cannot write"):
         checkpoint.save(tmp_path / "no" / "model.safetensors", t.checkpoint)
+
+
+WRONG = [
+    ("model", {"width": 16.0}, "width must be a whole number of at least 1, not 16.0"),
+    ("model", {"state": 64.0}, "state must be a whole number"),
+    ("model", {"heads": True}, "heads must be a whole number"),
+    ("model", {"inner": 0}, "inner must be a whole number"),
+    ("model", {"width": "16"}, "width must be a whole number"),
+    ("model", {"encoder_layers": 200_000}, "are not enough for so many layers"),
+    ("model", {"encoder_layers": 10**400}, "are not enough for so many layers"),
+    ("model", {"decoder_layers": "2"}, "does not describe a model"),
+    ("model", {"alignment_layer": None}, "alignment_layer must be a whole number"),
+    ("model", {"attentive": 1}, "attentive must be true or false"),
+    ("model", {"colour": 1}, "does not describe a model"),
+    ("source", {"kind": "syllables"}, "a vocabulary has a kind"),
+    ("source", {"fold": 1}, "a vocabulary has a kind"),
+    ("source", {"tokens": "abc"}, "a vocabulary has a kind"),
+    ("source", {"tokens": [1, 2]}, "does not describe a model"),
+    ("source", {"tokens": ["a", "a"]}, "two tokens are the same"),
+    ("source", {"merges": ["a "]}, "a merge is of two parts"),
+    ("source", {"merges": ["a b c"]}, "a merge is of two parts"),
+    ("source", {"merges": 7}, "does not describe a model"),
+    ("limit", {"ratio": "2"}, "the ratio of a limit must be a number"),
+    ("limit", {"extra": float("inf")}, "the extra of a limit must be a number"),
+    ("limit", {"more": 1}, "does not describe a model"),
+]
+
+
+@pytest.mark.parametrize(("part", "changes", "message"), WRONG)
+def test_wrong_types_in_a_checkpoint_are_one_error(
+    tmp_path: Path, part: str, changes: dict[str, Any], message: str
+) -> None:
+    kind = "rnn" if {"state", "attentive"} & set(changes) else "transformer"
+    t, path = translator(kind), tmp_path / "model.safetensors"
+    checkpoint.save(path, t.checkpoint)
+    arrays, described = checkpoint.read(path, checkpoint.FORMAT)
+    checkpoint.write(path, arrays, checkpoint.FORMAT, {**described, part: {**described[part], **changes}})
+    with pytest.raises(FileError, match=message):
+        models.load(path)
+
+
+def test_what_is_no_number_is_no_parameter(tmp_path: Path) -> None:
+    t, path = translator(), tmp_path / "model.safetensors"
+    checkpoint.save(path, t.checkpoint)
+    arrays, described = checkpoint.read(path, checkpoint.FORMAT)
+    for wrong, message in (
+        ({**arrays, "source_embedding": arrays["source_embedding"].astype(np.int32)}, "source_embedding as int32"),
+        ({**arrays, "source_embedding": arrays["source_embedding"][:, :1]}, "contradicts itself at source_embedding"),
+    ):
+        checkpoint.write(path, wrong, checkpoint.FORMAT, described)
+        with pytest.raises(FileError, match=message):
+            models.load(path)
+    for wrong_described in (
+        [],
+        {**described, "card": []},
+        {**described, "model": 3},
+        {**described, "architecture": []},
+    ):
+        checkpoint.write(path, arrays, checkpoint.FORMAT, wrong_described)
+        with pytest.raises(FileError, match="does not describe a model"):
+            models.load(path)
+    from safetensors.numpy import save_file
+
+    save_file(arrays, path, {"format": checkpoint.FORMAT, "overt": "[" * 100_000})
+    with pytest.raises(FileError, match="not a complete safetensors file"):
+        models.load(path)
+
+
+def test_no_bit_may_change(tmp_path: Path) -> None:
+    t, path = translator(), tmp_path / "model.safetensors"
+    checkpoint.save(path, t.checkpoint)
+    data = path.read_bytes()
+    rng = np.random.default_rng(0)
+    # In the parameters, and in what is said of them.
+    for place in (len(data) - 5, *rng.integers(8, len(data), 60).tolist()):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1 << int(rng.integers(8))]) + data[place + 1 :])
+        try:
+            again = models.load(path)
+        except FileError:
+            continue
+        # Some of the file is white space and the like.
+        assert again.checkpoint.card == t.checkpoint.card
+        for name, array in t.checkpoint.parameters.items():
+            np.testing.assert_array_equal(again.checkpoint.parameters[name], array)
+
+
+def test_limits_come_from_the_pairs_and_are_kept(tmp_path: Path) -> None:
+    limit = Limit.learn([(10, 50)] * 5000 + [(10, 400)])
+    assert limit == Limit(6.25, 20)
+    assert (limit.of(1), limit.of(10), limit.of(400)) == (27, 83, checkpoint.MOST)
+    assert Limit.learn([]) == Limit()
+    t, path = translator(), tmp_path / "model.safetensors"
+    checkpoint.save(path, replace(t.checkpoint, limit=limit))
+    assert models.load(path).checkpoint.limit == limit
+    # Who says nothing of it, such as the bundled models, has room for five characters a piece.
+    arrays, described = checkpoint.read(path, checkpoint.FORMAT)
+    del described["limit"]
+    checkpoint.write(path, arrays, checkpoint.FORMAT, described)
+    assert models.load(path).checkpoint.limit == models.load("en-zh").checkpoint.limit == Limit(10.0, 20)
+
+
+@pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 4, "n_best": 2, "penalty": 9.0}, {"temperature": 0.01}])
+def test_what_is_cut_says_so(options: dict[str, Any]) -> None:
+    t = translator()
+    # Untrained, it never comes to an end by itself.
+    whole = t.translate(TEXTS[:2], max_length=9, replace_unknown=False, **options)
+    assert {(len(one.target_tokens), one.cut) for found in whole for one in found} == {(9, True)}
+    assert whole[0][0].described()["cut"]
+    kept = Translator(replace(t.checkpoint, limit=Limit(1.0, 2)), t.parameters).translate(TEXTS[:1], **options)
+    assert len(kept[0][0].target_tokens) == len(kept[0][0].source_tokens) + 2
+    with pytest.raises(ArgumentError, match="max_length must be at least 1"):
+        t.translate(TEXTS, max_length=0)
+    # What must be written is written, and the end comes behind it.
+    assert t.translate(TEXTS[:1], prefix="猫坐在垫", max_length=2, **options)[0][0].target_tokens == tuple("猫坐在垫")
+
+
+def test_what_ends_at_the_limit_by_itself_is_not_cut() -> None:
+    logs = np.full((6, 6), -9.0)
+    logs[1, 3], logs[3, 4], logs[4, 5], logs[5, END] = 0, 0, 0, 0
+    for limit, cut in ((2, True), (3, False), (4, False)):
+        one = decoding.beam_search(Table.step, Table(logs, 1), rows=1, limits=[limit], width=1)[0][0]
+        assert (one.tokens, one.cut) == ((3, 4, 5)[:limit], cut)
 
 
 def test_corpora_name_the_line_that_is_wrong(tmp_path: Path) -> None:

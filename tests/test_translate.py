@@ -119,7 +119,9 @@ def test_json_says_everything(overt: Console) -> None:
     assert [line["source"] for line in lines] == ["He likes cats.", "", "Good!"]
     assert lines[1]["translation"] == ""
     for line in lines:
-        assert list(line) == ["source", "translation", "score", "source_tokens", "target_tokens", "alignment"]
+        names = ["source", "translation", "score", "source_tokens", "target_tokens", "cut", "alignment"]
+        assert list(line) == names
+        assert line["cut"] is False
         assert np.shape(line["alignment"])[:1] == (len(line["target_tokens"]),)
         assert "".join(line["target_tokens"]).replace("▁", " ").strip() == line["translation"]
     wide = json.loads(overt("translate", "--json", "-n", "3", "He likes cats.")[0])
@@ -136,6 +138,18 @@ def test_n_best_prefix_and_samples(overt: Console) -> None:
     drawn = [overt("translate", "--temperature", "3", "--seed", seed, "He likes cats.")[0] for seed in "0012"]
     assert drawn[0] == drawn[1]
     assert len(set(drawn)) > 1
+
+
+def test_a_cut_translation_says_so(overt: Console) -> None:
+    whole, error = overt("translate", "He likes cats.")
+    assert error == ""
+    out, error = overt("translate", "--max-length", "3", "-b", "1", "He likes cats.")
+    assert out.strip() == whole[:3]
+    assert error == "overt: the translation is cut at 3 tokens: --max-length allows for more\n"
+    out, error = overt("translate", "--max-length", "5", "--json", stdin=b"Hi.\n\nHe likes cats very much.\n")
+    assert error == "overt: the translation of line 3 is cut at 5 tokens: --max-length allows for more\n"
+    assert [json.loads(line)["cut"] for line in out.splitlines()] == [False, False, True]
+    assert "--max-length" in overt("translate", "--max-length", "0", "x", code=2)[1]
 
 
 def test_shades_stand_under_their_words() -> None:

@@ -41,6 +41,11 @@ _AT_ONCE = 64
 @click.option("--prefix", default="", help="What every translation begins with.")
 @click.option("--temperature", type=click.FloatRange(0.01, 100), help="Draw words instead of searching for the best.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="For --temperature.")
+@click.option(
+    "--max-length",
+    type=click.IntRange(1, 1000),
+    help="The most tokens of a translation.  By default as many as the model has learnt that such a text may need.",
+)
 @click.option("--keep-unknown", is_flag=True, help="Leave unknown words as <unknown>, do not copy what they looked at.")
 def command(
     text: tuple[str, ...],
@@ -53,6 +58,7 @@ def command(
     prefix: str,
     temperature: float | None,
     seed: int,
+    max_length: int | None,
     keep_unknown: bool,
 ) -> None:
     """Translate TEXT, or each line of standard input, and show the attention that did it.
@@ -94,11 +100,16 @@ def command(
                 temperature=temperature,
                 seed=seed + number,
                 replace_unknown=not keep_unknown,
+                max_length=max_length,
             )
         )
         for _, said in rows:
             number += 1
-            _print(next(found) if said else [], number, show, as_json, n_best)
+            best = next(found) if said else []
+            _print(best, number, show, as_json, n_best)
+            if cut := [len(one.target_tokens) for one in best if one.cut]:
+                name = "the translation" if text else f"the translation of line {number}"
+                click.echo(f"overt: {name} is cut at {max(cut)} tokens: --max-length allows for more", err=True)
         if trouble:
             raise trouble
 

@@ -1,6 +1,6 @@
 """Encoder–decoder models whose attention can be read: load one and translate."""
 
-from overt.models.checkpoint import Checkpoint
+from overt.models.checkpoint import Checkpoint, Limit
 from overt.models.recurrent import Recurrent
 from overt.models.transformer import Transformer
 from overt.models.translator import Translation, Translator, bundled, load
@@ -8,6 +8,7 @@ from overt.models.vocabulary import Vocabulary
 
 __all__ = [
     "Checkpoint",
+    "Limit",
     "Recurrent",
     "Transformer",
     "Translation",

@@ -12,16 +12,23 @@ from overt.errors import FileError
 from overt.grid import host
 from overt.models.vocabulary import END, PADDING, START
 
+# No sequence wins by more tokens than these that are yet to come.
+_AHEAD = 20
+
 Step = Callable[[Any, np.ndarray], tuple[Any, Any]]
 """From a state and tokens (B, T) to the scores after each (B, T, V) and the new state."""
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """Token numbers without start and end, and their log-probability, end included, over the length penalty."""
+    """Token numbers without start and end, and their log-probability, end included, over the length penalty.
+
+    cut: it ends at the limit, where another token was likelier than the end.
+    """
 
     tokens: tuple[int, ...]
     score: float
+    cut: bool = False
 
 
 def beam_search(
@@ -38,13 +45,14 @@ def beam_search(
     """The ``count`` best sequences for each of ``rows`` inputs, best first; a width of 1 is greedy search.
 
     state: of all rows, with ``select(rows)``.  limits: the most tokens per row.  penalty: α of the length penalty
-    ((5 + n) / 6)^α, Wu et al. 2016 (arXiv:1609.08144), equation 14.  prefixes: what each sequence must begin with.
+    ((5 + n) / 6)^α, Wu et al. 2016 (arXiv:1609.08144), equation 14.  prefixes: what each sequence must begin with,
+    whatever its limit.
     """
     width = max(width, count)
     done: list[list[Hypothesis]] = [[] for _ in range(rows)]
     # The score of the last that is wanted, once there are so many.
     bar = np.full(rows, -np.inf)
-    longest = np.asarray(limits) + 1
+    longest = np.maximum(limits, [len(prefix) for prefix in prefixes] if prefixes else 0) + 1
     alive = np.arange(rows)
     # Of each row that is alive and of each of its beams, of which there is one at first.
     texts: np.ndarray = np.zeros((rows, 1, 0), np.int64)
@@ -55,10 +63,12 @@ def beam_search(
         scores, state = step(state, last)
         logs = log_probabilities(host("scores", scores)[:, -1, :]).reshape(*sums.shape, -1)
         length += 1
+        cut = np.zeros(sums.shape, bool)
         for i, row in enumerate(alive.tolist()):
             if prefixes and length <= len(prefixes[row]):
                 _force(logs[i], prefixes[row][length - 1])
             elif length == longest[row]:
+                cut[i] = logs[i].argmax(axis=-1) != END
                 _force(logs[i], END)
         logs += sums[:, :, None].astype(logs.dtype)
         totals = logs.reshape(len(alive), -1)
@@ -72,7 +82,8 @@ def beam_search(
             row = alive[i]
             found = done[row]
             score = sums[i, place] / _penalty(length, penalty)
-            found.append(Hypothesis(tuple(texts[i, beams[i, place]].tolist()), float(score)))
+            beam = beams[i, place]
+            found.append(Hypothesis(tuple(texts[i, beam].tolist()), float(score), bool(cut[i, beam])))
             found.sort(key=lambda one: -one.score)
             del found[count:]
             bar[row] = found[-1].score if len(found) == count else -np.inf
@@ -81,7 +92,8 @@ def beam_search(
         going = np.argsort(ends, axis=1, kind="stable")[:, :width]
         beams, tokens, sums = (np.take_along_axis(x, going, axis=1) for x in (beams, tokens, sums))
         # What is still going can only lose, except by the penalty, which is largest at one end.
-        hope = sums[:, 0] / np.maximum(_penalty(length + 1, penalty), _penalty(longest[alive], penalty))
+        ahead = np.minimum(longest[alive], length + _AHEAD)
+        hope = sums[:, 0] / np.maximum(_penalty(length + 1, penalty), _penalty(ahead, penalty))
         onward = np.flatnonzero(bar[alive] < hope)
         alive, before, beams, tokens, sums = (x[onward] for x in (alive, before, beams, tokens, sums))
         texts = np.concatenate([texts[onward[:, None], beams], tokens[:, :, None]], axis=2)
@@ -107,6 +119,7 @@ def sample(
     """
     texts: list[list[int]] = [[] for _ in range(rows)]
     sums = np.zeros(rows)
+    cut = [False] * rows
     going = np.ones(rows, bool)
     last = np.full((rows, 1), START, np.int64)
     length = 0
@@ -120,6 +133,7 @@ def sample(
                 token = prefixes[row][length - 1]
             elif length > limits[row]:
                 token = END
+                cut[row] = bool(logs[row].argmax() != END)
             else:
                 with np.errstate(over="ignore"):
                     cooled = (logs[row] - logs[row].max()).astype(np.float64) / temperature
@@ -131,7 +145,7 @@ def sample(
                 going[row] = False
             else:
                 texts[row].append(token)
-    return [[Hypothesis(tuple(text), float(total))] for text, total in zip(texts, sums, strict=True)]
+    return [[Hypothesis(tuple(text), float(total), one)] for text, total, one in zip(texts, sums, cut, strict=True)]
 
 
 def log_probabilities(scores: np.ndarray) -> np.ndarray:

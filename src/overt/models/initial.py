@@ -7,7 +7,16 @@ from math import sqrt
 
 import numpy as np
 
+from overt.errors import ArgumentError
+
 Shapes = dict[str, tuple[int, ...]]
+
+
+def check_sizes(**sizes: int) -> None:
+    """Raise ArgumentError for a size that is no whole number of at least 1."""
+    for name, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ArgumentError(f"{name} must be a whole number of at least 1, not {value!r:.40}")
 
 
 def dense(name: str, rows: int, columns: int) -> Shapes:

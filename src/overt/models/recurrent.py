@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import sqrt
 
 import numpy as np
@@ -12,12 +12,13 @@ from overt import layers
 from overt.attended import Attended
 from overt.attention import attend
 from overt.attention import attention as overt_attention
+from overt.errors import ArgumentError
 from overt.grid import Array
 from overt.layers import Attention, Parameters, keep
 from overt.layers.attentions import padding_mask
 from overt.layers.dense import project
 from overt.layers.namespace import array_namespace
-from overt.models.initial import Shapes, dense
+from overt.models.initial import Shapes, check_sizes, dense
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,12 @@ class Recurrent:
     state: int = 256
     inner: int = 128
     attentive: bool = True
+
+    def __post_init__(self) -> None:
+        sizes = asdict(self)
+        if not isinstance(attentive := sizes.pop("attentive"), bool):
+            raise ArgumentError(f"attentive must be true or false, not {attentive!r:.40}")
+        check_sizes(**sizes)
 
     def shapes(self) -> Shapes:
         """The shape of each parameter, by its flat name."""

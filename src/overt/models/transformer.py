@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -17,7 +17,7 @@ from overt.grid import Array
 from overt.layers import Attention, Pair, Parameters, keep
 from overt.layers.attentions import padding_mask
 from overt.layers.namespace import array_namespace
-from overt.models.initial import Shapes, attention_shapes, feed_forward_shapes
+from overt.models.initial import Shapes, attention_shapes, check_sizes, feed_forward_shapes
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,10 @@ class Transformer:
     alignment_layer: int = -1
 
     def __post_init__(self) -> None:
+        sizes = asdict(self)
+        if not isinstance(layer := sizes.pop("alignment_layer"), int):
+            raise ArgumentError(f"alignment_layer must be a whole number, not {layer!r:.40}")
+        check_sizes(**sizes)
         if self.width % self.heads:
             raise ArgumentError(f"a width of {self.width} does not split into {self.heads} heads")
         if not -self.decoder_layers <= self.alignment_layer < self.decoder_layers:

@@ -20,7 +20,8 @@ from overt.models.checkpoint import Checkpoint
 from overt.models.vocabulary import END, SPECIAL, START, UNKNOWN, padded
 
 BUNDLED = Path(__file__).parent / "bundled"
-LONGEST = 400
+# In tokens, and in characters.
+LONGEST, LONGEST_TEXT = 400, 20_000
 # Sentences whose tokens together are no more than this are translated at once.
 BATCH = 1000
 
@@ -30,7 +31,8 @@ class Translation:
     """A translation with the attention that made it.
 
     alignment (T, S): what target token t took from source token s, by ``target_tokens`` and ``source_tokens``;
-    what remains to 1 in a row went to the end of the source.
+    what remains to 1 in a row went to the end of the source.  cut: it had reached the limit of its length, where the
+    model would have written more.
     """
 
     source: str
@@ -39,6 +41,7 @@ class Translation:
     source_tokens: tuple[str, ...]
     target_tokens: tuple[str, ...]
     _alignment: np.ndarray | tuple[_Reading, int] = field(repr=False)
+    cut: bool = False
 
     @property
     def alignment(self) -> np.ndarray:
@@ -60,6 +63,7 @@ class Translation:
             "score": round(self.score, 6),
             "source_tokens": list(self.source_tokens),
             "target_tokens": list(self.target_tokens),
+            "cut": self.cut,
             "alignment": [[round(float(weight), 6) for weight in row] for row in self.alignment],
         }
 
@@ -91,14 +95,16 @@ class Translator:
         seed: int = 0,
         prefix: str = "",
         replace_unknown: bool = True,
+        max_length: int | None = None,
     ) -> list[list[Translation]]:
         """The ``n_best`` translations of each text, best first.
 
         beam: how many beginnings are kept at each step; 1 is greedy.  penalty: α of the length penalty.
         temperature: draw the tokens instead, one translation a text.  prefix: what every translation begins with.
         replace_unknown: put the source token that an unknown target token looked at in its place.
+        max_length: the most tokens of a translation; by default what the checkpoint's ``limit`` says of each text.
         """
-        _check(beam=beam, n_best=n_best)
+        _check(beam=beam, n_best=n_best, **({} if max_length is None else {"max_length": max_length}))
         if temperature is not None and not 0 < temperature < np.inf:
             raise ArgumentError(f"temperature must be a positive number, not {temperature}")
         if not np.isfinite(penalty):
@@ -116,7 +122,7 @@ class Translator:
             rows, lengths = padded(sources)
             options: dict[str, Any] = {
                 "rows": len(part),
-                "limits": [2 * len(tokens[i]) + 20 for i in part],
+                "limits": [max_length or self.checkpoint.limit.of(len(tokens[i])) for i in part],
                 "prefixes": [forced] * len(part),
             }
             state = model.start(self.parameters, self._array(rows), self._array(lengths))
@@ -161,10 +167,10 @@ class Translator:
     def split(self, text: str, name: str = "the text") -> list[str]:
         """The tokens of a text.  Raises ArgumentError, with its name, for none and for more than ``LONGEST``."""
         # Nothing in long runs of anything is a sentence, and cutting them up takes long.
-        tokens = self.checkpoint.source.split(text) if len(text) <= 50 * LONGEST else []
+        tokens = self.checkpoint.source.split(text) if len(text) <= LONGEST_TEXT else []
         if not tokens and not text.strip():
             raise ArgumentError(f"{name} is empty: there is nothing to translate")
-        if len(text) > 50 * LONGEST or len(tokens) > LONGEST:
+        if len(text) > LONGEST_TEXT or len(tokens) > LONGEST:
             size = f"{len(tokens)} tokens" if tokens else f"{len(text)} characters"
             raise ArgumentError(f"{name} has {size}, the model reads {LONGEST} tokens: give one sentence at a time")
         if not tokens:
@@ -182,7 +188,7 @@ class Translator:
             looked = reading.alignment(place).argmax(axis=1)
             tokens = [split[i] if token == SPECIAL[UNKNOWN] else token for token, i in zip(tokens, looked, strict=True)]
         translation = self.checkpoint.target.join(tokens)
-        return Translation(text, translation, best.score, tuple(split), tuple(tokens), (reading, place))
+        return Translation(text, translation, best.score, tuple(split), tuple(tokens), (reading, place), best.cut)
 
     def _array(self, array: np.ndarray) -> Any:
         """Token numbers in the library of the parameters."""
