@@ -39,6 +39,7 @@ LAYERS = [
     ["__init__"],
     ["layers"],
     ["models"],
+    ["recorder"],
     ["torch"],
     ["training"],
     ["cli", "__main__"],
@@ -152,9 +153,9 @@ def test_one_module_knows_the_compiled_one() -> None:
 def test_nobody_imports_what_only_some_may(name: str) -> None:
     tops = {other.partition(".")[0] for other in imported(ast.parse(MODULES[name].read_text()))}
     where = name.partition(".")[0]
-    assert where == "torch" or name == "training.loop" or "torch" not in tops
+    assert where == "torch" or name in ("training.loop", "recorder.torch") or "torch" not in tops
     assert where in ("views", "cli") or not tops & {"rich", "matplotlib"}
-    assert name == "torch.attention" or "ml_dtypes" not in tops
+    assert name in ("torch.attention", "torch.record.arrays") or "ml_dtypes" not in tops
 
 
 def test_public_names() -> None:
@@ -197,12 +198,14 @@ import sys
 import overt
 lazy = ["layers", "models", "torch"]
 before = set(sys.modules)
-assert set(lazy) <= set(dir(overt))
+assert {*lazy, "record"} <= set(dir(overt))
+assert "torch" not in sys.modules
 assert not {f"overt.{name}" for name in lazy} & set(sys.modules)
 for name in lazy:
     assert name not in vars(overt)
     module = getattr(overt, name)
     assert module is sys.modules[f"overt.{name}"] is vars(overt)[name]
+assert overt.record.__module__ == "overt.torch.record.recording"
 try:
     overt.nothing
 except AttributeError as error:

@@ -2,8 +2,7 @@
 
 from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from overt import errors, positions
 from overt.attended import Attended
@@ -24,11 +23,12 @@ if TYPE_CHECKING:
     from overt import layers as layers
     from overt import models as models
     from overt import torch as torch
+    from overt.torch.record import record as record
 
 __version__ = "0.1.0"
 
-# Modules that are imported when somebody asks for them, and what they cannot do without.
-_LAZY = {"layers": "numpy", "models": "numpy", "torch": "torch"}
+# What is imported when somebody asks for it, and what it cannot do without.
+_LAZY = {"layers": "numpy", "models": "numpy", "torch": "torch", "record": "torch"}
 
 __all__ = [
     "Attended",
@@ -69,7 +69,9 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
+    if name == "record":
+        return import_module("overt.torch.record").record
     if name in _LAZY:
         return import_module(f"overt.{name}")
     raise AttributeError(f"module 'overt' has no attribute {name!r}")

@@ -23,3 +23,7 @@ class FileError(OvertError):
 
 class DependencyError(OvertError, ImportError):
     """A package that is needed for this and is not installed; the message says how to install it."""
+
+
+class RecordingError(OvertError, RuntimeError):
+    """An attention of a model that could not be recorded, or whose record does not give the model's own output."""

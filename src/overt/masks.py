@@ -221,6 +221,26 @@ class Window(Mask):
 
 
 @dataclass(frozen=True, eq=False)
+class Spans(Mask):
+    """Keys first ≤ s < last of each query, of arrays that broadcast to (B, H, T)."""
+
+    first: np.ndarray
+    last: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"spans(arrays {self.first.shape}, {self.last.shape})"
+
+    def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
+        full = rows.shape.B, rows.shape.H, rows.shape.T
+        first, last = (np.broadcast_to(x, full)[rows.b, rows.h, rows.t] for x in (self.first, self.last))
+        return first, last
+
+    def visible(self, cells: Cells) -> np.ndarray:
+        first, last = self.span(cells)
+        return (first <= cells.s) & (cells.s < last)
+
+
+@dataclass(frozen=True, eq=False)
 class _Prefix(Mask):
     lengths: np.ndarray
     causal: Window

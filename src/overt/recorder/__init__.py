@@ -1,0 +1,1 @@
+"""Operations and values of somebody's own code, as it runs."""

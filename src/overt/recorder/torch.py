@@ -1,0 +1,226 @@
+"""Torch operations, followed from a softmax to the product that uses its weights.
+
+What is fed in is what a ``TorchFunctionMode`` sees: a function, its arguments and its result.  Two kinds of value are
+followed: scores, which come from a product of two activations, and weights, which come from a softmax.  A softmax of
+scores is an attention, and what happens to its weights must be understood; any other softmax, such as that of a router,
+is followed too, and nobody misses it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_SOFTMAX = {"softmax", "_softmax", "softmax_", "_safe_softmax"}
+_PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addbmm"}
+# Products with parameters and everything else after which scores are no scores any more.
+_ENDS = {"linear", "conv1d", "conv2d", "conv3d", "layer_norm", "group_norm", "batch_norm", "rms_norm", "embedding"}
+_DROPOUT = {"dropout", "dropout_", "feature_dropout", "alpha_dropout", "native_dropout"}
+_CASTS = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "clone", "detach", "cpu"}
+_VIEWS = {
+    "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "transpose", "permute", "swapaxes", "movedim",
+    "expand", "expand_as", "view_as", "reshape_as", "__getitem__", "repeat_interleave", "narrow", "__get__",
+}  # fmt: skip
+_CHANGES = {"masked_fill", "masked_fill_", "mul", "mul_", "__mul__", "__rmul__", "__imul__", "where", "nan_to_num"}
+# A softmax over another axis than the one that is summed over gives sums above 1.
+_SLACK = 1.02
+
+
+@dataclass(eq=False)
+class Softmax:
+    """One softmax: where it ran, whether its input were scores, and what became of its weights."""
+
+    place: Any
+    scored: bool
+    used: bool = False
+    lost: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Use:
+    """Weights (…, T, S) of a softmax, the values (…, S, E) that they mixed, and what came out (…, T, E)."""
+
+    softmax: Softmax
+    weights: Tensor
+    values: Tensor
+    output: Tensor
+    dropped: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    softmax: Softmax
+    values: Tensor
+    dropped: bool = False
+
+
+class Follower:
+    """What became of scores and weights; holds on to no tensor that its owner has let go."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Tensor], _Weights | None]] = {}
+        self._softmaxes: list[Softmax] = []
+
+    def see(self, place: Any, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Use | None:
+        """Take note of one operation; where weights of a softmax met values, say so."""
+        name = func.__name__
+        if name in _SOFTMAX:
+            self._begin(place, args, kwargs, result)
+            return None
+        if name in _PRODUCTS:
+            return self._product(name, args, kwargs, result)
+        if not self._known:
+            return None
+        if name == "__setitem__":
+            if isinstance(args[2], Tensor) and self._entry(args[2]):
+                self._note(args[0], self._weights(args[2]))
+            return None
+        if not isinstance(result, Tensor):
+            return None
+        sources = [x for x in _tensors(args) if self._entry(x)]
+        if not sources:
+            return None
+        if name in _ENDS:
+            self._lose(sources[0], name)
+            return None
+        self._pass_on(name, func, args, kwargs, result, sources[0])
+        return None
+
+    def lost(self) -> Iterator[Softmax]:
+        """Attentions whose weights met no values that could be recognised, since the last time."""
+        found, self._softmaxes = self._softmaxes, []
+        self._known.clear()
+        return (softmax for softmax in found if softmax.scored and not softmax.used)
+
+    def _begin(self, place: Any, args: Any, kwargs: Any, result: Any) -> None:
+        # Rows of a single number, and vectors, mix nothing.
+        if not isinstance(result, Tensor) or result.ndim < 2:
+            return
+        softmax = Softmax(place, any(self._entry(x) for x in _tensors((*args, *kwargs.values()))))
+        self._softmaxes.append(softmax)
+        self._note(result, _Weights(softmax, result.detach()))
+
+    def _pass_on(self, name: str, func: Any, args: Any, kwargs: Any, result: Tensor, source: Tensor) -> None:
+        weights = self._weights(source)
+        if weights is None or not result.is_floating_point():
+            self._note(result, None)
+        elif name in _DROPOUT:
+            training = kwargs.get("training", args[2] if len(args) > 2 else True)
+            rate = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
+            self._note(result, replace(weights, dropped=weights.dropped or bool(training and rate)))
+        elif name in _CASTS:
+            self._note(result, weights)
+        elif name in _VIEWS and args and args[0] is source:
+            self._note(result, replace(weights, values=func(weights.values, *args[1:], **kwargs)))
+        elif name in _CHANGES and result.shape == source.shape:
+            self._note(result, replace(weights, values=result.detach()))
+        else:
+            self._lose(source, name)
+
+    def _product(self, name: str, args: Any, kwargs: Any, result: Any) -> Use | None:
+        if not isinstance(result, Tensor):
+            return None
+        factors = list(_tensors((*args, *kwargs.values())))[-2:]
+        if len(factors) < 2:
+            return None
+        for place, factor in enumerate(factors):
+            weights = self._weights(factor)
+            if weights is None:
+                continue
+            found = _used(name, args, weights.values, factors[1 - place], result.detach(), place)
+            if found is None:
+                self._lose(factor, name)
+                continue
+            self._known.pop(id(factor), None)
+            weights.softmax.used = True
+            return Use(weights.softmax, *found, weights.dropped)
+        if not any(isinstance(x, torch.nn.Parameter) for x in factors):
+            self._note(result, None)
+        return None
+
+    def _lose(self, x: Tensor, name: str) -> None:
+        weights = self._weights(x)
+        if weights is not None:
+            weights.softmax.lost = weights.softmax.lost or name
+
+    def _note(self, x: Tensor, weights: _Weights | None) -> None:
+        key, known = id(x), self._known
+        known[key] = weakref.ref(x, lambda gone: _forget(known, key, gone)), weights
+
+    def _entry(self, x: Tensor) -> bool:
+        found = self._known.get(id(x))
+        return found is not None and found[0]() is x
+
+    def _weights(self, x: Tensor) -> _Weights | None:
+        return self._known[id(x)][1] if self._entry(x) else None
+
+
+def _forget(known: dict[int, tuple[Any, Any]], key: int, gone: Any) -> None:
+    if key in known and known[key][0] is gone:
+        del known[key]
+
+
+def _tensors(args: Any) -> Iterator[Tensor]:
+    for x in args:
+        if isinstance(x, Tensor):
+            yield x
+        elif isinstance(x, list | tuple):
+            yield from (y for y in x if isinstance(y, Tensor))
+
+
+def _used(
+    name: str, args: Any, weights: Tensor, values: Tensor, output: Tensor, place: int
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Weights (…, T, S), values (…, S, E) and output (…, T, E), if the product sums over the axis of the softmax."""
+    values = values.detach()
+    if name == "einsum":
+        sorted_axes = _einsum(args[0], weights, values, output, place)
+        if sorted_axes is None:
+            return None
+        weights, values, output = sorted_axes
+    elif place == 1:
+        # A product of transposed factors, with features before positions.
+        weights, values, output = weights.mT, values.mT, output.mT
+    if weights.ndim < 2 or values.ndim < 2 or weights.shape[-1] != values.shape[-2]:
+        return None
+    if weights.shape[-2:-1] + values.shape[-1:] != output.shape[-2:]:
+        return None
+    if weights.numel() and not bool(weights.sum(-1, dtype=torch.float32).max() <= _SLACK):
+        return None
+    return weights, values, output
+
+
+def _einsum(
+    equation: Any, weights: Tensor, values: Tensor, output: Tensor, place: int
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    if not isinstance(equation, str) or "->" not in equation:
+        return None
+    left, _, out = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != 2:
+        return None
+    first, second = terms[place], terms[1 - place]
+    axes = []
+    for term, x in ((first, weights), (second, values), (out, output)):
+        # Letters that no equation uses stand for the axes of an ellipsis.
+        spare = "".join(map(chr, range(0x100, 0x100 + x.ndim - len(term.replace("...", "")))))
+        axes.append(term.replace("...", spare))
+    w, v, y = axes
+    shared = [a for a in w if a in v and a in y]
+    keys = [a for a in w if a in v and a not in y]
+    queries = [a for a in w if a not in v and a in y]
+    features = [a for a in v if a not in w and a in y]
+    if not (len(keys) == len(queries) == len(features) == 1) or any(len(set(a)) < len(a) for a in axes):
+        return None
+    if not (len(w) == len(shared) + 2 == len(v) == len(y)):
+        return None
+    orders = (shared + queries + keys, w), (shared + keys + features, v), (shared + queries + features, y)
+    return tuple(  # type: ignore[return-value]
+        x.permute([have.index(a) for a in want])
+        for (want, have), x in zip(orders, (weights, values, output), strict=True)
+    )

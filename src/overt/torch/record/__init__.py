@@ -1,0 +1,11 @@
+"""What a model attends to, recorded while it runs: a context manager, and what it gives.
+
+``session`` intercepts (``interface``, ``sdpa``, ``kernel``, and ``overt.recorder``), ``call`` is what was seen and
+``visible`` its mask, ``checking`` compares it with the model's own output, ``keeping`` and ``chain`` hold and join it,
+``entries`` and ``recording`` are what a caller gets.
+"""
+
+from overt.torch.record.entries import Recorded
+from overt.torch.record.recording import Recording, record
+
+__all__ = ["Recorded", "Recording", "record"]

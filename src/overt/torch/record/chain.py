@@ -1,0 +1,320 @@
+"""The calls of one attention that read one text, joined into one matrix.
+
+Shapes do not tell which keys a cache holds: static caches hold room to spare, sliding ones have let keys go, beams have
+changed places, and tokens that were guessed wrongly have been taken back.  The values tell: those of a key that is seen
+again are the same bits, so a few numbers of each are remembered and recognised.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from overt.errors import RecordingError
+from overt.problem import Problem
+from overt.scores import scaled_dot
+from overt.torch.record.call import Call
+from overt.torch.record.keeping import Link
+from overt.torch.record.visible import Visible
+
+Part = tuple[Link, int, np.ndarray | None]
+"""A link, how many of its first rows still count, and which of its batch rows became the last ones."""
+# Numbers of a value that tell it from others.
+_MARKS = 4
+
+
+def marks(call: Call) -> Tensor:
+    """A few numbers of each value, (B, S, ≤ 4), as the bits that they are."""
+    v = call.v[:, 0, :, :_MARKS].contiguous()
+    return v.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[v.element_size()])
+
+
+class Chain:
+    """Calls that continue one another.  ``width`` is how many keys they have seen, all together."""
+
+    def __init__(self, link: Link, seen: Tensor) -> None:
+        self.links = [link]
+        self.width = link.S
+        # Keys that came before the first query.
+        self.lead = max(link.S - link.T, 0)
+        self.cross = False
+        # Tokens (B, N) of all queries, where they are known.
+        self.ids = link.ids
+        self._marks = seen
+
+    def follow(self, call: Call, seen: Tensor, row: int | None) -> tuple[int, int, np.ndarray | None] | None:
+        """How a call continues this chain: keys known before it, the place of its first key, where its rows were.
+
+        row: at which query the model continues, where another attention of the same pass told.
+        """
+        _, _, T, S = call.sizes
+        known, N = self._marks, self.width
+        if not seen.shape[-1] or not N:
+            return None
+        if S == N and (order := _match(seen, known)) is not None:
+            self.cross = True
+            return None if row is None else (N, 0, _places(order))
+        past = min(N, S - T)
+        if past > 0 and (order := _match(seen[:, :past], known[:, :past])) is not None:
+            return past, 0, _places(order)
+        if S == N and len(self.links) == 1:
+            # Room to spare: what differs first is new.
+            count = min(len(seen), len(known))
+            same = (seen[:count] == known[:count]).all(-1).all(0)
+            past = int(same.byte().argmin())
+            if 0 < past <= S - T and (order := _match(seen[:, :past], known[:, :past])) is not None:
+                self._cut(past)
+                return past, 0, _places(order)
+        # Keys that have left a sliding cache, or were taken back, leave the others where they were.
+        length = S - T
+        if length > 0:
+            alike = (known == seen[:1, :1]).all(-1).any(0)[1 : N - length + 1].nonzero()[:, 0] + 1
+            for offset in alike.flip(0).tolist():
+                if (order := _match(seen[:, :length], known[:, offset : offset + length])) is not None:
+                    return offset + length, offset, _places(order)
+        return None
+
+    def row_of(self, past: int) -> int:
+        """Which query comes after so many keys."""
+        return past - self.lead
+
+    def append(self, link: Link, seen: Tensor) -> None:
+        """Add a call that ``follow`` has placed."""
+        self.links.append(link)
+        if self.ids is not None and link.ids is not None:
+            self.ids = np.concatenate([_taken(self.ids, link.order)[:, : link.row], link.ids], 1)
+        else:
+            self.ids = None
+        if self.cross:
+            return
+        T = link.T
+        known = self._marks[:, : link.past]
+        if link.order is not None:
+            known = known[torch.from_numpy(link.order).to(known.device)]
+        self.width = link.past + T
+        # Room to spare at the end is nobody's key.
+        link.S = min(link.S, self.width - link.offset)
+        here = link.past - link.offset
+        self._marks = torch.cat([known, seen[:, here : here + T]], 1)
+
+    def _cut(self, width: int) -> None:
+        self.width, self.links[0].S = width, width
+        self.lead = max(width - self.links[0].T, 0)
+        self._marks = self._marks[:, :width]
+
+    def base(self, link: Link) -> int | None:
+        """At which of its own keys the first query of a link stands; None where its keys are no places of queries."""
+        if self.cross:
+            return None
+        if link is not self.links[0]:
+            return link.past - link.offset
+        if link.S == link.T:
+            return 0
+        last = link.visible.last
+        if last.shape[2] != link.T or link.T == 1 or (np.diff(last.max((0, 1))) != 1).any():
+            return None
+        return int(last[:, :, 0].max()) - 1
+
+    @property
+    def rows(self) -> int:
+        """Queries, all calls together."""
+        return self.links[-1].row + self.links[-1].T
+
+    def parts(self, index: int | None = None) -> list[Part]:
+        """One link by itself, or all that joined make the matrix, in order."""
+        if index is not None:
+            return [(self.links[index], self.links[index].T, None)]
+        found: list[Part] = []
+        limit, order = self.rows, None
+        for link in reversed(self.links):
+            count = min(link.T, limit - link.row)
+            if count > 0:
+                found.append((link, count, order))
+            limit = min(limit, link.row)
+            order = _composed(link.order, order)
+        return found[::-1]
+
+    def problem(self, index: int | None = None) -> Problem:
+        """The problem of one call, or of all of them joined, from the queries and keys that were kept."""
+        last = self.links[-1 if index is None else index]
+        parts = self.parts(index)
+        first, S = (0, self.width) if index is None else (last.offset, last.S)
+        if last.weights is not None:
+            return self._given(parts, first, S)
+        q = np.concatenate([_taken(link.q.array, order)[:, :, :count] for link, count, order in parts], 2)  # type: ignore[union-attr]
+        k = self._keys(len(self.links) - 1 if index is None else index % len(self.links))[:, :, first : first + S]
+        rest, bias = _dense(parts, "rest", first, S), _dense(parts, "bias", first, S)
+        seen = Visible(*_edges(parts, first, S), rest)
+        return Problem.of(
+            q,
+            k,
+            np.empty((*k.shape[:3], 0), k.dtype),
+            score=scaled_dot(last.scale),
+            mask=seen.mask,
+            bias=bias,
+            softcap=last.softcap,
+            sinks=last.sinks,
+        )
+
+    def _given(self, parts: list[Any], first: int, S: int) -> Problem:
+        H, wide = parts[-1][0].heads, parts[-1][0].wide
+        B = parts[-1][0].batch
+        T = sum(count for _, count, _ in parts)
+        bias = np.full((B, H, T, S), -np.inf, wide)
+        t = 0
+        for link, count, order in parts:
+            at = link.offset - first
+            with np.errstate(divide="ignore"):
+                bias[:, :, t : t + count, at : at + link.S] = np.log(
+                    _taken(link.weights.array, order)[:, :, :count, : link.S]
+                )
+            t += count
+        q, k = np.empty((B, H, T, 0), wide), np.empty((B, H, S, 0), wide)
+        return Problem.of(q, k, k, score=scaled_dot(1.0), bias=bias)
+
+    def _keys(self, index: int) -> np.ndarray:
+        """Keys (B, G, N, D) that were known after a call, in the batch order of that call."""
+        parts: list[np.ndarray] = []
+        order, limit = None, None
+        for link in reversed(self.links[: index + 1]):
+            assert link.k is not None
+            new = _taken(link.k.array, order)
+            start = link.past
+            end = start + (link.T if link is not self.links[0] and not self.cross else new.shape[2])
+            end = min(end, self.width if limit is None else limit)
+            if end > start:
+                parts.append(new[:, :, : end - start])
+            limit = start if limit is None else min(limit, start)
+            order = _composed(link.order, order)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts[::-1], 2)
+
+    def lse(self, index: int | None = None) -> np.ndarray:
+        """(B, H, T) of one call, or of all of them joined."""
+        parts = self.parts(index)
+        return np.concatenate([_taken(link.lse, order)[:, :, :count] for link, count, order in parts], 2)
+
+    def counts(self, index: int | None = None) -> np.ndarray:
+        """How many keys each query sees, (B or 1, H or 1, T), of one call or joined."""
+        parts = self.parts(index)
+        rows = [_taken(link.counts, order if len(link.counts) > 1 else None)[:, :, :n] for link, n, order in parts]
+        leading = np.broadcast_shapes(*(x.shape[:2] for x in rows))
+        return np.concatenate([np.broadcast_to(x, (*leading, x.shape[2])) for x in rows], 2)
+
+    def per_row(self, name: str, index: int | None = None) -> np.ndarray:
+        """A statistic of queries, (B, H, T), of one call or joined."""
+        parts = self.parts(index)
+        return np.concatenate(
+            [_taken(getattr(link.statistics, name), order)[:, :, :count] for link, count, order in parts], 2
+        )
+
+    def received(self, index: int | None = None) -> np.ndarray:
+        """(B, H, S) of one call or joined, from what was kept of each."""
+        if index is not None:
+            link = self.links[index]
+            assert link.statistics is not None
+            return link.statistics.received[:, :, : link.S]
+        parts = self.parts()
+        if len(parts) < len(self.links) or any(count < link.T for link, count, _ in parts):
+            raise RecordingError(
+                "some queries were taken back, as guessed tokens are, and what they gave is in the sums: "
+                'ask rec.calls(name) for each call, or record with keep="qk"'
+            )
+        last = self.links[-1]
+        total = np.zeros((last.batch, last.heads, self.width), last.wide)
+        for link, _, order in parts:
+            assert link.statistics is not None
+            total[:, :, link.offset : link.offset + link.S] += _taken(link.statistics.received, order)[:, :, : link.S]
+        return total
+
+    def top(self, index: int | None = None) -> tuple[np.ndarray, np.ndarray] | None:
+        """Heaviest keys and their weights, (B, H, T, N), of one call or joined."""
+        parts = self.parts(index)
+        tops = [link.statistics.top if link.statistics is not None else None for link, _, _ in parts]
+        if any(found is None for found in tops):
+            return None
+        most = max(found[0].shape[-1] for found in tops if found is not None)
+        width = self.width if index is None else parts[0][0].S
+        most = min(most, width)
+        indices, weights = [], []
+        for (link, count, order), found in zip(parts, tops, strict=True):
+            assert found is not None
+            i, w = (_taken(x, order)[:, :, :count, :most] for x in found)
+            i = i + (link.offset if index is None else 0)
+            short = ((0, 0), (0, 0), (0, 0), (0, most - i.shape[-1]))
+            indices.append(np.pad(i, short))
+            weights.append(np.pad(w, short))
+        return np.concatenate(indices, 2), np.concatenate(weights, 2)
+
+
+def _match(new: Tensor, known: Tensor) -> Tensor | None:
+    """For each batch row of the new values the row of the known ones that is the same; None unless all have one."""
+    if new.shape[1] != known.shape[1] or new.device != known.device or new.dtype != known.dtype:
+        return None
+    if new.shape == known.shape and torch.equal(new, known):
+        return torch.arange(len(new))
+    same = torch.stack([(row == known).all(-1).all(-1) for row in new])
+    if not bool(same.any(-1).all()):
+        return None
+    order = same.byte().argmax(-1)
+    if len(new) == len(known):
+        own = torch.arange(len(new), device=order.device)
+        order = torch.where(same.diagonal(), own, order)
+    return order.cpu()
+
+
+def _places(order: Tensor) -> np.ndarray | None:
+    """None where everything stayed."""
+    found = order.numpy()
+    return None if (found == np.arange(len(found))).all() else found
+
+
+def _composed(inner: np.ndarray | None, outer: np.ndarray | None) -> np.ndarray | None:
+    if inner is None or outer is None:
+        return inner if outer is None else outer
+    return inner[outer]
+
+
+def _taken(x: np.ndarray, order: np.ndarray | None) -> np.ndarray:
+    return x if order is None or len(x) == 1 < len(order) else x[order]
+
+
+def _edges(parts: list[Part], first: int, S: int) -> tuple[np.ndarray, np.ndarray]:
+    """Spans of all rows, in columns of the joined matrix."""
+    found = []
+    for name in ("first", "last"):
+        rows = []
+        for link, count, order in parts:
+            edge = _taken(getattr(link.visible, name), order if len(getattr(link.visible, name)) > 1 else None)
+            edge = edge if edge.shape[2] == 1 else edge[:, :, :count]
+            rows.append(np.clip(np.broadcast_to(edge, (*edge.shape[:2], count)) + link.offset - first, 0, S))
+        leading = np.broadcast_shapes(*(x.shape[:2] for x in rows))
+        found.append(np.concatenate([np.broadcast_to(x, (*leading, x.shape[2])) for x in rows], 2))
+    return found[0], found[1]
+
+
+def _dense(parts: list[Part], name: str, first: int, S: int) -> np.ndarray | None:
+    """Booleans inside the spans, or biases, of all rows, in columns of the joined matrix."""
+    arrays = [link.visible.rest if name == "rest" else link.bias for link, _, _ in parts]
+    given = [x for x in arrays if x is not None]
+    if not given:
+        return None
+    if len(parts) == 1 and parts[0][2] is None and given[0].shape[3] == S and parts[0][1] == parts[0][0].T:
+        return given[0]
+    leading = np.broadcast_shapes(*(x.shape[:2] for x in given))
+    if leading[0] == 1 and any(order is not None for _, _, order in parts):
+        leading = (1, leading[1])
+    T = sum(count for _, count, _ in parts)
+    whole = np.full((*leading, T, S), name == "rest", given[0].dtype)
+    t = 0
+    for (link, count, order), x in zip(parts, arrays, strict=True):
+        if x is not None:
+            x = _taken(x, order if len(x) > 1 else None)
+            x = x if x.shape[2] == 1 else x[:, :, :count]
+            at = link.offset - first
+            n = min(x.shape[3], S - at)
+            whole[:, :, t : t + count, at : at + n] = x[..., :n]
+        t += count
+    return whole

@@ -1,0 +1,257 @@
+"""What is kept of a call: statistics alone, or queries and keys from which any cell can be computed later."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from overt import kernels
+from overt.errors import ArgumentError, RecordingError
+from overt.torch.record.arrays import array
+from overt.torch.record.call import Call
+from overt.torch.record.visible import Visible
+
+KEEP = ("statistics", "qk", "disk")
+
+
+@dataclass(eq=False)
+class Statistics:
+    """What can be said of a call without its cells.
+
+    received (B, H, S), entropy (B, H, T), indices and weights of the heaviest keys (B, H, T, N), and the weight
+    (B, H, T) of the key before the query's own and of the key after the last one with the query's token, NaN for none.
+    """
+
+    received: np.ndarray
+    entropy: np.ndarray
+    top: tuple[np.ndarray, np.ndarray] | None
+    previous: np.ndarray
+    induction: np.ndarray | None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        arrays = (self.received, self.entropy, self.previous, self.induction, *(self.top or ()))
+        return sum(x.nbytes for x in arrays if x is not None)
+
+
+class Held:
+    """A tensor that the model made and still may write to: what it holds later is what it held then, or an error."""
+
+    def __init__(self, x: Tensor, where: str) -> None:
+        x = x.detach()
+        # What lies in memory that is larger, such as a cache with room to spare, and what keeps no account of being
+        # written to, is copied.
+        if x.is_inference() or x.untyped_storage().nbytes() > x.nbytes:
+            x = x.clone()
+        self._x, self._version, self._where = x, None if x.is_inference() else x._version, where
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._x.nbytes
+
+    @property
+    def array(self) -> np.ndarray:
+        """The numbers, unless somebody wrote over them."""
+        if self._version is not None and self._x._version != self._version:
+            raise RecordingError(
+                f"{self._where}: the model has written over the memory of its queries or keys since; "
+                'record with keep="statistics" or keep="disk", or under torch.inference_mode()'
+            )
+        return array(self._x)
+
+
+class Stored:
+    """An array in a file of its own, mapped into memory when it is asked for."""
+
+    nbytes = 0
+
+    def __init__(self, x: Tensor, path: Path) -> None:
+        values = array(x)
+        self._dtype, self._path = values.dtype, path
+        # Only NumPy's own types have a name in such a file.
+        np.save(path, values.view(np.uint16) if values.dtype.name == "bfloat16" else values, allow_pickle=False)
+
+    @property
+    def array(self) -> np.ndarray:
+        """The numbers, as far as they are looked at."""
+        # NumPy maps no empty file.
+        empty = self._path.stat().st_size <= 128
+        return np.load(self._path, mmap_mode=None if empty else "r", allow_pickle=False).view(self._dtype)
+
+
+@dataclass(eq=False)
+class Link:
+    """One call as it is kept, and its place in the matrix of its attention: see ``chain``.
+
+    q (B, H, T, D) and k (B, G, new keys, D), or weights (B, H, T, S), or none of them.  counts (B or 1, H or 1, T) are
+    how many keys each query sees, and start (B or 1,) is the first that anybody sees.
+    """
+
+    way: str
+    step: int
+    scale: float
+    softcap: float | None
+    sinks: np.ndarray | None
+    visible: Visible
+    heads: int
+    key_heads: int
+    batch: int
+    T: int
+    S: int
+    wide: Any
+    lse: np.ndarray
+    counts: np.ndarray
+    start: np.ndarray
+    deviation: float | None
+    statistics: Statistics | None = None
+    q: Held | Stored | None = None
+    k: Held | Stored | None = None
+    weights: Held | Stored | None = None
+    bias: np.ndarray | None = None
+    ids: np.ndarray | None = None
+    past: int = 0
+    offset: int = 0
+    row: int = 0
+    order: np.ndarray | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, without masks and biases, which layers share."""
+        return sum(x.nbytes for x in (self.q, self.k, self.weights, self.lse, self.statistics) if x is not None)
+
+
+class Keeper:
+    """Makes links of calls, and never holds more bytes than allowed."""
+
+    def __init__(self, keep: str, top: int, limit: int | None, folder: str | Path | None) -> None:
+        if keep not in KEEP:
+            raise ArgumentError(f"keep must be one of {', '.join(KEEP)}, not {keep!r}")
+        if folder is not None and keep != "disk":
+            raise ArgumentError(f'folder is for keep="disk", not for keep={keep!r}')
+        self.keep, self.top, self.limit = keep, top, limit
+        self.held = 0
+        self._files = 0
+        if keep == "disk":
+            if folder is None:
+                folder = tempfile.mkdtemp(prefix="overt-")
+                # It goes with the recording, or at exit.
+                weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            elif not Path(folder).is_dir():
+                raise ArgumentError(f"{folder} is no folder: make it first")
+        self._folder = None if folder is None else Path(folder)
+
+    def allow(self, call: Call, name: str) -> None:
+        """Raise before memory is spent on a call that there is no room for."""
+        if self.limit is None:
+            return
+        need = self._need(call)
+        if self.held + need > self.limit:
+            ways = {"statistics": "choose fewer layers", "disk": "choose fewer layers"}
+            how = ways.get(self.keep, 'choose fewer layers, or keep="statistics" or keep="disk"')
+            raise RecordingError(
+                f"{name}: recording it takes {need:,} bytes, and {self.held:,} of the limit of {self.limit:,} are held "
+                f"already: {how}, or raise limit="
+            )
+
+    def link(self, call: Call, name: str, step: int, new: slice, ids: np.ndarray | None, off: float | None) -> Link:
+        """Keep a call; ``new`` are the keys that are not kept already."""
+        B, H, T, S = call.sizes
+        assert call.lse is not None
+        link = Link(
+            call.way,
+            step,
+            call.scale,
+            call.softcap,
+            None if call.sinks is None else array(call.sinks.to(call.wide)),
+            call.visible,
+            H,
+            call.k.shape[1],
+            B,
+            T,
+            S,
+            np.float64 if call.wide == torch.float64 else np.float32,
+            np.array(array(call.lse)),
+            _counts(call),
+            np.minimum(_start(call), max(S - 1, 0)),
+            off,
+            ids=ids,
+        )
+        if self.keep == "statistics":
+            # Booleans for each cell are not linear.
+            link.visible = replace(call.visible, rest=None)
+        else:
+            if call.weights is not None:
+                link.weights = self._hold(call.weights, name)
+            else:
+                link.q, link.k = self._hold(call.q, name), self._hold(call.k[:, :, new], name)
+                link.bias = None if call.bias is None else array(call.bias).astype(link.wide, copy=False)
+        return link
+
+    def add(self, link: Link, statistics: Statistics | None) -> None:
+        """Count what a link holds, statistics included."""
+        link.statistics = statistics
+        self.held += link.nbytes
+
+    def _hold(self, x: Tensor, name: str) -> Held | Stored:
+        if self._folder is None:
+            return Held(x, name)
+        self._files += 1
+        return Stored(x, self._folder / f"{self._files}.npy")
+
+    def _need(self, call: Call) -> int:
+        B, H, T, S = call.sizes
+        wide = 8 if call.wide == torch.float64 else 4
+        need = B * H * T * wide
+        if self.keep == "statistics":
+            return need + B * H * ((S + 3 * T) * wide + T * min(self.top, S) * (8 + wide))
+        if self.keep == "disk":
+            return need
+        return need + (call.q.nbytes + call.k.nbytes if call.weights is None else call.weights.nbytes)
+
+
+def statistics(call: Call, top: int, previous: np.ndarray, induction: np.ndarray | None) -> Statistics:
+    """Everything about a call that needs no cells later."""
+    S = call.sizes[3]
+    assert call.lse is not None
+    chosen: tuple[np.ndarray, np.ndarray] | None = None
+    if call.weights is not None:
+        weights = call.weights.to(call.wide)
+        received, entropy = weights.sum(-2), -torch.xlogy(weights, weights).sum(-1)
+        if top:
+            # torch breaks ties as it likes, this to the lower index.
+            indices = weights.argsort(dim=-1, descending=True, stable=True)[..., : min(top, S)]
+            chosen = array(indices), array(weights.gather(-1, indices))
+        found = array(received), array(entropy)
+    else:
+        problem = call.problem()
+        lse = np.ascontiguousarray(array(call.lse))
+        found = (array(call.along[0]), array(call.along[1])) if call.along else kernels.statistics(problem, lse)
+        if top:
+            chosen = kernels.top(problem, lse, min(top, S))
+    related = [
+        None if keys is None else array(call.at(torch.from_numpy(keys).to(call.q.device)))
+        for keys in (previous, induction)
+    ]
+    assert related[0] is not None
+    return Statistics(*found, chosen, related[0], related[1])
+
+
+def _counts(call: Call) -> np.ndarray:
+    counts = array((call.weights > 0).sum(-1)) if call.weights is not None else call.visible.counts
+    return np.broadcast_to(counts, (*counts.shape[:2], call.sizes[2]))
+
+
+def _start(call: Call) -> np.ndarray:
+    if call.weights is None:
+        return call.visible.start
+    return array((call.weights > 0).any(2).any(1).to(torch.uint8).argmax(-1))

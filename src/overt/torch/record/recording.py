@@ -1,0 +1,144 @@
+"""``overt.record``: what a model attends to, seen while it runs on its own kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from torch import nn
+
+from overt.errors import ArgumentError, DtypeError, RecordingError
+from overt.grid import whole
+from overt.torch.record import table
+from overt.torch.record.chain import Chain
+from overt.torch.record.entries import Recorded
+from overt.torch.record.keeping import Keeper
+from overt.torch.record.session import Layers, Session
+
+
+def record(
+    model: nn.Module,
+    *,
+    layers: Layers = None,
+    keep: Literal["statistics", "qk", "disk"] = "qk",
+    top: int = 8,
+    limit: int | None = None,
+    compute: Literal["model", "overt"] = "model",
+    check: bool = True,
+    folder: str | Path | None = None,
+) -> Recording:
+    """A context in which everything that a model attends to is recorded, on its own fused kernels.
+
+    ::
+
+        with overt.record(model) as rec:
+            model(**inputs)
+        print(rec)
+        rec["model.layers.3.self_attn"].weights[0, 5, -1]
+
+    model: any ``torch.nn.Module``: its attention is seen in the interface of Hugging Face transformers, in
+    ``scaled_dot_product_attention``, ``MultiheadAttention``, FlexAttention, and in a softmax of its own code.
+    layers: which modules: a glob, such as ``"*.self_attn"``, several, a function of the name, or all.
+    keep: "statistics" (lse, received, entropy and the ``top`` heaviest keys: linear and small), "qk" (queries and keys,
+    from which any cell can be computed later) or "disk" (the same, in files that are mapped into memory, in ``folder``
+    or in one that goes with the recording).
+    limit: bytes that may be held; what would need more raises before it is spent.
+    compute: "model" observes and changes no bit; "overt" puts overt's kernel in the place of the model's (CPU, without
+    gradients).
+    check: at three rows of every call, compare the recorded weights times the values with the model's own output.
+
+    Raises RecordingError: on the way, where the check fails or the limit is reached; at the end, where nothing was
+    recorded, where an attention could not be followed, or where the model ran in another thread.
+    """
+    if not isinstance(model, nn.Module):
+        raise DtypeError(f"overt.record takes a torch.nn.Module, not {type(model).__name__}")
+    if compute not in ("model", "overt"):
+        raise ArgumentError(f'compute must be "model" or "overt", not {compute!r}')
+    keeper = Keeper(keep, whole("top", top), None if limit is None else whole("limit", limit), folder)
+    return Recording(Session(model, layers, keeper, compute, check))
+
+
+class Recording:
+    """What ``overt.record`` saw: attention by the names of modules, in order of execution.
+
+    ``names``; ``rec[name]``, all calls joined; ``rec.calls(name)``, each call; iterating gives the names.
+    ``print(rec)`` is a table.  ``without`` names layers that have no attention, beside others that have.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._chains: dict[str, list[Chain]] = session.chains
+        self._made: dict[tuple[str, int | None], tuple[int, Recorded]] = {}
+        self._started = False
+
+    def __enter__(self) -> Self:
+        if self._started:
+            raise RecordingError("a recording runs once: make another one with overt.record(model)")
+        self._started = True
+        self._session.start()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        self._session.stop()
+        if kind is None:
+            self._session.complain()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of what was recorded, in order of execution; the second attention of a module is ``name#2``."""
+        return list(self._chains)
+
+    @property
+    def without(self) -> list[str]:
+        """Layers that have no attention, such as those of a hybrid with state spaces, beside others that have."""
+        return self._session.without()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held, masks and biases apart, which layers share."""
+        return sum(link.nbytes for chains in self._chains.values() for chain in chains for link in chain.links)
+
+    def __len__(self) -> int:
+        return len(self._chains)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._chains)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._chains
+
+    def __getitem__(self, name: str) -> Recorded:
+        chains = self._of(name)
+        if len(chains) > 1:
+            several = ", ".join(f"{chain.rows} × {chain.width}" for chain in chains[:4])
+            raise RecordingError(
+                f"{name} attended {len(chains)} times to texts that do not continue one another ({several}"
+                f"{', …' if len(chains) > 4 else ''}), which make no one matrix: ask rec.calls({name!r})"
+            )
+        return self._recorded(name, 0, None)
+
+    def calls(self, name: str) -> list[Recorded]:
+        """Each call by itself: for a model that generates, the prompt and then one step after another."""
+        return [self._recorded(name, i, j) for i, chain in enumerate(self._of(name)) for j in range(len(chain.links))]
+
+    def __repr__(self) -> str:
+        return f"Recording({len(self)} attentions, {sum(len(self.calls(name)) for name in self)} calls): print it"
+
+    def __str__(self) -> str:
+        return table.text(self)
+
+    def _of(self, name: str) -> list[Chain]:
+        try:
+            return self._chains[name]
+        except KeyError:
+            some = ", ".join(self.names[:6]) + (", …" if len(self) > 6 else "")
+            raise ArgumentError(f"nothing was recorded under {name!r}; the names are {some or 'none'}") from None
+
+    def _recorded(self, name: str, place: int, index: int | None) -> Recorded:
+        chain = self._chains[name][place]
+        key, count = (name, -1 - place if index is None else place << 32 | index), len(chain.links)
+        # A chain that has grown since is made anew.
+        if key not in self._made or self._made[key][0] != count:
+            self._made[key] = count, Recorded(name, chain, index)
+        return self._made[key][1]

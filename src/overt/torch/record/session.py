@@ -1,0 +1,274 @@
+"""The time in which a model is recorded: what is intercepted, checked and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from overt.errors import DtypeError, RecordingError
+from overt.recorder.torch import Follower
+from overt.torch.record import checking, interface, sdpa
+from overt.torch.record.arrays import array
+from overt.torch.record.call import Call
+from overt.torch.record.chain import Chain, marks
+from overt.torch.record.keeping import Keeper, statistics
+from overt.torch.record.relations import following, previous
+from overt.torch.record.replacing import replaced
+from overt.torch.record.watch import Mode, Watch, backward
+
+Layers = str | Sequence[str] | Callable[[str], bool] | None
+# Attributes in which modules say how many heads they have, where three axes do not.
+_HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead", "num_attn_heads", "attn_heads")
+
+
+class Session:
+    """Fills ``chains`` by the names of the modules; ``lost`` says what could not be followed, ``seen`` who attended."""
+
+    def __init__(self, model: nn.Module, layers: Layers, keeper: Keeper, compute: str, check: bool) -> None:
+        self.chains: dict[str, list[Chain]] = {}
+        self.lost: dict[str, str] = {}
+        self.seen: set[str] = set()
+        self._keeper, self._replace, self._check = keeper, compute == "overt", check
+        self._chosen = _chooser(layers)
+        self._watch = Watch(model, self._pass_ended)
+        self._follower = Follower()
+        self._mode = Mode(self._see)
+        self._context = ExitStack()
+        self._inside = False
+        self._heads: int | None = None
+
+    def start(self) -> None:
+        """Begin to see."""
+        self._watch.start()
+        self._context.callback(self._watch.stop)
+        interface.listen(self)
+        self._context.callback(interface.leave, self)
+        # What was compiled shows nothing of its inside.
+        self._context.enter_context(torch.compiler.set_stance("force_eager"))
+        self._context.enter_context(self._mode)
+
+    def stop(self) -> None:
+        """Leave everything as it was."""
+        self._context.close()
+        self._pass_ended()
+
+    def complain(self) -> None:
+        """Raise for what a record must not keep silent about."""
+        if self._watch.elsewhere:
+            some = ", ".join(sorted(self._watch.elsewhere)[:3])
+            raise RecordingError(
+                f"the model ran in another thread ({some}), where nothing can be recorded: run it in the thread that "
+                "entered overt.record"
+            )
+        if self.lost:
+            lines = "; ".join(f"{name}: {why}" for name, why in self.lost.items())
+            raise RecordingError(
+                f"could not follow {len(self.lost)} of the model's attentions, and recorded {len(self.chains)}: "
+                f"{lines}.  Choose others with layers= to do without these"
+            )
+        if not self.chains:
+            why = "no attention of the model ran: run it inside the with block, if it has any"
+            if self.seen:
+                why = f"layers= chose none of {', '.join(sorted(self.seen)[:6])}"
+            raise RecordingError(f"nothing was recorded: {why}")
+
+    def without(self) -> list[str]:
+        """Layers that have no attention, beside others of the same list that have."""
+        found: list[str] = []
+        lists = [name for x, name in self._watch.names.items() if isinstance(x, nn.ModuleList | nn.Sequential)]
+        for module, name in self._watch.names.items():
+            # What lies inside a layer is a part of it.
+            if name not in lists or any(name.startswith(f"{outer}.") for outer in lists):
+                continue
+            children = [f"{name}.{child}" if name else child for child, _ in module.named_children()]
+            attend = [any(f"{x}.".startswith(f"{child}.") for x in self.seen) for child in children]
+            if any(attend):
+                found += [child for child, does in zip(children, attend, strict=True) if not does]
+        return found
+
+    # What the interceptions tell.
+
+    @property
+    def thread(self) -> int:
+        """The thread that entered."""
+        return self._watch.thread
+
+    def owns(self, module: Any) -> bool:
+        """Whether a module is one of the recorded model's, and runs forwards."""
+        return module in self._watch.names and not backward()
+
+    def interface(self, run: Callable[..., Any], implementation: str, module: Any, args: Any, kwargs: Any) -> Any:
+        """Run an attention of Hugging Face transformers."""
+        name = self._watch.names[module]
+        inside, self._inside = self._inside, True
+        try:
+            if not self._wanted(name):
+                return run(module, *args, **kwargs)
+            described = interface.describe(implementation, module, args, kwargs)
+            self._keeper.allow(described, name)
+            if self._replace:
+                described.output = replaced(described, name)
+                self._take(described, name)
+                return described.output.transpose(1, 2).contiguous(), None
+            result, call = interface.observe(run, described, module, args, kwargs)
+            self._take(call, name, interface.returned(call, result))
+            return result
+        finally:
+            self._inside = inside
+
+    def _see(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if self._inside or not self._watch.here:
+            return func(*args, **kwargs)
+        if func is sdpa.SDPA:
+            return self._sdpa(args, kwargs)
+        if func is sdpa.MULTI_HEAD:
+            return self._multi_head(args, kwargs)
+        result = func(*args, **kwargs)
+        module = self._watch.stack[-1]
+        if func is sdpa.FLEX:
+            if self._wanted(self._watch.names[module]):
+                call = sdpa.flex(args, result)
+                self._keeper.allow(call, self._watch.names[module])
+                self._take(call, self._watch.names[module])
+            return result
+        used = self._follower.see(module, func, args, kwargs, result)
+        if used is not None and self._wanted(self._watch.names[module]):
+            call = sdpa.given(self._head_count(), used)
+            self._keeper.allow(call, self._watch.names[module])
+            self._take(call, self._watch.names[module])
+        return result
+
+    def _sdpa(self, args: Any, kwargs: Any) -> Any:
+        name = self._watch.names[self._watch.stack[-1]]
+        if not self._wanted(name):
+            return sdpa.SDPA(*args, **kwargs)
+        if any(torch._C._functorch.is_functorch_wrapped_tensor(x) for x in args if isinstance(x, Tensor)):
+            self.lost[name] = "it runs inside torch.func.vmap or grad"
+            return sdpa.SDPA(*args, **kwargs)
+        output, call = sdpa.sdpa(self._head_count(), *args, **kwargs)
+        self._keeper.allow(call, name)
+        if self._replace:
+            call.output = replaced(call, name)
+            output = call.output.reshape(output.shape)
+        self._take(call, name)
+        return output
+
+    def _multi_head(self, args: Any, kwargs: Any) -> Any:
+        outer, self._heads = self._heads, kwargs.get("num_heads", args[4] if len(args) > 4 else None)
+        try:
+            with self._mode:
+                return sdpa.OPEN_MULTI_HEAD(*args, **kwargs)
+        finally:
+            self._heads = outer
+
+    def _pass_ended(self) -> None:
+        names = self._watch.names
+        for softmax in self._follower.lost():
+            module = softmax.place
+            name = names[module]
+            if isinstance(module, nn.Softmax | nn.Dropout):
+                name = name.rpartition(".")[0]
+            self.seen.add(name)
+            if self._chosen(name):
+                after = f"{softmax.lost} changes its weights" if softmax.lost else "its weights met no values"
+                self.lost[name] = f"after its softmax, {after}, which is not understood"
+
+    # What becomes of a call.
+
+    def _take(self, call: Call, name: str, instead: Call | None = None) -> None:
+        """Check a call, and keep it at its place.  instead: how else it may be described."""
+        checking.complete(call)
+        found = checking.deviation(call) if self._check else None
+        if found is not None and not found[0] <= found[1] and instead is not None:
+            call = instead
+            checking.complete(call)
+            found = checking.deviation(call)
+        if found is not None and not found[0] <= found[1]:
+            raise RecordingError(
+                f"{name}: recorded weights times the values are off the model's own output by {found[0]:.2g}, and "
+                f"rounding explains {found[1]:.2g}{_suspect(call)}"
+            )
+        if call.unknown and not self._check:
+            raise RecordingError(
+                f"{name}: its attention got {', '.join(call.unknown)}, which may change the weights: record with "
+                "check=True, which compares them with the model's own output"
+            )
+        self._keep(call, name, None if found is None else found[0])
+
+    def _keep(self, call: Call, module: str, off: float | None) -> None:
+        current = self._watch.current
+        assert current is not None
+        name = current.name(module)
+        chains = self.chains.setdefault(name, [])
+        known = marks(call)
+        ids = _ids_of(current.ids, call)
+        placed = chains[-1].follow(call, known, current.row) if chains else None
+        new = slice(None) if placed is None else slice(placed[0] - placed[1], placed[0] - placed[1] + call.sizes[2])
+        link = self._keeper.link(call, name, current.number, new, ids, off)
+        if placed is None:
+            chains.append(Chain(link, known))
+        else:
+            chain = chains[-1]
+            link.past, link.offset, link.order = placed
+            if not chain.cross:
+                current.row = chain.row_of(link.past)
+            assert current.row is not None
+            link.row = current.row
+            chain.append(link, known)
+        kept = None
+        if self._keeper.keep == "statistics":
+            kept = statistics(call, self._keeper.top, *_relations(call, link, chains[-1]))
+        self._keeper.add(link, kept)
+
+    def _wanted(self, name: str) -> bool:
+        self.seen.add(name)
+        return self._chosen(name)
+
+    def _head_count(self) -> int | None:
+        if self._heads is not None:
+            return self._heads
+        module = self._watch.stack[-1]
+        found = (getattr(module, name, None) for name in _HEADS)
+        return next((x for x in found if isinstance(x, int) and x > 0), None)
+
+
+def _chooser(layers: Layers) -> Callable[[str], bool]:
+    if layers is None:
+        return lambda name: True
+    if callable(layers):
+        return layers
+    globs = [layers] if isinstance(layers, str) else list(layers)
+    if not all(isinstance(glob, str) for glob in globs):
+        raise DtypeError("layers must be a glob such as '*.self_attn', several, a function of the name, or None")
+    return lambda name: any(fnmatchcase(name, glob) for glob in globs)
+
+
+def _ids_of(given: list[Tensor], call: Call) -> np.ndarray | None:
+    """The tokens of a call's queries, where the model was given as many."""
+    B, _, T, _ = call.sizes
+    return next((array(ids).astype(np.int64) for ids in given if tuple(ids.shape) == (B, T)), None)
+
+
+def _relations(call: Call, link: Any, chain: Chain) -> tuple[np.ndarray, np.ndarray | None]:
+    """The key before each query's own, and the one after the last query with the same token, (B, T)."""
+    B, _, T, S = call.sizes
+    base = chain.base(link)
+    before = previous(B, T, base, S)
+    if base is None or chain.ids is None:
+        return before, None
+    after = following(chain.ids, T)
+    # Places among all queries become places among this call's keys.
+    keys = after + base - link.row
+    return before, np.where((after >= 0) & (keys >= 0), keys, -1)
+
+
+def _suspect(call: Call) -> str:
+    if call.unknown:
+        return f": its attention got {', '.join(call.unknown)}, which is not understood"
+    return ": it does something that its arguments do not tell; leave it out with layers="

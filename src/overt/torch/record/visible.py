@@ -1,0 +1,176 @@
+"""Which keys a query may see, as a model said it: booleans, numbers that are added, a causal flag, a BlockMask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from overt.masks import Mask, Spans, keep
+
+# Cells of a mask that are worked out at a time.
+_CELLS = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class Visible:
+    """Keys first ≤ s < last of each query, (B or 1, H or 1, T or 1), and booleans (…, T, S) inside."""
+
+    first: np.ndarray
+    last: np.ndarray
+    rest: np.ndarray | None = None
+
+    @staticmethod
+    def everything(S: int) -> Visible:
+        """All keys."""
+        return Visible(np.zeros((1, 1, 1), np.int64), np.full((1, 1, 1), S))
+
+    @staticmethod
+    def causal(T: int, S: int, offset: int, left: int | None = None) -> Visible:
+        """Keys up to position t + offset, and no more than ``left`` before it."""
+        position = np.arange(T) + offset
+        first = np.zeros(T, np.int64) if left is None else np.clip(position - left, 0, S)
+        return Visible(first[None, None], np.clip(position + 1, 0, S)[None, None])
+
+    @property
+    def mask(self) -> Mask | None:
+        """The same as one of overt's masks."""
+        spans = Spans(self.first, self.last)
+        return spans if self.rest is None else spans & keep(self.rest)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many keys each query sees, (B or 1, H or 1, T or 1)."""
+        if self.rest is None:
+            return np.maximum(self.last - self.first, 0)
+        return self._dense().sum(-1)
+
+    @property
+    def start(self) -> np.ndarray:
+        """The first key that anybody sees, (B or 1,)."""
+        if self.rest is None:
+            return np.where(self.first < self.last, self.first, np.iinfo(np.int64).max).min(axis=(1, 2))
+        anybody = self._dense().any(axis=(1, 2))
+        return anybody.argmax(-1)
+
+    @property
+    def blind(self) -> np.ndarray:
+        """Queries that see nothing, (B or 1, H or 1, T or 1)."""
+        return self.counts == 0
+
+    def _dense(self) -> np.ndarray:
+        assert self.rest is not None
+        s = np.arange(self.rest.shape[-1])
+        return self.rest & (self.first[..., None] <= s) & (s < self.last[..., None])
+
+    def rows(self, at: list[int], S: int, device: torch.device) -> Tensor:
+        """Booleans (B or 1, H or 1, N or 1, S) of some queries."""
+        first, last = (x if x.shape[2] == 1 else x[:, :, at] for x in (self.first, self.last))
+        s = np.arange(S)
+        seen = (first[..., None] <= s) & (s < last[..., None])
+        if self.rest is not None:
+            seen = seen & (self.rest if self.rest.shape[2] == 1 else self.rest[:, :, at])
+        return torch.from_numpy(seen).to(device)
+
+    def at(self, keys: np.ndarray) -> np.ndarray:
+        """Whether each query sees one key: keys (B, T) → (B, H or 1, T)."""
+        chosen = keys[:, None]
+        seen = (self.first <= chosen) & (chosen < self.last)
+        if self.rest is not None:
+            b, h, t, _ = (np.arange(n) if n > 1 else np.zeros(1, int) for n in self.rest.shape)
+            seen = seen & self.rest[b[:, None, None], h[:, None], t, chosen]
+        return seen
+
+    def both(self, other: Visible) -> Visible:
+        """What both let a query see."""
+        rests = [x.rest for x in (self, other) if x.rest is not None]
+        rest = rests[0] & rests[1] if len(rests) == 2 else rests[0] if rests else None
+        return Visible(np.maximum(self.first, other.first), np.minimum(self.last, other.last), rest)
+
+
+_Split = tuple[Visible, Tensor | None]
+# Layers share their masks: what was worked out for one is remembered as long as the tensor lives unchanged.
+_remembered = WeakTensorKeyDictionary()
+
+
+def split(mask: Tensor) -> _Split:
+    """A mask (B or 1, H or 1, T or 1, S) of booleans, True = may attend, or of numbers, as what it hides and adds."""
+    version = None if mask.is_inference() else mask._version
+    known = _remembered.get(mask)  # type: ignore[no-untyped-call]
+    if known is not None and version is not None and known[0] == version:
+        return known[1]
+    found = _split(mask)
+    _remembered[mask] = version, found
+    return found
+
+
+def _split(mask: Tensor) -> _Split:
+    mask = narrowed(mask.detach())
+    if mask.dtype == torch.bool:
+        return of_booleans(mask), None
+    hidden = mask <= torch.finfo(mask.dtype).min / 2
+    added = mask.masked_fill(hidden, 0)
+    return of_booleans(~hidden), added if bool(added.any()) else None
+
+
+def narrowed(x: Tensor) -> Tensor:
+    """Axes before the last two that only repeat themselves, once."""
+    for axis in range(x.ndim - 2):
+        if x.shape[axis] > 1 and x.stride(axis) == 0:
+            x = x.narrow(axis, 0, 1)
+    return x
+
+
+def of_booleans(mask: Tensor) -> Visible:
+    """Spans, and the booleans too only where these have holes."""
+    T, S = mask.shape[-2:]
+    step = max(1, _CELLS // max(1, mask.shape[0] * mask.shape[1] * S))
+    edges = [_edges(mask[:, :, i : i + step]) for i in range(0, T, step)]
+    first, last, whole = (torch.cat(x, 2) for x in zip(*edges, strict=True)) if edges else _edges(mask)
+    rest = None if bool(whole.all()) else mask.cpu().numpy().copy()
+    return Visible(first.cpu().numpy(), last.cpu().numpy(), rest)
+
+
+def _edges(mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    S = mask.shape[-1]
+    if not S:
+        none = torch.zeros(mask.shape[:-1], dtype=torch.int64)
+        return none, none, none == 0
+    bits = mask.contiguous().view(torch.uint8)
+    count = bits.sum(-1)
+    first = bits.argmax(-1)
+    last = torch.where(count > 0, S - bits.flip(-1).argmax(-1), first)
+    return first, last, last - first == count
+
+
+def of_predicate(predicate: Callable[..., Any], B: int, H: int, T: int, S: int, device: torch.device) -> Visible:
+    """What a function of tensors (b, h, t, s) keeps, in blocks of queries."""
+    step = max(1, _CELLS // max(1, B * H * S))
+    parts = [
+        of_booleans(evaluated(predicate, B, H, range(i, min(i + step, T)), S, device, torch.bool))
+        for i in range(0, T, step)
+    ]
+    first, last = (np.concatenate([getattr(p, name) for p in parts], 2) for name in ("first", "last"))
+    if all(p.rest is None for p in parts):
+        return Visible(first, last)
+    s = np.arange(S)
+    dense = [(p.first[..., None] <= s) & (s < p.last[..., None]) if p.rest is None else p.rest for p in parts]
+    return Visible(first, last, np.concatenate(dense, 2))
+
+
+def evaluated(
+    f: Callable[..., Any], B: int, H: int, t: range, S: int, device: torch.device, dtype: torch.dtype, *first: Tensor
+) -> Tensor:
+    """f(…, b, h, t, s) of scalars at every cell of some queries, (B, H, len(t), S)."""
+    axes = [torch.arange(n, device=device) for n in (B, H)]
+    axes += [torch.arange(t.start, t.stop, device=device), torch.arange(S, device=device)]
+    each = f
+    given = (0,) * len(first)
+    for place in (3, 2, 1, 0):
+        each = torch.vmap(each, in_dims=(*given, *(0 if i == place else None for i in range(4))))
+    return each(*first, *axes).to(dtype).expand(B, H, len(t), S)

@@ -1,0 +1,114 @@
+"""Which module of the model runs, in which pass, and every torch function that it calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils.hooks import RemovableHandle
+
+
+class Pass:
+    """One run of the outermost module: how often each module has attended, and the tokens that were read.
+
+    row: at which query of its text the model continues, as soon as an attention with a cache has told.
+    """
+
+    def __init__(self, number: int, ids: list[Tensor]) -> None:
+        self.number, self.ids = number, ids
+        self.row: int | None = None
+        self.times: dict[str, int] = {}
+
+    def name(self, module: str) -> str:
+        """The second attention of a module is called ``name#2``."""
+        times = self.times[module] = self.times.get(module, 0) + 1
+        return module if times == 1 else f"{module}#{times}"
+
+
+class Watch:
+    """Hooks on every module of a model, which know what runs; in one thread, and not while gradients flow back."""
+
+    def __init__(self, model: nn.Module, finished: Callable[[], None]) -> None:
+        self.thread = threading.get_ident()
+        # A compiled model is a module round the one that was compiled.
+        self.names = {module: name.replace("_orig_mod.", "") for name, module in model.named_modules()}
+        self.stack: list[nn.Module] = []
+        self.current: Pass | None = None
+        self.elsewhere: set[str] = set()
+        self._finished, self._passes = finished, 0
+        self._hooks: list[RemovableHandle] = []
+
+    def start(self) -> None:
+        """Hang up the hooks."""
+        self.thread = threading.get_ident()
+        for module in self.names:
+            if isinstance(module, torch.jit.ScriptModule):
+                continue
+            self._hooks.append(module.register_forward_pre_hook(self._enter, with_kwargs=True))
+            self._hooks.append(module.register_forward_hook(self._leave, always_call=True))
+
+    def stop(self) -> None:
+        """Take them down."""
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        self.stack.clear()
+        self.current = None
+
+    @property
+    def here(self) -> bool:
+        """Whether the model runs, in this thread, and forwards."""
+        return bool(self.stack) and threading.get_ident() == self.thread and not backward()
+
+    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if backward():
+            return
+        if threading.get_ident() != self.thread:
+            self.elsewhere.add(self.names[module] or type(module).__name__)
+            return
+        if not self.stack:
+            self.current = Pass(self._passes, _ids(args, kwargs))
+            self._passes += 1
+        self.stack.append(module)
+
+    def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
+        if threading.get_ident() != self.thread or module not in self.stack:
+            return
+        # A module that raised may have left others behind.
+        while self.stack.pop() is not module:
+            pass
+        if not self.stack:
+            self._finished()
+
+
+class Mode(TorchFunctionMode):
+    """Every torch function that is called while the model runs."""
+
+    def __init__(self, see: Callable[[Any, Any, Any], Any]) -> None:
+        super().__init__()
+        self._see = see
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self._see(func, args, kwargs or {})
+
+
+def backward() -> bool:
+    """Whether gradients flow back now, and modules run a second time only to have something to flow through."""
+    return bool(torch._C._current_graph_task_id() != -1)
+
+
+def _ids(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+    """Arguments that may be tokens: whole numbers (B, T)."""
+    found = [
+        x
+        for name, x in [*((None, x) for x in args), *kwargs.items()]
+        if isinstance(x, Tensor)
+        and x.ndim == 2
+        and x.dtype in (torch.int64, torch.int32)
+        and (name is None or name.endswith("input_ids"))
+    ]
+    return [x.detach() for x in found]
