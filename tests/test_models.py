@@ -510,6 +510,16 @@ def test_no_bit_may_change(tmp_path: Path) -> None:
             np.testing.assert_array_equal(again.checkpoint.parameters[name], array)
 
 
+def test_arrays_come_back_as_they_are(tmp_path: Path) -> None:
+    arrays = {"none": np.zeros((0, 3)), "one": np.float32(7)[()], "turned": np.arange(6.0).reshape(2, 3).T}
+    checkpoint.write(tmp_path / "x", {name: np.asarray(array) for name, array in arrays.items()}, "some", {"a": 1})
+    found, described = checkpoint.read(tmp_path / "x", "some")
+    assert described == {"a": 1}
+    for name, array in arrays.items():
+        assert found[name].shape == array.shape
+        np.testing.assert_array_equal(found[name], array)
+
+
 def test_limits_come_from_the_pairs_and_are_kept(tmp_path: Path) -> None:
     limit = Limit.learn([(10, 50)] * 5000 + [(10, 400)])
     assert limit == Limit(6.25, 20)

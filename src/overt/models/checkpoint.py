@@ -112,7 +112,7 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], kind: str, described: An
 
     text = json.dumps(described, ensure_ascii=False)
     metadata = {"format": kind, "overt": text, "sha256": _checksum(arrays, text)}
-    data = to_bytes({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata)
+    data = to_bytes({name: np.asarray(array, order="C") for name, array in arrays.items()}, metadata)
     with replaced(path) as file:
         file.write(data)
 
@@ -145,5 +145,5 @@ def _checksum(arrays: Mapping[str, np.ndarray], text: str) -> str:
     digest = hashlib.sha256(text.encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
