@@ -69,12 +69,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name == "record":
-        return import_module("overt.torch.record").record
-    if name in _LAZY:
-        return import_module(f"overt.{name}")
-    raise AttributeError(f"module 'overt' has no attribute {name!r}")
+# To type checkers, what is not there is not there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name == "record":
+            return import_module("overt.torch.record").record
+        if name in _LAZY:
+            return import_module(f"overt.{name}")
+        raise AttributeError(f"module 'overt' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

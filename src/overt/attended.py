@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
-from typing import Literal
+from typing import Generic, Literal
 
 import numpy as np
 
 from overt import kernels, reference
 from overt.bits import settled
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, dtype_name, is_float, shown, whole
+from overt.grid import Array, ArrayT, dtype_name, is_float, shown, whole
 from overt.problem import Problem, namespace
 from overt.reference import Gradient
 from overt.weights import Weights
@@ -23,7 +23,7 @@ def engine(problem: Problem) -> ModuleType:
     return kernels if kernels.can(problem) else reference
 
 
-class Attended:
+class Attended(Generic[ArrayT]):
     """Attention whose output, weights and statistics can be asked for, in memory linear in T and S.
 
     The mask is worked out once: kept are a span of keys per query and, where spans do not suffice, at most 64 MiB of
@@ -53,29 +53,29 @@ class Attended:
         return self._problem
 
     @property
-    def output(self) -> Array:
+    def output(self) -> ArrayT:
         """(…, H, T, E) in the dtype of q."""
         return self._problem.outward(self._output)
 
     @property
-    def lse(self) -> Array:
+    def lse(self) -> ArrayT:
         """(…, H, T) natural log-sum-exp of the masked scores, sinks included; −∞ where nothing is seen.  Read-only."""
         return self._lent(self._lse)
 
     @property
-    def weights(self) -> Weights:
+    def weights(self) -> Weights[ArrayT]:
         """(…, H, T, S), computed when indexed, and only the cells asked for."""
         return Weights(self._problem, self._lse, engine(self._problem).weights)
 
-    def received(self) -> Array:
+    def received(self) -> ArrayT:
         """(…, H, S) attention that each key receives: the column sums of the weights.  Read-only."""
         return self._lent(self._statistics[0])
 
-    def entropy(self) -> Array:
+    def entropy(self) -> ArrayT:
         """(…, H, T) entropy −Σ w ln w of each row of weights, in nats; what a sink takes is not counted.  Read-only."""
         return self._lent(self._statistics[1])
 
-    def top(self, k: int) -> tuple[Array, Array]:
+    def top(self, k: int) -> tuple[ArrayT, ArrayT]:
         """Indices and weights, each (…, H, T, k), of the k heaviest keys, largest first, ties to the lower index.
 
         Masked keys have weight 0.  Raises ArgumentError unless 1 ≤ k ≤ S.
@@ -85,7 +85,7 @@ class Attended:
         indices, heaviest = engine(self._problem).top(self._problem, self._lse, k)
         return self._problem.outward(indices), self._problem.outward(heaviest)
 
-    def map(self, rows: int, columns: int, pool: Literal["max", "mean"] = "max") -> Array:
+    def map(self, rows: int, columns: int, pool: Literal["max", "mean"] = "max") -> ArrayT:
         """(…, H, rows, columns) picture of the whole matrix: the largest or the mean weight in each cell of a grid.
 
         Bin i of n over an axis of length L holds ⌊i·L/n⌋ ≤ index < ⌈(i+1)·L/n⌉, the rule of adaptive pooling;

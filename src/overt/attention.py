@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, TypedDict, Unpack, overload
+
+import numpy as np
 
 from overt import kernels
 from overt.attended import Attended, engine
 from overt.biases import Bias
 from overt.dropout import Dropout
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, dtype_name, is_float, kind
+from overt.grid import Array, ArrayT, dtype_name, is_float, kind
 from overt.masks import Mask
 from overt.problem import Problem, namespace
 from overt.scores import Score, scaled_dot
@@ -20,9 +23,9 @@ _SCALED_DOT = scaled_dot()
 
 
 def attention(
-    q: Array,
-    k: Array,
-    v: Array,
+    q: ArrayT,
+    k: ArrayT,
+    v: ArrayT,
     *,
     score: Score = _SCALED_DOT,
     mask: Mask | Array | None = None,
@@ -31,7 +34,7 @@ def attention(
     sinks: Array | None = None,
     dropout: Dropout | None = None,
     num_threads: int | None = None,
-) -> Array:
+) -> ArrayT:
     """Mix the values that each query may see: softmax(q kᵀ/√D) v.
 
     q (…, H, T, D), k (…, G, S, D), v (…, G, S, E) → (…, H, T, E), in the dtype of q: float16, bfloat16, float32 or
@@ -68,6 +71,24 @@ def attention(
     return problem.outward(engine(problem).forward(problem)[0])
 
 
+class _Options(TypedDict, total=False):
+    score: Score
+    mask: Mask | Array | None
+    bias: Bias | Array | None
+    softcap: float | None
+    sinks: Array | None
+    dropout: Dropout | None
+
+
+# The lse of an array of a half type, and what else is no output, is of another dtype.
+@overload
+def attend(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, *, num_threads: int | None = None, **options: Unpack[_Options]
+) -> Attended[np.ndarray[Any, Any]]: ...
+@overload
+def attend(
+    q: ArrayT, k: ArrayT, v: ArrayT, *, num_threads: int | None = None, **options: Unpack[_Options]
+) -> Attended[ArrayT]: ...
 def attend(
     q: Array,
     k: Array,
@@ -101,6 +122,10 @@ def attend(
     )
 
 
+@overload
+def trace(q: np.ndarray, k: np.ndarray, v: np.ndarray, **options: Unpack[_Options]) -> Trace[np.ndarray[Any, Any]]: ...
+@overload
+def trace(q: ArrayT, k: ArrayT, v: ArrayT, **options: Unpack[_Options]) -> Trace[ArrayT]: ...
 def trace(
     q: Array,
     k: Array,
@@ -123,7 +148,7 @@ def trace(
     )
 
 
-def merge(parts: Iterable[tuple[Array, Array]]) -> tuple[Array, Array]:
+def merge(parts: Iterable[tuple[ArrayT, ArrayT]]) -> tuple[ArrayT, ArrayT]:
     """Attention over the union of disjoint key sets, from the output (…, T, E) and lse (…, T) of each.
 
     Gives (output, lse): the output in the dtype that all parts share, lse float32, or float64 where an array is so.

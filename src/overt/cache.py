@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 from array_api_compat import device, is_writeable_array
@@ -14,7 +14,7 @@ from overt.attended import Attended
 from overt.attention import attend
 from overt.biases import Bias, as_bias
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Shape, broadcasts, dtype_name, integers, shown, whole
+from overt.grid import Array, ArrayT, Cells, Shape, broadcasts, dtype_name, integers, shown, whole
 from overt.masks import Mask, Plan, as_mask, causal
 from overt.problem import check_softcap, check_values, common_dtype, namespace, plain
 from overt.scores import Score, as_score, scaled_dot
@@ -23,7 +23,7 @@ _SCALED_DOT = scaled_dot()
 _CAUSAL = causal()
 
 
-class Cache:
+class Cache(Generic[ArrayT]):
     """Keys and values seen so far, for decoding step by step.
 
     ``append(k, v)`` adds positions k (…, G, N, D), v (…, G, N, E); ``attend(q)`` lets queries q (…, H, T, D), which
@@ -63,12 +63,12 @@ class Cache:
         return f"Cache(keys {tuple(self.keys.shape)}, values {tuple(self.values.shape)} {dtype_name(self._k)})"
 
     @property
-    def keys(self) -> Array:
+    def keys(self) -> ArrayT:
         """(…, G, S, D) all keys that are held, a view; read-only in NumPy."""
         return self._view(self._k, "keys")
 
     @property
-    def values(self) -> Array:
+    def values(self) -> ArrayT:
         """(…, G, S, E) all values that are held, a view; read-only in NumPy."""
         return self._view(self._v, "values")
 
@@ -84,7 +84,7 @@ class Cache:
         """The position that the next key will have: all that were appended and not cropped."""
         return self._end
 
-    def append(self, k: Array, v: Array) -> None:
+    def append(self, k: ArrayT, v: ArrayT) -> None:
         """Add keys and values after the last position; what does not fit raises and leaves the cache as it was."""
         k, v = plain("k", k), plain("v", v)
         self._check(k, v)
@@ -97,7 +97,7 @@ class Cache:
         self._length += n
         self._end += n
 
-    def attend(self, q: Array) -> Attended:
+    def attend(self, q: ArrayT) -> Attended[ArrayT]:
         """Attention of the queries at the last T positions to everything that is held."""
         keys, values = self.keys, self.values
         mask, bias = self._mask, self._bias

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -13,6 +13,15 @@ from overt.errors import ArgumentError, DtypeError, ShapeError
 
 Array = Any
 """An array of any library that follows the array API standard."""
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    ArrayT = TypeVar("ArrayT", bound=Any, default=Any)
+else:
+    from typing import TypeVar
+
+    ArrayT = TypeVar("ArrayT")
+"""The same, of the type that goes in and comes out."""
 
 # Beyond all lengths, and far from where sums of positions overflow.
 FAR = 2**40

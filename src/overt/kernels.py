@@ -15,7 +15,7 @@ import numpy as np
 
 from overt import _native
 from overt.biases import Bias
-from overt.grid import dtype_name, host
+from overt.grid import Array, dtype_name, host
 from overt.masks import Keep, Mask, causal
 from overt.problem import Problem, thread_count, within
 from overt.reference import Gradient, pool_axis
@@ -88,7 +88,7 @@ def _forward(problem: Problem, level: str | None, *, along: bool) -> tuple[np.nd
     return output.astype(problem.q.dtype, copy=False), lse, (received, entropy) if along else None
 
 
-def plain(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Mask | None, threads: int | None) -> np.ndarray | None:
+def plain(q: Array, k: Array, v: Array, mask: Any, threads: Any) -> Any:
     """Output of scaled dot-product attention, causal or not, of arrays that need no preparation; None for all others.
 
     A small problem computes in less time than it takes to describe it as a ``Problem``.

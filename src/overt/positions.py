@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, broadcasts, dtype_name, integers, is_float, is_number, kind, shown, whole
+from overt.grid import Array, ArrayT, broadcasts, dtype_name, integers, is_float, is_number, kind, shown, whole
 
 Layout = Literal["half", "interleaved"]
 
@@ -26,7 +26,7 @@ def sinusoidal(positions: int | Array, width: int, *, base: float = 10_000.0) ->
     return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(*points.shape, even)[..., :width]
 
 
-def learned(table: Array, positions: int | Array) -> Array:
+def learned(table: ArrayT, positions: int | Array) -> ArrayT:
     """Rows of a learned table (N, width): a count T for rows 0…T−1, or an integer array (…, T) → (…, T, width).
 
     Phuong & Hutter 2022, Algorithm 2.
@@ -46,8 +46,8 @@ def learned(table: Array, positions: int | Array) -> Array:
 
 
 def rope(
-    x: Array, positions: int | Array = 0, *, layout: Layout, base: float = 10_000.0, width: int | None = None
-) -> Array:
+    x: ArrayT, positions: int | Array = 0, *, layout: Layout, base: float = 10_000.0, width: int | None = None
+) -> ArrayT:
     """Rotate pairs of features of x (…, T, D) by angles that grow with the position; the dtype of x comes back.
 
     positions: the first position (an offset), or an integer array that broadcasts to (…, T) without x's head axis:

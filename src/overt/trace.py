@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import overload
+from typing import Any, Generic, overload
 
 import numpy as np
 
 from overt import reference
-from overt.grid import Array, host
+from overt.grid import ArrayT, host
 from overt.problem import Problem
 from overt.reference import Step
 
@@ -17,7 +17,7 @@ from overt.reference import Step
 _SMALL = 64
 
 
-class Trace(Sequence[Step]):
+class Trace(Sequence[Step], Generic[ArrayT]):
     """Named steps in order: ``trace["weights"]`` is the array, ``trace.step("weights")`` all about it."""
 
     def __init__(self, steps: Sequence[Step], problem: Problem) -> None:
@@ -41,12 +41,12 @@ class Trace(Sequence[Step]):
         raise KeyError(f"no step {name!r}; the steps are {', '.join(self.names)}")
 
     @overload
-    def __getitem__(self, index: str) -> Array: ...
+    def __getitem__(self, index: str) -> ArrayT: ...
     @overload
     def __getitem__(self, index: int) -> Step: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[Step]: ...
-    def __getitem__(self, index: str | int | slice) -> Array | Step | Sequence[Step]:
+    def __getitem__(self, index: str | int | slice) -> Any:
         return self.step(index).array if isinstance(index, str) else self._steps[index]
 
     def __len__(self) -> int:

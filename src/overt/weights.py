@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
-from overt.grid import Array, Cells, dtype_name, host
+from overt.grid import ArrayT, Cells, dtype_name, host
 from overt.problem import Problem
 
 # Cells picked one by one are computed this many at a time.
 _CELLS = 1 << 14
 
 
-class Weights:
+class Weights(Generic[ArrayT]):
     """Weights (…, H, T, S) before dropout, float32 (float64 for float64 inputs), computed when indexed.
 
     Indexing follows NumPy.  Integers and slices compute the tile that they name and nothing else; index arrays compute
@@ -57,13 +57,13 @@ class Weights:
             raise ValueError("the weights are computed on demand and cannot be viewed without a copy")
         return self[...].astype(dtype or self.dtype, copy=False)
 
-    def __getitem__(self, index: Any) -> Array:
+    def __getitem__(self, index: Any) -> ArrayT:
         parts = index if isinstance(index, tuple) else (index,)
         if all(part is None or part is Ellipsis or _is_basic(part) for part in parts):
             return self._basic(parts)
         return self._picked(index)
 
-    def _basic(self, parts: tuple[Any, ...]) -> np.ndarray:
+    def _basic(self, parts: tuple[Any, ...]) -> Any:
         """A tile named by integers and slices."""
         # NumPy itself says what the index means, on an array that has the shape and no memory.
         hollow = np.broadcast_to(np.empty((), np.bool_), self.shape)
@@ -91,7 +91,7 @@ class Weights:
             result[place] = host("weights", self._tile(part, lse))[0, 0]
         return result
 
-    def _picked(self, index: Any) -> np.ndarray:
+    def _picked(self, index: Any) -> Any:
         """Cells named by index arrays."""
         if self._problem.xp is not np:
             return self[...][index]
