@@ -29,6 +29,7 @@ LAYERS = [
     ["masks", "scores", "biases", "dropout", "positions"],
     ["bits"],
     ["problem"],
+    ["interchange"],
     ["reference"],
     ["kernels"],
     ["weights"],

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from types import ModuleType
-from typing import Generic, Literal
+from typing import Any, Generic, Literal
 
 import numpy as np
 
 from overt import kernels, reference
 from overt.bits import settled
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, ArrayT, dtype_name, is_float, shown, whole
+from overt.grid import Array, ArrayT, dtype_name, host, is_float, shown, whole
 from overt.problem import Problem, namespace
 from overt.reference import Gradient
 from overt.weights import Weights
@@ -48,6 +48,10 @@ class Attended(Generic[ArrayT]):
         return f"Attended(output {tuple(self.output.shape)} {self.output.dtype}, weights {self.weights.shape})"
 
     @property
+    def _engine(self) -> ModuleType:
+        return engine(self._problem)
+
+    @property
     def problem(self) -> Problem:
         """What was asked, with every default and broadcast made plain."""
         return self._problem
@@ -65,7 +69,7 @@ class Attended(Generic[ArrayT]):
     @property
     def weights(self) -> Weights[ArrayT]:
         """(…, H, T, S), computed when indexed, and only the cells asked for."""
-        return Weights(self._problem, self._lse, engine(self._problem).weights)
+        return Weights(self._problem, self._lse, self._engine.weights)
 
     def received(self) -> ArrayT:
         """(…, H, S) attention that each key receives: the column sums of the weights.  Read-only."""
@@ -82,7 +86,7 @@ class Attended(Generic[ArrayT]):
         """
         if not 1 <= whole("k", k) <= self._problem.shape.S:
             raise ArgumentError(f"top(k) wants 1 ≤ k ≤ S = {self._problem.shape.S}, not {shown(k)}")
-        indices, heaviest = engine(self._problem).top(self._problem, self._lse, k)
+        indices, heaviest = self._engine.top(self._problem, self._lse, k)
         return self._problem.outward(indices), self._problem.outward(heaviest)
 
     def map(self, rows: int, columns: int, pool: Literal["max", "mean"] = "max") -> ArrayT:
@@ -101,7 +105,7 @@ class Attended(Generic[ArrayT]):
                 )
             edges = np.arange(count + 1) * length
             bins.append(np.stack([edges[:-1] // count, -(-edges[1:] // count)], axis=-1))
-        return self._problem.outward(engine(self._problem).pooled(self._problem, self._lse, *bins, pool))
+        return self._problem.outward(self._engine.pooled(self._problem, self._lse, *bins, pool))
 
     def gradient(self, dy: Array) -> Gradient:
         """Vector-Jacobian product with dy (…, H, T, E): named tuple (q, k, v, bias), each shaped like its input.
@@ -112,14 +116,14 @@ class Attended(Generic[ArrayT]):
         ``additive``.
         """
         problem = self._problem
-        namespace(dy=dy, output=self._output)
+        namespace(dy=dy, output=self.output)
         if not is_float(dy):
             raise DtypeError(f"dy is {dtype_name(dy)}, not floats: convert it with astype")
         if tuple(dy.shape) != tuple(self.output.shape):
             raise ShapeError(
                 f"dy has shape {tuple(dy.shape)}, but the output has {tuple(self.output.shape)}: give the same"
             )
-        dy = problem.inward(dy)
+        dy = problem.inward(dy if problem.back is None else host("dy", dy))
         if kernels.can(problem):
             found = kernels.gradient(problem, self._output, self._lse, dy)
         else:
@@ -129,16 +133,27 @@ class Attended(Generic[ArrayT]):
             for x, shape in zip(found[:3], problem.given, strict=True)
         )
         dbias, dsinks = (None if x is None else problem.beside(x) for x in (found.bias, found.sinks))
-        return Gradient(dq, dk, dv, dbias, dsinks, found.score)
+        weights = {name: _handed(problem, x) for name, x in found.score.items()}
+        dq, dk, dv, dbias, dsinks = (_handed(problem, x) for x in (dq, dk, dv, dbias, dsinks))
+        return Gradient(dq, dk, dv, dbias, dsinks, weights)
 
     def _lent(self, x: Array) -> Array:
         """A result that later answers are computed from, so that nobody may write to it."""
-        view = self._problem.outward(x)
-        if self._problem.xp is np:
-            view = view.view()
-            view.flags.writeable = False
+        if self._problem.xp is not np:
+            return self._problem.outward(x)
+        if self._problem.back is not None:
+            return self._problem.outward(x.copy())
+        view = self._problem.outward(x).view()
+        view.flags.writeable = False
         return view
 
     @cached_property
     def _statistics(self) -> tuple[Array, Array]:
-        return self._along or engine(self._problem).statistics(self._problem, self._lse)
+        return self._along or self._engine.statistics(self._problem, self._lse)
+
+
+def _handed(problem: Problem, x: Any) -> Any:
+    """One gradient, or those of the terms of a bias, in the caller's library."""
+    if isinstance(x, tuple):
+        return tuple(_handed(problem, part) for part in x)
+    return x if x is None else problem.handed(x)

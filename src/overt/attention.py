@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from dataclasses import replace
+from importlib import import_module
 from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
@@ -13,6 +16,7 @@ from overt.biases import Bias
 from overt.dropout import Dropout
 from overt.errors import ArgumentError, DtypeError, ShapeError
 from overt.grid import Array, ArrayT, dtype_name, is_float, kind
+from overt.interchange import is_tensor, lent
 from overt.masks import Mask
 from overt.problem import Problem, namespace
 from overt.scores import Score, scaled_dot
@@ -49,6 +53,10 @@ def attention(
     dropout: ``overt.dropout(rate, seed)``, for training.
     num_threads: for this call, by default what ``overt.set_num_threads`` says; no result depends on it.
 
+    Arrays are NumPy's, tensors of torch (``overt.torch.attention``), or those of any library of the array API standard.
+    What lies in the CPU's memory is computed there without a copy and handed back in its library; the rest, and what a
+    library traces or differentiates, takes the definition, in memory quadratic in length.
+
     A query that may see no key gets zeros, and what stands behind a mask never reaches the output.
     Raises ShapeError, DtypeError or ArgumentError.  Vaswani et al. 2017 (arXiv:1706.03762), equation 1.
     """
@@ -56,18 +64,10 @@ def attention(
         y = kernels.plain(q, k, v, mask, num_threads)
         if y is not None:
             return y
-    problem = Problem.of(
-        q,
-        k,
-        v,
-        score=score,
-        mask=mask,
-        bias=bias,
-        softcap=softcap,
-        sinks=sinks,
-        dropout=dropout,
-        num_threads=num_threads,
-    )
+    options = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks, "dropout": dropout}
+    if is_tensor(q):
+        return _of_tensors().attention(q, k, v, **options, num_threads=num_threads)
+    problem = _problem(q, k, v, **options, num_threads=num_threads)
     return problem.outward(engine(problem).forward(problem)[0])
 
 
@@ -104,22 +104,27 @@ def attend(
 ) -> Attended:
     """The same operation as ``attention``, kept open: output, lse, weights, received, entropy, top, map, gradient.
 
-    On NumPy arrays received and entropy are mostly computed along with the output, for a tenth to a third of its time.
+    Received and entropy are mostly computed along with the output, for a tenth to a third of its time.
+    Tensors of torch give an ``overt.torch.Attended``, whose output and lse are differentiable.
     """
-    return Attended(
-        Problem.of(
-            q,
-            k,
-            v,
-            score=score,
-            mask=mask,
-            bias=bias,
-            softcap=softcap,
-            sinks=sinks,
-            dropout=dropout,
-            num_threads=num_threads,
-        )
-    )
+    options = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks, "dropout": dropout}
+    if is_tensor(q):
+        return _of_tensors().attend(q, k, v, **options, num_threads=num_threads)
+    return Attended(_problem(q, k, v, **options, num_threads=num_threads))
+
+
+def _problem(q: Array, k: Array, v: Array, **options: Any) -> Problem:
+    """What is asked of arrays, as NumPy sees them where that takes no copy and loses nothing."""
+    found = lent(q, k, v)
+    if found is None:
+        return Problem.of(q, k, v, **options)
+    arrays, back = found
+    return replace(Problem.of(*arrays, **options), back=back)
+
+
+def _of_tensors() -> Any:
+    # It imports torch, and so waits until somebody has a tensor.
+    return sys.modules.get("overt.torch") or import_module("overt.torch")
 
 
 @overload

@@ -48,9 +48,11 @@ class Bias:
 
     def on_host(self) -> Bias:
         """The same with parameters that are NumPy arrays."""
-        if isinstance(self.parameter, np.ndarray):
-            return self
-        return replace(self, parameter=host("bias", self.parameter))  # type: ignore[type-var]  # all are dataclasses
+        return self if isinstance(self.parameter, np.ndarray) else self.exchanged(host("bias", self.parameter))
+
+    def exchanged(self, parameter: Any) -> Bias:
+        """The same with another parameter."""
+        return replace(self, parameter=parameter)  # type: ignore[type-var]  # all are dataclasses
 
     def zeros(self) -> Any:
         """Room for a gradient: zeros like the parameter, float64."""
@@ -136,6 +138,9 @@ class Sum(Bias):
     def on_host(self) -> Bias:
         return Sum(tuple(part.on_host() for part in self.parts))
 
+    def exchanged(self, parameter: Any) -> Bias:
+        return Sum(tuple(part.exchanged(own) for part, own in zip(self.parts, parameter, strict=True)))
+
     def zeros(self) -> tuple[np.ndarray, ...]:
         return tuple(part.zeros() for part in self.parts)
 
@@ -150,7 +155,7 @@ class Sum(Bias):
         return total
 
     def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray | None:
-        tables = [part.table(shape) if isinstance(part, _Distance) else None for part in self.parts]
+        tables = [part.table(shape) if isinstance(part, Distance) else None for part in self.parts]
         known = [table for table in tables if table is not None]
         return _slide(reduce(np.add, known), shape, dtype) if len(known) == len(tables) else None
 
@@ -159,7 +164,7 @@ class Sum(Bias):
             part.pull(gradient, cells, own)
 
 
-class _Distance(Bias):
+class Distance(Bias):
     """A bias b(h, distance) of the distance from the query's position to the key."""
 
     heads: int
@@ -210,7 +215,7 @@ def _slide(table: np.ndarray, shape: Shape, dtype: np.dtype) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Alibi(_Distance):
+class Alibi(Distance):
     """−slope · |distance|."""
 
     parameter: Array
@@ -239,7 +244,7 @@ class Alibi(_Distance):
 
 
 @dataclass(frozen=True, eq=False)
-class _Relative(_Distance):
+class _Relative(Distance):
     parameter: Array
     offset: np.ndarray | None
     bidirectional: bool

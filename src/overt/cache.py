@@ -289,8 +289,8 @@ class _KeptBias(Bias):
     def parameter(self) -> Any:
         return self.inner.parameter
 
-    def on_host(self) -> Bias:
-        return _KeptBias(self.inner.on_host(), self.kept)
+    def exchanged(self, parameter: Any) -> Bias:
+        return _KeptBias(self.inner.exchanged(parameter), self.kept)
 
     def check(self, shape: Shape) -> None:
         self.inner.check(self.kept.whole(shape))

@@ -27,3 +27,7 @@ class DependencyError(OvertError, ImportError):
 
 class RecordingError(OvertError, RuntimeError):
     """An attention of a model that could not be recorded, or whose record does not give the model's own output."""
+
+
+class QuadraticWarning(UserWarning):
+    """Memory quadratic in length where linear memory is the rule; the message says why, and what would do better."""

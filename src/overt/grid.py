@@ -28,6 +28,9 @@ FAR = 2**40
 
 # NumPy takes longer to spell a dtype than a small problem takes to compute.
 _NAMES: dict[Any, str] = {np.dtype(name): name for name in ("float16", "float32", "float64")}
+# bfloat16 where nobody has taught NumPy that type: words that it can move, and can do no wrong arithmetic with.
+WORDS = np.dtype("V2")
+_NAMES[WORDS] = "bfloat16"
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +161,14 @@ def dtype_name(x: Array) -> str:
     return known or getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
 
 
+def widened(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Numbers in the dtype of accumulation."""
+    if x.dtype == WORDS:
+        # The upper half of a float32 is a bfloat16.
+        x = (x.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return x.astype(dtype)
+
+
 def is_float(x: Array) -> bool:
     """Whether an array of any library holds real floating-point numbers."""
     return "float" in dtype_name(x)
@@ -165,12 +176,22 @@ def is_float(x: Array) -> bool:
 
 def integers(name: str, values: Array) -> np.ndarray:
     """Values that must be whole numbers, as a host array of int64 that nobody else can change."""
-    array = host(name, values)
-    if array.dtype.kind not in "iu":
-        raise DtypeError(f"{name} must be integers, not {array.dtype}: convert them with .astype(int)")
-    if array.dtype.kind == "u" and array.size and array.max() > np.iinfo(np.int64).max:
-        raise ArgumentError(f"{name} reach {array.max()}: integers have 64 bits, sign included")
-    return array.astype(np.int64)
+    # Asked of the caller's own array, and not of NumPy's, since torch.compile knows no more of that than its numbers.
+    if not _are_whole(values):
+        known = dtype_name(values) if hasattr(values, "dtype") else dtype_name(host(name, values))
+        if not known.startswith(("int", "uint")):
+            raise DtypeError(f"{name} must be integers, not {known}: convert them with .astype(int)")
+        if known == "uint64" and prod(values.shape) and host(name, values).max() > np.iinfo(np.int64).max:
+            raise ArgumentError(f"{name} reach {host(name, values).max()}: integers have 64 bits, sign included")
+    return host(name, values).astype(np.int64)
+
+
+def _are_whole(values: Any) -> bool:
+    """Whether these are whole numbers in a list, or in lists of lists, or one alone."""
+    if isinstance(values, list | tuple):
+        # A list, which torch.compile can look into.
+        return all([_are_whole(value) for value in values])  # noqa: C419
+    return isinstance(values, int) and not isinstance(values, bool) and -(2**63) <= values < 2**63
 
 
 def host(name: str, values: Array) -> np.ndarray:

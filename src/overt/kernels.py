@@ -122,10 +122,16 @@ def plain(q: Array, k: Array, v: Array, mask: Any, threads: Any) -> Any:
 
 
 def gradient(
-    problem: Problem, output: np.ndarray, lse: np.ndarray, dy: np.ndarray, *, level: str | None = None
+    problem: Problem,
+    output: np.ndarray,
+    lse: np.ndarray,
+    dy: np.ndarray,
+    *,
+    constant: bool = False,
+    level: str | None = None,
 ) -> Gradient:
-    """Vector-Jacobian product from what ``forward`` gave, in the dtype of accumulation."""
-    score, bias, accumulate = problem.score, problem.bias, problem.accumulate
+    """Vector-Jacobian product from what ``forward`` gave, in the dtype of accumulation, of a ``constant`` bias none."""
+    score, bias, accumulate = problem.score, None if constant else problem.bias, problem.accumulate
     (B, H, T, _), S = problem.q.shape, problem.k.shape[2]
     # A dy that is finer than the inputs stays so.
     wide = not score.identity or dy.dtype != problem.q.dtype

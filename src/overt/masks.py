@@ -23,6 +23,7 @@ from overt.grid import (
     brief,
     broadcasts,
     check_leading,
+    dtype_name,
     host,
     integers,
     kind,
@@ -522,8 +523,10 @@ def _edges(name: str, values: Array) -> np.ndarray:
 def _boolean(array: object) -> np.ndarray:
     if uncalled(array):
         raise DtypeError(f"mask must be None, an overt mask or a boolean array, not {kind(array)}")
+    # The caller's own array is asked first, as with integers.
+    known = hasattr(array, "dtype") and dtype_name(array) == "bool"
     bits = host("mask", array)
-    if bits.dtype == bool:
+    if known or bits.dtype == bool:
         return bits
     if bits.dtype.kind in "fc" or bits.dtype.name == "bfloat16":
         raise DtypeError(

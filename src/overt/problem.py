@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -25,6 +26,7 @@ class Problem:
     The arrays have exactly the axes q (B, H, T, D), k (B, G, S, D), v (B, G, S, E).  ``shape`` is the whole score
     matrix, and the ranges b, h, t, s say which part of it these arrays are.  ``outer`` are the axes of results before
     T, ``given`` the shapes of q, k and v as the caller had them, ``threads`` what the caller allows (0: the default).
+    ``back`` makes of a result what the caller's own library holds, where these arrays are NumPy's view of its memory.
     """
 
     q: Array
@@ -44,6 +46,7 @@ class Problem:
     h: range
     t: range
     s: range
+    back: Callable[[Array], Array] | None = None
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{name} {shape}" for name, shape in zip("qkv", self.given, strict=True))
@@ -96,6 +99,8 @@ class Problem:
         if dropout is not None and not isinstance(dropout, Dropout):
             raise DtypeError(f"dropout must be overt.dropout(rate, seed), not {shown(dropout)}")
         threads = 0 if num_threads is None else thread_count(num_threads)
+        if xp is np and dropout is not None and not isinstance(dropout.seed, int):
+            dropout = Dropout(dropout.rate, int(dropout.seed) % 2**64)
         ranges = range(shape.B), range(H), range(T), range(S)
         return Problem(q, k, v, score, mask, bias, softcap, sinks, dropout, threads, outer, given, shape, *ranges)
 
@@ -139,7 +144,11 @@ class Problem:
 
     def outward(self, x: Array) -> Array:
         """Give a result (B, H, …) the leading axes that the caller's arrays had."""
-        return self.xp.reshape(x, (*self.outer, *x.shape[2:]))
+        return self.handed(self.xp.reshape(x, (*self.outer, *x.shape[2:])))
+
+    def handed(self, x: Array) -> Array:
+        """A result in the caller's library."""
+        return x if self.back is None else self.back(x)
 
     def inward(self, x: Array) -> Array:
         """Give a caller's array (…, H, T, E) the axes of results, (B, H, T, E)."""

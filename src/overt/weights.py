@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from math import prod
 from typing import Any, Generic
 
 import numpy as np
 
-from overt.grid import ArrayT, Cells, dtype_name, host
+from overt.grid import Array, ArrayT, Cells, dtype_name, host, widened
 from overt.problem import Problem
 
 # Cells picked one by one are computed this many at a time.
@@ -42,8 +42,12 @@ class Weights(Generic[ArrayT]):
         return prod(self.shape)
 
     @property
-    def dtype(self) -> np.dtype:
+    def dtype(self) -> Any:
         """float32, or float64 for float64 inputs."""
+        return self._wide
+
+    @property
+    def _wide(self) -> np.dtype:
         return np.dtype("float64" if dtype_name(self._problem.q) == "float64" else "float32")
 
     def __len__(self) -> int:
@@ -55,13 +59,12 @@ class Weights(Generic[ArrayT]):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
             raise ValueError("the weights are computed on demand and cannot be viewed without a copy")
-        return self[...].astype(dtype or self.dtype, copy=False)
+        return host("weights", self[...]).astype(dtype or self._wide, copy=False)
 
     def __getitem__(self, index: Any) -> ArrayT:
         parts = index if isinstance(index, tuple) else (index,)
-        if all(part is None or part is Ellipsis or _is_basic(part) for part in parts):
-            return self._basic(parts)
-        return self._picked(index)
+        basic = all(part is None or part is Ellipsis or _is_basic(part) for part in parts)
+        return self._problem.handed(self._basic(parts) if basic else self._picked(index))
 
     def _basic(self, parts: tuple[Any, ...]) -> Any:
         """A tile named by integers and slices."""
@@ -73,46 +76,59 @@ class Weights(Generic[ArrayT]):
         full = (*parts[:at], *[slice(None)] * (self.ndim - named), *parts[at + 1 :])
         axes = [part for part in full if part is not None]
         ranges = [_named(part, n) for part, n in zip(axes, self.shape, strict=True)]
-        flips = tuple(slice(None, None, -1 if r.step < 0 else 1) for r in ranges)
-        ranges = [r[::-1] if r.step < 0 else r for r in ranges]
-        return self._tiles(ranges)[flips].reshape(result_shape)[()]
+        backwards = tuple(axis for axis, r in enumerate(ranges) if r.step < 0)
+        tiles = self._tiles([r[::-1] if r.step < 0 else r for r in ranges])
+        if backwards:
+            # Not every library knows negative steps.
+            tiles = (np if isinstance(tiles, np.ndarray) else self._problem.xp).flip(tiles, axis=backwards)
+        return tiles.reshape(result_shape)[()]
 
     def _tiles(self, ranges: list[range]) -> np.ndarray:
         """The product of ranges with positive steps, one head at a time."""
         *outer, t, s = ranges
-        result = np.empty(tuple(map(len, ranges)), self.dtype)
-        sizes = self.shape[:-2]
+        result = np.empty(tuple(map(len, ranges)), self._wide)
         for place in product(*(range(len(r)) for r in outer)):
-            flat = int(np.ravel_multi_index([r[i] for r, i in zip(outer, place, strict=True)], sizes)) if sizes else 0
-            b, h = divmod(flat, self._problem.shape.H)
-            part = self._problem.part(range(b, b + 1), range(h, h + 1), t, s)
-            lse = self._lse[b : b + 1, h : h + 1, t.start : t.start + len(t) * t.step : t.step]
+            part, lse = self._part([r[i] for r, i in zip(outer, place, strict=True)], t, s)
             lse = lse.copy() if self._problem.xp is np else lse
             result[place] = host("weights", self._tile(part, lse))[0, 0]
         return result
+
+    def _part(self, outer: list[int], t: range, s: range) -> tuple[Problem, Array]:
+        """The problem of some rows and keys of one head, and their lse."""
+        sizes = self.shape[:-2]
+        flat = int(np.ravel_multi_index(outer, sizes)) if sizes else 0
+        b, h = divmod(flat, self._problem.shape.H)
+        part = self._problem.part(range(b, b + 1), range(h, h + 1), t, s)
+        return part, self._lse[b : b + 1, h : h + 1, t.start : t.start + len(t) * t.step : t.step]
 
     def _picked(self, index: Any) -> Any:
         """Cells named by index arrays."""
         if self._problem.xp is not np:
             return self[...][index]
+        shape, parts = self._chosen(index)
+        result = [self._cells(cells) for cells in parts]
+        return np.concatenate(result, dtype=self._wide, casting="same_kind").reshape(shape)[()]
+
+    def _chosen(self, index: Any) -> tuple[tuple[int, ...], Iterator[Cells]]:
+        """Shape of what an index picks, and its cells, some at a time."""
         axes = np.ogrid[tuple(slice(n) for n in self.shape)]
         chosen = [np.broadcast_to(axis, self.shape)[index] for axis in axes]
         flat = [np.asarray(axis).reshape(-1) for axis in chosen]
-        result = np.empty(flat[0].size, self.dtype)
-        for start in range(0, result.size, _CELLS):
+        return np.shape(chosen[0]), self._some(flat)
+
+    def _some(self, flat: list[np.ndarray]) -> Iterator[Cells]:
+        for start in range(0, max(flat[0].size, 1), _CELLS):
             *outer, t, s = (axis[start : start + _CELLS] for axis in flat)
             heads = np.ravel_multi_index(outer, self.shape[:-2]) if outer else np.zeros_like(t)
-            b, h = np.divmod(heads, self._problem.shape.H)
-            result[start : start + _CELLS] = self._cells(b, h, t, s)
-        return result.reshape(np.shape(chosen[0]))[()]
+            yield Cells(self._problem.shape, *np.divmod(heads, self._problem.shape.H), t, s)
 
-    def _cells(self, b: np.ndarray, h: np.ndarray, t: np.ndarray, s: np.ndarray) -> np.ndarray:
-        problem, wide = self._problem, self.dtype
+    def _cells(self, cells: Cells) -> np.ndarray:
+        problem, wide = self._problem, self._wide
         per_key = problem.shape.H // max(problem.k.shape[1], 1)
-        cells = Cells(problem.shape, b, h, t, s)
+        b, h, t, s = cells.b, cells.h, cells.t, cells.s
         with np.errstate(invalid="ignore", over="ignore"):
             scores = problem.score.pairs(
-                np, problem.q[b, h, t].astype(wide), problem.k[b, h // per_key, s].astype(wide)
+                np, widened(problem.q[b, h, t], wide), widened(problem.k[b, h // per_key, s], wide)
             )
             if problem.softcap is not None:
                 scores = problem.softcap * np.tanh(scores / problem.softcap)

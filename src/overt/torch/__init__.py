@@ -8,7 +8,8 @@ except ImportError:
     raise DependencyError("overt.torch needs PyTorch: pip install 'overt[torch]'") from None
 
 from overt.torch import nn
-from overt.torch.attention import attention
+from overt.torch.attended import Attended
+from overt.torch.attention import attend, attention
 from overt.torch.modules import (
     AdditiveAttention,
     BilinearAttention,
@@ -25,6 +26,7 @@ from overt.torch.modules import (
 
 __all__ = [
     "AdditiveAttention",
+    "Attended",
     "BilinearAttention",
     "CrossAttention",
     "DecoderLayer",
@@ -35,6 +37,7 @@ __all__ = [
     "MultiHeadAttention",
     "SelfAttention",
     "SinusoidalPositions",
+    "attend",
     "attention",
     "nn",
 ]

@@ -1,35 +1,30 @@
-"""Attention on torch tensors: a custom operator over overt's kernels, with its gradient."""
+"""Attention on torch tensors, with gradients: which way each call takes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
 from typing import Any
 
-import array_api_compat.torch as xp
-import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
+from torch.autograd import forward_ad
 
-try:
-    from ml_dtypes import bfloat16
-except ImportError:
-    bfloat16 = None
-
-from overt.attended import Attended
-from overt.attention import attention as any_attention
+from overt.biases import Bias
 from overt.dropout import Dropout
-from overt.dropout import dropout as any_dropout
-from overt.errors import ShapeError
-from overt.grid import Cells
-from overt.masks import Mask, Window, as_mask, keep
-from overt.problem import Problem
-from overt.scores import Additive, Product, Projected, Score, scaled_dot
+from overt.errors import QuadraticWarning
+from overt.grid import Array
+from overt.masks import Mask
+from overt.scores import Score, scaled_dot
+from overt.torch import blocks
+from overt.torch.attended import Attended
+from overt.torch.call import HALVES, Call
+from overt.torch.fused import can, fused
+from overt.torch.gradients import Attention
+from overt.torch.operator import call_operator, compute
 
 _SCALED_DOT = scaled_dot()
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-# Stands for a side on which a window has no end.
-_ENDLESS = -1
+# Cells of a score matrix that nobody need be told of.
+_SMALL = 1 << 24
 
 
 def attention(
@@ -39,298 +34,108 @@ def attention(
     *,
     score: Score = _SCALED_DOT,
     mask: Mask | Tensor | None = None,
-    bias: Any = None,
+    bias: Bias | Array | None = None,
     softcap: float | None = None,
     sinks: Tensor | None = None,
     dropout: Dropout | None = None,
+    num_threads: int | None = None,
 ) -> Tensor:
-    """``overt.attention`` for torch tensors: on the CPU with overt's kernels forwards and backwards.
+    """``overt.attention`` for torch tensors, with gradients for q, k, v, sinks and the parameters of biases and scores.
 
-    The arguments and axes are those of ``overt.attention``; q, k, v, a bias tensor, sinks and the weights of scores get
-    gradients.  In ``torch.compile`` without graph breaks, a mask is None, ``overt.causal()``,
-    ``overt.window(left, right)`` or a boolean tensor.
+    The arguments and axes are those of ``overt.attention``; num_threads is by default ``torch.get_num_threads()``.
+    Memory is linear in length forwards and backwards.  On the CPU, overt's kernels read the tensors where they lie.
+    Elsewhere, torch's own fused kernels compute what they can without a mask of their own making (there NaN behind a
+    mask may reach the output), and the rest is computed by blocks of rows.
 
-    On other devices, products without softcap, sinks and dropout go to torch's own fused kernels, with a mask that is
-    not causal as booleans; there NaN behind a mask may reach the output.  ALiBi and relative biases, bfloat16 without
-    ml_dtypes, and the rest on other devices take the definition, in memory quadratic in length.
+    What is known of torch's ways: second derivatives; forward derivatives and ``torch.func``, of which reverse ones
+    keep the whole matrix and say so by a ``QuadraticWarning``; autocast, as with torch's own attention;
+    ``torch.compile`` without graph breaks and ``torch.export`` for every mask but ``overt.where``, where the seed of
+    dropout may be a tensor, so that it is drawn anew.
     """
-    if not _known(q, k, v, score, bias, softcap, sinks, dropout):
-        return any_attention(q, k, v, score=score, mask=mask, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout)
-    if q.dtype.itemsize == 2 and not score.identity:
+    options = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks, "dropout": dropout}
+    call, q, k, v, dtype = _asked(q, k, v, num_threads, **options)
+    if q.device.type != "cpu" and can(call, q, k):
+        return fused(call, q, k, v).to(dtype)
+    return _found(call, q, k, v)[0].to(dtype)
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    score: Score = _SCALED_DOT,
+    mask: Mask | Tensor | None = None,
+    bias: Bias | Array | None = None,
+    softcap: float | None = None,
+    sinks: Tensor | None = None,
+    dropout: Dropout | None = None,
+    num_threads: int | None = None,
+    found: tuple[Tensor, Tensor] | None = None,
+) -> Attended:
+    """The same operation as ``attention``, kept open: an ``Attended`` of tensors, on the device of q.
+
+    found: output (…, H, T, E) and lse (…, H, T) of just this attention where another kernel has computed them; they are
+    handed back as they are, and all else is computed from q, k and lse when it is asked for.
+    """
+    options = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks, "dropout": dropout}
+    call, q, k, v, dtype = _asked(q, k, v, num_threads, **options)
+    if found is not None:
+        return Attended(call, (q, k, v), found)
+    along: list[Any] = []
+    return Attended(call, (q, k, v), _found(call, q, k, v, along), along=along[0] if along else None, dtype=dtype)
+
+
+def _asked(
+    q: Tensor, k: Tensor, v: Tensor, threads: int | None, **options: Any
+) -> tuple[Call, Tensor, Tensor, Tensor, torch.dtype]:
+    """What is asked, in the dtypes in which it is computed, and that of the output."""
+    call = Call.of(q, k, v, num_threads=threads, **options)
+    if torch.amp.is_autocast_available(q.device.type) and torch.is_autocast_enabled(q.device.type):
+        # As with torch's own: all floats but float64 become that type.
+        low = torch.get_autocast_dtype(q.device.type)
+        q, k, v = (x.to(low) if x.is_floating_point() and x.dtype != torch.float64 else x for x in (q, k, v))
+    dtype = q.dtype
+    if dtype in HALVES and q.dtype == k.dtype == v.dtype and not call.score.identity:
         # What is compared is rounded no earlier than the output.
-        bias, sinks = (x.float() if x is not None and x.dtype == q.dtype else x for x in (bias, sinks))
-        y = attention(
-            q.float(), k.float(), v.float(),
-            score=score, mask=mask, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout,
-        )  # fmt: skip
-        return y.to(q.dtype)
-    if q.device.type != "cpu":
-        return fused(q, k, v, score, mask, bias)
-    score.check(q.shape[-1], k.shape[-1])
-    left, right, scale = _factors(score, q, k)
-    additive = score.v if isinstance(score, Additive) else None
-    alone = q.ndim == 2
-    if alone:
-        left, right, v = left[None], right[None], v[None]
-    edges: tuple[int, ...] | None = None
-    lowered: tuple[Tensor | None, Tensor | None, Tensor | None] = (None, None, None)
-    if isinstance(mask, Window) and mask.offset is None:
-        edges = tuple(_ENDLESS if side is None else side for side in (mask.left, mask.right))
-    elif isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.device.type == "cpu":
-        lowered = (None, None, mask)
-    elif mask is not None:
-        lowered = _lowered(mask, left, right, v)
-    # Operators know no integers above 2⁶³.
-    drawn = (0.0, 0) if dropout is None else (dropout.rate, dropout.seed - (dropout.seed >> 63 << 64))
-    output, _ = _forward(
-        left, right, v, bias, sinks, additive, *lowered, *(edges or (None, None)), scale, softcap, *drawn
-    )
-    return output[0] if alone else output
+        q, k, v = q.float(), k.float(), v.float()
+    return call, q, k, v, dtype
 
 
-def fused(
-    q: Tensor, k: Tensor, v: Tensor, score: Score, mask: Mask | Tensor | None = None, bias: Tensor | None = None
-) -> Tensor:
-    """The same by ``scaled_dot_product_attention``, on any device."""
-    held = isinstance(mask, Tensor) and mask.dtype == torch.bool
-    problem = Problem.of(q, k, v, score=score, mask=None if held else mask, bias=bias)
-    T, S = q.shape[-2], k.shape[-2]
-    # torch's kernels want exactly four axes.
-    full, four = (*problem.shape.batch, problem.q.shape[1], T, S), (*problem.q.shape[:3], S)
-    left, right, scale = _factors(score, problem.q, problem.k)
-    same: dict[str, Any] = {"scale": scale, "enable_gqa": left.shape[1] != right.shape[1]}
-    causal = isinstance(mask, Window) and mask.offset is None and (mask.left, mask.right) == (None, 0)
-    # torch's own causal mask is aligned at the first key.
-    if causal and T == S and bias is None:
-        return problem.outward(functional.scaled_dot_product_attention(left, right, problem.v, is_causal=True, **same))
-    seen = None if bias is None else bias.expand(full).reshape(four)
-    some: Tensor | None = None
-    if mask is not None:
-        if held:
-            try:
-                keep = mask.to(q.device).expand(full).reshape(four)  # type: ignore[union-attr]  # held is a tensor
-            except RuntimeError:
-                raise ShapeError(f"the mask has shape {tuple(mask.shape)}, which does not fit {full}") from None  # type: ignore[union-attr]
-        else:
-            assert problem.mask is not None
-            dense = problem.mask.dense(T, S, problem.shape.batch, problem.q.shape[1])
-            keep = torch.from_numpy(np.array(dense)).to(q.device).reshape(four)
-        some = keep.any(dim=-1, keepdim=True)
-        # A row that sees nothing sees everything here and becomes zeros below, so that no NaN arises on the way.
-        keep = keep | ~some
-        seen = keep if seen is None else torch.where(keep, seen, float("-inf"))
-    y = functional.scaled_dot_product_attention(left, right, problem.v, attn_mask=seen, **same)
-    return problem.outward(y if some is None else torch.where(some, y, 0.0))
+def _found(call: Call, q: Tensor, k: Tensor, v: Tensor, along: list[Any] | None = None) -> tuple[Tensor, Tensor]:
+    """Output and lse; what else came along is appended where there is a list for it."""
+    if torch.compiler.is_compiling():
+        return call_operator(call, q, k, v)
+    tensors = [q, k, v, *call.parameters.values()]
+    if blocks.active() or forward_ad._current_level >= 0:
+        return _transformed(call, q, k, v)
+    if torch._C._len_torch_dispatch_stack() or any(type(x) not in (Tensor, torch.nn.Parameter) for x in tensors):
+        return call_operator(call, q, k, v)
+    with torch.no_grad():
+        found = compute(call, q, k, v, along)
+    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+        return Attention.apply(call, found, *tensors)  # type: ignore[no-untyped-call]
+    return found
 
 
-def _factors(score: Score, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor, float]:
-    """What is compared; a row that is not finite stays so, and yet gives no NaN to the gradients of weights."""
-    if score.identity:
-        return score.factors(xp, q, k)
-    clean = [torch.where(x.isfinite(), x, 0.0) for x in (q, k)]
-    *factors, scale = score.factors(xp, *clean)
-    left, right = (
-        y + ((x - finite) * 0).sum(dim=-1, keepdim=True).detach()
-        for x, finite, y in zip((q, k), clean, factors, strict=True)
-    )
-    return left, right, scale
-
-
-def _known(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    score: Score,
-    bias: Any,
-    softcap: float | None,
-    sinks: Tensor | None,
-    dropout: Dropout | None,
-) -> bool:
-    """Whether a kernel can do it; what is wrong is left to the definition, which says so."""
-    tensors = [x for x in (q, k, v, bias, sinks) if x is not None]
-    if not all(isinstance(x, Tensor) and x.device == q.device and x.dtype in _DTYPES for x in tensors):
-        return False
-    if q.device.type == "cpu":
-        scored = isinstance(score, Product) or (isinstance(score, Additive) and isinstance(score.v, Tensor))
-        able = scored and (bfloat16 is not None or all(x.dtype != torch.bfloat16 for x in tensors))
-    else:
-        # A bias that is wider than the rest would be rounded to it.
-        able = (
-            isinstance(score, Product)
-            and all(x is None for x in (softcap, sinks, dropout))
-            and (bias is None or bias.dtype == q.dtype)
+def _transformed(call: Call, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Output and lse by operations that torch can differentiate forwards, and map over."""
+    problem = call.opened(q, k, v)
+    cells = problem.shape.B * problem.shape.H * problem.shape.T * problem.shape.S
+    if cells > _SMALL and _keeps():
+        warnings.warn(
+            f"reverse derivatives by torch.func keep {cells:,} weights, here of (…, H, T, S) = {problem.shape.full}; "
+            "torch.autograd needs memory linear in length",
+            QuadraticWarning,
+            stacklevel=4,
         )
-    return (
-        able
-        and (dropout is None or isinstance(dropout, Dropout))
-        and q.dtype == k.dtype == v.dtype
-        and (min(q.ndim, k.ndim, v.ndim) >= 3 or q.ndim == k.ndim == v.ndim == 2)
-    )
+    output, lse = blocks.forward(problem)
+    return problem.outward(output).to(q.dtype), problem.outward(lse)
 
 
-def _array(x: Tensor) -> np.ndarray:
-    if x.dtype != torch.bfloat16:
-        return x.numpy()
-    return x.view(torch.int16).numpy().view(bfloat16)
-
-
-def _tensor(x: np.ndarray, like: Tensor) -> Tensor:
-    """An array that is nobody else's, as a tensor of the type that it has beside ``like``."""
-    if like.dtype == torch.bfloat16 and x.dtype.itemsize == 2:
-        return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(x)
-
-
-@torch.compiler.disable  # type: ignore[untyped-decorator]
-def _lowered(mask: Any, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-    """A mask of any kind as spans of keys, and as booleans where spans do not suffice."""
-    known = Problem.of(q, k, v, score=_SCALED_DOT, mask=as_mask(mask)).mask
-    assert known is not None
-    batch = np.broadcast_shapes(*(tuple(x.shape[:-3]) for x in (q, k, v)))
-    sizes = q.shape[-2], k.shape[-2], tuple(batch), q.shape[-3]
-    first, last, rest = known.plan(*sizes)
-    dense = None if rest is None else torch.from_numpy(np.array(rest.dense(*sizes)))
-    return torch.from_numpy(np.ascontiguousarray(first)), torch.from_numpy(np.ascontiguousarray(last)), dense
-
-
-@dataclass(frozen=True, eq=False)
-class _Spans(Mask):
-    """first ≤ s < last, of arrays that broadcast to (B, H, T)."""
-
-    first: np.ndarray
-    last: np.ndarray
-
-    def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
-        full = rows.shape.B, rows.shape.H, rows.shape.T
-        first, last = (np.broadcast_to(x, full)[rows.b, rows.h, rows.t] for x in (self.first, self.last))
-        return first, last
-
-    def visible(self, cells: Cells) -> np.ndarray:
-        first, last = self.span(cells)
-        return (first <= cells.s) & (cells.s < last)
-
-
-def _problem(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    sinks: Tensor | None,
-    additive: Tensor | None,
-    first: Tensor | None,
-    last: Tensor | None,
-    rest: Tensor | None,
-    left: int | None,
-    right: int | None,
-    scale: float,
-    softcap: float | None,
-    rate: float,
-    seed: int,
-) -> Problem:
-    mask: Mask | None = None
-    if left is not None and right is not None:
-        mask = Window(None if left == _ENDLESS else left, None if right == _ENDLESS else right, None)
-    if first is not None and last is not None:
-        mask = _Spans(first.numpy(), last.numpy())
-    if rest is not None:
-        mask = keep(rest.numpy()) if mask is None else mask & keep(rest.numpy())
-    return Problem.of(
-        *(_array(x) for x in (q, k, v)),
-        score=scaled_dot(scale) if additive is None else Projected(_array(additive)),
-        mask=mask,
-        bias=None if bias is None else _array(bias),
-        softcap=softcap,
-        sinks=None if sinks is None else _array(sinks),
-        dropout=any_dropout(rate, seed % 2**64) if rate else None,
-        num_threads=torch.get_num_threads(),
-    )
-
-
-@torch.library.custom_op("overt::attention", mutates_args=())
-def _forward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    sinks: Tensor | None,
-    additive: Tensor | None,
-    first: Tensor | None,
-    last: Tensor | None,
-    rest: Tensor | None,
-    left: int | None,
-    right: int | None,
-    scale: float,
-    softcap: float | None,
-    rate: float,
-    seed: int,
-) -> tuple[Tensor, Tensor]:
-    seen = Attended(
-        _problem(q, k, v, bias, sinks, additive, first, last, rest, left, right, scale, softcap, rate, seed)
-    )
-    return _tensor(seen.output, q), torch.from_numpy(np.array(seen.lse))
-
-
-@_forward.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
-    batch = torch.broadcast_shapes(*(x.shape[:-3] for x in (q, k, v)))  # type: ignore[no-untyped-call]
-    rows = (*batch, q.shape[-3], q.shape[-2])
-    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-    return q.new_empty((*rows, v.shape[-1])), q.new_empty(rows, dtype=wide)
-
-
-@torch.library.custom_op("overt::attention_backward", mutates_args=())
-def _backward(
-    dy: Tensor,
-    output: Tensor,
-    lse: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor | None,
-    sinks: Tensor | None,
-    additive: Tensor | None,
-    first: Tensor | None,
-    last: Tensor | None,
-    rest: Tensor | None,
-    left: int | None,
-    right: int | None,
-    scale: float,
-    softcap: float | None,
-    rate: float,
-    seed: int,
-) -> list[Tensor]:
-    problem = _problem(q, k, v, bias, sinks, additive, first, last, rest, left, right, scale, softcap, rate, seed)
-    # The lse has no last axis for ``inward`` to keep.
-    found = problem.inward(_array(output)), lse.numpy().reshape(problem.shape.B, problem.shape.H, problem.shape.T)
-    gradient = Attended(problem, found).gradient(_array(dy))
-    arrays = [(gradient.q, q), (gradient.k, k), (gradient.v, v)]
-    arrays += [(x, like) for x, like in ((gradient.bias, bias), (gradient.sinks, sinks)) if like is not None]
-    if additive is not None:
-        arrays.append((gradient.score["v"], additive))
-    return [_tensor(np.ascontiguousarray(x), like).to(like.dtype).reshape(like.shape) for x, like in arrays]
-
-
-@_backward.register_fake
-def _(
-    dy: Tensor, output: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, sinks: Tensor | None,
-    additive: Tensor | None, *options: Any,
-) -> list[Tensor]:  # fmt: skip
-    return [x.new_empty(x.shape) for x in (q, k, v, bias, sinks, additive) if x is not None]
-
-
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*output, *inputs[:9])
-    ctx.options = inputs[9:]
-    ctx.set_materialize_grads(False)
-
-
-def _pull(ctx: Any, dy: Tensor | None, dlse: Tensor | None) -> tuple[Tensor | None, ...]:
-    output, lse, *tensors = ctx.saved_tensors
-    found: list[Tensor | None] = [None] * 6
-    if dy is not None:
-        gradients = iter(_backward(dy, output, lse, *tensors, *ctx.options))
-        found = [None if x is None else next(gradients) for x in tensors[:6]]
-    return (*found, *[None] * 9)
-
-
-_forward.register_autograd(_pull, setup_context=_remember)
+def _keeps() -> bool:
+    """Whether what is computed now is kept for a way back."""
+    if not blocks.active():
+        return torch.is_grad_enabled()
+    kinds = (layer.key() for layer in torch._C._functorch.get_interpreter_stack() or ())
+    return any(kind == torch._C._functorch.TransformType.Grad for kind in kinds)

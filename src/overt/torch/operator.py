@@ -1,0 +1,124 @@
+"""Attention as registered operators: what torch.compile, torch.export and tensors with rules of their own see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from overt import kernels
+from overt.torch import blocks
+from overt.torch.arrays import tensor
+from overt.torch.call import Call, read
+from overt.torch.gradients import pull
+
+Found = tuple[Tensor, Tensor]
+
+
+def compute(call: Call, q: Tensor, k: Tensor, v: Tensor, along: list[Any] | None = None) -> Found:
+    """Output (…, H, T, E) and lse (…, H, T), without a graph; statistics that come along are appended to ``along``."""
+    if q.device.type == "cpu":
+        problem = call.hosted(q, k, v)
+        if along is None:
+            output, lse = kernels.forward(problem)
+        else:
+            output, lse, statistics = kernels.attend(problem)
+            along.append(statistics)
+        return tensor(problem.outward(output)), tensor(problem.outward(lse))
+    problem = call.opened(q, k, v)
+    y, rows = blocks.forward(problem)
+    return problem.outward(y).to(q.dtype), problem.outward(rows)
+
+
+def call_operator(call: Call, q: Tensor, k: Tensor, v: Tensor) -> Found:
+    """The same by the operator, with gradients."""
+    others: list[Tensor] = []
+    integers: list[int] = []
+    floats: list[float] = []
+    text = call.write(others, integers, floats)
+    return attention(q, k, v, others, integers, floats, text)
+
+
+@torch.library.custom_op("overt::attention", mutates_args=())
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, others: list[Tensor], integers: list[int], floats: list[float], asked: str
+) -> tuple[Tensor, Tensor]:
+    """Output and lse.  ``asked`` is all that was asked as a text: scores, masks and biases by their names.
+
+    In it, t0 and a0 are the first of the other tensors, i0 and f0 the first of the integers and floats.
+    """
+    return compute(read(asked, others, integers, floats), q, k, v)
+
+
+@attention.register_fake
+def _(q: Tensor, k: Tensor, v: Tensor, *asked: Any) -> Found:
+    batch = torch.broadcast_shapes(*(x.shape[:-3] for x in (q, k, v)))  # type: ignore[no-untyped-call]
+    rows = (*batch, *q.shape[-3:-1])
+    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+    return q.new_empty((*rows, v.shape[-1])), q.new_empty(rows, dtype=wide)
+
+
+@torch.library.custom_op("overt::attention_backward", mutates_args=())
+def attention_backward(
+    dy: Tensor | None,
+    dlse: Tensor | None,
+    output: Tensor,
+    lse: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    others: list[Tensor],
+    integers: list[int],
+    floats: list[float],
+    asked: str,
+    wanted: list[bool],
+) -> list[Tensor]:
+    """Gradients of those of q, k, v and the other tensors that are wanted, in order."""
+    # Each is itself, even where one tensor was given twice.
+    others = [x.detach() for x in others]
+    call = read(asked, others, integers, floats)
+    places = [3 + next(i for i, x in enumerate(others) if x is parameter) for parameter in call.parameters.values()]
+    chosen = [*wanted[:3], *(wanted[i] for i in places)]
+    found = pull(call, (output, lse), chosen, dy, dlse, [q, k, v, *call.parameters.values()])
+    by_place = dict(zip([0, 1, 2, *places], found, strict=True))
+    return [x for x in (by_place[i] for i, want in enumerate(wanted) if want) if x is not None]
+
+
+@attention_backward.register_fake
+def _(
+    dy: Tensor | None,
+    dlse: Tensor | None,
+    output: Tensor,
+    lse: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    others: list[Tensor],
+    integers: list[int],
+    floats: list[float],
+    asked: str,
+    wanted: list[bool],
+) -> list[Tensor]:
+    return [x.new_empty(x.shape) for x, want in zip((q, k, v, *others), wanted, strict=True) if want]
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: Found) -> None:
+    q, k, v, others, *ctx.asked = inputs
+    ctx.save_for_backward(*output, q, k, v, *others)
+    ctx.set_materialize_grads(False)
+
+
+def _pull(ctx: Any, dy: Tensor | None, dlse: Tensor | None) -> tuple[Any, ...]:
+    output, lse, q, k, v, *others = ctx.saved_tensors
+    # To torch a list is one thing where it holds numbers, and no thing at all where it is empty.
+    numbers: list[Any] = [None if x else [] for x in ctx.asked[:2]]
+    if dy is None and dlse is None:
+        return None, None, None, [None] * len(others), *numbers, None
+    wanted = [*ctx.needs_input_grad[:3], *ctx.needs_input_grad[3]]
+    found = iter(attention_backward(dy, dlse, output, lse, q, k, v, others, *ctx.asked, wanted))
+    gradients = [next(found) if want else None for want in wanted]
+    return *gradients[:3], gradients[3:], *numbers, None
+
+
+attention.register_autograd(_pull, setup_context=_remember)

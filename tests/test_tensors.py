@@ -1,0 +1,399 @@
+"""Attention on tensors: the definition's values and gradients, at the price of arrays, in torch's own habits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from torch import Tensor
+
+import overt
+from overt import reference
+from overt.errors import ArgumentError, DtypeError, ShapeError
+from overt.problem import Problem
+from overt.torch import Attended, attend, attention, blocks
+from overt.torch.call import Call
+from strategies import Case, cases
+
+
+def draw(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float64) -> list[Tensor]:
+    torch.manual_seed(0)
+    return [torch.randn(shape).to(dtype).requires_grad_() for shape in shapes]
+
+
+def problem() -> list[Tensor]:
+    return draw((2, 4, 5, 6), (2, 2, 7, 6), (2, 2, 7, 3), (4, 5, 7), (4,))
+
+
+def definition(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
+    """Output and lse by the definition in torch, which torch differentiates itself."""
+    asked = Problem.of(q, k, v, **{"score": overt.scaled_dot(), **options})
+    return tuple(asked.outward(x) for x in reference.forward(asked)[:2])  # type: ignore[return-value]
+
+
+def call(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Call:
+    names = "mask", "bias", "softcap", "sinks", "dropout", "num_threads"
+    return Call.of(q, k, v, **{"score": overt.scaled_dot(), **dict.fromkeys(names), **options})
+
+
+def by_blocks(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
+    """The engine of other devices, on this one."""
+    asked = call(q, k, v, **options).opened(q, k, v)
+    output, lse = blocks.forward(asked)
+    return asked.outward(output).to(q.dtype), asked.outward(lse)
+
+
+def opened(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
+    seen = attend(q, k, v, **options)
+    return seen.output, seen.lse
+
+
+ENGINES = {"kernels": opened, "blocks": by_blocks}
+Asked = tuple[dict[str, Any], list[Tensor]]
+
+
+def bilinear() -> Asked:
+    (weight,) = draw((6, 6))
+    return {"score": overt.bilinear(weight)}, [weight]
+
+
+def additive() -> Asked:
+    weights = draw((8, 6), (8, 6), (8,), (8,))
+    return {"score": overt.additive(*weights), "softcap": 2.0}, weights
+
+
+def biased(bias: Callable[[Tensor], Any], *shape: int, **more: Any) -> Callable[[], Asked]:
+    def ask() -> Asked:
+        (parameter,) = draw(shape)
+        return {"bias": bias(parameter), **more}, [parameter]
+
+    return ask
+
+
+def dense() -> Asked:
+    bias, sinks = draw((4, 5, 7), (4,))
+    with torch.no_grad():
+        bias[:, :, 2] = -torch.inf
+    return {"bias": bias, "sinks": sinks, "softcap": 3.0}, [bias, sinks]
+
+
+def summed() -> Asked:
+    slopes, bias = draw((4,), (2, 1, 5, 1))
+    return {"bias": overt.alibi(slopes) + bias}, [slopes, bias]
+
+
+def only(**options: Any) -> Callable[[], Asked]:
+    return lambda: (options, [])
+
+
+ASKED: dict[str, Callable[[], Asked]] = {
+    "nothing": only(),
+    "causal": only(mask=overt.causal()),
+    "window": only(mask=overt.window(2, 1)),
+    "offset": only(mask=overt.causal(offset=[0, 1])),
+    "padding": only(mask=overt.padding([7, 0]) & overt.causal()),
+    "documents": only(mask=overt.documents([0, 0, 1, 1, 2, 1, 1])),
+    "packed": only(mask=overt.packed([0, 2, 5], [0, 3, 7]) & overt.causal()),
+    "holes": only(mask=overt.where(lambda b, h, t, s: (s + t + h) % 3 > 0)),
+    "tensor": only(mask=torch.arange(35).reshape(5, 7) % 4 > 0),
+    "some of a tensor": only(mask=torch.tensor([[[[True]]], [[[False]]]])),
+    "dot": only(score=overt.dot()),
+    "scale": only(score=overt.scaled_dot(0.3), softcap=1.0),
+    "cosine": only(score=overt.cosine(2.0)),
+    "bilinear": bilinear,
+    "additive": additive,
+    "dense": dense,
+    "row": biased(lambda x: x, 7),
+    "alibi": biased(overt.alibi, 4, mask=overt.causal()),
+    "alibi, one offset a row": biased(lambda x: overt.alibi(x, offset=[0, 3]), 4),
+    "T5": biased(lambda x: overt.relative(x, max_distance=20), 8, 4),
+    "packed alibi": biased(overt.alibi, 4, mask=overt.packed([0, 2, 5], [0, 3, 7])),
+    "sum": summed,
+    "dropout": only(dropout=overt.dropout(0.4, 2**64 - 1), mask=overt.causal()),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_values_and_gradients_are_those_of_the_definition(engine: str, name: str) -> None:
+    q, k, v, *_ = problem()
+    options, parameters = ASKED[name]()
+    inputs = [q, k, v, *parameters]
+
+    def run(f: Any) -> list[Tensor]:
+        y, lse = f(q, k, v, **options)
+        seen = lse != -torch.inf
+        return [y, lse, *torch.autograd.grad(y.sin().sum() + torch.where(seen, lse, 0).cos().sum(), inputs)]
+
+    for ours, theirs in zip(run(ENGINES[engine]), run(definition), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+
+
+@given(cases(dtypes=("float32", "float64")))
+def test_generated_problems_are_those_of_arrays(case: Case) -> None:
+    """What lies in memory in any way, as tensors; and every statistic by blocks."""
+    arrays = [x if min(x.strides, default=0) >= 0 else x.copy() for x in (case.q, case.k, case.v)]
+    q, k, v = (torch.from_numpy(x.copy() if not x.flags.writeable else x) for x in arrays)
+    sinks = case.options.get("sinks")
+    options = {**case.options, "sinks": None if sinks is None else torch.from_numpy(sinks)}
+    expected, seen = overt.attend(case.q, case.k, case.v, **case.options), attend(q, k, v, **options)
+    for ours, theirs in (
+        (seen.output, expected.output),
+        (seen.lse, expected.lse),
+        (seen.received(), expected.received()),
+    ):
+        np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-5, atol=1e-6)
+    asked = call(q, k, v, **options).opened(q, k, v)
+    lse = torch.from_numpy(expected.lse.copy()).reshape(asked.shape.B, asked.shape.H, asked.shape.T)
+    tolerance = 1e-4 if q.dtype == torch.float32 else 1e-6
+    for ours, theirs in (
+        (blocks.forward(asked)[0], expected.output),
+        (blocks.statistics(asked, lse)[0], expected.received()),
+        (blocks.statistics(asked, lse)[1], expected.entropy()),
+        (blocks.weights(asked, lse), np.asarray(expected.weights)),
+    ):
+        np.testing.assert_allclose(asked.outward(ours).numpy(), theirs, rtol=tolerance, atol=tolerance)
+
+
+class Blocked(Attended):
+    """An open result whose answers come from blocks, as on other devices."""
+
+    _host = False
+
+
+def seen_by(engine: str, dtype: torch.dtype, **options: Any) -> Attended:
+    q, k, v = (x.detach() for x in draw((2, 4, 50, 16), (2, 2, 70, 16), (2, 2, 70, 8), dtype=dtype))
+    seen = attend(q, k, v, **options)
+    return seen if engine == "kernels" else Blocked(seen._call, seen._tensors, seen._found, dtype=seen.output.dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("engine", ["kernels", "blocks"])
+@pytest.mark.parametrize("score", [overt.scaled_dot(), overt.cosine(3.0)], ids=["dot", "cosine"])
+def test_every_answer_is_a_tensor_and_right(engine: str, dtype: torch.dtype, score: Any) -> None:
+    options = {"score": score, "mask": overt.window(20, 3) & ~overt.padding([0, 2]), "softcap": 5.0}
+    sinks, slopes = torch.rand(4), torch.rand(4)
+    seen = seen_by(engine, dtype, **options, sinks=sinks, bias=overt.alibi(slopes))
+    q, k, v = (x.double().numpy() for x in seen._tensors)
+    exact = overt.attend(q, k, v, **options, sinks=sinks.double().numpy(), bias=overt.alibi(slopes.double().numpy()))
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    assert (seen.output.dtype, seen.lse.dtype, seen.weights.dtype) == (dtype, wide, wide)
+    tolerance = {torch.float64: 1e-9, torch.float32: 2e-5}.get(dtype, 2e-5)
+    for ask in (
+        lambda seen: seen.received(),
+        lambda seen: seen.entropy(),
+        lambda seen: seen.top(5)[1],
+        lambda seen: seen.map(7, 9),
+        lambda seen: seen.map(60, 9, "mean"),
+        lambda seen: seen.weights[...],
+        lambda seen: seen.weights[1, 2, ::-3, 4:60:5],
+        lambda seen: seen.weights[:, None, -1, 3],
+        lambda seen: seen.weights[[0, 1], [1, 2], [3, 49], [2, 60]],
+        lambda seen: seen.weights[0, 0, 5, 3],
+    ):
+        ours = ask(seen)
+        assert isinstance(ours, Tensor)
+        assert ours.dtype == wide
+        np.testing.assert_allclose(ours.numpy(), ask(exact), rtol=0, atol=tolerance)
+    indices = torch.tensor([0, 1]), torch.tensor(3), torch.tensor([9, 8]), torch.tensor([1, 1])
+    picked = seen.weights[indices]
+    np.testing.assert_allclose(picked, exact.weights[[0, 1], 3, [9, 8], [1, 1]], rtol=0, atol=tolerance)
+    np.testing.assert_allclose(np.asarray(seen.weights), np.asarray(exact.weights), rtol=0, atol=tolerance)
+    # The caller may write to what it is given.
+    seen.received().zero_()
+    np.testing.assert_allclose(seen.received().numpy(), exact.received(), rtol=0, atol=tolerance)
+    assert seen.problem.q.dtype != np.dtype("V2")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_of_an_open_result_are_those_of_autograd(dtype: torch.dtype) -> None:
+    q, k, v, weight = draw((2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 6, 2), (4, 4), dtype=dtype)
+    slopes, table, sinks = torch.rand(3).requires_grad_(), torch.randn(8, 3).requires_grad_(), torch.rand(3)
+    for options, parameters in (
+        ({"bias": overt.alibi(slopes), "sinks": sinks.requires_grad_()}, [slopes, sinks]),
+        ({"bias": overt.relative(table, max_distance=20) + slopes[:, None, None]}, [table]),
+        ({"score": overt.bilinear(weight)}, [weight]),
+    ):
+        seen = attend(q, k, v, **options)
+        dy, dlse = torch.randn_like(seen.output), torch.randn_like(seen.lse)
+        gradient = seen.gradient(dy, dlse)
+        expected = torch.autograd.grad((seen.output, seen.lse), [q, k, v, *parameters], (dy, dlse))
+        ours = [gradient.q, gradient.k, gradient.v]
+        if "score" in options:
+            ours.append(gradient.score["weight"])
+        elif len(parameters) == 2:
+            ours += [gradient.bias, gradient.sinks]
+        else:
+            ours.append(gradient.bias[0])
+        torch.testing.assert_close(ours, list(expected), rtol=0, atol=0)
+    with pytest.raises(ShapeError, match="dy has shape"):
+        seen.gradient(dy[0])
+    with pytest.raises(DtypeError, match="dy is"):
+        seen.gradient(dy.int())
+
+
+def test_what_another_kernel_found_is_opened() -> None:
+    q, k, v = (x.detach() for x in draw((2, 4, 5, 6), (2, 2, 7, 6), (2, 2, 7, 3), dtype=torch.float32))
+    whole = attend(q, k, v, mask=overt.causal())
+    output, lse = torch.randn_like(whole.output), whole.lse.clone()
+    seen = attend(q, k, v, mask=overt.causal(), found=(output, lse))
+    assert seen.output is output
+    assert seen.lse is lse
+    torch.testing.assert_close(seen.received(), whole.received())
+    torch.testing.assert_close(seen.top(2), whole.top(2))
+
+
+def test_overt_itself_gives_tensors_the_same() -> None:
+    q, k, v, *_ = problem()
+    seen = overt.attend(q, k, v, mask=overt.causal())
+    assert isinstance(seen, Attended)
+    assert seen.output.requires_grad
+    assert torch.equal(overt.attention(q, k, v, mask=overt.causal()), seen.output)
+    steps = overt.trace(q, k, v, mask=overt.causal())
+    torch.testing.assert_close(steps["output"], seen.output, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("kind", ["product", "additive"])
+def test_types_are_about_as_exact_as_the_definition(kind: str, dtype: torch.dtype) -> None:
+    inputs = draw((3, 5, 16), (3, 6, 16), (3, 6, 8), (16, 16), (16, 16), (16,), dtype=dtype)
+
+    def run(f: Any, tensors: list[Tensor]) -> list[Tensor]:
+        q, k, v, *weights = tensors
+        score = overt.additive(*weights) if kind == "additive" else overt.scaled_dot()
+        y, _ = f(q, k, v, score=score, sinks=q[:, 0, 0].detach())
+        return [y, *torch.autograd.grad(y.sin().sum(), tensors if kind == "additive" else tensors[:3])]
+
+    exact = run(definition, [x.detach().double().requires_grad_() for x in inputs])
+    for engine in ENGINES.values():
+        for ours, theirs, right in zip(run(engine, inputs), run(definition, inputs), exact, strict=True):
+            assert ours.dtype == dtype
+            scale = right.abs().max()
+            limit = max(3 * (theirs - right).abs().max(), 4 * scale * torch.finfo(dtype).eps)
+            assert (ours - right).abs().max() <= limit
+
+
+BFLOAT16 = """
+import sys
+sys.modules["ml_dtypes"] = None
+import torch, overt
+q = torch.randn(2, 9, 8).bfloat16().requires_grad_()
+for score in (overt.scaled_dot(), overt.cosine(2.0)):
+    seen = overt.attend(q, q, q, score=score, mask=overt.causal())
+    seen.output.sum().backward()
+    assert seen.output.dtype == q.grad.dtype == torch.bfloat16
+    assert seen.received().shape == (2, 9) and seen.weights[0, [1, 2], [0, 1]].shape == (2,)
+"""
+
+
+def test_bfloat16_needs_no_other_package() -> None:
+    subprocess.run([sys.executable, "-c", BFLOAT16], check=True, capture_output=True, timeout=120)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", ["product", "softcap", "cosine", "bilinear", "additive"])
+def test_what_a_mask_hides_reaches_no_gradient(engine: str, kind: str) -> None:
+    q, k, v, W, U, w = draw((3, 5, 4), (3, 6, 4), (3, 6, 2), (4, 4), (4, 4), (4,))
+    hidden = torch.arange(6) == 5
+    garbage = torch.where(hidden[:, None], torch.nan, k), torch.where(hidden[:, None], torch.inf, v)
+    weights = {"bilinear": [W], "additive": [W, U, w]}.get(kind, [])
+    score = {
+        "cosine": overt.cosine,
+        "bilinear": lambda: overt.bilinear(W),
+        "additive": lambda: overt.additive(W, U, w),
+    }.get(kind, overt.scaled_dot)()
+    f = ENGINES[engine]
+
+    def run(k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+        y, _ = f(q, k, v, score=score, mask=~hidden, softcap=3.0 if kind == "softcap" else None)
+        return (y, *torch.autograd.grad(y.sin().sum(), [q, *weights]))
+
+    torch.testing.assert_close(run(*garbage), run(k, v))
+    # What is seen shows.
+    assert f(q, garbage[0], v, score=score)[0].isnan().all()
+    assert (f(q, k, garbage[1])[0] == torch.inf).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_has_gradients_of_nothing(engine: str) -> None:
+    for shapes in (((0, 2, 3, 4), (0, 2, 5, 4)), ((2, 2, 0, 4), (2, 2, 5, 4)), ((2, 2, 3, 4), (2, 2, 0, 4))):
+        q, k = draw(*shapes)
+        ENGINES[engine](q, k, k)[0].sum().backward()
+        assert q.grad is not None
+        assert not q.grad.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_dtypes_come_back_and_axes_broadcast(dtype: torch.dtype) -> None:
+    for shapes in [((5, 6), (7, 6), (7, 3)), ((2, 1, 4, 5, 6), (3, 2, 7, 6), (1, 2, 7, 3))]:
+        q, k, v = draw(*shapes, dtype=dtype)
+        expected = definition(*(x.double() for x in (q, k, v)))[0]
+        tolerance = {torch.float16: 3e-3, torch.bfloat16: 3e-2, torch.float32: 1e-5}[dtype]
+        for f in ENGINES.values():
+            y = f(q, k, v)[0]
+            assert (y.dtype, y.shape) == (dtype, expected.shape)
+            torch.testing.assert_close(y.double(), expected, rtol=0, atol=tolerance)
+            q.grad = None
+            y.sum().backward()
+            assert q.grad is not None
+            assert q.grad.dtype == dtype
+
+
+def test_tensors_may_lie_as_they_like() -> None:
+    q, k, v, *_ = problem()
+    expected = attention(q, k, v)
+    for lay in (
+        lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+        lambda x: torch.stack([x, x], dim=-1)[..., 0],
+        lambda x: torch._neg_view(-x),
+        torch.nn.Parameter,
+    ):
+        torch.testing.assert_close(attention(lay(q), lay(k), lay(v)), expected)
+
+
+def test_what_is_wrong_is_said_as_ever() -> None:
+    q, k, v, *_ = problem()
+    with pytest.raises(ShapeError, match="v has 6 positions but k has 7"):
+        attention(q, k, v[..., :6, :])
+    with pytest.raises(DtypeError, match="mask"):
+        attention(q, k, v, mask=torch.ones(5, 7))
+    with pytest.raises(DtypeError, match="one dtype"):
+        attention(q.float(), k, v)
+    with pytest.raises(ArgumentError, match="softcap"):
+        attention(q, k, v, softcap=-1.0)
+    with pytest.raises(DtypeError, match="one library"):
+        attention(q, k.detach().numpy(), v)  # type: ignore[arg-type]
+    with pytest.raises(DtypeError, match="score"):
+        attention(q, k, v, score="dot")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="sinks lies on meta, but q on cpu"):
+        attention(q, k, v, sinks=torch.empty(4, device="meta"))
+    with pytest.raises(ArgumentError, match="seed"):
+        overt.dropout(0.1, torch.ones(2, dtype=torch.int64))
+
+
+def test_inputs_that_need_no_gradient_cost_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    from overt import _native, kernels
+
+    q, k, v, bias, _ = problem()
+    wanted = []
+
+    def backward(*arguments: Any, **options: Any) -> None:
+        wanted.append(any(isinstance(x, np.ndarray) and x.shape == (2, 4, 5, 7) for x in arguments))
+        real(*arguments, **options)
+
+    real = _native.backward
+    monkeypatch.setattr(kernels._native, "backward", backward)
+    attention(q, k, v, bias=bias.detach()).sum().backward()
+    attention(q, k, v, bias=overt.alibi(overt.positions.alibi_slopes(4))).sum().backward()
+    assert wanted == [False, False]
+    attention(q, k, v, bias=bias).sum().backward()
+    assert wanted == [False, False, True]
+    with torch.no_grad():
+        assert attention(q, k, v).grad_fn is None
+    assert attention(q.detach(), k.detach(), v.detach(), bias=bias.detach()).grad_fn is None
