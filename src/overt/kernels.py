@@ -281,7 +281,7 @@ def _calls(problem: Problem, *, wide: bool = False, step: int | None = None) -> 
     if step is None and (rest is None or bits is not None) and (problem.bias is None or bias is not None):
         native = _native.Problem(q, k, v, first=first, last=last, bits=bits, bias=bias, **same)
         return ((native, _ALL),)
-    step = step or max(_CELLS // max(k.shape[2], 1), _ROWS)
+    step = step or _rows_of(first, last, k.shape[2])
     return _slices(problem, step, q, k, v, first, last, rest, bits, bias, same)
 
 
@@ -302,6 +302,7 @@ def _slices(
     T, S = q.shape[2], k.shape[2]
     terms = () if problem.bias is None else problem.bias.terms
     views = [(term, _view_of_bias(problem, term)) for term in terms]
+    room: dict[str, np.ndarray] = {}
     for start in range(0, T, step):
         rows = slice(start, min(start + step, T))
         part = problem.part(t=problem.t[rows])
@@ -315,11 +316,13 @@ def _slices(
         cells = replace(cells, s=cells.s[keys])
         row_bits = bits[:, :, rows] if bits is not None else None
         if rest is not None and bits is None:
-            row_bits = _spread(rest.visible(cells), shape, keys, bool)
+            room["bits"] = _spread(rest.visible(cells), shape, keys, bool, room.get("bits"))
+            row_bits = np.broadcast_to(room["bits"], shape)
         row_bias = bias[:, :, rows] if bias is not None else None
         if problem.bias is not None and bias is None:
             summed = reduce(np.add, (term.at(cells) if x is None else x[:, :, rows, keys] for term, x in views))
-            row_bias = _spread(summed, shape, keys, problem.accumulate)
+            room["bias"] = _spread(summed, shape, keys, problem.accumulate, room.get("bias"))
+            row_bias = np.broadcast_to(room["bias"], shape)
         native = _native.Problem(
             q[:, :, rows],
             k,
@@ -331,6 +334,20 @@ def _slices(
             **same | {"first_query": part.t.start},
         )
         yield native, rows
+
+
+def _rows_of(first: np.ndarray | None, last: np.ndarray | None, S: int) -> int:
+    """How many rows to work out at a time: with those cells that their spans reach, about ``_CELLS`` a head."""
+    step = max(_CELLS // max(S, 1), _ROWS)
+    if first is None or last is None or not first.size:
+        return step
+    # Rows that look at few keys may be more, as long as nobody minds how long they are.
+    for more in (8, 4, 2):
+        starts = range(0, first.shape[2], more * step)
+        parts = [slice(start, start + more * step) for start in starts]
+        if all((last[:, :, p].max() - first[:, :, p].min()) * more * step <= _CELLS // 4 for p in parts):
+            return more * step
+    return step
 
 
 def _spans(problem: Problem) -> tuple[np.ndarray | None, np.ndarray | None, Mask | None]:
@@ -380,13 +397,19 @@ def _part_view(problem: Problem, full: np.ndarray | None) -> np.ndarray | None:
     return view if readable else None
 
 
-def _spread(values: np.ndarray, shape: tuple[int, ...], keys: slice, dtype: np.typing.DTypeLike) -> np.ndarray:
-    """Values of some keys as (B, H, T, S), with a unit last stride and no more memory than that asks for."""
-    leading = np.broadcast_shapes((1, 1, 1, 1), values.shape)[:-1]
+def _spread(
+    values: np.ndarray,
+    shape: tuple[int, ...],
+    keys: slice,
+    dtype: np.typing.DTypeLike,
+    room: np.ndarray | None,
+) -> np.ndarray:
+    """Values of some keys, broadcastable to (B, H, T, S) with a unit last stride, in the room of the slice before."""
+    own = (*np.broadcast_shapes((1, 1, 1, 1), values.shape)[:-1], shape[-1])
     # Memory of zeros that nobody touches is none.
-    held = np.zeros((*leading, shape[-1]), dtype)
+    held = room if room is not None and room.shape == own else np.zeros(own, dtype)
     held[..., keys] = values
-    return np.broadcast_to(held, shape)
+    return held
 
 
 def _readable(x: np.ndarray) -> np.ndarray:
