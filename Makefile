@@ -24,7 +24,7 @@ lint: $(VENV)/dev
 	$(BIN)/mypy
 
 check: $(VENV)/dev
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist worksteal
 
 # The native code under AddressSanitizer and UndefinedBehaviorSanitizer, driven by the tests of the kernels.
 sanitize: $(VENV)/dev
