@@ -75,12 +75,18 @@ class Backend:
     @contextmanager
     def weighed(self, told: list[int]) -> Iterator[None]:
         """A context that adds the bytes that were allocated in it at most, where they can be seen."""
-        tracemalloc.start()
+        # In this process somebody else may be tracing.
+        traced = tracemalloc.is_tracing()
+        if not traced:
+            tracemalloc.start()
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
         try:
             yield
         finally:
-            told.append(tracemalloc.get_traced_memory()[1])
-            tracemalloc.stop()
+            told.append(tracemalloc.get_traced_memory()[1] - before)
+            if not traced:
+                tracemalloc.stop()
 
     def pull(self, result: Any, inputs: dict[str, Any], out: wire.Arrays, number: int) -> dict[str, Any] | None:
         """Gradients of Σ output · ramp for the inputs, None where the library has none."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from overt.check.attention import Attention, Instance
@@ -14,9 +16,13 @@ from overt.check.forms import PuzzledError
 from overt.check.instances import HEADS, build, first_call, instance
 from overt.check.interface import Interface
 from overt.check.report import Report
-from overt.check.roles import role
+from overt.check.roles import LAYOUTS, MASKS, ROLES, role
 from overt.check.session import EndedError, Here, Session
-from overt.errors import ArgumentError
+from overt.errors import ArgumentError, OvertError
+from overt.grid import whole
+
+# Seconds: a day.
+_LONGEST = 86_400
 
 
 def examine(
@@ -41,6 +47,7 @@ def examine(
                 return Report(name or str(target), {}, list(findings.found.values()))
             raise ArgumentError(f"cannot load {target or name}: {reply['error']['type']}: {reply['error']['message']}")
         description = reply["description"]
+        _agree(description, overrides, mask)
         shown = name or target or description["name"]
         first: Findings | PuzzledError | None = None
         others = [library for library in description["libraries"] if library != description["backend"]]
@@ -73,7 +80,29 @@ def examine(
         shown = name or target or "it"
     except PuzzledError as puzzled:
         raise ArgumentError(str(puzzled)) from None
+    except (LookupError, AttributeError, TypeError, ValueError) as error:
+        if isinstance(error, OvertError):
+            raise
+        # Nothing is said of a candidate whose answers make no sense, such as one that wrote into the checker's pipe.
+        raise OvertError(
+            f"{name or target} gave answers that cannot be understood ({type(error).__name__}: {error}): "
+            "it writes where it should not, or the checker is wrong"
+        ) from error
     return Report(shown, findings.convention, list(findings.found.values()))
+
+
+def _agree(description: dict[str, Any], overrides: dict[str, str], mask: str | None) -> None:
+    """Raise ArgumentError where something is said of an argument that there is not."""
+    rows = [*description["parameters"], *description["constructor"]]
+    names = [row["name"] for row in rows]
+    # Inside a class there may be others that attend, with arguments of their own.
+    text = description["source"] + description["helpers"] if description["kind"] != "function" else ""
+    for name in overrides:
+        if rows and name not in (*names, "--backend") and not re.search(rf"\b{re.escape(name)}\b", text):
+            raise ArgumentError(f"{description['name']} has no argument {name}: its arguments are {', '.join(names)}")
+    told = {overrides.get(name) or role(name) for name in names}
+    if mask is not None and rows and not told & {"mask", "padding"} and "mask" not in text:
+        raise ArgumentError(f"{description['name']} takes no mask, so there is nothing to say of it")
 
 
 _NOTHING: dict[str, Any] = {"source": "", "line": 0, "file": None}
@@ -143,7 +172,7 @@ def _global_weights(session: Session | Here, interface: Interface) -> Instance |
     """Weights that a function reads from its module."""
     _, arrays = session.ask({"op": "globals", "names": interface.description["globals"]})
     rows = [
-        {"path": name, "owner": "", "shape": a.shape, "eps": 0.0}
+        {"path": name, "owner": "", "shape": a.shape, "eps": 0.0, "registered": True, "trainable": False}
         for name, a in arrays.items()
         if a.dtype.kind == "f" and (role(name) or "")[:1] in ("W", "b")
     ]
@@ -162,6 +191,7 @@ def check(
     isolate: bool = True,
 ) -> Report:
     """Run ``overt.check``, which tells the arguments."""
+    _validate(layout, mask, arguments, timeout, memory)
     options: dict[str, Any] = {"layout": layout, "mask": mask, "arguments": arguments}
     if isinstance(target, str):
         if ":" not in target:
@@ -174,6 +204,24 @@ def check(
     where = Session(target, timeout=timeout, memory=memory) if isolate and _forks(target) else Here(target)
     with where as session:
         return examine(session, None, name=name, **options)
+
+
+def _validate(
+    layout: str | None, mask: str | None, arguments: dict[str, str] | None, timeout: float, memory: int
+) -> None:
+    for what, value, known in (("layout", layout, LAYOUTS), ("mask", mask, MASKS)):
+        if value is not None and value not in known:
+            raise ArgumentError(f"{what} must be one of {', '.join(known)}, not {value!r}")
+    if not isinstance(arguments, Mapping | None):
+        raise ArgumentError(f'arguments takes roles by name, such as {{"a": "q"}}, not {arguments!r:.80}')
+    for name, meaning in (arguments or {}).items():
+        if meaning not in ROLES:
+            raise ArgumentError(f"{meaning!r} is no role for {name}: give one of {', '.join(ROLES)}")
+    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if not number or not 0 < timeout <= _LONGEST:
+        raise ArgumentError(f"timeout must be seconds, more than 0 and at most {_LONGEST}, not {timeout!r:.80}")
+    if whole("memory", memory) < 1:
+        raise ArgumentError(f"memory must be at least 1 byte, not {memory}")
 
 
 def _forks(target: Any) -> bool:

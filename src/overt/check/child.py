@@ -1,8 +1,9 @@
-"""The process that runs the candidate: load it, describe it, call it.  ``python -m overt.check.child IN OUT LIMIT``."""
+"""The process that runs the candidate: load it, describe it, call it."""
 
 from __future__ import annotations
 
 import copy
+import ctypes
 import importlib
 import importlib.util
 import inspect
@@ -11,11 +12,15 @@ import linecache
 import os
 import random
 import re
+import select
+import signal
 import sys
+import threading
 import time
 import traceback
 import warnings
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
@@ -44,8 +49,10 @@ class _Counter(io.TextIOBase):
 class Candidate:
     """Answers the checker's requests about one thing at a time."""
 
-    def __init__(self, target: Any = None) -> None:
+    def __init__(self, target: Any = None, *, interruptible: bool = False) -> None:
+        """``interruptible``: Ctrl-C is for the checker, and no answer of the candidate."""
         self.target = target
+        self.interruptible = interruptible
         self.built: list[Any] = []
         self.file: str | None = None
         # what calls of one request share, filled by the first
@@ -62,6 +69,8 @@ class Candidate:
                 warnings.simplefilter("ignore")
                 reply: dict[str, Any] = getattr(self, "on_" + message["op"])(message, arrays, out)
         except BaseException as error:
+            if self.interruptible and isinstance(error, KeyboardInterrupt):
+                raise
             reply = {"error": self.failure(error)}
         finally:
             sys.stdout, sys.stderr = stdout, stderr
@@ -171,6 +180,8 @@ class Candidate:
                     replies.append({"error": self.failure(error)})
                 results.append(None)
             except BaseException as error:
+                if self.interruptible and isinstance(error, KeyboardInterrupt):
+                    raise
                 replies.append({"error": self.failure(error)})
                 results.append(None)
         return {"replies": replies}
@@ -201,8 +212,7 @@ class Candidate:
 
         args = [value(spec) for spec in call["args"]]
         kwargs = {name: value(spec) for name, spec in call["kwargs"].items()}
-        for name, spec in call.get("globals", {}).items():
-            thing.__globals__[name] = value(spec)
+        scope = {name: value(spec) for name, spec in call.get("globals", {}).items()}
         if call.get("train") is not None:
             _train(thing, call["train"])
         if call.get("dtype") and hasattr(thing, "half") and hasattr(thing, "parameters"):
@@ -213,7 +223,7 @@ class Candidate:
             backend.seed(call["seed"])
         weight: list[int] = []
         weighed = backend.weighed(weight) if call.get("weigh") else nullcontext()
-        with backend.still(call.get("still", False)), np.errstate(all="ignore"), weighed:
+        with backend.still(call.get("still", False)), np.errstate(all="ignore"), weighed, _patched(thing, scope):
             start = time.perf_counter()
             try:
                 with backend.typed():
@@ -242,6 +252,19 @@ class Candidate:
         if call.get("grad"):
             reply["gradients"] = backend.pull(result, {key: given[key] for key in before}, out, number)
         return reply
+
+
+@contextmanager
+def _patched(function: Any, scope: dict[str, Any]) -> Iterator[None]:
+    """Other values for what a function reads from its module."""
+    before = {name: function.__globals__[name] for name in scope}
+    if scope:
+        function.__globals__.update(scope)
+    try:
+        yield
+    finally:
+        if scope:
+            function.__globals__.update(before)
 
 
 def _train(thing: Any, mode: bool) -> None:
@@ -284,7 +307,7 @@ def load(target: str) -> Any:
         if path in _LOADED:
             module: Any = _LOADED[path]
             return _named(module, name)
-        sys.path.insert(0, str(path.parent))
+        _importable(path.parent)
         spec = importlib.util.spec_from_file_location(path.stem, path)
         assert spec is not None
         assert spec.loader is not None
@@ -293,8 +316,15 @@ def load(target: str) -> Any:
         spec.loader.exec_module(module)
         _LOADED[path] = module
     else:
+        _importable(Path.cwd())
         module = importlib.import_module(place)
     return _named(module, name)
+
+
+def _importable(folder: Path) -> None:
+    """Let a candidate import what lies beside it, after everything else: a json.py of its own is not everybody's."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
 
 
 def _named(module: Any, name: str) -> Any:
@@ -322,31 +352,53 @@ def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limit: i
 
 
 def _restrict(limit: int) -> None:
-    """So many bytes more than the process has now."""
+    """So many bytes more than the process may write to now; the files that its libraries map are not counted."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
         jax = sys.modules.get("jax")
         if jax is not None:
             # It starts its threads at its first array, and hangs where it finds no room for them.
             jax.numpy.zeros(1).block_until_ready()
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        resource.setrlimit(resource.RLIMIT_AS, (used + limit, most))
+        told = re.search(r"^VmData:\s*(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+        if told is not None:
+            wanted = 1024 * int(told[1]) + limit
+            resource.setrlimit(resource.RLIMIT_DATA, (wanted if most < 0 else min(wanted, most), most))
 
 
-def main() -> None:
-    """Serve requests: the arguments are two pipes, in and out, and a limit of memory in bytes."""
-    reading, writing, limit = (int(text) for text in sys.argv[1:4])
+# Of <linux/prctl.h>.
+_PR_SET_PDEATHSIG = 1
+
+
+def follow(parent: int, pipe: int) -> None:
+    """End when the checker ends, however it does: Linux sees to it, elsewhere a thread that watches a pipe."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            # It had ended before that.
+            os._exit(1)
+        return
+
+    def wait() -> None:
+        # Nothing is waited for but the end of who writes.
+        poll = select.poll()
+        poll.register(pipe, 0)
+        poll.poll()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def main(parent: int, reading: int, writing: int, limit: int) -> None:
+    """Serve requests: the process that checks, pipes in and out, and a limit of memory in bytes."""
+    follow(parent, reading)
     # What the candidate prints past Python goes nowhere, and what it reads is empty.
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nowhere, number)
-    sys.argv = [sys.argv[0]]
+    sys.argv = [""]
     with os.fdopen(reading, "rb") as incoming, os.fdopen(writing, "wb") as outgoing:
         serve(incoming, outgoing, Candidate(), limit)
-
-
-if __name__ == "__main__":
-    main()

@@ -48,7 +48,7 @@ def constructor(interface: Interface, **wanted: Any) -> Made | str:
     kwargs: dict[str, Any] = {}
     arrays: dict[str, np.ndarray] = {}
     for a in interface.arguments:
-        found = _constructor_role(a.name)
+        found = interface.overrides.get(a.name) or _constructor_role(a.name)
         if found == "config":
             if a.required:
                 kwargs[a.name] = {"config": _config(values)}

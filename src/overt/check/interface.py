@@ -136,16 +136,15 @@ class Interface:
     def _layouts_in(self, text: str) -> list[str]:
         found: list[str] = []
         patterns = [
-            r"([\w*, ]+?)\s*=\s*(?:q|k|v|x|query|queries|key|value|inputs?|hidden_states|Q|K|V|X)\w*\.(?:shape|size\(\))(?!\[)",
             r"[\(\[]\s*((?:[\w*]+\s*,\s*){1,4}[\w*]+)\s*[\)\]]",
-            r"\b((?:\w+\s*[x×]\s*){1,3}\w+)\b",
+            # No name of an axis is longer; a word of nothing but x has very many ways to be three axes.
+            r"\b((?:\w{1,32}\s*[x×]\s*){1,3}\w{1,32})\b",
             r"Float\w*\[\w*,\s*[\"']([\w ]+)[\"']",
         ]
-        for pattern in patterns:
-            for words in re.findall(pattern, text):
-                layout = _layout(words)
-                if layout and layout not in found:
-                    found.append(layout)
+        for words in [*_unpacked(text), *(words for pattern in patterns for words in re.findall(pattern, text))]:
+            layout = _layout(words)
+            if layout and layout not in found:
+                found.append(layout)
         return found
 
     def declared_mask(self, wanted: str | None = None) -> str | None:
@@ -196,11 +195,15 @@ class Interface:
         )  # fmt: skip
         return " ".join(found.group(2).split()) if found else ""
 
+    @cached_property
+    def _names_booleans(self) -> bool:
+        return bool(re.search(r"\bbool", self.prose))
+
     def _mask_in(self, line: str) -> str | None:
         """keep, drop or additive, where a line says it."""
         # What it is made of says nothing yet.
         line = re.sub(r"\b(ones|1s?|0s?|zeros)\b( ?/ ?| and | or )(zeros|0s?|1s?|ones)\b", "numbers", line)
-        if not re.search(r"\bbool", self.prose) and re.search(
+        if not self._names_booleans and re.search(
             r"additive|\badded to\b|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*inf\w*\s+(where|for|at|means|on|=|elsewhere|otherwise)|−∞|zeros? .*-\s*inf",
             line,
         ):
@@ -289,8 +292,8 @@ class Interface:
         named = re.search(r"\b(kqv|kvq|vkq|vqk|qvk)(_proj)?\b", self.code)
         if named:
             return named.group(1)
+        near = re.search(r"order|column|row|pack|fused|stack|concat|\|", self.prose)
         for words in re.findall(rf"\b{one}{between}{one}{between}{one}", self.prose):
-            near = re.search(r"order|column|row|pack|fused|stack|concat|\|", self.prose)
             if len(set(words)) == 3 and near:
                 return "".join(words)
         return None
@@ -359,6 +362,16 @@ def _statements(source: str) -> Iterator[ast.AST]:
 
 def _is_name(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
+
+
+def _unpacked(text: str) -> Iterator[str]:
+    """The names that shapes are unpacked into, such as B, T, D in ``B, T, D = x.shape``."""
+    end = 0
+    shape = r"=\s*(?:q|k|v|x|query|queries|key|value|inputs?|hidden_states|Q|K|V|X)\w*\.(?:shape|size\(\))(?!\[)"
+    for found in re.finditer(shape, text):
+        # Looked for from behind: of a long text, every word could be the first of many names.
+        yield re.split(r"[^\w*, ]", text[end : found.start()].rstrip())[-1]
+        end = found.end()
 
 
 def _layout(words: str) -> str | None:

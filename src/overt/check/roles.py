@@ -67,6 +67,10 @@ _WEIGHTS: tuple[tuple[str, str], ...] = (
     ("bv", r"b_?v|v_?b(ias)?|value_?bias"),
     ("bo", r"b_?o|b_?out|o_?b(ias)?|out(put)?_?bias"),
 )  # fmt: skip
+# What somebody may say of an argument, of the order of axes, and of a mask.
+ROLES = tuple(name for name, _ in (*_ROLES, *_WEIGHTS))
+LAYOUTS = ("BHTD", "BTHD", "BTD", "TBD", "TD", "HTD", "THD")
+MASKS = ("keep", "drop", "additive")
 _INPUTS = ("q", "k", "v", "x", "context", "qkv", "kv", "scores")
 _LETTERS = {
     "q": "q", "query": "q", "queries": "q", "qs": "q",

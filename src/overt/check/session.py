@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import fcntl
 import os
+import random
 import select
 import signal
 import struct
@@ -10,12 +13,16 @@ import subprocess
 import sys
 import time
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
 from overt.check import wire
+from overt.errors import ArgumentError
 
 Reply = tuple[dict[str, Any], wire.Arrays]
 
@@ -34,16 +41,20 @@ class Session:
     def __init__(self, target: Any = None, *, timeout: float = 20.0, memory: int = 2 << 30) -> None:
         """A thing runs in a fork of this process; None starts a fresh process, which loads what it is told to."""
         self.timeout = timeout
-        down, up = os.pipe(), os.pipe()
+        down, up = _pipe(), _pipe()
+        parent = os.getpid()
         self._process: subprocess.Popen | None = None
         if target is None:
-            environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+            # What lies in the working directory, or beside overt, is nothing that Python itself should import.
             here = str(Path(__file__).parents[2])
-            environment["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
+            start = (
+                f"import sys; sys.path.insert(0, {here!r}); from overt.check.child import main; "
+                f"sys.path.remove({here!r}); main({parent}, {down[0]}, {up[1]}, {memory})"
+            )
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "overt.check.child", str(down[0]), str(up[1]), str(memory)],
+                [sys.executable, "-P", "-c", start],
                 pass_fds=(down[0], up[1]),
-                env=environment,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
                 start_new_session=True,
             )
             self.pid = self._process.pid
@@ -52,7 +63,7 @@ class Session:
                 warnings.simplefilter("ignore")
                 self.pid = os.fork()
             if self.pid == 0:
-                _forked(target, down, up, memory)
+                _forked(target, parent, down, up, memory)
         os.close(down[0])
         os.close(up[1])
         self._out, self._in = os.fdopen(down[1], "wb"), up[0]
@@ -86,8 +97,11 @@ class Session:
             wire.send(self._out, message, arrays)
             size = struct.unpack("<q", self._read(8, deadline))[0]
             if not 0 < size < wire.LARGEST:
-                raise EndedError("crash", "the process wrote to the checker's pipe")
+                raise ValueError(f"a message of {size} bytes")
             return wire.parse(self._read(size, deadline))
+        except ValueError:
+            self.close()
+            raise EndedError("crash", "the process wrote to the checker's pipe") from None
         except BrokenPipeError:
             ended = self._ended()
             raise ended from None
@@ -125,12 +139,19 @@ class Session:
 
 
 class Here:
-    """The same, in this process: without limits, for what cannot be forked."""
+    """The same, in this process: without limits, for what cannot be forked; on a copy, leaving all as it was."""
 
     def __init__(self, target: Any = None) -> None:
         from overt.check.child import Candidate
 
-        self._candidate = Candidate(target)
+        try:
+            # Weights, dtype and mode of an instance are the user's.
+            own = copy.deepcopy(target)
+        except Exception as error:
+            raise ArgumentError(
+                f"a {type(target).__name__} cannot be copied, and is not checked itself ({error}): check its class"
+            ) from None
+        self._candidate = Candidate(own, interruptible=True)
 
     def __enter__(self) -> Here:
         return self
@@ -140,18 +161,50 @@ class Here:
 
     def ask(self, message: dict[str, Any], arrays: wire.Arrays | None = None) -> Reply:
         """One request and its answer."""
-        return self._candidate.answer(message, arrays or {})
+        with _untouched():
+            return self._candidate.answer(message, arrays or {})
 
 
-def _forked(target: Any, down: tuple[int, int], up: tuple[int, int], memory: int) -> None:
+@contextmanager
+def _untouched() -> Iterator[None]:
+    """Give back the random numbers and settings of the libraries that a request changes."""
+    torch, keras = sys.modules.get("torch"), sys.modules.get("keras")
+    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    state = None if torch is None else torch.get_rng_state()
+    devices = torch.cuda.get_rng_state_all() if torch is not None and torch.cuda.is_initialized() else None
+    width = None if keras is None else keras.config.floatx()
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)  # noqa: NPY002
+        if torch is not None and state is not None:
+            torch.set_rng_state(state)
+            if devices is not None:
+                torch.cuda.set_rng_state_all(devices)
+        if keras is not None and width is not None:
+            keras.config.set_floatx(width)
+
+
+def _pipe() -> tuple[int, int]:
+    """A pipe, away from the standard streams: their numbers may be free here, and are pointed elsewhere there."""
+    ends = os.pipe()
+    moved = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 3) for end in ends]
+    for end in ends:
+        os.close(end)
+    return moved[0], moved[1]
+
+
+def _forked(target: Any, parent: int, down: tuple[int, int], up: tuple[int, int], memory: int) -> None:
     """Serve in the child of a fork, and never come back."""
-    from overt.check.child import Candidate, serve
+    from overt.check.child import Candidate, follow, serve
 
     code = 1
     try:
         os.setsid()
         os.close(down[1])
         os.close(up[0])
+        follow(parent, down[0])
         nowhere = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(nowhere, number)

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import click
 
+from overt.check.roles import LAYOUTS, MASKS
 from overt.errors import OvertError
 
 
 @click.command(epilog="Example:  overt check model.py:MultiHeadAttention --json")
 @click.argument("targets", nargs=-1, required=True, metavar="FILE.py:NAME...")
-@click.option("--layout", type=click.Choice(["BHTD", "BTHD", "BTD", "TBD", "TD", "HTD", "THD"]), help="How arrays lie.")
-@click.option("--mask", type=click.Choice(["keep", "drop", "additive"]), help="What the mask means.")
+@click.option("--layout", type=click.Choice(LAYOUTS), help="How arrays lie.")
+@click.option("--mask", type=click.Choice(MASKS), help="What the mask means.")
 @click.option(
     "--argument",
     "arguments",
@@ -67,8 +68,6 @@ def command(
         if not (name and equals and meaning):
             raise click.UsageError(f"--argument takes NAME=ROLE, such as a=q, not {pair!r}")
         roles[name] = meaning
-    if timeout != timeout:
-        raise click.UsageError("--timeout takes seconds, not NaN")
     reports: list[Report] = []
     failed = False
     for target in targets:
