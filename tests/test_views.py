@@ -406,6 +406,120 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path, name: str) -> None:
     np.testing.assert_array_equal(found["entropy"], seen.entropy())
 
 
+LARGE = 17_000
+MASKS: dict[str, Any] = {
+    "causal": overt.causal(),
+    "window": overt.window(1, 0) & overt.padding([4, 2]),
+    "scattered": overt.keep(normal(2, 2, 4, 4) > 0),
+    "by head": overt.where(lambda b, h, t, s: (t + s + h) % 3 > 0),
+    "one for all": overt.keep(normal(4, 4) > 0) & overt.causal(),
+    "documents": overt.documents(np.array([0, 1, 0, 1])),
+    "prefix": ~overt.prefix([2, 1]),
+}
+BIASES: dict[str, Any] = {
+    "alibi": overt.alibi(np.array([0.5, 0.25]), offset=np.array([0, 1])),
+    "relative": overt.relative(normal(8, 2), bidirectional=False, max_distance=9, offset=2),
+    "row": normal(1, 4),
+    "batch": normal(2, 1, 4, 1),
+    "sum": overt.alibi(np.array([0.5, 0.25])) + overt.relative(normal(8, 2)) + normal(4, 4),
+    "twice": overt.alibi(np.array([0.5, 0.25])) + overt.alibi(np.array([0.1, 2.0])),
+}
+
+
+@pytest.mark.parametrize(("kind", "name"), [*(("mask", name) for name in MASKS), *(("bias", name) for name in BIASES)])
+def test_masks_and_biases_come_back(tmp_path: Path, kind: str, name: str) -> None:
+    given = {kind: (MASKS if kind == "mask" else BIASES)[name]}
+    seen = overt.attend(*(np.stack([x, -x]) for x in (Q, K, V)), **given)
+    (again,) = load(View(seen).save(tmp_path / "x.npz"))
+    # What was read can be written again.
+    (twice,) = load(View(again).save(tmp_path / "y.npz"))
+    for part in (again, twice):
+        np.testing.assert_allclose(part.seen.weights[...], seen.weights[...], rtol=1e-12)
+        assert repr(part.problem.mask) == repr(seen.problem.mask) or kind == "bias" or "keep" in repr(part.problem.mask)
+    if kind == "mask":
+        with np.load(tmp_path / "x.npz") as found:
+            assert ("mask.bits" in found) == (name in ("scattered", "by head", "one for all", "documents"))
+
+
+def test_packed_sequences_come_back(tmp_path: Path) -> None:
+    seen = overt.attend(Q, K, V, mask=overt.packed([0, 1, 4]) & overt.causal(), bias=overt.alibi(np.array([0.5, 0.25])))
+    (again,) = load(View(seen).save(tmp_path / "x.npz"))
+    np.testing.assert_allclose(again.seen.weights[...], seen.weights[...], rtol=1e-12)
+
+
+def test_no_length_is_too_long_for_a_file(tmp_path: Path) -> None:
+    # More cells than any file should hold.
+    k = normal(1, LARGE, 1, dtype=np.float32)
+    options = {
+        "mask": overt.causal(),
+        "bias": overt.alibi(np.full(1, 0.1, np.float32)) + normal(1, LARGE, dtype=np.float32),
+    }
+    seen = overt.attend(k, k, k, **options)
+    path = View(seen).save(tmp_path / "x.npz")
+    assert path.stat().st_size < 40 * LARGE
+    (again,) = load(path)
+    np.testing.assert_allclose(again.seen.lse, seen.lse, rtol=1e-6)
+    assert again.problem.mask is not None
+    assert repr(again.problem.mask) == "causal()"
+
+
+NAMED = ["", "\0", "a\0\0", "é語\U0001f468", "\ud800", "x" * 100_000, " "]
+
+
+def test_names_are_stored_by_their_length(tmp_path: Path) -> None:
+    # One long name among many: at the width of the longest they would take 5 GB.
+    names = [*NAMED, *(str(i) for i in range(LARGE - len(NAMED)))]
+    k = np.zeros((LARGE, 1), np.float32)
+    view = View(Labelled(overt.attend(k[:7], k, k), names, NAMED, name="a\0"))
+    path = view.save(tmp_path / "x.npz")
+    assert path.stat().st_size < 1_000_000
+    (again,) = load(path)
+    assert list(again.tokens or ()) == names
+    assert list(again.queries or ()) == NAMED
+    assert again.name == "a\0"
+
+
+def test_files_of_earlier_versions(tmp_path: Path) -> None:
+    mask, bias = normal(1, 4, 4) > -0.5, normal(2, 4, 4)
+    names = {"tokens": np.array(["a", "é", "", "語"]), "queries": np.array([b"q", b"\xc3\xa9", b"\xff", b""])}
+    np.savez(tmp_path / "x.npz", q=Q, k=K, v=V, mask=mask, bias=bias, name=np.array("self"), **names)
+    (part,) = load(tmp_path / "x.npz")
+    np.testing.assert_array_equal(part.seen.output, overt.attention(Q, K, V, mask=mask, bias=bias))
+    assert (part.tokens, part.queries, part.name) == (["a", "é", "", "語"], ["q", "é", "\ufffd", ""], "self")
+
+
+ZERO = np.zeros((1, 1, 1), np.int64)
+HOSTILE: list[tuple[dict[str, Any], str]] = [
+    ({"mask.first": ZERO}, "mask.last in .* must be integers"),
+    ({"mask.first": ZERO, "mask.last": ZERO + 0.5}, "mask.last in .* must be integers"),
+    ({"mask.first": np.zeros((3, 1, 1), int), "mask.last": ZERO}, r"mask.first has shape \(3, 1, 1\)"),
+    ({"mask.first": ZERO, "mask.last": np.zeros(7, int)}, r"mask.last has shape \(7,\)"),
+    ({"mask.first": ZERO, "mask.last": ZERO, "mask.bits": np.zeros((1, 1, 4, 9), np.uint8)}, r"bytes \(B, H, T, 1\)"),
+    ({"mask.first": ZERO, "mask.last": ZERO, "mask.bits": np.zeros((5, 1, 4, 1), np.uint8)}, r"bytes \(B, H, T, 1\)"),
+    ({"mask.first": ZERO, "mask.last": ZERO, "mask.bits": np.zeros((1, 1, 5, 1), np.uint8)}, "does not broadcast"),
+    ({"mask.first": ZERO, "mask.last": ZERO, "mask.bits": np.zeros((1, 1, 4, 1))}, "must be bytes"),
+    ({"mask.first": ZERO, "mask.last": ZERO, "mask.bits": np.zeros(1, np.uint8), "k": np.zeros(3)}, "bytes|k has"),
+    ({"tokens": np.zeros(3, np.uint8), "tokens.ends": [1, 2, 3, 4]}, "tokens.ends in"),
+    ({"tokens": np.zeros(9, np.uint8), "tokens.ends": [1, 5, 3, 4]}, "tokens.ends in"),
+    ({"tokens": np.zeros(9, np.uint8), "tokens.ends": [-1, 2, 3, 4]}, "tokens.ends in"),
+    ({"tokens": np.zeros(9, np.uint8), "tokens.ends": [0.5, 2, 3, 4]}, "tokens.ends in .* must be integers"),
+    ({"tokens": np.zeros(9), "tokens.ends": [1, 2, 3, 4]}, "tokens.ends in"),
+    ({"tokens": np.zeros(9, np.uint8), "tokens.ends": [1, 2, 3]}, "3 tokens for 4 keys"),
+    ({"alibi": np.zeros(3)}, "3 heads"),
+    ({"alibi": np.array("x")}, "alibi slopes must be floats"),
+    ({"relative": np.zeros((8, 2)), "relative.max_distance": np.inf}, "relative.max_distance in .* one number"),
+    ({"relative": np.zeros((8, 2)), "relative.max_distance": -5}, "max_distance must be at least 0"),
+    ({"bias": np.array("x")}, "bias must be floats"),
+]
+
+
+@pytest.mark.parametrize(("extra", "message"), HOSTILE, ids=range(len(HOSTILE)))
+def test_files_that_contradict_themselves(tmp_path: Path, extra: dict[str, Any], message: str) -> None:
+    np.savez(tmp_path / "x.npz", **{"q": Q, "k": K, "v": V, **extra})
+    with pytest.raises(OvertError, match=message):
+        load(tmp_path / "x.npz")
+
+
 def test_several_attentions_in_one_file(tmp_path: Path) -> None:
     parts = [Labelled(overt.attend(Q * i, K, V), layer=i) for i in range(1, 13)]
     again = load(View(parts).save(tmp_path / "x.npz"))

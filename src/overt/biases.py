@@ -244,7 +244,7 @@ class Alibi(Distance):
 
 
 @dataclass(frozen=True, eq=False)
-class _Relative(Distance):
+class Relative(Distance):
     parameter: Array
     offset: np.ndarray | None
     bidirectional: bool
@@ -315,7 +315,7 @@ def relative(
     exact = values.shape[0] // (4 if bidirectional else 2)
     if whole("max_distance", max_distance) <= exact:
         raise ArgumentError(f"max_distance must be more than {exact}, the distances with a bucket of their own")
-    return _Relative(values, as_offset(offset), bidirectional, max_distance)
+    return Relative(values, as_offset(offset), bidirectional, max_distance)
 
 
 def as_bias(bias: object, *, on_host: bool) -> Bias | None:

@@ -408,8 +408,6 @@ face.declared_causal, face.counts_itself, face.declared_grouped, face.declared_u
 
 
 def test_names_that_shapes_are_unpacked_into() -> None:
-    text = (
-        "B, H, T, D = q.shape\nb, n, c = x.size()\n# batch, seq = ids.shape; T, D = keys.shape[0]"
-    )
+    text = "B, H, T, D = q.shape\nb, n, c = x.size()\n# batch, seq = ids.shape; T, D = keys.shape[0]"
     assert list(_unpacked(text)) == ["B, H, T, D", "b, n, c"]
     assert list(_unpacked("B, T\n = x.shape, H = k.shape")) == ["B, T", ", H"]

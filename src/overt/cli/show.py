@@ -8,10 +8,8 @@ from pathlib import Path
 
 import click
 
-from overt.attended import Attended
 from overt.errors import ArgumentError
 from overt.masks import causal
-from overt.problem import Problem
 from overt.trace import trace
 from overt.views.files import load
 from overt.views.labels import Labelled, readable
@@ -122,9 +120,7 @@ def command(
 
 
 def _of_file(path: Path, is_causal: bool, steps: bool, tokens: list[str] | None, queries: list[str] | None) -> View:
-    parts = load(path)
-    if is_causal:
-        parts = [replace(part, seen=Attended(_causal(part.problem))) for part in parts]
+    parts = load(path, mask=causal() if is_causal else None)
     if len(parts) > 1:
         if steps or tokens or queries:
             raise ArgumentError(
@@ -157,11 +153,6 @@ def _of_translation(text: str, model: str) -> View:
         for layer, seen in enumerate(several)
     ]
     return View(parts, title=f"{text} → {one.translation}")
-
-
-def _causal(problem: Problem) -> Problem:
-    """The same problem, causal as well."""
-    return replace(problem, mask=causal() if problem.mask is None else problem.mask & causal())
 
 
 def _drawn(view: View, kind: str, path: Path, head: int | None, row: int) -> Path:

@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 import io
+import operator
 import re
 import unicodedata
 from collections.abc import Iterator
 from csv import writer
+from dataclasses import dataclass
+from functools import reduce
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from overt.attention import attend
-from overt.errors import ArgumentError
-from overt.grid import host
-from overt.masks import keep
+from overt.biases import Alibi, Bias, Dense, Relative, alibi, as_bias, relative
+from overt.errors import ArgumentError, ShapeError
+from overt.grid import Shape, broadcasts, host, integers
+from overt.masks import Mask, Spans, keep
+from overt.problem import Problem
 from overt.scores import additive, scaled_dot
 from overt.views.labels import Labelled, readable
 from overt.views.stored import Stored
 from overt.views.subject import Subject
 from overt.writing import replaced
 
+# Numbers of a bias that is neither ALiBi nor T5's, and so is stored as it is.
 _DENSE = 1 << 28
 
 
 def save(view: Subject, path: str | Path) -> Path:
-    """Everything that ``load`` needs to compute the same attention, and the results beside it."""
+    """Everything that ``load`` needs to compute the same attention, and the results beside it.
+
+    Masks are kept as spans of keys and, where spans do not suffice, as bits; ALiBi and T5's biases as what they are
+    made of; names as UTF-8, one after the other, and where each ends.
+    """
     arrays: dict[str, np.ndarray] = {}
     for i, part in enumerate(view.parts):
         prefix = f"{i}." if len(view.parts) > 1 else ""
@@ -47,23 +58,18 @@ def _arrays(part: Labelled) -> dict[str, np.ndarray]:
         "received": part.seen.received(),
         "entropy": part.seen.entropy(),
     }
-    shape, batch = problem.shape, problem.outer[:-1]
+    batch = problem.outer[:-1]
 
     def headed(x: np.ndarray) -> np.ndarray:
         """With the leading axes of the caller, or with none."""
         return x.reshape((*batch, *x.shape[1:]) if problem.outer else x.shape[2:])
-
-    def beside(x: np.ndarray) -> np.ndarray:
-        """What broadcasts to (B, H, T, S) as what broadcasts to (…, H, T, S)."""
-        x = x.reshape((1,) * (4 - x.ndim) + x.shape)
-        return x.reshape(*(shape.batch if x.shape[0] == shape.B else (1,) * len(shape.batch)), *x.shape[1:])
 
     arrays = {
         "q": headed(stored.q),
         "k": headed(stored.k),
         "v": headed(problem.v.astype(dtype)),
         "scale": np.array(stored.scale),
-        "name": np.array(part.name),
+        "name": _bytes(part.name),
         "layer": np.array(part.layer),
         **{name: _plain(host(name, x)) for name, x in results.items()},
     }
@@ -71,29 +77,66 @@ def _arrays(part: Labelled) -> dict[str, np.ndarray]:
         arrays["additive"] = stored.additive
     optional = {"softcap": problem.softcap, "sinks": problem.sinks, "prompt": part.prompt}
     arrays |= {name: _plain(np.asarray(x)) for name, x in optional.items() if x is not None}
-    arrays |= {name: np.array(x) for name, x in (("tokens", part.tokens), ("queries", part.queries)) if x is not None}
-    if problem.mask is not None or problem.bias is not None:
-        if shape.B * shape.H * shape.T * shape.S > _DENSE:
-            raise ArgumentError(
-                "a mask or bias of more than 268,435,456 cells is too large for an .npz: write a page instead"
-            )
-        cells = shape.cells()
-        if problem.mask is not None:
-            arrays["mask"] = beside(problem.mask.visible(cells))
-        if problem.bias is not None:
-            arrays["bias"] = _plain(beside(np.asarray(problem.bias.at(cells))))
-    return arrays
+    for name, names in (("tokens", part.tokens), ("queries", part.queries)):
+        if names is not None:
+            pieces = [_bytes(one) for one in names]
+            arrays[name] = np.concatenate(pieces)
+            arrays[f"{name}.ends"] = np.cumsum([len(piece) for piece in pieces])
+    return arrays | _mask_arrays(stored) | _bias_arrays(problem)
 
 
-def load(path: str | Path) -> list[Labelled]:
-    """Attention from an .npz or .safetensors file with q, k and, optionally, v, mask, bias, sinks, scale and tokens."""
+def _bytes(text: str) -> np.ndarray:
+    # Half of a pair of surrogates may stand in a name, too.
+    return np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+
+
+def _mask_arrays(stored: Stored) -> dict[str, np.ndarray]:
+    mask = stored.label.problem.mask
+    if mask is None:
+        return {}
+    first, last, bits = stored.spans()
+    found = {"mask.first": first, "mask.last": last, "mask.text": _bytes(repr(mask))}
+    return found if bits is None else found | {"mask.bits": bits}
+
+
+def _bias_arrays(problem: Problem) -> dict[str, np.ndarray]:
+    shape = problem.shape
+    found: dict[str, np.ndarray] = {}
+    rest: list[Bias] = []
+    for term in () if problem.bias is None else problem.bias.terms:
+        # Of packed sequences, nobody who reads the file knows where one ends.
+        kind = {Alibi: "alibi", Relative: "relative"}.get(type(term)) if shape.packing is None else None
+        if kind is None or kind in found or not isinstance(term, Alibi | Relative):
+            rest.append(term)
+            continue
+        found[kind] = _plain(np.asarray(term.parameter))
+        if term.offset is not None:
+            found[f"{kind}.offset"] = term.offset
+        if isinstance(term, Relative):
+            found["relative.bidirectional"] = np.array(term.bidirectional)
+            found["relative.max_distance"] = np.array(term.max_distance)
+    if not rest:
+        return found
+    if sum(x.parameter.size if isinstance(x, Dense) else prod(shape.full) for x in rest) > _DENSE:
+        raise ArgumentError(f"a bias of more than {_DENSE:,} numbers is too large for an .npz: write a page instead")
+    x = np.asarray(sum(np.asarray(term.at(shape.cells())) for term in rest))
+    x = x.reshape((1,) * (4 - x.ndim) + x.shape)
+    batch = shape.batch if x.shape[0] == shape.B else (1,) * len(shape.batch)
+    return found | {"bias": _plain(x.reshape(*batch, *x.shape[1:]))}
+
+
+def load(path: str | Path, *, mask: Mask | None = None) -> list[Labelled]:
+    """Attention from an .npz or .safetensors file with q, k and, optionally, v, mask, bias, sinks, scale and tokens.
+
+    mask: what else hides keys, beside the mask of the file.
+    """
     arrays = _read(Path(path))
     # Of several attentions, one after the other: 0.q, 0.k, 1.q …
     groups: dict[int, dict[str, np.ndarray]] = {}
     for name, x in arrays.items():
         if found := re.fullmatch(r"([0-9]{1,9})\.(.+)", name, re.DOTALL):
             groups.setdefault(int(found[1]), {})[found[2]] = x
-    return [_labelled(group, path) for group in [group for _, group in sorted(groups.items())] or [arrays]]
+    return [_labelled(group, path, mask) for group in [group for _, group in sorted(groups.items())] or [arrays]]
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
@@ -123,7 +166,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         raise ArgumentError(f"{path} cannot be read as arrays: {error}") from None
 
 
-def _labelled(arrays: dict[str, np.ndarray], path: str | Path) -> Labelled:
+def _labelled(arrays: dict[str, np.ndarray], path: str | Path, mask: Mask | None) -> Labelled:
     missing = [name for name in ("q", "k") if name not in arrays]
     if missing:
         raise ArgumentError(f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}, but no {' and no '.join(missing)}")
@@ -134,24 +177,70 @@ def _labelled(arrays: dict[str, np.ndarray], path: str | Path) -> Labelled:
         score = additive(one, one, arrays["additive"])
     else:
         score = scaled_dot(_number(arrays, "scale", float, path))
+    own = _mask(arrays, path)
     seen = attend(
         q,
         k,
         v,
         score=score,
-        mask=keep(arrays["mask"]) if "mask" in arrays else None,
-        bias=arrays.get("bias"),
+        mask=own & mask if own is not None and mask is not None else mask if own is None else own,
+        bias=_bias(arrays, path),
         softcap=_number(arrays, "softcap", float, path),
         sinks=arrays.get("sinks"),
     )
     return Labelled(
         seen,
-        _names(arrays, "tokens"),
-        _names(arrays, "queries"),
-        name=str(arrays.get("name", "attention")),
+        _names(arrays, "tokens", path),
+        _names(arrays, "queries", path),
+        name=_text(arrays["name"]) if "name" in arrays else "attention",
         layer=_number(arrays, "layer", int, path) or 0,
         prompt=_number(arrays, "prompt", int, path),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Lowered(Spans):
+    """Spans of a file, with the words for the mask that they were made of."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return readable(self.text)
+
+    def check(self, shape: Shape) -> None:
+        full = shape.B, shape.H, shape.T
+        for name, x in (("first", self.first), ("last", self.last)):
+            if not broadcasts(x.shape, full):
+                raise ShapeError(f"mask.{name} has shape {x.shape}, which does not broadcast to (B, H, T) = {full}")
+
+
+def _mask(arrays: dict[str, np.ndarray], path: str | Path) -> Mask | None:
+    if "mask.first" not in arrays and "mask.last" not in arrays:
+        return keep(arrays["mask"]) if "mask" in arrays else None
+    first, last = (integers(f"{name} in {path}", arrays.get(name)) for name in ("mask.first", "mask.last"))
+    spans = _Lowered(first, last, _text(arrays["mask.text"]) if "mask.text" in arrays else "spans")
+    if "mask.bits" not in arrays:
+        return spans
+    bits, batch = arrays["mask.bits"], arrays["q"].shape[:-3]
+    S = arrays["k"].shape[-2] if arrays["k"].ndim > 1 else 0
+    fits = bits.dtype == np.uint8 and bits.ndim == 4 and bits.shape[-1] == -(-S // 8)
+    if not fits or bits.shape[0] not in (1, prod(batch)):
+        raise ArgumentError(f"mask.bits in {path} must be bytes (B, H, T, {-(-S // 8)}), not {bits.dtype} {bits.shape}")
+    cells = np.unpackbits(bits, axis=-1, count=S, bitorder="little").view(bool)
+    batch = batch if len(bits) == prod(batch) else (1,) * len(batch)
+    return spans & keep(cells.reshape(*batch, *cells.shape[1:]) if arrays["q"].ndim > 2 else cells[0, 0])
+
+
+def _bias(arrays: dict[str, np.ndarray], path: str | Path) -> Bias | None:
+    given = as_bias(arrays.get("bias"), on_host=True)
+    terms = [] if given is None else [given]
+    if "alibi" in arrays:
+        terms.append(alibi(arrays["alibi"], arrays.get("alibi.offset")))
+    if "relative" in arrays:
+        named = {name: _number(arrays, f"relative.{name}", int, path) for name in ("bidirectional", "max_distance")}
+        options = {name: value for name, value in named.items() if value is not None}
+        terms.append(relative(arrays["relative"], offset=arrays.get("relative.offset"), **options))
+    return reduce(operator.add, terms) if terms else None
 
 
 def _number(arrays: dict[str, np.ndarray], name: str, kind: Any, path: str | Path) -> Any:
@@ -167,8 +256,32 @@ def _described(x: np.ndarray) -> str:
     return f"{x.dtype} {x.shape}" if x.size != 1 or x.dtype.kind not in "fiub" else repr(x.item())
 
 
-def _names(arrays: dict[str, np.ndarray], name: str) -> list[str] | None:
-    return [str(token) for token in arrays[name].reshape(-1)] if name in arrays else None
+def _names(arrays: dict[str, np.ndarray], name: str, path: str | Path) -> list[str] | None:
+    if name not in arrays:
+        return None
+    x = arrays[name].reshape(-1)
+    if f"{name}.ends" not in arrays:
+        # One string each, as NumPy has them.
+        return [_text(token) for token in x]
+    ends = integers(f"{name}.ends in {path}", arrays[f"{name}.ends"]).reshape(-1)
+    starts = np.concatenate([[0], ends[:-1]])
+    if x.dtype != np.uint8 or (starts > ends).any() or (ends.size and ends[-1] > x.size):
+        raise ArgumentError(f"{name}.ends in {path} must say where in the bytes of {name} each of them ends")
+    return [_text(x[start:end]) for start, end in zip(starts, ends, strict=True)]
+
+
+def _text(x: np.ndarray | np.generic) -> str:
+    """One string: UTF-8 as bytes, or one of NumPy's."""
+    if isinstance(x, np.ndarray) and x.dtype == np.uint8 and x.ndim == 1:
+        data = x.tobytes()
+    elif x.dtype.kind == "S" and x.ndim == 0:
+        data = x.item()
+    else:
+        return str(x)
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace")
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
