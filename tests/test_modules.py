@@ -416,3 +416,21 @@ def test_checkpointing_gives_the_same_gradients(name: str) -> None:
         gradients.append([parameter.grad.clone() for parameter in module.parameters()])
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_they_can_be_exported(name: str) -> None:
+    module, inputs = made(name)
+    program = torch.export.export(module, inputs)
+    torch.testing.assert_close(program.module()(*inputs), module(*inputs))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_autocast_is_close(name: str) -> None:
+    module, inputs = made(name)
+    expected = module(*inputs)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = module(*inputs)
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.1)
+    found.float().square().mean().backward()
+    assert all(x.grad is not None and x.grad.dtype == torch.float32 for x in module.parameters())

@@ -24,7 +24,7 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     # NumPy multiplies a stack of matrices one by one.
     rows = xp.reshape(x, (-1, x.shape[-1])) if x.ndim > 2 and x.shape[-1] else x
     columns = xp.matrix_transpose(weight)
-    if bias is not None and rows.ndim == 2 and rows.dtype == weight.dtype == bias.dtype and hasattr(xp, "addmm"):
+    if bias is not None and rows.ndim == 2 and weight.dtype == bias.dtype and hasattr(xp, "addmm"):
         # torch adds while it multiplies.
         y = xp.addmm(bias, rows, columns)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +14,15 @@ from overt.attended import Attended
 from overt.attention import attend
 from overt.attention import attention as overt_attention
 from overt.errors import ArgumentError
-from overt.grid import Array
+from overt.grid import Array, host
 from overt.layers import Attention, Parameters, keep
 from overt.layers.attentions import padding_mask
 from overt.layers.dense import project
 from overt.layers.namespace import array_namespace
 from overt.models.initial import Shapes, check_sizes, dense
+
+Step = tuple[Array, Array, Array, dict[str, Any]]
+"""q, k, v and the options of one call of attention."""
 
 
 @dataclass(frozen=True)
@@ -138,19 +142,29 @@ class Recurrent:
 
     def alignment(self, parameters: Parameters, source: Array, lengths: Array, target: Array) -> np.ndarray:
         """Where each step looked: (B, T, S)."""
-        return self.attentions(parameters, source, lengths, target)["cross"][0].weights[:, 0]
+        return host("weights", self.attentions(parameters, source, lengths, target)["cross"][0].weights[:, 0])
 
     def attentions(
         self, parameters: Parameters, source: Array, lengths: Array, target: Array
     ) -> dict[str, list[Attended]]:
         """The attention of all steps of one pass, (B, 1, T, S), by its name, "cross"."""
-        found: list[Attended] = []
-        self.logits(parameters, source, lengths, target, cross_attention=layers.watched(found))
-        return {"cross": [joined(found)]}
+        steps: list[Step] = []
+        self.logits(parameters, source, lengths, target, cross_attention=recorded(steps))
+        return {"cross": [joined(steps)]}
 
 
-def joined(steps: list[Attended]) -> Attended:
-    """The attention of steps that each had one query, as one attention of T queries."""
-    problems = [seen.problem for seen in steps]
-    queries = array_namespace(problems[0].q).concat([problem.q for problem in problems], axis=-2)
-    return attend(queries, problems[0].k, problems[0].v, score=problems[0].score, mask=problems[0].mask)
+def recorded(steps: list[Step], attention: Attention = overt_attention) -> Attention:
+    """Attention that also appends what each call of it is given to a list."""
+
+    def record(q: Array, k: Array, v: Array, **options: Any) -> Array:
+        steps.append((q, k, v, options))
+        return attention(q, k, v, **options)
+
+    return record
+
+
+def joined(steps: list[Step]) -> Attended:
+    """The attention of steps that each had one query, (B, 1, 1, S), as one attention of T queries, (B, 1, T, S)."""
+    queries = array_namespace(steps[0][0]).concat([q for q, _, _, _ in steps], axis=-2)
+    _, k, v, options = steps[0]
+    return attend(queries, k, v, **options)

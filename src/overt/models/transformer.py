@@ -13,7 +13,7 @@ from overt import layers, positions
 from overt.attended import Attended
 from overt.attention import attention as overt_attention
 from overt.errors import ArgumentError
-from overt.grid import Array
+from overt.grid import Array, host
 from overt.layers import Attention, Pair, Parameters, keep
 from overt.layers.attentions import padding_mask
 from overt.layers.namespace import array_namespace
@@ -155,7 +155,7 @@ class Transformer:
         """Where each step looked: one head of cross-attention, which training may guide, (B, T, S)."""
         found: list[Attended] = []
         self.logits(parameters, source, lengths, target, cross_attention=layers.watched(found))
-        return found[self.alignment_layer].weights[:, 0]
+        return host("weights", found[self.alignment_layer].weights[:, 0])
 
     def attentions(
         self, parameters: Parameters, source: Array, lengths: Array, target: Array

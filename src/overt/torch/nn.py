@@ -63,7 +63,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         found: list[Attended] = []
         chosen = layers.watched(found) if attended else attention
         if self.training and self.dropout:
-            chosen = partial(chosen, dropout=dropout(self.dropout, int(torch.randint(2**62, ()))))
+            chosen = partial(chosen, dropout=dropout(self.dropout, torch.randint(2**62, (), device=q.device)))
         # (N, H, L, D), of which the caller knows other axes.
         y = chosen(q, k, v, mask=mask, bias=bias).transpose(1, 2).flatten(2)
         if query.ndim == 2:

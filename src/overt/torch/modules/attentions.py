@@ -64,7 +64,7 @@ class MultiHeadAttention(Layer):
             self._modules,
             heads=self.heads,
             mask=mask,
-            attention=self.operator(found if attended else None),
+            attention=self.operator(x, found if attended else None),
         )
         return (y, found[0]) if attended else y
 
@@ -128,7 +128,7 @@ class AdditiveAttention(Layer):
         attended: bool = False,
     ) -> Tensor | tuple[Tensor, Attended]:
         found: list[Attended] = []
-        operator = self.operator(found if attended else None)
+        operator = self.operator(queries, found if attended else None)
         y = layers.additive_attention(queries, keys, values, self.tensors, mask=mask, attention=operator)
         return (y, found[0]) if attended else y
 
@@ -157,6 +157,6 @@ class BilinearAttention(Layer):
         attended: bool = False,
     ) -> Tensor | tuple[Tensor, Attended]:
         found: list[Attended] = []
-        operator = self.operator(found if attended else None)
+        operator = self.operator(queries, found if attended else None)
         y = layers.bilinear_attention(queries, keys, values, self.tensors, mask=mask, attention=operator)
         return (y, found[0]) if attended else y

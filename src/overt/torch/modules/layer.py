@@ -82,12 +82,13 @@ class Layer(nn.Module):
         """Dropout while training."""
         return functional.dropout(x, self.dropout, self.training)
 
-    def operator(self, found: list[Attended] | None = None) -> Callable[..., Tensor]:
-        """``overt.torch.attention``, with dropout of weights while training; what it attends to joins the list."""
+    def operator(self, x: Tensor, found: list[Attended] | None) -> Callable[..., Tensor]:
+        """``overt.torch.attention`` beside x, with dropout of weights while training; a list gets its ``Attended``."""
         chosen = attention if found is None else layers.watched(found)
         if not (self.training and self.dropout):
             return chosen
-        return partial(chosen, dropout=attention_dropout(self.dropout, int(torch.randint(2**62, ()))))
+        # A seed that stays a tensor is drawn anew by each call of a compiled module, and waits for no device.
+        return partial(chosen, dropout=attention_dropout(self.dropout, torch.randint(2**62, (), device=x.device)))
 
     def extra_repr(self) -> str:
         own = [f"{name}={tuple(x.shape)}" for name, x in self.tensors.items()]

@@ -13,7 +13,7 @@ from overt import layers
 from overt.attended import Attended
 from overt.layers.attentions import padding_mask
 from overt.models import Recurrent, Transformer
-from overt.models.recurrent import joined
+from overt.models.recurrent import Step, joined, recorded
 from overt.torch.attention import attention
 from overt.torch.modules.attentions import AdditiveAttention
 from overt.torch.modules.layer import Device, Layer, Linear, named, run
@@ -96,13 +96,13 @@ class EncoderDecoder(Layer):
     def _recurrent(
         self, source: Tensor, lengths: Tensor, target: Tensor, attended: bool
     ) -> tuple[Tensor, dict[str, list[Attended]]]:
-        steps: list[Attended] = []
+        steps: list[Step] = []
         scores = self.model.logits(
             {**self.tensors, **self._modules, "attention": self.attention.tensors},
             source,
             lengths,
             target,
             drop=self.drop,
-            cross_attention=layers.watched(steps) if attended else attention,
+            cross_attention=recorded(steps, attention) if attended else attention,
         )
         return scores, {"cross": [joined(steps)]} if attended else {}
