@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -406,6 +407,18 @@ def test_a_predicate_is_asked_once_for_all_questions(span: bool, compose: Any) -
     # What is one span per query costs no bits.
     plan = seen.problem.mask.plan(40, 40, (), 2)
     assert (plan.rest is None) == span
+
+
+def test_a_predicate_is_asked_once_for_all_questions_about_tensors() -> None:
+    asked = []
+    mask = overt.where(lambda b, h, t, s: asked.append(t) or (t + s) % 3 > 0)
+    q = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 40, 4)))
+    seen = overt.attend(q, q, q, mask=mask)
+    rows = seen.weights[...]
+    asked.clear()
+    seen.received(), seen.entropy(), seen.top(3), seen.map(4, 4), seen.weights[0, 3:9], seen.weights[:, [1, 2], [3, 4]]
+    assert not asked
+    np.testing.assert_allclose(rows.sum(dim=-2), seen.received())
 
 
 def test_what_is_kept_of_a_mask_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from overt import attended, kernels, weights
+from overt.bits import settled
 from overt.errors import DtypeError, ShapeError
 from overt.grid import WORDS, Cells
 from overt.problem import Problem
@@ -54,9 +55,11 @@ class Attended(attended.Attended[Tensor]):
         tensors = [x.detach() for x in self._tensors]
         parameters = {name: x.detach() for name, x in self._call.parameters.items()}
         call = self._call.exchanged(parameters)
-        if self._host:
-            return replace(call.hosted(*tensors), back=tensor)
-        return call.opened(*tensors)
+        problem = replace(call.hosted(*tensors), back=tensor) if self._host else call.opened(*tensors)
+        if problem.mask is None or isinstance(problem.mask, blocks.Held):
+            return problem
+        # Once for all questions.
+        return replace(problem, mask=settled(problem.mask, problem.shape))
 
     @property
     def problem(self) -> Problem:
