@@ -311,7 +311,7 @@ def test_show_translates_and_shows_every_attention(overt: Console, tmp_path: Pat
         (["I love you."], "give --model to translate it"),
         (["--model", "en-zh"], "there is no text to translate"),
         (["", "--model", "en-zh"], "is empty: there is nothing to translate"),
-        (["x", "--model", "en-zh", "--causal"], "are for files"),
+        (["x", "--model", "en-zh", "--steps"], "--steps shows one attention, and there are 9"),
         (["x", "--model", "en-zh", "--layer", "7"], "nothing is left: the layers are [0, 1, 2]"),
         (["x", "--model", "nowhere.safetensors"], "nowhere.safetensors"),
     ],

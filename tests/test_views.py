@@ -19,6 +19,7 @@ from rich.console import Console
 from safetensors.numpy import save_file
 
 import overt
+from overt import kernels
 from overt.cli import main
 from overt.errors import ArgumentError, DtypeError, FileError, OvertError, ShapeError
 from overt.views import View, terminal
@@ -703,12 +704,42 @@ def test_files_of_the_command(tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "x.svg").read_text()
 
 
+def test_a_file_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez(tmp_path / "x.npz", q=Q, k=K, v=V)
+    counted, attend = [], kernels.attend
+
+    def counting(problem: Any) -> Any:
+        counted.append(problem)
+        return attend(problem)
+
+    monkeypatch.setattr(kernels, "attend", counting)
+    assert run("show", str(tmp_path / "x.npz"), "--causal")[0] == 0
+    assert len(counted) == 1
+
+
+def test_what_is_shown_may_be_changed_whatever_it_is(tmp_path: Path) -> None:
+    # Flags do not forbid each other: lessons, files and translations take the same ones.
+    (tmp_path / "names").write_text("one\ntwo\n")
+    names = str(tmp_path / "names")
+    code, out, _ = run("show", "bat", "--layer", "1", "--causal", "--tokens", names, "--queries", names, "--json")
+    (found,) = json.loads(out)["attentions"]
+    assert (code, found["tokens"], found["queries"]) == (0, ["one", "two"], ["one", "two"])
+    assert found["top"][0]["keys"] == [0]
+    assert "steps" not in json.loads(out)
+    steps = json.loads(run("show", "bat", "--layer", "1", "--causal", "--steps", "--json")[1])["steps"]
+    assert {step["name"]: step["values"] for step in steps}["weights"][0] == [1, 0]
+    # A lesson that is shown step by step stays so.
+    steps = json.loads(run("show", "single-query", "--causal", "--json")[1])["steps"]
+    assert "masked" in [step["name"] for step in steps]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["nothing"], "neither a lesson"),
         (["none.npz"], "cannot read none.npz: No such file"),
-        (["bat", "--causal"], "for files"),
+        (["bat", "--steps"], "--steps shows one attention, and there are 2: choose one with --layer and --name"),
+        (["bat", "--tokens", "none"], "cannot read none"),
         (["bat", "--page", "none/x.html"], "cannot write none/x.html: No such file or directory"),
         (["bat", "--figure", "x.bmp"], "give .png, .svg or .pdf"),
         (["bat", "--head", "7"], "there is no head 7"),

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
+from overt.attended import Attended
 from overt.errors import ArgumentError
-from overt.masks import causal
+from overt.masks import Mask, causal
 from overt.trace import trace
 from overt.views.files import load
 from overt.views.labels import Labelled, readable
@@ -34,16 +35,14 @@ def _epilog() -> str:
 @click.command(epilog=_epilog())
 @click.argument("what", required=False)
 @click.option("-m", "--model", help="Translate WHAT with a bundled model or a checkpoint, and show its attentions.")
-@click.option("--tokens", type=click.Path(path_type=Path), help="Names of the keys, one a line.")
-@click.option("--queries", type=click.Path(path_type=Path), help="Names of the queries, if they are others.")
-@click.option(
-    "--causal", "is_causal", is_flag=True, help="Let a query of a file look at no key after its own position."
-)
-@click.option("--steps", is_flag=True, help="Show every step of a file's attention, not its result.")
 @click.option("--layer", type=int, help="Show this layer alone.")
 @click.option("--name", help="Show attentions of this name alone, such as encoder, decoder or cross.")
-@click.option("--head", type=int, help="Print one query head.")
-@click.option("--row", type=int, default=0, show_default=True, help="Print this row of the batch.")
+@click.option("--causal", "is_causal", is_flag=True, help="Let no query look at keys after its own position.")
+@click.option("--tokens", type=click.Path(path_type=Path), help="Other names for the keys, one a line.")
+@click.option("--queries", type=click.Path(path_type=Path), help="Other names for the queries.")
+@click.option("--steps", is_flag=True, help="Show every step of one attention, not its result.")
+@click.option("--head", type=int, help="Print or draw one query head.")
+@click.option("--row", type=int, default=0, show_default=True, help="Print or draw this row of the batch.")
 @click.option("--query", type=int, help="Print what one query, or generation step, looked at.")
 @click.option("--page", type=click.Path(path_type=Path), help="Write one HTML file that needs no network.")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw a .png, .svg or .pdf (needs matplotlib).")
@@ -57,12 +56,12 @@ def _epilog() -> str:
 def command(
     what: str | None,
     model: str | None,
-    tokens: Path | None,
-    queries: Path | None,
-    is_causal: bool,
-    steps: bool,
     layer: int | None,
     name: str | None,
+    is_causal: bool,
+    tokens: Path | None,
+    queries: Path | None,
+    steps: bool,
     head: int | None,
     row: int,
     query: int | None,
@@ -77,29 +76,34 @@ def command(
     """Show attention: a lesson by name, an .npz or .safetensors file with q, k and v, or a translation.
 
     Without a name, the lessons are listed.  A file may also hold mask, bias, sinks, softcap, scale and tokens.
+    Attention is printed where no option writes it.
     """
-    if (is_causal or steps or tokens or queries) and (model or what in LESSONS):
-        raise ArgumentError(
-            "--causal, --steps, --tokens and --queries are for files; lessons and translations have their own"
-        )
     if model and what is None:
         raise ArgumentError(f'there is no text to translate: overt show "I love you." --model {model}')
     if what is None:
         for lesson, make in LESSONS.items():
             click.echo(f"{lesson:<18}{(make.__doc__ or '').splitlines()[0]}")
         return
+    mask = causal() if is_causal else None
     if model:
-        view = _of_translation(what, model)
+        view = _hidden(_of_translation(what, model), mask)
     elif what in LESSONS:
-        view = LESSONS[what]()
+        view = _hidden(LESSONS[what](), mask)
     elif Path(what).suffix in (".npz", ".safetensors"):
-        view = _of_file(Path(what), is_causal, steps, _lines(tokens), _lines(queries))
+        # Computed once, with this mask.
+        view = View(load(what, mask=mask), title=Path(what).stem)
     else:
         raise ArgumentError(
             f"{what} is neither a lesson ({', '.join(LESSONS)}) nor a file that ends in .npz or .safetensors; "
             "give --model to translate it"
         )
-    view = view.only(layer=layer, name=name)
+    view = _named(view.only(layer=layer, name=name), _lines(tokens), _lines(queries))
+    if steps and view.trace is None:
+        if len(view.parts) > 1:
+            raise ArgumentError(
+                f"--steps shows one attention, and there are {len(view.parts)}: choose one with --layer and --name"
+            )
+        view.trace = trace(view.parts[0].problem)
     written = [
         view.page(page) if page else None,
         _drawn(view, kind, figure, head, row) if figure else None,
@@ -119,18 +123,22 @@ def command(
         view.print(head=head, row=row, query=query)
 
 
-def _of_file(path: Path, is_causal: bool, steps: bool, tokens: list[str] | None, queries: list[str] | None) -> View:
-    parts = load(path, mask=causal() if is_causal else None)
-    if len(parts) > 1:
-        if steps or tokens or queries:
-            raise ArgumentError(
-                f"{path} holds {len(parts)} attentions: --steps, --tokens and --queries are for a file of one"
-            )
-        return View(parts, title=path.stem)
-    part = replace(parts[0], tokens=tokens or parts[0].tokens, queries=queries or parts[0].queries)
-    if steps:
-        return View(trace(part.problem), tokens=part.tokens, queries=part.queries, title=path.stem)
-    return View(part, title=path.stem)
+def _hidden(view: View, mask: Mask | None) -> View:
+    """The same attention where a mask hides keys as well."""
+    if mask is None:
+        return view
+    problems = [replace(p.problem, mask=mask if p.problem.mask is None else p.problem.mask & mask) for p in view.parts]
+    changed = View([replace(p, seen=Attended(x)) for p, x in zip(view.parts, problems, strict=True)], title=view.title)
+    changed.trace = None if view.trace is None else trace(problems[0])
+    return changed
+
+
+def _named(view: View, tokens: list[str] | None, queries: list[str] | None) -> View:
+    """The same attention with other names."""
+    parts = [replace(p, tokens=tokens or p.tokens, queries=queries or p.queries) for p in view.parts]
+    named = View(parts, title=view.title)
+    named.trace = view.trace
+    return named
 
 
 def _of_translation(text: str, model: str) -> View:
