@@ -81,3 +81,47 @@ def test_dropout_is_linear_too() -> None:
 def test_gradients_are_linear(options: str, limit: int) -> None:
     # One score matrix of 8192 × 8192 would take 256 MiB.
     assert measure(f"overt.attend(q, k, v, {options}).gradient(v)", 8192)["grown"] <= limit * MIB
+
+
+TENSORS = """
+import json, resource
+import torch
+import overt
+
+def peak():
+    # Kilobytes on Linux.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+torch.manual_seed(0)
+q, k, v = (torch.randn(1, 8192, 64, requires_grad=True) for _ in range(3))
+slopes, table = torch.rand(1, requires_grad=True), torch.randn(32, 1, requires_grad=True)
+
+def run(q, k, v):
+    seen = overt.attend(q, k, v, mask=overt.causal(), {options})
+    if {statistics}:
+        return seen, seen.received(), seen.entropy(), seen.top(8), seen.map(64, 64), seen.weights[0, -5:]
+    seen.output.backward(v.detach()[:, : q.shape[1]])
+    return seen
+
+# What the library loads and the threads it starts are no growth with length.
+run(q[:, :64], k[:, :64], v[:, :64])
+q.grad = k.grad = v.grad = None
+before = peak()
+found = run(q, k, v)
+print(json.dumps({{"grown": peak() - before}}))
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["", "bias=overt.alibi(slopes)", "bias=overt.relative(table)", "dropout=overt.dropout(0.1, 0)"],
+    ids=["plain", "alibi", "T5", "dropout"],
+)
+@pytest.mark.parametrize("statistics", [True, False], ids=["statistics", "gradients"])
+def test_tensors_cost_what_arrays_cost(statistics: bool, options: str) -> None:
+    pytest.importorskip("torch")
+    code = TENSORS.format(options=options, statistics=statistics)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    # One matrix of 8192 × 8192 would take 256 MiB.
+    inputs, outputs = 3 * 8192 * 64 * 4, (8192 * 64 * 4 + 8192 * 8 * 12) if statistics else 4 * 8192 * 64 * 4
+    assert json.loads(done.stdout)["grown"] <= inputs + outputs + 64 * MIB

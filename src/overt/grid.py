@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
 
@@ -159,6 +159,11 @@ def dtype_name(x: Array) -> str:
     dtype = x.dtype
     known = _NAMES.get(dtype) if isinstance(dtype, np.dtype) else None
     return known or getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
+
+
+def device(x: Array) -> Any:
+    """Where an array lies; None where it is only traced and lies nowhere yet."""
+    return getattr(x, "device", None)
 
 
 def widened(x: np.ndarray, dtype: np.dtype) -> np.ndarray:

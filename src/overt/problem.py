@@ -12,7 +12,7 @@ import numpy as np
 from overt.biases import Bias, Dense, as_bias
 from overt.dropout import Dropout
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Shape, brief, dtype_name, host, is_float, is_number, kind, shown, whole
+from overt.grid import Array, Cells, Shape, brief, device, dtype_name, host, is_float, is_number, kind, shown, whole
 from overt.masks import Mask, as_mask
 from overt.scores import Score, as_score
 
@@ -323,4 +323,4 @@ def like(xp: Any, values: Array, q: Array) -> Array:
         return values
     # Only NumPy knows bfloat16 as a type that somebody added to it, and byte orders other than the machine's own.
     known = values.dtype.newbyteorder("=") if values.dtype.kind in "biuf" else np.float32
-    return xp.asarray(values.astype(known, copy=False), device=q.device)
+    return xp.asarray(values.astype(known, copy=False), device=device(q))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overt.grid import Array, host
+from overt.grid import Array, device, host
 from overt.problem import Problem
 
 
@@ -198,7 +198,7 @@ def _scoring(problem: Problem) -> list[Step]:
                 scores = scores + problem.beside(term.at(problem.cells))
             found.append(Step("biased", "scores + bias", "T S", scores))
         if problem.mask is not None:
-            visible = xp.asarray(problem.mask.visible(problem.cells), device=q.device)
+            visible = xp.asarray(problem.mask.visible(problem.cells), device=device(q))
             scores = xp.where(visible, scores, _full(xp, -xp.inf, scores))
             found.append(Step("masked", "−∞ where the mask is False", "T S", scores))
     return found
@@ -251,4 +251,4 @@ def _finite(xp: Any, x: Array) -> Array:
 
 
 def _full(xp: Any, value: float, like: Array) -> Array:
-    return xp.asarray(value, dtype=like.dtype, device=like.device)
+    return xp.asarray(value, dtype=like.dtype, device=device(like))

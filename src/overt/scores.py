@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, brief, dtype_name, host, is_float, is_number, kind, shown
+from overt.grid import Array, brief, device, dtype_name, host, is_float, is_number, kind, shown
 
 Parts = Iterator[tuple[str, str, str, Array]]
 """Steps as (name, formula, axes, array); the last one is the scores."""
@@ -299,7 +299,7 @@ def _like(xp: Any, weight: Array, q: Array) -> Array:
     if xp is np:
         weight = host("a weight of the score", weight)
     elif isinstance(weight, np.ndarray):
-        weight = xp.asarray(weight, device=q.device)
+        weight = xp.asarray(weight, device=device(q))
     return xp.astype(weight, q.dtype, copy=False)
 
 

@@ -104,11 +104,12 @@ def _asked(
 
 def _found(call: Call, q: Tensor, k: Tensor, v: Tensor, along: list[Any] | None = None) -> tuple[Tensor, Tensor]:
     """Output and lse; what else came along is appended where there is a list for it."""
+    # First, since a compiled graph would lose what a transform wants of it: there torch.compile refuses the question.
+    if blocks.active() or forward_ad._current_level >= 0:
+        return _transformed(call, q, k, v)
     if torch.compiler.is_compiling():
         return call_operator(call, q, k, v)
     tensors = [q, k, v, *call.parameters.values()]
-    if blocks.active() or forward_ad._current_level >= 0:
-        return _transformed(call, q, k, v)
     if torch._C._len_torch_dispatch_stack() or any(type(x) not in (Tensor, torch.nn.Parameter) for x in tensors):
         return call_operator(call, q, k, v)
     with torch.no_grad():

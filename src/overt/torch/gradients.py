@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from overt import kernels
 from overt.problem import Problem
@@ -65,7 +64,6 @@ class _Pull(Function):
         return tuple(pull(call, found, wanted, dy, dlse, tensors))
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *slopes: Maybe) -> tuple[Maybe, ...]:
         dy, dlse, *tensors = ctx.saved_tensors
         if all(slope is None for slope in slopes):
@@ -113,8 +111,10 @@ def _pull_twice(
     call: Call, wanted: Sequence[bool], slopes: Sequence[Maybe], dy: Maybe, dlse: Maybe, tensors: Sequence[Tensor]
 ) -> list[Maybe]:
     """Gradients of (dy, dlse, q, k, v, *parameters) from those of the gradients that were wanted."""
-    leaves = _leaves(tensors, [True] * len(tensors))
-    upper = [None if x is None else x.detach().to(leaves[0].dtype).requires_grad_() for x in (dy, dlse)]
+    # Whoever wants to go on from here keeps all weights.
+    further = torch.is_grad_enabled()
+    leaves = _leaves(tensors, [True] * len(tensors), further=further)
+    upper = [None if x is None else _leaf(x, leaves[0].dtype, further=further) for x in (dy, dlse)]
     asked = [x for x in chain(upper, leaves) if x is not None]
     total = [torch.zeros_like(x) for x in asked]
     pairs = [
@@ -126,20 +126,27 @@ def _pull_twice(
         with torch.enable_grad():
             found = torch.autograd.grad(outputs, [x for x, _ in pairs], down, create_graph=True, allow_unused=True)
             inner = [(x * slope).sum() for x, (_, slope) in zip(found, pairs, strict=True) if x is not None]
-        if not any(x.requires_grad for x in inner):
-            continue
-        for whole, part in zip(total, torch.autograd.grad(inner, asked, allow_unused=True), strict=True):
-            if part is not None:
-                whole += part
+            if not any(x.requires_grad for x in inner):
+                continue
+            parts = torch.autograd.grad(inner, asked, allow_unused=True, create_graph=further)
+        total = [whole if part is None else whole + part for whole, part in zip(total, parts, strict=True)]
     sums = iter(total)
     return [None if x is None else next(sums).to(x.dtype) for x in (dy, dlse, *tensors)]
 
 
-def _leaves(tensors: Sequence[Tensor], wanted: Sequence[bool]) -> list[Tensor]:
-    """Tensors in the dtype of accumulation that end the graph."""
+def _leaf(x: Tensor, kind: torch.dtype, *, further: bool) -> Tensor:
+    # Another name for the same tensor, so that a derivative by it is partial.
+    return x.view_as(x).to(kind) if further and x.requires_grad else x.detach().to(kind).requires_grad_()
+
+
+def _leaves(tensors: Sequence[Tensor], wanted: Sequence[bool], *, further: bool = False) -> list[Tensor]:
+    """Tensors in the dtype of accumulation, which end the graph unless it is to go ``further``."""
     wide = torch.float64 if tensors[0].dtype == torch.float64 else torch.float32
     kinds = [wide] * 3 + [torch.promote_types(x.dtype, wide) for x in tensors[3:]]
-    return [x.detach().to(kind).requires_grad_(want) for x, kind, want in zip(tensors, kinds, wanted, strict=True)]
+    return [
+        _leaf(x, kind, further=further) if want else x.detach().to(kind)
+        for x, kind, want in zip(tensors, kinds, wanted, strict=True)
+    ]
 
 
 def _rows(call: Call, leaves: Sequence[Tensor], dy: Maybe, dlse: Maybe) -> Any:
