@@ -6,13 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import overt
+from overt import models
 
 LONG = np.linspace(0, 1, 3000)
 ROWS = np.arange(3000).reshape(3, 1000)
 Q = np.random.default_rng(0).normal(size=(2, 4, 30, 8))
 SQUARE = np.ones((64, 64))
+
+
+def unscaled(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Attention that forgot its scale."""
+    scores = q @ np.swapaxes(k, -1, -2)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True) @ v
 
 
 def seen(**options: Any) -> overt.Attended:
@@ -81,6 +90,11 @@ SHORT: dict[str, Any] = {
     "view": lambda: overt.show(seen()),
     "cache": cache,
     "cache's mask": lambda: cache().attend(Q).problem,
+    "tensors": lambda: overt.attend(*(torch.from_numpy(Q) for _ in range(3))),
+    "report": lambda: overt.check(unscaled, isolate=False),
+    "finding": lambda: overt.check(unscaled, isolate=False).findings[0],
+    "translator": lambda: models.load(next(iter(models.bundled()))),
+    "vocabulary": lambda: models.load(next(iter(models.bundled()))).checkpoint.source,
 }
 
 

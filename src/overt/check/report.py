@@ -30,6 +30,9 @@ class Finding:
     # mistakes that no input tells from this one
     also: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Finding({self.id}, {self.kind})"
+
 
 @dataclass(frozen=True)
 class Report:
@@ -64,6 +67,9 @@ class Report:
             "convention": self.convention,
             "findings": [asdict(finding) for finding in self.findings],
         }
+
+    def __repr__(self) -> str:
+        return f"Report({self.verdict}): print it to read all of it"
 
     def __str__(self) -> str:
         return self.text()

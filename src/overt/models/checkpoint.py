@@ -64,6 +64,9 @@ class Checkpoint:
     card: Mapping[str, Any]
     limit: Limit = Limit()
 
+    def __repr__(self) -> str:
+        return f"Checkpoint({type(self.model).__name__}, source {self.source!r}, target {self.target!r})"
+
 
 def save(path: Path, checkpoint: Checkpoint, *, half: bool = False) -> None:
     """Write a checkpoint; ``half`` keeps the parameters as float16."""

@@ -75,6 +75,9 @@ class Translator:
     checkpoint: Checkpoint
     parameters: Any
 
+    def __repr__(self) -> str:
+        return f"Translator({self.checkpoint!r})"
+
     @staticmethod
     def of(found: Checkpoint) -> Translator:
         """A translator that computes in NumPy."""

@@ -72,6 +72,9 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def __repr__(self) -> str:
+        return f"Vocabulary({self.kind}, {len(self)} tokens)"
+
     @staticmethod
     def learn(texts: Iterable[str], kind: Kind, *, size: int, fold: bool = False, least: int = 2) -> Vocabulary:
         """The vocabulary of some texts.
