@@ -21,7 +21,7 @@ from overt import models
 from overt.cli import main
 from overt.errors import ArgumentError, FileError
 from overt.models.vocabulary import PADDING
-from overt.training import dates, loop, tasks
+from overt.training import dates, loop, steps, tasks
 from overt.training.loop import Training
 from overt.training.recipe import Recipe
 
@@ -61,8 +61,8 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
 def test_a_run_ends_with_a_model_a_log_and_nothing_else(pairs: Path, tmp_path: Path) -> None:
     output = tmp_path / "model.safetensors"
     events = run(Training(task(pairs), RECIPE), output, threads=1)
-    steps = [event for event in events if event["event"] == "step"]
-    assert steps[-1]["loss"] < steps[0]["loss"] - 0.5
+    losses = [event["loss"] for event in events if event["event"] == "step"]
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 0.2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.jsonl", "model.safetensors"]
     log = [json.loads(line) for line in (tmp_path / "model.jsonl").read_text().splitlines()]
     assert [line["event"] for line in log] == ["start", "epoch", "epoch", "epoch", "end"]
@@ -113,7 +113,7 @@ def test_a_run_goes_on_exactly_where_it_was_saved(pairs: Path, tmp_path: Path) -
 def test_only_the_same_run_goes_on(pairs: Path, tmp_path: Path) -> None:
     output, state = tmp_path / "model.safetensors", tmp_path / "model.training.safetensors"
     Training(task(pairs), RECIPE).save(state)
-    with pytest.raises(FileError, match="add --resume to go on, or delete it"):
+    with pytest.raises(FileError, match="of a run that has not ended: --resume goes on, --overwrite begins anew"):
         run(Training(task(pairs), RECIPE), output)
     with pytest.raises(FileError, match="with other data or options"):
         run(Training(task(pairs), Recipe(epochs=4)), output, resume=True)
@@ -122,11 +122,57 @@ def test_only_the_same_run_goes_on(pairs: Path, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="a run on 1 threads"):
         run(Training(task(pairs), RECIPE), output, resume=True, threads=2)
     state.write_bytes(state.read_bytes()[:1000])
-    with pytest.raises(FileError, match="not a complete safetensors file"):
+    with pytest.raises(FileError, match=r"not a complete safetensors file.*--overwrite begins anew"):
         run(Training(task(pairs), RECIPE), output, resume=True)
     state.unlink()
-    with pytest.raises(FileError, match="cannot read"):
+    with pytest.raises(FileError, match=r"nothing to --resume: .*model.training.safetensors does not exist"):
         run(Training(task(pairs), RECIPE), output, resume=True)
+
+
+def test_no_damaged_state_goes_on(pairs: Path, tmp_path: Path) -> None:
+    output, state = tmp_path / "model.safetensors", tmp_path / "model.training.safetensors"
+    Training(task(pairs), RECIPE).save(state)
+    data = state.read_bytes()
+    # One bit of a parameter, of an average, and of where the run stands.
+    for place in (len(data) - 3, len(data) // 2, data.index(b"epoch")):
+        state.write_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
+        with pytest.raises(
+            FileError, match=r"model.training.safetensors is (damaged|not a).*; --overwrite begins anew"
+        ):
+            run(Training(task(pairs), RECIPE), output, resume=True)
+    state.write_bytes(data)
+    arrays, described = loop.checkpoint.read(state, loop.STATE)
+    name = next(iter(arrays))
+    for changed, other in (
+        ({**described, "progress": {"epoch": 1, "colour": 2}}, arrays),
+        ({**described, "progress": 3}, arrays),
+        ({**described, "threads": "many"}, arrays),
+        ([], arrays),
+        (described, {**arrays, name: arrays[name].reshape(-1)[:1]}),
+        (described, {key: array for key, array in arrays.items() if key != name}),
+    ):
+        loop.checkpoint.write(state, other, loop.STATE, changed)
+        with pytest.raises(FileError, match=r"does not describe a run .*; --overwrite begins anew"):
+            run(Training(task(pairs), RECIPE), output, resume=True)
+
+
+def test_nothing_is_overwritten_unasked(pairs: Path, tmp_path: Path) -> None:
+    output, log = tmp_path / "model.safetensors", tmp_path / "model.jsonl"
+    short = Recipe(epochs=1, batch_tokens=2000)
+    run(Training(task(pairs), short), output)
+    before = output.read_bytes(), log.read_bytes()
+    with pytest.raises(FileError, match=r"model.safetensors exists: --overwrite replaces it, --resume goes on"):
+        run(Training(task(pairs), short), output)
+    with pytest.raises(FileError, match=r"model.safetensors is finished: there is nothing to --resume"):
+        run(Training(task(pairs), short), output, resume=True)
+    assert (output.read_bytes(), log.read_bytes()) == before
+    for number, options in enumerate(({"overwrite": True}, {"overwrite": True, "resume": True}), 1):
+        run(Training(task(pairs), Recipe(epochs=1, batch_tokens=2000, seed=number)), output, **options)
+        assert models.load(output).checkpoint.card["recipe"]["seed"] == number
+        assert log.read_text().count('"event": "start"') == 1
+    output.unlink()
+    with pytest.raises(FileError, match=r"model.jsonl exists: --overwrite replaces it"):
+        run(Training(task(pairs), short), output)
 
 
 def test_shares_of_a_batch_add_up_to_it(pairs: Path) -> None:
@@ -134,7 +180,7 @@ def test_shares_of_a_batch_add_up_to_it(pairs: Path) -> None:
     data = one.batches(0)[0]
     tokens = int((data[2][:, 1:] != PADDING).sum())
     loss, gradients = one.pull(data, 0, tokens)
-    parts = [one.pull(loop.every(3, i, data), i, tokens) for i in range(3)]
+    parts = [one.pull(steps.every(3, i, data), i, tokens) for i in range(3)]
     assert sum(part[0] for part in parts) == pytest.approx(loss, rel=1e-5)
     for whole, *shares in zip(gradients, *(part[1] for part in parts), strict=True):
         torch.testing.assert_close(sum(shares), whole, rtol=1e-3, atol=1e-5)
@@ -155,14 +201,152 @@ def test_a_recipe_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> Non
         Recipe(**wrong)  # type: ignore[arg-type]  # only floats are wrong here
 
 
-def test_a_run_stops_when_nothing_gets_better(pairs: Path, tmp_path: Path) -> None:
-    never_better = task(pairs)
-    scores = iter([3.0, 2.0, 1.0, 9.0])
-    object.__setattr__(never_better, "score", lambda translator: {"bleu": next(scores)})
-    recipe = Recipe(epochs=4, batch_tokens=2000, score_every=1, patience=2)
-    events = run(Training(never_better, recipe), tmp_path / "model.safetensors")
-    assert [event["bleu"] for event in events if event["event"] == "epoch"] == [3.0, 2.0, 1.0]
-    assert models.load(tmp_path / "model.safetensors").checkpoint.card["epoch"] == 1
+def scripted(path: Path, scores: list[tuple[float, float]]) -> Training:
+    """A run that finds these BLEU scores and dev losses; a BLEU is better by more than chance if it is so by 5."""
+    fixed = task(path)
+    bleus, losses = zip(*scores, strict=True)
+    left, bleu_of = iter(bleus), {str(bleu): bleu for bleu in bleus}
+
+    def score(translator: models.Translator) -> tuple[dict[str, float], list[str]]:
+        bleu = next(left)
+        return {"bleu": bleu}, [str(bleu)]
+
+    def gain(new: list[str], old: list[str]) -> int:
+        more = bleu_of[new[0]] - bleu_of[old[0]]
+        return 0 if abs(more) < 5 else 1 if more > 0 else -1
+
+    object.__setattr__(fixed, "score", score)
+    object.__setattr__(fixed, "gain", gain)
+    found = Training(fixed, Recipe(epochs=len(scores), batch_tokens=2000, score_every=1, patience=2))
+    numbers = iter(losses)
+    found.dev_loss = lambda: next(numbers)  # type: ignore[method-assign]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("scores", "epochs", "kept", "why"),
+    [
+        # What happened: a BLEU of nothing but chance kept the first epoch.
+        ([(0.91, 4.87), (0.7, 4.6), (0.6, 4.41)], 3, 3, "a lower dev loss than epoch 2"),
+        ([(9.0, 4.0), (20.0, 4.2)], 2, 2, "a significantly better score than epoch 1"),
+        ([(20.0, 4.0), (9.0, 3.0), (21.0, 4.5), (99.0, 1.0)], 3, 1, "the first that was scored"),
+    ],
+)
+def test_chance_chooses_no_epoch(
+    pairs: Path, tmp_path: Path, scores: list[tuple[float, float]], epochs: int, kept: int, why: str
+) -> None:
+    output = tmp_path / "model.safetensors"
+    events = run(scripted(pairs, scores), output)
+    assert sum(event["event"] == "epoch" for event in events) == epochs
+    assert {**events[-1]["kept"], "epoch": kept, "why": why} == events[-1]["kept"]
+    card = models.load(output).checkpoint.card
+    assert (card["epoch"], card["why"], card["bleu"]) == (kept, why, scores[kept - 1][0])
+
+
+def test_without_dev_pairs_the_last_epoch_is_kept(tmp_path: Path) -> None:
+    path, output = tmp_path / "few.tsv", tmp_path / "model.safetensors"
+    # The same source is on the same side.
+    path.write_text("one two\t12\n" * 40)
+    events = run(Training(task(path), Recipe(epochs=3, score_every=1)), output)
+    assert events[-1]["kept"]["epoch"] == models.load(output).checkpoint.card["epoch"] == 3
+    assert "no dev pairs" in events[-1]["kept"]["why"]
+    assert [event["dev_loss"] for event in events if event["event"] == "epoch"] == [None] * 3
+
+
+def test_gains_are_told_from_chance() -> None:
+    rng = np.random.default_rng(0)
+    wanted = [("", " ".join(rng.choice(WORDS, 8))) for _ in range(60)]
+    right = [target for _, target in wanted]
+    some = [text if i % 3 else "one" for i, text in enumerate(right)]
+    other = [text if (i + 1) % 3 else "two" for i, text in enumerate(right)]
+    assert tasks.gain(right, some, wanted) == 1
+    assert tasks.gain(some, right, wanted) == -1
+    assert tasks.gain(some, other, wanted) == tasks.gain(some, some, wanted) == 0
+    # Nothing but chance among a few.
+    assert tasks.gain(right[:3], ["one", *right[1:3]], wanted[:3]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "tokenize"),
+    [
+        ("Das ist ein Satz.", "13a"),
+        ("我爱你，汤姆。", "zh"),
+        ("これは猫です。", "ja-mecab"),
+        ("漢字仮名交じり文", "ja-mecab"),
+        ("ฉันรักคุณ", "char"),
+        ("ខ្ញុំស្រឡាញ់អ្នក", "char"),
+        ("မင်္ဂလာပါ", "char"),
+        ("나는 너를 사랑한다", "13a"),
+        ("मैं तुमसे प्यार करता हूँ", "13a"),
+        ("2024", "13a"),
+        ("", "13a"),
+    ],
+)
+def test_tokens_of_a_score_suit_the_script(text: str, tokenize: str) -> None:
+    assert tasks.tokenizer([text]) == tokenize
+    said = tasks.signature([("", text)])
+    assert f"tok:{tokenize}" in said or "tok:char" in said
+    if text not in ("", "2024"):
+        assert tasks.bleu([text], [("", text)])["chrf"] == 100
+
+
+def test_what_is_too_long_is_counted(pairs: Path, tmp_path: Path) -> None:
+    path = tmp_path / "long.tsv"
+    path.write_text(pairs.read_text() + "two " * 500 + "\t2\n" + "two\t" + "2" * 400 + "\n" + "x" * 30_000 + "\t1\n")
+    found = task(path)
+    assert found.card["pairs"]["too_long"] == 3
+    assert sum(found.card["pairs"].values()) == 403
+    assert found.limit == task(pairs).limit
+    path.write_text("x" * 30_000 + "\t1\n")
+    with pytest.raises(ArgumentError, match="none is left to train on, 1 being too long"):
+        task(path)
+
+
+def test_no_reference_is_longer_than_its_limit(tmp_path: Path) -> None:
+    path, output = tmp_path / "spelt.tsv", tmp_path / "model.safetensors"
+    # A piece of the source is thirty characters of the target.
+    path.write_text("".join(f"{word} {other}\t{word * 10} {other * 10}\n" for word in WORDS for other in WORDS))
+    spelt = task(path)
+    for source, target in spelt.pairs(0)[0] + spelt.dev:
+        assert len(target) < spelt.limit.of(len(source))
+    events = run(Training(spelt, Recipe(epochs=1, batch_tokens=2000)), output)
+    assert events[0]["limit"] == {"ratio": spelt.limit.ratio, "extra": 20}
+    assert models.load(output).checkpoint.limit == spelt.limit
+    # What dev was cut at is counted.
+    cut = task(path, max_length=2)
+    events = run(Training(cut, Recipe(epochs=3, batch_tokens=500, rate=1e-2)), tmp_path / "cut.safetensors")
+    assert cut.limit.of(1) == cut.limit.of(99) == 2
+    assert events[-1]["kept"]["cut"] == len(cut.dev) > 0
+
+
+def test_rare_marks_and_joiners_can_be_trained_on(pairs: Path, tmp_path: Path) -> None:
+    path = tmp_path / "marks.tsv"
+    path.write_text(pairs.read_text() + "one हिं 👩\u200d🚀 a\u200c\t1👨\u200d👩\u200d👧 é̃\n" + "two नी\t2 a\u200cb\n")
+    for kind in ("bpe", "characters", "words"):
+        cut, guides = task(path, source_tokens=kind, target_tokens=kind).pairs(0)
+        assert guides is not None
+        assert all(guide.shape == (len(b), len(a)) for guide, (a, b) in zip(guides, cut, strict=True))
+
+
+def test_every_epoch_is_logged_once(pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output, log = tmp_path / "model.safetensors", tmp_path / "model.jsonl"
+    save = Training.save
+
+    def killed(self: Training, path: Path) -> None:
+        # After the second epoch was logged, and before that was saved.
+        if self.progress.epoch == 2 and self.progress.batch == 0:
+            raise StopIteration
+        save(self, path)
+
+    monkeypatch.setattr(Training, "save", killed)
+    with pytest.raises(StopIteration):
+        run(Training(task(pairs), RECIPE), output)
+    assert log.read_text().count('"event": "epoch"') == 2
+    monkeypatch.undo()
+    run(Training(task(pairs), RECIPE), output, resume=True)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["start", "epoch", "resume", "epoch", "epoch", "end"]
+    assert [line["epoch"] for line in lines if line["event"] == "epoch"] == [1, 2, 3]
 
 
 def test_batches_hold_every_pair_once_and_few_tokens(pairs: Path) -> None:
@@ -189,7 +373,7 @@ def test_guides_say_where_the_translation_stands(pairs: Path) -> None:
         right += sum(place[row.argmax()] == t for t, row in enumerate(guide))
         total += len(target)
     assert right / total > 0.9
-    *_, wide = loop.batch(cut[:3], guides[:3])
+    *_, wide = steps.batch(cut[:3], guides[:3])
     assert wide is not None
     torch.testing.assert_close(wide.sum(dim=-1)[0, : len(cut[0][1]) + 1], torch.ones(len(cut[0][1]) + 1))
 
@@ -214,15 +398,15 @@ def test_a_guided_head_looks_where_it_should(pairs: Path) -> None:
 
 def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
     drawn = torch.Generator().manual_seed(0)
-    dropped = loop.dropping(0.25, drawn)(torch.ones(300, 1001))
+    dropped = steps.dropping(0.25, drawn)(torch.ones(300, 1001))
     np.testing.assert_allclose(np.unique(dropped.numpy()), [0, 4 / 3], rtol=1e-6)
     assert abs(float((dropped == 0).float().mean()) - 0.25) < 5e-3
     x = torch.ones(3)
-    assert loop.dropping(0.0, drawn)(x) is x
+    assert steps.dropping(0.0, drawn)(x) is x
 
 
 def test_the_rate_warms_up_and_falls() -> None:
-    rates = [loop.schedule(step, 100, 0.1) for step in range(101)]
+    rates = [steps.schedule(step, 100, 0.1) for step in range(101)]
     assert rates[0] == 0.1
     assert max(rates) == rates[9] == rates[10] == 1
     assert rates[100] == 0
@@ -246,31 +430,105 @@ def command(*arguments: str) -> list[str]:
 
 
 def options(pairs: Path, output: Path) -> list[str]:
-    sizes = "--width 16 --heads 2 --inner 32 --layers 1 --batch-tokens 200 --epochs 60 --threads 1 --score-every 60"
+    sizes = "--width 16 --heads 2 --inner 32 --layers 1 --batch-tokens 200 --epochs 12 --threads 1 --score-every 12"
     return command(str(pairs), "-o", str(output), "--vocabulary-size", "30", *sizes.split())
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_or_interrupted_run_loses_nothing(pairs: Path, tmp_path: Path, how: signal.Signals) -> None:
-    output, state = tmp_path / "model.safetensors", tmp_path / "model.training.safetensors"
+def started(pairs: Path, output: Path, *more: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        options(pairs, output), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    return subprocess.Popen(
+        [*options(pairs, output), *more], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+
+
+@pytest.fixture(scope="module")
+def whole(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What nobody has stopped."""
+    output = tmp_path_factory.mktemp("whole") / "model.safetensors"
+    _, error = (process := started(pairs, output)).communicate(timeout=300)
+    assert process.returncode == 0, error
+    return output
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_killed_or_interrupted_run_loses_nothing(
+    pairs: Path, tmp_path: Path, whole: Path, how: signal.Signals, code: int
+) -> None:
+    output, state = tmp_path / "model.safetensors", tmp_path / "model.training.safetensors"
+    process = started(pairs, output)
     log = tmp_path / "model.jsonl"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     # The second epoch is over and the first is saved, so there is something that could be lost.
     while not (log.exists() and log.read_text().count('"event": "epoch"') > 1) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(how)
     _, error = process.communicate(timeout=60)
-    assert process.returncode == (-9 if how == signal.SIGKILL else 130), error
-    if how == signal.SIGINT:
-        assert "with --resume goes on" in error
+    assert process.returncode == code, error
+    progress = loop.checkpoint.read(state, loop.STATE)[1]["progress"]
+    assert not output.exists()
+    if how != signal.SIGKILL:
+        assert error.splitlines()[-1] == (
+            f"overt: stopped; {progress['step']} steps are saved, and the same command with --resume goes on"
+        )
         # Whoever is killed while writing leaves what was half written, under another name.
         assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+        assert json.loads(log.read_text().splitlines()[-1]) == {"event": "stop", "step": progress["step"]}
+    _, error = (process := started(pairs, output, "--resume")).communicate(timeout=300)
+    assert process.returncode == 0, error
+    assert f"goes on after step {progress['step']}" in error
+    expected, found = arrays(whole), arrays(output)
+    assert all(np.array_equal(expected[name], found[name]) for name in expected)
+    epochs = [json.loads(line).get("epoch") for line in log.read_text().splitlines()]
+    assert [epoch for epoch in epochs if epoch] == list(range(1, 13))
+    assert not state.exists()
+
+
+@pytest.mark.parametrize("where", ["step", "score"])
+def test_ctrl_c_stops_in_a_step_and_while_dev_is_scored(pairs: Path, tmp_path: Path, where: str) -> None:
+    output, state = tmp_path / "model.safetensors", tmp_path / "model.training.safetensors"
+    one = Training(task(pairs), RECIPE)
+    score, count = one.task.score, 0
+
+    def pressed(translator: models.Translator) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("scoring went on")
+
+    def press(event: dict[str, Any]) -> None:
+        nonlocal count
+        count += event["event"] == "step"
+        if event["event"] == "step" and count == 3 and where == "step":
+            signal.raise_signal(signal.SIGINT)
+
+    if where == "score":
+        object.__setattr__(one.task, "score", pressed)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        one.run(output, report=press)
+    assert signal.getsignal(signal.SIGINT) == before
+    object.__setattr__(one.task, "score", score)
+    assert one.saved == count
     assert not output.exists()
-    assert loop.checkpoint.read(state, loop.STATE)[1]["progress"]["step"] > 0
+    run(Training(task(pairs), RECIPE), output, resume=True, half=False)
+    run(Training(task(pairs), RECIPE), tmp_path / "whole.safetensors", half=False)
+    expected, found = arrays(tmp_path / "whole.safetensors"), arrays(output)
+    assert all(np.array_equal(expected[name], found[name]) for name in expected)
+    assert not state.exists()
+
+
+def test_a_word_of_a_megabyte_ends(pairs: Path, tmp_path: Path) -> None:
+    path = tmp_path / "long.tsv"
+    path.write_text(pairs.read_text() + "abcdefgh" * 125_000 + "\t1\n")
+    _, error = (process := started(path, tmp_path / "model.safetensors", "--epochs", "1")).communicate(timeout=100)
+    assert process.returncode == 0, error
+    assert "1 left out as too long" in error
+    # Who learns a vocabulary by himself is not spared it.
+    code = (
+        "from overt.models import Vocabulary\n"
+        "import random; random.seed(0)\n"
+        "word = ''.join(random.choices('abcdefgh', k=300_000))\n"
+        "assert Vocabulary.learn([word], 'bpe', size=200).split(word)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
 
 
 def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -293,6 +551,7 @@ def test_bad_input_is_one_line(pairs: Path, tmp_path: Path, capsys: pytest.Captu
     assert "must end in .safetensors" in fails(capsys, "train", str(pairs), "-o", str(tmp_path / "model.pt"))
     assert "a Transformer has no state" in fails(capsys, "train", str(pairs), "-o", output, "--state", "9")
     assert "an RNN has no heads" in fails(capsys, "train", "dates", "-o", output, "--heads", "2")
+    assert "nothing to --resume" in fails(capsys, "train", str(pairs), "-o", output, "--resume")
     nowhere = str(tmp_path / "no" / "model.safetensors")
     assert "cannot write" in fails(capsys, "train", str(pairs), "-o", nowhere, "--threads", "1")
     assert [path.name for path in tmp_path.iterdir()] == ["bad.tsv"]

@@ -51,7 +51,11 @@ _KINDS = click.Choice(["characters", "words", "bpe"])
 )
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0))
 @click.option("--threads", type=click.IntRange(1), help="By default one per core; a run goes on with as many.")
+@click.option(
+    "--max-length", type=click.IntRange(1, 1000), help="The most tokens of a translation; learnt if not said."
+)
 @click.option("--resume", is_flag=True, help="Go on where a run with the same options was stopped.")
+@click.option("--overwrite", is_flag=True, help="Replace a model that is there already, and its log.")
 def command(
     corpus: tuple[str, ...],
     output: Path,
@@ -62,26 +66,31 @@ def command(
     piece_dropout: float,
     no_attention: bool,
     threads: int | None,
+    max_length: int | None,
     resume: bool,
+    overwrite: bool,
     seed: int,
     **options: Any,
 ) -> None:
     """Train a model on CORPUS: tab-separated pairs, or two files line by line, plain or gzip; or on "dates".
 
     The split into train, dev and test is by the hash of the source: of 40 parts, 1 is test and 1 is dev.
+    Ctrl-C saves and stops; the same command with --resume goes on.
 
     \b
     overt train pairs.tsv.gz -o en-zh.safetensors
     overt train dates -o dates.safetensors
     """  # noqa: D301, click reads \b
     from overt.training import tasks
-    from overt.training.loop import Training
+    from overt.training.loop import Training, check_output
     from overt.training.recipe import Recipe
 
     if len(corpus) > 2:
         raise ArgumentError(f"give one file of tab-separated pairs or two files, not {len(corpus)}")
     if output.suffix != ".safetensors":
         raise ArgumentError(f"the output {output} must end in .safetensors")
+    # Before hours are spent on it.
+    check_output(output, resume=resume, overwrite=overwrite)
     given = {name: value for name, value in options.items() if value is not None}
     sizes: dict[str, Any] = {
         name: given.pop(name) for name in list(given) if name in ("width", "inner", "heads", "state")
@@ -106,13 +115,14 @@ def command(
             target_tokens=target_tokens,  # type: ignore[arg-type]
             vocabulary_size=vocabulary_size,
             piece_dropout=piece_dropout,
+            max_length=max_length,
             seed=seed,
             **sizes,
         )
-    _watch(Training(task, Recipe(seed=seed, **given)), output, resume, threads)
+    _watch(Training(task, Recipe(seed=seed, **given)), output, resume, overwrite, threads)
 
 
-def _watch(training: Any, output: Path, resume: bool, threads: int | None) -> None:
+def _watch(training: Any, output: Path, resume: bool, overwrite: bool, threads: int | None) -> None:
     """Run it, with a bar, and a line for every epoch."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -138,14 +148,43 @@ def _watch(training: Any, output: Path, resume: bool, threads: int | None) -> No
                 progress.update(
                     bar, total=max(line["steps"], line["step"]), completed=line["step"], loss=line["loss"], speed=speed
                 )
-            elif line["event"] == "epoch":
-                numbers = {key: value for key, value in line.items() if key not in ("event", "step", "seconds")}
-                console.print("  ".join(f"{key} {value}" for key, value in numbers.items()), highlight=False)
+            elif text := _said(line, output, training.recipe.epochs):
+                console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-        training.run(output, resume=resume, threads=threads, report=report)
-    except KeyboardInterrupt:
-        console.print("overt: stopped; the same command with --resume goes on", highlight=False)
+        training.run(output, resume=resume, overwrite=overwrite, threads=threads, report=report)
+    except (KeyboardInterrupt, SystemExit):
+        progress.stop()
+        if training.saved is not None:
+            text = f"overt: stopped; {training.saved} steps are saved, and the same command with --resume goes on"
+            console.print(text, highlight=False, soft_wrap=True)
         raise
     finally:
         if progress.live.is_started:
             progress.stop()
+
+
+def _said(line: dict[str, Any], output: Path, epochs: int) -> str:
+    """What a stranger reads of an event."""
+    match line:
+        case {"event": "start", "pairs": pairs, "limit": limit}:
+            long = f"; {pairs['too_long']:,} left out as too long" if pairs["too_long"] else ""
+            each = f"{limit['ratio']:g} tokens for each of its source, and " if limit["ratio"] else ""
+            return (
+                f"{pairs['train']:,} pairs to train on, {pairs['dev']:,} for dev, {pairs['test']:,} for a test{long}\n"
+                f"a translation may have {each}{limit['extra']} tokens\n"
+                f"dev is scored by BLEU {line['bleu_signature']}"
+            )
+        case {"event": "resume", "step": step}:
+            return f"goes on after step {step:,}"
+        case {"event": "epoch"}:
+            return "  ".join(_numbers(line, "event", "step", "seconds"))
+        case {"event": "end", "kept": kept}:
+            numbers = ", ".join(_numbers(kept, "epoch", "why", "loss", "tokens_per_second", "seconds"))
+            return f"kept epoch {kept['epoch']} of {epochs} in {output}: {kept['why']} ({numbers})"
+    return ""
+
+
+def _numbers(line: dict[str, Any], *without: str) -> list[str]:
+    """What there is of dev scores, and no translation that was cut is not worth a word."""
+    hidden = {*without, *(name for name, value in line.items() if value is None or (name == "cut" and not value))}
+    return [f"{name} {value}" for name, value in line.items() if name not in hidden]

@@ -5,16 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 import numpy as np
 
@@ -27,22 +24,26 @@ except ImportError:
     raise DependencyError("training needs PyTorch: pip install 'overt[torch]'") from None
 
 from overt import layers
-from overt.layers import Attention
 from overt.models import Checkpoint, Transformer, Translator, checkpoint
 from overt.models.initial import initial
-from overt.models.vocabulary import END, PADDING, START, padded
+from overt.models.vocabulary import PADDING
 from overt.torch.attention import attention
 from overt.training.recipe import Recipe
-from overt.training.tasks import Guides, Pairs, Task
+from overt.training.signals import Stop, stopping
+from overt.training.steps import Batch, Workers, batch, dropping, every, first_head, schedule
+from overt.training.tasks import Task
+from overt.writing import replaced
 
-STATE = "overt training 2"
-Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]
-"""Source (B, S), its lengths (B,), target (B, T + 1) from start to end, and where to look (B, T, S), if known."""
+STATE = "overt training 3"
 
 
 @dataclass
 class Progress:
-    """Where a run stands: in epochs, in batches of this epoch, and in what it has found so far."""
+    """Where a run stands: in epochs, in batches of this epoch, and in what it has found so far.
+
+    kept: the scores of the epoch whose model is kept, and why.  wrote: what that model made of the dev pairs.
+    history: the lines of the log.
+    """
 
     epoch: int = 0
     batch: int = 0
@@ -51,25 +52,50 @@ class Progress:
     loss: float = 0.0
     tokens: int = 0
     epoch_seconds: float = 0.0
-    best: float = -math.inf
-    since_best: int = 0
+    kept: dict[str, Any] = field(default_factory=dict)
+    wrote: list[str] = field(default_factory=list)
+    since_kept: int = 0
+    history: list[dict[str, Any]] = field(default_factory=list)
 
 
-class Crew:
-    """Threads that each compute alone, on torch's operators and overt's kernels."""
+@dataclass(frozen=True)
+class _Measured:
+    """What an epoch is worth: its numbers, and where it was scored, its scores, what it wrote, and why it is kept."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self._pool = ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) if count > 1 else None
+    numbers: dict[str, Any]
+    scores: dict[str, float]
+    wrote: list[str]
+    why: str
 
-    def map(self, task: Callable[[int], Any], numbers: Iterable[int]) -> list[Any]:
-        """What the task gives for each number, in order."""
-        return list((map if self._pool is None else self._pool.map)(task, numbers))
 
-    def close(self) -> None:
-        """Send the threads home."""
-        if self._pool is not None:
-            self._pool.shutdown()
+def files(output: Path) -> tuple[Path, Path]:
+    """Where the state and the log of a run stand, beside its output."""
+    return output.with_suffix(".training.safetensors"), output.with_suffix(".jsonl")
+
+
+def check_output(output: Path, *, resume: bool, overwrite: bool) -> bool:
+    """Whether a run goes on, or begins.  Raises FileError for files in its way, and where there is nothing to resume.
+
+    Both together go on where a run has not ended, and else begin anew.
+    """
+    state, log = files(output)
+    if resume and state.exists():
+        return True
+    if overwrite:
+        return False
+    if resume and output.exists():
+        raise FileError(f"{output} is finished: there is nothing to --resume; --overwrite trains it anew")
+    if resume:
+        raise FileError(f"there is nothing to --resume: {state} does not exist")
+    if state.exists():
+        raise FileError(f"{state} is of a run that has not ended: --resume goes on, --overwrite begins anew")
+    for path in (output, log):
+        if path.exists():
+            raise FileError(
+                f"{path} exists: --overwrite replaces it, --resume goes on with a run that has not ended; "
+                "or choose another name"
+            )
+    return False
 
 
 class Training:
@@ -84,13 +110,17 @@ class Training:
             list(self.parameters.values()), lr=0.0, betas=(0.9, 0.98), eps=1e-9, weight_decay=recipe.decay, fused=True
         )
         self.progress = Progress()
-        self.crew = Crew(1)
+        # The step that was last written down, and when.
+        self.saved: int | None = None
+        self.saved_at = time.monotonic()
+        self.workers = Workers(1)
 
     def run(
         self,
         output: Path,
         *,
         resume: bool = False,
+        overwrite: bool = False,
         threads: int | None = None,
         half: bool = True,
         report: Callable[[dict[str, Any]], None],
@@ -98,48 +128,58 @@ class Training:
         """Train to the end, or until Ctrl-C, and leave the best model in ``output``.
 
         Beside it stand the log, one JSON object a line, and until the end what ``resume`` goes on from, at most a
-        minute old.  report: is told what the log is told, and of every step.  Raises KeyboardInterrupt when stopped.
+        minute old.  report: is told what the log is told, and of every step.  Raises KeyboardInterrupt when stopped by
+        Ctrl-C, SystemExit by SIGTERM, and FileError for files that are there already, but for ``overwrite``.
         """
-        state, log = output.with_suffix(".training.safetensors"), output.with_suffix(".jsonl")
+        state, log = files(output)
+        resumes = check_output(output, resume=resume, overwrite=overwrite)
         count = threads or torch.get_num_threads()
-        if resume:
+        if resumes:
             begun = self.restore(state)
             if threads not in (None, begun):
                 raise ArgumentError(
                     f"{state} is of a run on {begun} threads, which goes on with as many: leave them out"
                 )
             count = begun
-        elif state.exists():
-            raise FileError(f"{state} is of a run that has not ended: add --resume to go on, or delete it")
-        self.crew = Crew(count)
+        self.workers = Workers(count)
         # Finds out now and not after an hour whether the folder can be written to.
         self.save(state)
-        with _one_thread(), _interruptible() as stopped, _opened(log, resume) as file:
+        with _one_thread(), stopping() as stop, _opened(log, self.progress.history) as file:
 
             def say(event: str, **numbers: Any) -> None:
                 line = {"event": event, **numbers}
                 report(line)
                 if event != "step":
-                    file.write(json.dumps(line, ensure_ascii=False) + "\n")
+                    self.progress.history.append(line)
+                    file.write(_line(line))
                     file.flush()
 
             try:
-                self._epochs(output, state, half, stopped, say)
+                self._epochs(output, state, half, stop, say)
             except ArgumentError:
                 # Going on would fail again, and other options begin anew.
                 state.unlink(missing_ok=True)
                 raise
             finally:
-                self.crew.close()
+                self.workers.close()
         state.unlink(missing_ok=True)
 
-    def _epochs(self, output: Path, state: Path, half: bool, stopped: list[int], say: Callable[..., None]) -> None:
+    def _epochs(self, output: Path, state: Path, half: bool, stop: Stop, say: Callable[..., None]) -> None:
         progress, recipe = self.progress, self.recipe
         first = self.batches(progress.epoch)
         # Epochs differ by a few batches; the schedule only needs a length that does not change.
         total = len(self.batches(0) if progress.epoch else first) * recipe.epochs
-        say("resume" if progress.step else "start", step=progress.step, steps=total, threads=self.crew.count)
-        saved = time.monotonic()
+        begun = {"step": progress.step, "steps": total, "threads": self.workers.count}
+        if progress.step:
+            say("resume", **begun)
+        else:
+            say("start", **begun, **self.task.card, limit=asdict(self.task.limit))
+
+        def leave() -> NoReturn:
+            say("stop", step=progress.step)
+            self.save(state)
+            stop.leave()
+
         while progress.epoch < recipe.epochs:
             batches = first if progress.step == 0 or progress.batch else self.batches(progress.epoch)
             for data in batches[progress.batch :]:
@@ -153,40 +193,60 @@ class Training:
                     raise ArgumentError(f"the loss is {loss} at step {progress.step}: train with a lower --rate")
                 speed = tokens / (time.monotonic() - before)
                 say("step", step=progress.step, steps=total, loss=loss, speed=speed)
-                if stopped or time.monotonic() - saved > 60:
+                if stop.asked:
+                    leave()
+                if time.monotonic() - self.saved_at > 60:
                     self.save(state)
-                    saved = time.monotonic()
-                if stopped:
-                    say("stop", step=progress.step)
-                    raise KeyboardInterrupt
-            progress.epoch, progress.batch = progress.epoch + 1, 0
-            progress.seconds += progress.epoch_seconds
-            numbers = {
-                "loss": round(progress.loss / max(1, progress.tokens), 4),
-                "dev_loss": round(self.dev_loss(), 4),
-                "tokens_per_second": round(progress.tokens / max(1e-9, progress.epoch_seconds)),
-                "seconds": round(progress.seconds, 1),
-            }
-            progress.loss, progress.tokens, progress.epoch_seconds = 0.0, 0, 0.0
-            scored = progress.epoch % recipe.score_every == 0 or progress.epoch == recipe.epochs
-            if scored:
-                found = self.averaged({**self.task.card, "recipe": asdict(recipe), **numbers, "epoch": progress.epoch})
-                scores = self.task.score(Translator.of(found))
-                better = next(iter(scores.values())) > progress.best
-                progress.since_best = 0 if better else progress.since_best + 1
-                if better:
-                    progress.best = next(iter(scores.values()))
-                    kept = Checkpoint(
-                        found.model, found.source, found.target, found.parameters, {**found.card, **scores}
-                    )
-                    checkpoint.save(output, kept, half=half)
-                numbers |= scores
-            say("epoch", epoch=progress.epoch, step=progress.step, **numbers)
+            # Measuring changes nothing, so that it can be interrupted anywhere, and is done again.
+            try:
+                with stop.at_once():
+                    found = self._measured()
+            except (KeyboardInterrupt, SystemExit):
+                leave()
+            self._close_epoch(output, half, found, say)
             self.save(state)
-            saved = time.monotonic()
-            if scored and 0 < recipe.patience <= progress.since_best:
+            if found.scores and 0 < recipe.patience <= progress.since_kept:
                 break
-        say("end", step=progress.step, best=progress.best)
+        say("end", step=progress.step, kept=progress.kept)
+
+    def _measured(self) -> _Measured:
+        """What the epoch that has just ended is worth."""
+        progress, recipe = self.progress, self.recipe
+        numbers: dict[str, Any] = {
+            "loss": round(progress.loss / max(1, progress.tokens), 4),
+            "dev_loss": round(self.dev_loss(), 4) if self.task.dev else None,
+            "tokens_per_second": round(progress.tokens / max(1e-9, progress.epoch_seconds)),
+            "seconds": round(progress.seconds + progress.epoch_seconds, 1),
+        }
+        epoch = progress.epoch + 1
+        if epoch % recipe.score_every and epoch != recipe.epochs:
+            return _Measured(numbers, {}, [], "")
+        scores, wrote = self.task.score(Translator.of(self.averaged({})))
+        kept = progress.kept
+        if not kept:
+            why = "the first that was scored"
+        elif not self.task.dev:
+            why = "the last: there are no dev pairs to choose by"
+        elif gain := self.task.gain(wrote, progress.wrote):
+            why = f"a significantly better score than epoch {kept['epoch']}" if gain > 0 else ""
+        else:
+            why = f"a lower dev loss than epoch {kept['epoch']}" if numbers["dev_loss"] < kept["dev_loss"] else ""
+        return _Measured(numbers, scores, wrote, why)
+
+    def _close_epoch(self, output: Path, half: bool, found: _Measured, say: Callable[..., None]) -> None:
+        """Keep the model if it is to be kept, and go on to the next epoch."""
+        progress = self.progress
+        progress.epoch, progress.batch = progress.epoch + 1, 0
+        progress.seconds += progress.epoch_seconds
+        progress.loss, progress.tokens, progress.epoch_seconds = 0.0, 0, 0.0
+        if found.why:
+            chosen = {"epoch": progress.epoch, **found.numbers, **found.scores, "why": found.why}
+            card = {**self.task.card, "recipe": asdict(self.recipe), **chosen}
+            checkpoint.save(output, self.averaged(card), half=half)
+            progress.kept, progress.wrote = chosen, found.wrote
+        if found.scores:
+            progress.since_kept = 0 if found.why else progress.since_kept + 1
+        say("epoch", epoch=progress.epoch, step=progress.step, **found.numbers, **found.scores)
 
     def dev_loss(self) -> float:
         """Cross-entropy per token of the averaged parameters on the dev pairs, in nats."""
@@ -230,8 +290,10 @@ class Training:
             group["lr"] = self.recipe.rate * schedule(self.progress.step, total, self.recipe.warmup)
         tokens = int((data[2][:, 1:] != PADDING).sum())
         # Every thread takes every n-th pair through the model, which keeps it busier than a share of every operation.
-        count = min(self.crew.count, len(data[2]))
-        (loss, gradients), *others = self.crew.map(lambda i: self.pull(every(count, i, data), i, tokens), range(count))
+        count = min(self.workers.count, len(data[2]))
+        (loss, gradients), *others = self.workers.map(
+            lambda i: self.pull(every(count, i, data), i, tokens), range(count)
+        )
         for other, more in others:
             loss += other
             torch._foreach_add_(gradients, more)
@@ -280,7 +342,7 @@ class Training:
     def averaged(self, card: Mapping[str, Any]) -> Checkpoint:
         """The model as it would be used: its parameters averaged over the last steps."""
         arrays = {name: tensor.numpy() for name, tensor in self.averages.items()}
-        return Checkpoint(self.task.model, self.task.source, self.task.target, arrays, card)
+        return Checkpoint(self.task.model, self.task.source, self.task.target, arrays, card, self.task.limit)
 
     def save(self, path: Path) -> None:
         """Everything that going on needs, in one file."""
@@ -290,25 +352,40 @@ class Training:
             arrays[f"averages/{name}"] = self.averages[name].numpy()
             for key, value in self.optimizer.state.get(tensor, {}).items():
                 arrays[f"{key}/{name}"] = value.numpy()
-        described = {"progress": asdict(self.progress), "identity": self.identity, "threads": self.crew.count}
+        described = {"progress": asdict(self.progress), "identity": self.identity, "threads": self.workers.count}
         checkpoint.write(path, arrays, STATE, described)
+        self.saved, self.saved_at = self.progress.step, time.monotonic()
 
     def restore(self, path: Path) -> int:
         """Stand where ``save`` was called, on how many threads.  Raises FileError if the file is of another run."""
-        arrays, described = checkpoint.read(path, STATE)
-        if described.get("identity") != self.identity:
-            raise FileError(f"{path} is of a run with other data or options: repeat its command, or delete the file")
+        try:
+            arrays, described = checkpoint.read(path, STATE)
+            if described["identity"] != self.identity:
+                raise FileError(f"{path} is of a run with other data or options: repeat its command")
+            threads, progress = int(described["threads"]), Progress(**described["progress"])
+            found = {
+                name: {
+                    key: torch.from_numpy(arrays[f"{key}/{name}"])
+                    for key in ("parameters", "averages", "step", "exp_avg", "exp_avg_sq")
+                    if key in ("parameters", "averages") or f"{key}/{name}" in arrays
+                }
+                for name in self.parameters
+            }
+            for name, tensor in self.parameters.items():
+                for key, value in found[name].items():
+                    if key != "step" and value.shape != tensor.shape:
+                        raise ValueError(f"{key}/{name} has shape {tuple(value.shape)}")
+        except FileError as error:
+            raise FileError(f"{error}; --overwrite begins anew") from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FileError(f"{path} does not describe a run ({error}); --overwrite begins anew") from None
         with torch.no_grad():
             for name, tensor in self.parameters.items():
-                tensor.copy_(torch.from_numpy(arrays[f"parameters/{name}"]))
-                self.averages[name].copy_(torch.from_numpy(arrays[f"averages/{name}"]))
-                self.optimizer.state[tensor] = {
-                    key: torch.from_numpy(arrays[f"{key}/{name}"])
-                    for key in ("step", "exp_avg", "exp_avg_sq")
-                    if f"{key}/{name}" in arrays
-                }
-        self.progress = Progress(**described["progress"])
-        return int(described["threads"])
+                tensor.copy_(found[name].pop("parameters"))
+                self.averages[name].copy_(found[name].pop("averages"))
+                self.optimizer.state[tensor] = found[name]
+        self.progress = progress
+        return threads
 
     @cached_property
     def identity(self) -> str:
@@ -319,6 +396,7 @@ class Training:
             asdict(task.model),
             task.source.described(),
             task.target.described(),
+            asdict(task.limit),
             task.pairs(0)[0],
         ]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
@@ -326,7 +404,7 @@ class Training:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread inside each of torch's operators: others, that wait for work, would take it from the crew."""
+    """One thread inside each of torch's operators: others, that wait for work, would take it from the workers."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -336,87 +414,17 @@ def _one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _interruptible() -> Iterator[list[int]]:
-    """A list that Ctrl-C adds to, so that no step is left half done; the second one interrupts at once."""
-    stopped: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield stopped
-        return
-
-    def stop(number: int, frame: Any) -> None:
-        if stopped:
-            raise KeyboardInterrupt
-        stopped.append(number)
-
-    before = signal.signal(signal.SIGINT, stop)
+def _opened(log: Path, history: list[dict[str, Any]]) -> Iterator[IO[str]]:
+    """The log, as it was when the state was saved: what was written since is done again."""
+    with replaced(log) as file:
+        file.write("".join(map(_line, history)).encode())
     try:
-        yield stopped
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _opened(log: Path, resume: bool) -> Iterator[IO[str]]:
-    try:
-        file = log.open("a" if resume else "w", encoding="utf-8")
+        appended = log.open("a", encoding="utf-8")
     except OSError as error:
         raise FileError(f"cannot write {log}: {error.strerror or error}") from None
-    with file:
-        yield file
+    with appended:
+        yield appended
 
 
-def batch(pairs: Pairs, guides: Guides | None = None) -> Batch:
-    """Pairs of token numbers as arrays; the source ends with ``END``, the target also begins with ``START``."""
-    source, lengths = padded([[*numbers, END] for numbers, _ in pairs])
-    target, _ = padded([[START, *numbers, END] for _, numbers in pairs])
-    guide = None
-    if guides is not None:
-        wide = np.zeros((len(pairs), target.shape[1] - 1, source.shape[1]), np.float32)
-        for row, one in zip(wide, guides, strict=True):
-            T, S = one.shape
-            row[:T, :S] = one
-            row[: T + 1, S] = 1 - row[: T + 1].sum(axis=-1)
-        guide = torch.from_numpy(wide)
-    return torch.from_numpy(source), torch.from_numpy(lengths), torch.from_numpy(target), guide
-
-
-def every(count: int, first: int, data: Batch) -> Batch:
-    """Each of so many pairs of a batch, from the first on."""
-    source, lengths, target, guide = data
-    part = slice(first, None, count)
-    return source[part], lengths[part], target[part], None if guide is None else guide[part]
-
-
-def first_head(seen: list[torch.Tensor], lengths: torch.Tensor) -> Attention:
-    """``overt.attention`` that also appends the logarithms (B, T, S) of its first head's weights to a list."""
-
-    def look(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **options: Any) -> torch.Tensor:
-        scores = q[:, 0] @ k[:, 0].mT / math.sqrt(q.shape[-1])
-        # A finite number, because what is hidden is later multiplied by zero.
-        hidden = torch.arange(k.shape[-2]) >= lengths[:, None, None]
-        seen.append(scores.masked_fill(hidden, -1e4).log_softmax(dim=-1))
-        return attention(q, k, v, **options)
-
-    return look
-
-
-def schedule(step: int, total: int, warmup: float) -> float:
-    """Share of the peak rate: up in a line, then down to zero along a cosine."""
-    first = max(1.0, warmup * total)
-    if step < first:
-        return (step + 1) / first
-    return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - first) / max(1.0, total - first))))
-
-
-def dropping(rate: float, generator: torch.Generator) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Dropout from random bytes: torch's own draws a number per element, which is a quarter of a step here."""
-    threshold = round(rate * 256)
-    if not threshold:
-        return layers.keep
-
-    def drop(x: torch.Tensor) -> torch.Tensor:
-        words = torch.randint(-(2**63), 2**63 - 1, (-(-x.numel() // 8),), generator=generator)
-        bytes_ = words.view(torch.uint8)[: x.numel()].view(x.shape)
-        return x * ((bytes_ >= threshold) * (256 / (256 - threshold)))
-
-    return drop
+def _line(event: dict[str, Any]) -> str:
+    return json.dumps(event, ensure_ascii=False) + "\n"

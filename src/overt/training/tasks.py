@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 
 from overt.errors import ArgumentError, DependencyError
-from overt.models import Recurrent, Transformer, Translator, Vocabulary
-from overt.models.translator import LONGEST
+from overt.models import Limit, Recurrent, Transformer, Translator, Vocabulary
+from overt.models.translator import LONGEST, LONGEST_TEXT
 from overt.models.vocabulary import Kind
 from overt.training import corpus, lexicon
 from overt.training.dates import Written, accuracy, written
@@ -29,7 +31,8 @@ class Task:
 
     pairs: of an epoch, the same whenever they are asked for, and where to look, or None.
     dev: pairs to measure the loss on.
-    score: what to measure a translator by; the first number says which of two is better.
+    score: the scores of a translator, and what it wrote.
+    gain: whether what one wrote is better than what another did, by more than chance: 1, −1, or 0 for nobody knows.
     """
 
     model: Transformer | Recurrent
@@ -37,8 +40,10 @@ class Task:
     target: Vocabulary
     pairs: Callable[[int], tuple[Pairs, Guides | None]]
     dev: Pairs
-    score: Callable[[Translator], dict[str, float]]
+    score: Callable[[Translator], tuple[dict[str, float], list[str]]]
+    gain: Callable[[list[str], list[str]], int]
     card: Mapping[str, Any]
+    limit: Limit
 
 
 def translation(
@@ -49,26 +54,37 @@ def translation(
     target_tokens: Kind = "characters",
     vocabulary_size: int = 4000,
     piece_dropout: float = 0.1,
+    max_length: int | None = None,
     seed: int = 0,
     **sizes: Any,
 ) -> Task:
     """Translation as the pairs of one tab-separated file or of two files show it.
 
-    vocabulary_size: merges of BPE.  piece_dropout: share of merges left out in training.  sizes: fields of the model.
+    vocabulary_size: merges of BPE.  piece_dropout: share of merges left out in training.  max_length: the most tokens
+    of a translation, instead of what the pairs say of it.  sizes: fields of the model.
     """
     train, dev, test = corpus.split(corpus.read(paths))
-    if not train:
-        raise ArgumentError(f"{paths[0]} holds too few pairs: none is left to train on")
+    counts = {"test": len(test), "too_long": len(train) + len(dev)}
+    # A single endless line would be a batch of its own that no memory holds.
+    train, dev = ([pair for pair in part if max(map(len, pair)) <= LONGEST_TEXT] for part in (train, dev))
     source, target = (
         Vocabulary.learn(
             (pair[side] for pair in train), kind, size=vocabulary_size if kind == "bpe" else 50_000, fold=fold
         )
         for side, kind, fold in ((0, source_tokens, True), (1, target_tokens, False))
     )
-    # A single endless line would be a batch of its own that no memory holds.
     train, dev = (
         [(a, b) for a, b in part if len(source.split(a)) < LONGEST and len(target.split(b)) < LONGEST]
         for part in (train, dev)
+    )
+    counts = {"train": len(train), "dev": len(dev), **counts, "too_long": counts["too_long"] - len(train) - len(dev)}
+    if not train:
+        long = f", {counts['too_long']} being too long" if counts["too_long"] else ""
+        raise ArgumentError(f"{paths[0]} holds too few pairs: none is left to train on{long}")
+    limit = (
+        Limit(0.0, max_length)
+        if max_length
+        else Limit.learn((len(source.split(a)), len(target.split(b))) for a, b in train)
     )
     model = (Recurrent if architecture == "rnn" else Transformer)(len(source), len(target), **sizes)
 
@@ -78,7 +94,14 @@ def translation(
     links = None
     if architecture == "transformer":
         links = lexicon.alignments(
-            [(whole[0].numbers(whole[0].split(a)), whole[1].numbers(whole[1].split(b))) for a, b in train]
+            # What their tokens spell, which is without what these do not know.
+            [
+                (
+                    whole[0].numbers(whole[0].split(source.join(source.split(a)))),
+                    whole[1].numbers(whole[1].split(target.join(target.split(b)))),
+                )
+                for a, b in train
+            ]
         )
 
     def pairs(epoch: int) -> tuple[Pairs, Guides | None]:
@@ -89,12 +112,14 @@ def translation(
             guides = [_shared(one, source.words(a), target.words(b)) for one, (a, b) in zip(links, cut, strict=True)]
         return [(source.numbers(a), target.numbers(b)) for a, b in cut], guides
 
-    def score(translator: Translator) -> dict[str, float]:
-        return bleu([found[0].translation for found in translator.translate([a for a, _ in dev], beam=1)], dev)
+    def score(translator: Translator) -> tuple[dict[str, float], list[str]]:
+        found = [best for (best,) in translator.translate([a for a, _ in dev], beam=1)]
+        texts = [one.translation for one in found]
+        return {**bleu(texts, dev), "cut": sum(one.cut for one in found)}, texts
 
     known = [(source.numbers(source.split(a)), target.numbers(target.split(b))) for a, b in dev]
-    card = {"task": "translation", "pairs": {"train": len(train), "dev": len(dev), "test": len(test)}}
-    return Task(model, source, target, pairs, known, score, card)
+    card = {"task": "translation", "pairs": counts, "bleu_signature": signature(dev)}
+    return Task(model, source, target, pairs, known, score, lambda new, old: gain(new, old, dev), card, limit)
 
 
 # Which words a vocabulary's tokens are parts of.
@@ -108,20 +133,83 @@ def _shared(links: np.ndarray, source: list[int], target: list[int]) -> np.ndarr
 
 
 def bleu(found: list[str], pairs: list[corpus.Text]) -> dict[str, float]:
-    """sacrebleu's BLEU, by characters for Chinese, and chrF of translations of some pairs."""
+    """sacrebleu's BLEU, as ``signature`` says, and chrF of translations of some pairs."""
+    wanted = [[target for _, target in pairs]]
+    metrics = _bleu(pairs), _sacrebleu().CHRF()
+    scores = [metric.corpus_score(found, wanted).score if pairs else 0.0 for metric in metrics]
+    return {name: round(score, 2) for name, score in zip(("bleu", "chrf"), scores, strict=True)}
+
+
+def signature(pairs: list[corpus.Text]) -> str:
+    """How the BLEU of translations of some pairs is measured, as sacrebleu writes it."""
+    metric = _bleu(pairs)
+    metric.corpus_score([""], [[""]])
+    return str(metric.get_signature())
+
+
+def gain(new: list[str], old: list[str], pairs: list[corpus.Text]) -> int:
+    """Whether some translations have a BLEU higher than others (1) or lower (−1) by more than chance (else 0).
+
+    More than chance: sentences taken from either by the toss of a coin make as much of a difference less than once in
+    twenty times.  This is approximate randomization, Riezler & Maxwell 2005.
+    """
+    metric = _bleu(pairs)
+
+    def statistics(texts: list[str]) -> np.ndarray:
+        """(sentences, 10): what BLEU adds up, of each sentence."""
+        found = [metric.corpus_score([text], [[wanted]]) for text, (_, wanted) in zip(texts, pairs, strict=True)]
+        return np.array([[*one.counts, *one.totals, one.sys_len, one.ref_len] for one in found])
+
+    def score(sums: np.ndarray) -> float:
+        counts, totals, lengths = np.split(sums.astype(int), (4, 8))
+        return metric.compute_bleu(counts.tolist(), totals.tolist(), *lengths.tolist(), smooth_method="exp").score
+
+    if new == old:
+        return 0
+    ours, theirs = statistics(new), statistics(old)
+    tossed = np.random.default_rng(0).integers(2, size=(1000, len(pairs)))
+    both, some = (ours + theirs).sum(axis=0), tossed @ ours + (1 - tossed) @ theirs
+    more = score(ours.sum(axis=0)) - score(theirs.sum(axis=0))
+    # Rounding must not make of the same difference a smaller one.
+    as_much = sum(abs(score(one) - score(both - one)) >= abs(more) - 1e-9 for one in some)
+    return 0 if as_much >= 50 else 1 if more > 0 else -1
+
+
+def _bleu(pairs: list[corpus.Text]) -> Any:
+    """BLEU over tokens that suit the script of the translations."""
+    metrics, tokenize = _sacrebleu(), tokenizer([target for _, target in pairs])
     try:
-        import sacrebleu
+        return metrics.BLEU(tokenize=tokenize)
+    except (ImportError, RuntimeError):
+        # The Japanese tokenizer is a package of its own.
+        return metrics.BLEU(tokenize="char")
+
+
+# Scripts that put no space between words, beside the Chinese and the Japanese: class SA of UAX #14, and Tibetan.
+_UNSPACED = ("THAI", "LAO", "KHMER", "MYANMAR", "TAI", "NEW TAI", "AHOM", "TIBETAN")
+
+
+def tokenizer(texts: list[str]) -> str:
+    """The tokenizer of sacrebleu for the script that most letters of some texts are of."""
+    names = [(unicodedata.name(c, ""), count) for c, count in Counter("".join(texts)).items() if c.isalpha()]
+
+    def letters(*scripts: str) -> int:
+        return sum(count for name, count in names if name.startswith(scripts))
+
+    most = letters("") / 2
+    # Japanese is written in both, Chinese in these characters alone.
+    han, kana = letters("CJK "), letters("HIRAGANA ", "KATAKANA")
+    if han + kana > most:
+        return "ja-mecab" if 10 * kana > han else "zh"
+    return "char" if letters(*_UNSPACED) > most else "13a"
+
+
+def _sacrebleu() -> Any:
+    try:
+        from sacrebleu import metrics
     except ImportError:
         raise DependencyError("scores need sacrebleu: pip install 'overt[torch]'") from None
-    if not pairs:
-        return {"bleu": 0.0, "chrf": 0.0}
-    wanted = [target for _, target in pairs]
-    han = sum("\u4e00" <= c <= "\u9fff" for text in wanted for c in text)
-    tokenize = "zh" if 2 * han > sum(map(len, wanted)) else "13a"
-    return {
-        "bleu": round(sacrebleu.corpus_bleu(found, [wanted], tokenize=tokenize).score, 2),
-        "chrf": round(sacrebleu.corpus_chrf(found, [wanted]).score, 2),
-    }
+    return metrics
 
 
 def dates(*, count: int = 10_000, seed: int = 0, **sizes: Any) -> Task:
@@ -139,8 +227,8 @@ def dates(*, count: int = 10_000, seed: int = 0, **sizes: Any) -> Task:
     def numbers(dates: list[Written]) -> Pairs:
         return [(source.numbers(source.split(date.text)), target.numbers(target.split(date.iso))) for date in dates]
 
-    def score(translator: Translator) -> dict[str, float]:
-        return accuracy(translator, drawn(2, 0, 1000))
+    def score(translator: Translator) -> tuple[dict[str, float], list[str]]:
+        return accuracy(translator, drawn(2, 0, 1000)), []
 
     return Task(
         model,
@@ -149,7 +237,9 @@ def dates(*, count: int = 10_000, seed: int = 0, **sizes: Any) -> Task:
         pairs=lambda epoch: (numbers(drawn(1, epoch, count)), None),
         dev=numbers(drawn(3, 0, 500)),
         score=score,
+        gain=lambda new, old: 0,
         card={"task": "dates"},
+        limit=Limit(),
     )
 
 
