@@ -87,6 +87,9 @@ class Follower:
             return None
         if name in _ENDS:
             self._lose(sources[0], name)
+            # Heads that talk: a linear map of scores makes scores, and nothing else with as many axes is mapped.
+            if name == "linear" and sources[0].ndim > 3 and self._weights(sources[0]) is None:
+                self._note(result, None)
             return None
         self._pass_on(name, func, args, kwargs, result, sources[0])
         return None
