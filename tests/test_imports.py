@@ -34,6 +34,7 @@ LAYERS = [
     ["kernels"],
     ["weights"],
     ["attended", "trace"],
+    ["given"],
     ["attention"],
     ["cache"],
     ["views", "check"],

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from overt.attended import Attended
 from overt.errors import ArgumentError, DtypeError
 from overt.trace import Trace
+from overt.views import foreign
 from overt.views.labels import Labelled
 
-Shown = Attended | Trace | Labelled | Sequence[Labelled]
-"""What can be shown: one result, one trace, or the labelled attentions of a model."""
+
+@runtime_checkable
+class Recorded(Protocol):
+    """Something with attentions that knows how to label them, such as what ``overt.record`` gives."""
+
+    def labelled(self, tokens: Sequence[str] | None, queries: Sequence[str] | None) -> list[Labelled]:
+        """Its attentions, with names for keys and queries where these fit."""
+        ...
+
+
+Shown = Attended | Trace | Labelled | Sequence[Labelled] | Recorded | Any
+"""What can be shown: one result, one trace, the labelled attentions of a model, a recording, or given weights."""
 
 
 class Subject:
@@ -30,13 +42,26 @@ class Subject:
             seen = x if isinstance(x, Attended) else Attended(x.problem)
             self.parts: tuple[Labelled, ...] = (Labelled(seen, tokens, queries),)
             return
+        found = None
+        if isinstance(x, Recorded):
+            found = x.labelled(tokens, queries)
+        elif not _is_labelled(x):
+            found = foreign.labelled(x, tokens, queries)
+        if found is not None:
+            self.parts = tuple(found)
+            return
         if tokens is not None or queries is not None:
             raise ArgumentError("labelled attention has its tokens already: give tokens= to Labelled, not to show")
         parts = (x,) if isinstance(x, Labelled) else x
         if not isinstance(parts, Sequence) or not all(isinstance(part, Labelled) for part in parts):
             raise DtypeError(
-                f"show takes what overt.attend or overt.trace returns, or labelled attention, not {type(x).__name__}"
+                "show takes what overt.attend, overt.trace or overt.record gives, labelled attention, or weights, "
+                f"not {type(x).__name__}"
             )
         if not parts:
             raise ArgumentError("show got an empty list: give at least one labelled attention")
         self.parts = tuple(parts)
+
+
+def _is_labelled(x: object) -> bool:
+    return isinstance(x, Labelled) or (isinstance(x, Sequence) and any(isinstance(part, Labelled) for part in x))

@@ -107,7 +107,9 @@ def show(
 ) -> View:
     """Print attention or its steps to the terminal, and give the ``View`` that can also draw, write and save it.
 
-    x: what ``overt.attend`` or ``overt.trace`` returned, or ``overt.views.labels.Labelled`` attention of a model.
+    x: what ``overt.attend`` or ``overt.trace`` returned, what ``overt.record`` recorded, labelled attention of a model
+    (``overt.views.labels.Labelled``), or weights that others computed: an array (…, H, T, S), one for each layer as
+    ``output_attentions=True`` returns them, a cache of TransformerLens, the arguments of a BertViz view in a dict.
     tokens: names of the S keys, and of the T queries too where they stand at the last T of them.
     queries: names of the T queries, where they are others.
     head, row, query: what to print, by default all heads and queries of the first batch row.

@@ -1,4 +1,4 @@
-"""Tensors as arrays and back, without a copy where they lie on the CPU."""
+"""Tensors of any device as arrays, without a copy where they lie on the CPU."""
 
 from __future__ import annotations
 
@@ -6,29 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-try:
-    from ml_dtypes import bfloat16
-except ImportError:
-    bfloat16 = None
+from overt.torch import arrays
 
 
 def array(x: Tensor) -> np.ndarray:
-    """A tensor of any device as an array; bfloat16 stays so where NumPy can know it, and else becomes float32."""
+    """A tensor of any device and any strides as an array; bfloat16 as words, see ``overt.torch.arrays``."""
     x = x.detach().cpu()
-    if x.dtype != torch.bfloat16:
-        return x.resolve_neg().numpy()
-    if bfloat16 is None:
-        return x.float().numpy()
-    # A view of another dtype wants a last axis that lies in one piece.
-    x = x if x.stride(-1) == 1 else x.contiguous()
-    return x.view(torch.int16).numpy().view(bfloat16)
-
-
-def tensor(x: np.ndarray, like: Tensor) -> Tensor:
-    """An array that is nobody else's as a tensor of the dtype and on the device of another."""
-    if x.dtype.name == "bfloat16":
-        return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16).to(like.device)
-    return torch.from_numpy(x).to(like.device, like.dtype)
+    # Words of another type want a last axis that lies in one piece.
+    return arrays.array(x if x.dtype != torch.bfloat16 or x.stride(-1) == 1 else x.contiguous())
 
 
 def owned(x: np.ndarray) -> Tensor:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from overt import given
 from overt.problem import Problem
 from overt.scores import scaled_dot
 from overt.torch.record.arrays import array, owned
@@ -73,7 +73,7 @@ class Call:
         return torch.where(seen & (lse > -torch.inf), (scores - lse).exp(), 0.0)
 
     def at(self, keys: Tensor) -> Tensor:
-        """Weight (B, H, T) of one key for each query: keys (B, T), −1 for none, which gives NaN."""
+        """Weight (B, H, T) of one key for each query: keys (B, T), −1 for none; NaN for none and for a blind query."""
         (B, H, T, S), G = self.sizes, self.k.shape[1]
         none, keys = keys < 0, keys.clamp(min=0)
         if self.weights is not None:
@@ -91,21 +91,17 @@ class Call:
         visible = np.broadcast_to(self.visible.at(keys.cpu().numpy()), (B, H, T))
         seen = owned(visible).to(scores.device)
         lse = self.lse.to(self.wide)
-        found = torch.where(seen & (lse > -torch.inf), (scores - lse).exp(), 0.0)
-        return found.masked_fill(none[:, None], torch.nan)
+        blind = lse == -torch.inf
+        found = torch.where(seen & ~blind, (scores - lse).exp(), 0.0)
+        return found.masked_fill(none[:, None] | blind, torch.nan)
 
     def problem(self, *, values: bool = False) -> Problem:
-        """The same as a problem of arrays, without values unless they are asked for.
-
-        Weights that are given are the exponentials of a bias on nothing, with a log-sum-exp of 0.
-        """
+        """The same as a problem of arrays, without values unless they are asked for."""
+        if self.weights is not None:
+            return given.problem(array(self.weights.to(self.wide)))
         q, k = array(self.q), array(self.k)
         v = array(self.v) if values else np.empty((*k.shape[:3], 0), k.dtype)
-        wide: Any = np.float64 if self.wide == torch.float64 else np.float32
-        bias = None if self.bias is None else array(self.bias).astype(wide, copy=False)
-        if self.weights is not None:
-            with np.errstate(divide="ignore"):
-                bias = np.log(array(self.weights.to(self.wide)))
+        bias = None if self.bias is None else array(self.bias.to(self.wide))
         return Problem.of(
             q,
             k,

@@ -7,13 +7,13 @@ again are the same bits, so a few numbers of each are remembered and recognised.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
+from overt import given
 from overt.errors import RecordingError
+from overt.grid import dtype_name, widened
 from overt.problem import Problem
 from overt.scores import scaled_dot
 from overt.torch.record.call import Call
@@ -35,7 +35,8 @@ def marks(call: Call) -> Tensor:
 class Chain:
     """Calls that continue one another.  ``width`` is how many keys they have seen, all together."""
 
-    def __init__(self, link: Link, seen: Tensor) -> None:
+    def __init__(self, link: Link, seen: Tensor | None = None) -> None:
+        """seen: marks of the values, without which nothing can follow."""
         self.links = [link]
         self.width = link.S
         # Keys that came before the first query.
@@ -52,7 +53,7 @@ class Chain:
         """
         _, _, T, S = call.sizes
         known, N = self._marks, self.width
-        if not seen.shape[-1] or not N:
+        if known is None or not seen.shape[-1] or not N:
             return None
         if S == N and (order := _match(seen, known)) is not None:
             self.cross = True
@@ -91,6 +92,7 @@ class Chain:
         if self.cross:
             return
         T = link.T
+        assert self._marks is not None
         known = self._marks[:, : link.past]
         if link.order is not None:
             known = known[torch.from_numpy(link.order).to(known.device)]
@@ -103,7 +105,8 @@ class Chain:
     def _cut(self, width: int) -> None:
         self.width, self.links[0].S = width, width
         self.lead = max(width - self.links[0].T, 0)
-        self._marks = self._marks[:, :width]
+        if self._marks is not None:
+            self._marks = self._marks[:, :width]
 
     def base(self, link: Link) -> int | None:
         """At which of its own keys the first query of a link stands; None where its keys are no places of queries."""
@@ -146,8 +149,10 @@ class Chain:
             return self._given(parts, first, S)
         q = np.concatenate([_taken(link.q.array, order)[:, :, :count] for link, count, order in parts], 2)  # type: ignore[union-attr]
         k = self._keys(len(self.links) - 1 if index is None else index % len(self.links))[:, :, first : first + S]
-        rest, bias = _dense(parts, "rest", first, S), _dense(parts, "bias", first, S)
-        seen = Visible(*_edges(parts, first, S), rest)
+        seen, bias = self.seen(index)
+        if dtype_name(q) == "bfloat16":
+            # The same numbers in a type that NumPy knows.
+            q, k = (widened(x, np.dtype(np.float32)) for x in (q, k))
         return Problem.of(
             q,
             k,
@@ -159,21 +164,28 @@ class Chain:
             sinks=last.sinks,
         )
 
-    def _given(self, parts: list[Any], first: int, S: int) -> Problem:
-        H, wide = parts[-1][0].heads, parts[-1][0].wide
-        B = parts[-1][0].batch
-        T = sum(count for _, count, _ in parts)
-        bias = np.full((B, H, T, S), -np.inf, wide)
+    def seen(self, index: int | None = None) -> tuple[Visible, np.ndarray | None]:
+        """Which keys each query of one call, or of all of them joined, may see, and what is added to its scores."""
+        parts = self.parts(index)
+        first, S = (0, self.width) if index is None else (self.links[index].offset, self.links[index].S)
+        rest, bias = _dense(parts, "rest", first, S), _dense(parts, "bias", first, S)
+        return Visible(*_edges(parts, first, S), rest), bias
+
+    @property
+    def deviation(self) -> float | None:
+        """The largest of all calls; None if none was checked."""
+        return max((link.deviation for link in self.links if link.deviation is not None), default=None)
+
+    def _given(self, parts: list[Part], first: int, S: int) -> Problem:
+        last = parts[-1][0]
+        whole = np.zeros((last.batch, last.heads, sum(count for _, count, _ in parts), S), last.wide)
         t = 0
         for link, count, order in parts:
             at = link.offset - first
-            with np.errstate(divide="ignore"):
-                bias[:, :, t : t + count, at : at + link.S] = np.log(
-                    _taken(link.weights.array, order)[:, :, :count, : link.S]
-                )
+            assert link.weights is not None
+            whole[:, :, t : t + count, at : at + link.S] = _taken(link.weights.array, order)[:, :, :count, : link.S]
             t += count
-        q, k = np.empty((B, H, T, 0), wide), np.empty((B, H, S, 0), wide)
-        return Problem.of(q, k, k, score=scaled_dot(1.0), bias=bias)
+        return given.problem(whole)
 
     def _keys(self, index: int) -> np.ndarray:
         """Keys (B, G, N, D) that were known after a call, in the batch order of that call."""
@@ -203,9 +215,11 @@ class Chain:
         leading = np.broadcast_shapes(*(x.shape[:2] for x in rows))
         return np.concatenate([np.broadcast_to(x, (*leading, x.shape[2])) for x in rows], 2)
 
-    def per_row(self, name: str, index: int | None = None) -> np.ndarray:
-        """A statistic of queries, (B, H, T), of one call or joined."""
+    def per_row(self, name: str, index: int | None = None) -> np.ndarray | None:
+        """A statistic of queries, (B, H, T), of one call or joined; None where it is not known of each."""
         parts = self.parts(index)
+        if any(getattr(link.statistics, name) is None for link, _, _ in parts):
+            return None
         return np.concatenate(
             [_taken(getattr(link.statistics, name), order)[:, :, :count] for link, count, order in parts], 2
         )

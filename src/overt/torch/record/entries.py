@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NoReturn
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from overt.torch.record.chain import Chain
 from overt.weights import Weights
 
 
-class Recorded(Attended):
+class Recorded(Attended[Any]):
     """Attention that a model computed, as an ``Attended`` of arrays.
 
     Its output and values stayed with the model.  Recorded with keep="statistics" it has lse, received, entropy and top,
@@ -37,6 +39,9 @@ class Recorded(Attended):
         # queries see any, (B, H).
         self.start = links[0].start + (links[0].offset if index is None else 0)
         self.counts = chain.counts(index)
+        # At which key the first query stands, None where keys are no places of queries; the tokens (B, T), if known.
+        self.base = chain.base(chain.links[0] if index is None else last)
+        self.ids = chain.ids if index is None else last.ids
         self._cells = last.statistics is None
         lse = np.ascontiguousarray(chain.lse(index))
         self.rows = (lse > -np.inf).sum(-1)
@@ -44,6 +49,11 @@ class Recorded(Attended):
         super().__init__(problem, (np.empty((*lse.shape, 0), problem.q.dtype), lse))
         if not self._cells:
             self._top = chain.top(index)
+
+    @property
+    def kept(self) -> Callable[[str], np.ndarray | None] | None:
+        """The statistics of queries by name, (B, H, T), where these were kept and cells were not."""
+        return None if self._cells else partial(self._chain.per_row, index=self._index)
 
     def __repr__(self) -> str:
         kept = "every cell" if self._cells else "statistics"

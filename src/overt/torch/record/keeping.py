@@ -7,7 +7,7 @@ import tempfile
 import weakref
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -43,6 +43,20 @@ class Statistics:
         return sum(x.nbytes for x in arrays if x is not None)
 
 
+class Numbers(Protocol):
+    """An array that is somewhere."""
+
+    @property
+    def array(self) -> np.ndarray:
+        """The array, now."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that it takes."""
+        ...
+
+
 class Held:
     """A tensor that the model made and still may write to: what it holds later is what it held then, or an error."""
 
@@ -76,17 +90,15 @@ class Stored:
     nbytes = 0
 
     def __init__(self, x: Tensor, path: Path) -> None:
-        values = array(x)
-        self._dtype, self._path = values.dtype, path
-        # Only NumPy's own types have a name in such a file.
-        np.save(path, values.view(np.uint16) if values.dtype.name == "bfloat16" else values, allow_pickle=False)
+        self._path = path
+        np.save(path, array(x), allow_pickle=False)
 
     @property
     def array(self) -> np.ndarray:
         """The numbers, as far as they are looked at."""
         # NumPy maps no empty file.
         empty = self._path.stat().st_size <= 128
-        return np.load(self._path, mmap_mode=None if empty else "r", allow_pickle=False).view(self._dtype)
+        return np.load(self._path, mmap_mode=None if empty else "r", allow_pickle=False)
 
 
 @dataclass(eq=False)
@@ -114,9 +126,9 @@ class Link:
     start: np.ndarray
     deviation: float | None
     statistics: Statistics | None = None
-    q: Held | Stored | None = None
-    k: Held | Stored | None = None
-    weights: Held | Stored | None = None
+    q: Numbers | None = None
+    k: Numbers | None = None
+    weights: Numbers | None = None
     bias: np.ndarray | None = None
     ids: np.ndarray | None = None
     past: int = 0

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from html import escape
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import numpy as np
 from torch import nn
 
 from overt.errors import ArgumentError, DtypeError, RecordingError
 from overt.grid import whole
-from overt.torch.record import table
+from overt.torch.record import files, labels, measures, summaries, table
 from overt.torch.record.chain import Chain
 from overt.torch.record.entries import Recorded
 from overt.torch.record.keeping import Keeper
+from overt.torch.record.measures import Measures
 from overt.torch.record.session import Layers, Session
+from overt.views import View
+from overt.views.labels import Labelled
 
 
 def record(
@@ -56,7 +62,17 @@ def record(
     if compute not in ("model", "overt"):
         raise ArgumentError(f'compute must be "model" or "overt", not {compute!r}')
     keeper = Keeper(keep, whole("top", top), None if limit is None else whole("limit", limit), folder)
-    return Recording(Session(model, layers, keeper, compute, check))
+    session = Session(model, layers, keeper, compute, check)
+    return Recording(session.chains, session)
+
+
+def load(path: str | Path) -> Recording:
+    """What ``Recording.save`` wrote, each attention as one call; nothing is unpickled.
+
+    Raises FileError for a file that cannot be read, and for one that is no recording.
+    """
+    chains, without = files.load(path)
+    return Recording(chains, None, without)
 
 
 class Recording:
@@ -66,21 +82,23 @@ class Recording:
     ``print(rec)`` is a table.  ``without`` names layers that have no attention, beside others that have.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._chains: dict[str, list[Chain]] = session.chains
+    def __init__(self, chains: dict[str, list[Chain]], session: Session | None, without: Sequence[str] = ()) -> None:
+        """session: what fills the chains, None where they were loaded; then without is known too."""
+        self._session, self._chains, self._without = session, chains, list(without)
         self._made: dict[tuple[str, int | None], tuple[int, Recorded]] = {}
         self._started = False
 
     def __enter__(self) -> Self:
-        if self._started:
+        if self._started or self._session is None:
             raise RecordingError("a recording runs once: make another one with overt.record(model)")
         self._started = True
         self._session.start()
         return self
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        assert self._session is not None
         self._session.stop()
+        self._without = self._session.without()
         if kind is None:
             self._session.complain()
 
@@ -92,7 +110,7 @@ class Recording:
     @property
     def without(self) -> list[str]:
         """Layers that have no attention, such as those of a hybrid with state spaces, beside others that have."""
-        return self._session.without()
+        return list(self._without)
 
     @property
     def nbytes(self) -> int:
@@ -122,11 +140,77 @@ class Recording:
         """Each call by itself: for a model that generates, the prompt and then one step after another."""
         return [self._recorded(name, i, j) for i, chain in enumerate(self._of(name)) for j in range(len(chain.links))]
 
+    def measures(
+        self, ids: Any = None, special: Collection[int] = (), names: str | Iterable[str] | None = None
+    ) -> dict[str, Measures]:
+        """For each name the measures of its heads: sinks, entropy, the previous token, induction, special tokens.
+
+        ids: tokens (T,) or (B, T) of the queries, where the model was given none.  special: ids of special tokens.
+        """
+        return {name: measures.measures(self[name], ids, special) for name in self._several(names)}
+
+    def mass(
+        self, keys: Mapping[str, Any], queries: Any = None, names: str | Iterable[str] | None = None
+    ) -> dict[str, dict[str, np.ndarray]]:
+        """Share (B, H) of attention that some keys receive, by their label and then by the name of the attention.
+
+        keys: such as ``{"needle": slice(530, 545)}``, slices or indices.  queries: whose attention, such as −1 for the
+        last one, by default that of all; some queries alone need cells.
+        """
+        chosen = self._several(names)
+        return {
+            label: {name: measures.mass(self[name], some, queries) for name in chosen} for label, some in keys.items()
+        }
+
+    def mean(self, names: str | Iterable[str] | None = None, *, layers: bool = True, heads: bool = True) -> np.ndarray:
+        """Weights (L, B, H, T, S) of attentions of one shape, without the axes over which the mean is taken."""
+        return summaries.mean((self[name] for name in self._several(names)), layers=layers, heads=heads)
+
+    def rollout(self, names: str | Iterable[str] | None = None, *, residual: float = 0.5) -> np.ndarray:
+        """Attention rollout (B, T, T): how much each position in the end has of each in the beginning.
+
+        Each layer is (1 − residual) · mean over heads + residual · identity, with rows that sum to 1, and layers are
+        multiplied.  Abnar & Zuidema 2020 (arXiv:2005.00928).
+        """
+        return summaries.rollout((self[name] for name in self._several(names)), residual)
+
+    def save(self, path: str | Path) -> Path:
+        """Write an .npz for ``overt.torch.record.load``: each attention joined, as much of it as was kept."""
+        return files.save(self._chains, self._without, path)
+
+    def labelled(self, tokens: Sequence[str] | None = None, queries: Sequence[str] | None = None) -> list[Labelled]:
+        """Each attention with names for its keys and queries, where as many were given, and its layer's number."""
+        return labels.labelled(self, tokens, queries)
+
+    def view(
+        self, tokens: Sequence[str] | None = None, queries: Sequence[str] | None = None, title: str = "attention"
+    ) -> View:
+        """What ``overt.show`` shows."""
+        return View(self.labelled(tokens, queries), title=title)
+
+    def page(
+        self,
+        path: str | Path,
+        tokens: Sequence[str] | None = None,
+        queries: Sequence[str] | None = None,
+        title: str = "attention",
+    ) -> Path:
+        """Write one HTML file that needs nothing else and recomputes any cell, see ``View.page``."""
+        return self.view(tokens, queries, title).page(path)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(table.text(self))}</pre>"
+
     def __repr__(self) -> str:
         return f"Recording({len(self)} attentions, {sum(len(self.calls(name)) for name in self)} calls): print it"
 
     def __str__(self) -> str:
         return table.text(self)
+
+    def _several(self, names: str | Iterable[str] | None) -> list[str]:
+        if isinstance(names, str):
+            return [name for name in self if fnmatchcase(name, names)] or [names]
+        return self.names if names is None else list(names)
 
     def _of(self, name: str) -> list[Chain]:
         try:

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from overt.attended import Attended
 from overt.errors import RecordingError
-from overt.torch.record.arrays import owned, tensor
+from overt.torch.arrays import tensor
+from overt.torch.record.arrays import owned
 from overt.torch.record.call import Call
 
 
@@ -22,4 +23,4 @@ def replaced(call: Call, name: str) -> Tensor:
     seen = Attended(call.problem(values=True))
     call.lse = owned(seen.lse)
     call.along = owned(seen.received()), owned(seen.entropy())
-    return tensor(seen.output, call.v)
+    return tensor(seen.output)

@@ -260,6 +260,8 @@ def _relations(call: Call, link: Any, chain: Chain) -> tuple[np.ndarray, np.ndar
     B, _, T, S = call.sizes
     base = chain.base(link)
     before = previous(B, T, base, S)
+    # What stands before the first key that anybody sees is padding.
+    before[before < np.broadcast_to(link.start, B)[:, None]] = -1
     if base is None or chain.ids is None:
         return before, None
     after = following(chain.ids, T)

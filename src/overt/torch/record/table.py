@@ -21,7 +21,8 @@ def text(rec: Recording) -> str:
         sizes = f"{shapes[0].T:,} × {shapes[0].S:,}" + (f" ×{len(several)}" if len(several) > 1 else "")
         off = [seen.deviation for seen in several if seen.deviation is not None]
         first, entropy = (
-            np.mean([np.nanmean(measure(seen)) for seen in several]) for measure in (measures.first, measures.entropy)
+            np.nanmean(np.concatenate([measure(seen).reshape(-1) for seen in several]))
+            for measure in (measures.first, measures.entropy)
         )
         lines.append(
             (
