@@ -290,10 +290,10 @@ def nan(x: np.ndarray) -> np.ndarray:
         (lambda: overt.attend(Q * 1e200, K * 1e200, V), ArgumentError, "the scores overflow"),
         (lambda: overt.attend(Q[:, :0], K, V), ArgumentError, r"nothing to show: the weights have shape \(2, 0, 4\)"),
         (lambda: overt.attend(Q, K[:, :0], V[:, :0]), ArgumentError, r"nothing to show"),
-        (lambda: "text", DtypeError, "what overt.attend or overt.trace returns.*not str"),
+        (lambda: "text", DtypeError, "what overt.attend, overt.trace or overt.record gives.*not str"),
         (list, ArgumentError, "empty list"),
         (lambda: [1], DtypeError, "not list"),
-        (lambda: np.eye(3), DtypeError, "not ndarray"),
+        (lambda: Q, ArgumentError, "weights must be finite and not negative"),
     ],
 )
 def test_what_cannot_be_shown(make: Any, error: type, message: str) -> None:
