@@ -349,6 +349,30 @@ def test_kept_keys_stay_where_they_stood(indices: np.ndarray, name: str, more: i
             close(one, other)
 
 
+@pytest.mark.parametrize("name", KEPT)
+def test_kept_tensors(name: str) -> None:
+    indices = np.array([[[1, 2, 5, 9], [0, 3, 4, 8]]])
+    caches = [overt.Cache(**KEPT[name]) for _ in range(2)]
+    caches[0].append(K, V)
+    caches[1].append(torch.from_numpy(K), torch.from_numpy(V))
+    for cache in caches:
+        cache.keep(indices)
+    expected, seen = caches[0].attend(Q[..., :2, :]), caches[1].attend(torch.from_numpy(Q[..., :2, :]))
+    gradient = expected.gradient(normal(B, H, 2, E))
+    got = seen.gradient(torch.from_numpy(normal(B, H, 2, E)))
+    for one, other in (
+        (seen.output, expected.output),
+        (seen.lse, expected.lse),
+        (seen.entropy(), expected.entropy()),
+        (seen.weights[...], expected.weights[...]),
+        (got.q, gradient.q),
+        *zip(*(x if isinstance(x, tuple) else (x,) for x in (got.bias, gradient.bias)), strict=True),
+    ):
+        assert (one is None) == (other is None)
+        if one is not None:
+            close(one, other)
+
+
 def test_keys_are_thinned_out_again_and_again() -> None:
     cache = filled(10)
     cache.keep([0, 4, 5, 9])

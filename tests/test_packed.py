@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 import overt
 from overt.errors import ArgumentError, DtypeError, ShapeError
 from overt.masks import Mask
+from overt.torch import blocks
+from overt.torch.call import Call
 
 # What stands beside the packing, made for all sequences at once (None) or for the sequence of one number.
 BESIDE: dict[str, Callable[[Any, np.ndarray], dict[str, Any]]] = {
@@ -82,6 +85,40 @@ def test_packed_is_each_sequence_for_itself(data: st.DataObject, name: str) -> N
     for one, expected in zip(got, bias, strict=True):
         if one is not None:
             np.testing.assert_allclose(one, expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("name", sorted(BESIDE))
+def test_packed_tensors(name: str, same: bool) -> None:
+    counts, keys = np.array([3, 0, 4, 2]), np.array([4, 2, 3, 0])
+    cq, ck = edges(counts), edges(counts if same else keys)
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=size) for size in ((2, cq[-1], 3), (1, ck[-1], 3), (1, ck[-1], 2)))
+    options = BESIDE[name](None, np.minimum(np.diff(ck), 2))
+    packed = overt.packed(cq, ck)
+    options["mask"] = packed & options["mask"] if "mask" in options else packed
+    expected = overt.attend(q, k, v, **options)
+    dy = rng.normal(size=expected.output.shape)
+    gradient = expected.gradient(dy)
+    tensors = [torch.from_numpy(x).requires_grad_() for x in (q, k, v)]
+    seen = overt.attend(*tensors, **options)
+    seen.output.backward(torch.from_numpy(dy))
+    asked = {"score": overt.scaled_dot(), "bias": None, "softcap": None, "sinks": None, "dropout": None, **options}
+    problem = Call.of(*tensors, num_threads=None, **asked).opened(*tensors)
+    with torch.no_grad():
+        by_blocks = [problem.outward(x) for x in blocks.forward(problem)]
+        torch.compiler.reset()
+        compiled = torch.compile(lambda *x: overt.attention(*x, **options), fullgraph=True, backend="eager")(*tensors)
+    for got, wanted in (
+        (seen.output, expected.output),
+        (seen.lse, expected.lse),
+        (seen.received(), expected.received()),
+        (by_blocks[0], expected.output),
+        (by_blocks[1], expected.lse),
+        (compiled, expected.output),
+        *zip((x.grad for x in tensors), gradient[:3], strict=True),
+    ):
+        np.testing.assert_allclose(got.detach(), wanted, rtol=1e-9, atol=1e-11)
 
 
 def test_long_sequences_in_slices() -> None:

@@ -153,6 +153,10 @@ def read(text: str, tensors: Sequence[Tensor], integers: Sequence[int], floats: 
 
 
 def _tensor(name: str, x: Any) -> Tensor:
+    if torch.compiler.is_compiling() and isinstance(x, np.ndarray):
+        # What a traced array holds torch alone can say; biases and scores have looked before.
+        found = torch.as_tensor(x)
+        return found if found.dtype == torch.float64 else found.float()
     x = host(name, x)
     if not is_float(x):
         raise DtypeError(f"{name} is {dtype_name(x)}, not floats: convert it with astype")
