@@ -15,13 +15,17 @@ struct Tile {
 inline thread_local Tile emulated[8];
 inline thread_local bool configured = false;
 
-// Of a thread, while it lives.
+// Of a thread, while it lives.  Whoever stops in between to call a kernel in turn has them back, without what they held.
 struct TileRegisters {
+  const bool before = configured;
   TileRegisters() {
     configured = true;
     __builtin_memset(emulated, 0xff, sizeof emulated);
   }
-  ~TileRegisters() { configured = false; }
+  ~TileRegisters() {
+    configured = before;
+    __builtin_memset(emulated, 0xff, sizeof emulated);
+  }
 };
 template <int C> OVERT_INLINE void tile_zero() {
   if (!configured) __builtin_trap();
@@ -52,19 +56,26 @@ template <int C, int A, int B> void tile_dot() {
 
 #else
 
-// Of a thread, while it lives.
+// Of a thread, while it lives.  Whoever stops in between to call a kernel in turn has them back, without what they held.
 struct TileRegisters {
+  struct alignas(64) Shape {
+    std::uint8_t palette, start, reserved[14];
+    std::uint16_t bytes[16];
+    std::uint8_t rows[16];
+  };
+  Shape before;
   TileRegisters() {
-    struct alignas(64) {
-      std::uint8_t palette, start, reserved[14];
-      std::uint16_t bytes[16];
-      std::uint8_t rows[16];
-    } shape = {};
+    asm volatile("sttilecfg %0" : "=m"(before));
+    Shape shape = {};
     shape.palette = 1;
     for (int i = 0; i < 8; ++i) shape.bytes[i] = kTileBytes, shape.rows[i] = kTileRows;
     asm volatile("ldtilecfg %0" ::"m"(shape));
   }
-  ~TileRegisters() { asm volatile("tilerelease"); }
+  ~TileRegisters() {
+    // Released, and not merely shaped as nothing, the registers no longer burden a switch of threads.
+    if (before.palette) asm volatile("ldtilecfg %0" ::"m"(before));
+    else asm volatile("tilerelease");
+  }
   TileRegisters(const TileRegisters&) = delete;
 };
 template <int C> OVERT_INLINE void tile_zero() { asm volatile("tilezero %%tmm%c0" ::"i"(C)); }

@@ -7,7 +7,6 @@
 // itself.  dq of a block of queries gathers from the tasks of all blocks of keys, each in its turn: no sum depends on
 // the threads.
 #include <math.h>
-#include <sched.h>
 
 #include "meeting.h"
 
@@ -52,7 +51,7 @@ template <class In> struct Backward {
     __builtin_memset(work.dv, 0, size * way.wide_E * sizeof(Acc));
     meeting.pulled = 0;
     if (p.additive) __builtin_memset(work.additive, 0, p.D * sizeof(double));
-    for (Index i = 0; i < way.query_blocks; ++i) pull_block(i, int(block));
+    for (Index i = 0; i < way.query_blocks && !stopped(); ++i) pull_block(i, int(block));
     Acc* dk = static_cast<Acc*>(pull.dk) + (set * p.S + keys.begin) * p.D;
     Acc* dv = static_cast<Acc*>(pull.dv) + (set * p.S + keys.begin) * p.E;
     const Acc scale = Acc(p.scale), *additive = meeting.scoring.v;
@@ -105,7 +104,7 @@ template <class In> struct Backward {
     }
     int* turn = shared.turns + set * way.query_blocks + index;
     // Whoever comes before us has started before us, and waits for nobody who comes after.
-    while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) != block) sched_yield();
+    wait_for_turn(turn, block);
     const Acc scale = Acc(p.scale);
     const Index D = p.D;
     if (meet || block == 0)
@@ -116,7 +115,7 @@ template <class In> struct Backward {
         else if (block == 0) for (Index d = 0; d < D; ++d) dq[d] = share[d] * scale;
         else for (Index d = 0; d < D; ++d) dq[d] += share[d] * scale;
       }
-    __atomic_store_n(turn, block + 1, __ATOMIC_RELEASE);
+    pass_turn(turn, block + 1);
   }
 
   // Where the rows of a block lie and what they may see; whether they may see a key of the task.

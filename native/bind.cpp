@@ -3,10 +3,10 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-#include <omp.h>
-#include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <new>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "dispatch.h"
+#include "pool.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -136,7 +137,8 @@ struct HeldProblem : Problem {
 
   HeldProblem(nb::object q_, nb::object k_, nb::object v_, const char* dtype, double scale_, double softcap_,
               nb::object first_, nb::object last_, nb::object bits_, nb::object bias_, nb::object sinks_,
-              nb::object additive_, bool modest_, double dropout_, std::uint64_t seed_, Index first_query_) {
+              nb::object additive_, bool modest_, double dropout_, std::uint64_t seed_, Index first_query_,
+              Index whole_rows_, Index whole_keys_) {
     held.reserve(9);
     type = type_of(dtype);
     scale = scale_;
@@ -170,6 +172,8 @@ struct HeldProblem : Problem {
     dropout = dropout_;
     seed = seed_;
     first_query = first_query_;
+    whole_rows = whole_rows_ ? whole_rows_ : G ? H / G * T : 0;
+    whole_keys = whole_keys_ ? whole_keys_ : S;
   }
 
   const void* vector(const nb::object& object, const char* name, Index size) {
@@ -207,7 +211,24 @@ struct HeldProblem : Problem {
   }
 };
 
-// Runs body(kernels, run) without the interpreter's lock.
+// Lets Python handle signals, which it does on its main thread only.
+Call::Pause ask_python() {
+  using namespace std::chrono_literals;
+  auto start = std::chrono::steady_clock::now();
+  nb::gil_scoped_acquire held;
+  if (PyErr_CheckSignals()) return Call::kStop;
+  try {
+    nb::module_ threading = nb::module_::import_("threading");
+    if (!threading.attr("main_thread")().attr("ident").equal(threading.attr("get_ident")())) return Call::kNeverAgain;
+  } catch (nb::python_error&) {
+    return Call::kNeverAgain;
+  }
+  // Where other threads hold the lock for long, asking for it more often would take its time.
+  std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
+  return std::clamp<std::chrono::nanoseconds>(10 * took, 20ms, 50ms).count();
+}
+
+// Runs body(kernels, run) without the interpreter's lock.  Raises what a handler of a signal raised meanwhile.
 template <class Body> void compute(const HeldProblem& p, int threads, Name level_name, const Body& body) {
   if (threads < 0) reject("threads must be 0 or more, not " + std::to_string(threads));
   const char* name = level_name.value_or(nullptr);
@@ -215,12 +236,15 @@ template <class Body> void compute(const HeldProblem& p, int threads, Name level
   if (!chosen) reject("this machine has no level " + std::string(name ? name : "at all"));
   // Every output has these axes.
   if (p.B * p.H == 0) return;
-  Run run = {threads ? threads : omp_get_max_threads(), poison_scratch};
+  Run run = {std::min(threads ? threads : default_threads(), most_threads()), poison_scratch};
   bool enough_memory;
+  Call call(ask_python);
   {
     nb::gil_scoped_release other_threads_may_run;
     enough_memory = body(chosen->kernels, run);
   }
+  if (call.orphaned()) throw std::runtime_error("a process that was forked in the middle of a call cannot finish it");
+  if (call.stopped()) throw nb::python_error();
   if (!enough_memory) throw std::bad_alloc();
 }
 
@@ -323,20 +347,13 @@ void weights(const HeldProblem& p, nb::object lse_, nb::object out_, int threads
 
 NB_MODULE(_native, m) {
   using namespace overt;
-  // libgomp's workers do not survive fork; give them back first, so that a child starts its own.
-  pthread_atfork(
-      [] {
-        if (!omp_in_parallel()) omp_pause_resource_all(omp_pause_soft);
-      },
-      nullptr, nullptr);
-
   nb::class_<HeldProblem>(m, "Problem")
       .def(nb::init<nb::object, nb::object, nb::object, const char*, double, double, nb::object, nb::object, nb::object,
-                    nb::object, nb::object, nb::object, bool, double, std::uint64_t, Index>(),
+                    nb::object, nb::object, nb::object, bool, double, std::uint64_t, Index, Index, Index>(),
            "q"_a, "k"_a, "v"_a.none(), nb::kw_only(), "dtype"_a = "float32", "scale"_a, "softcap"_a = 0.0,
            "first"_a = nb::none(), "last"_a = nb::none(), "bits"_a = nb::none(), "bias"_a = nb::none(),
            "sinks"_a = nb::none(), "additive"_a = nb::none(), "modest"_a = false, "dropout"_a = 0.0, "seed"_a = 0,
-           "first_query"_a = 0);
+           "first_query"_a = 0, "whole_rows"_a = 0, "whole_keys"_a = 0);
   m.def("forward", &forward, "problem"_a, "output"_a, "lse"_a = nb::none(), "received"_a = nb::none(),
         "entropy"_a = nb::none(), nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
   m.def("backward", &backward, "problem"_a, "output"_a, "lse"_a, "dy"_a, "dq"_a, "dk"_a, "dv"_a,
@@ -351,9 +368,19 @@ NB_MODULE(_native, m) {
   m.def("levels", [] {
     std::vector<std::string> names;
     for (const Level* l = kLevels; l->name; ++l)
-      if (l->supported()) names.push_back(l->name);
+      if (supported(*l)) names.push_back(l->name);
     return names;
   });
-  m.def("threads", [] { return omp_get_max_threads(); });
+  m.def(
+      "features",
+      [](const char* name) {
+        const Level* chosen = level(name);
+        std::vector<std::string> names;
+        for (const Feature* f = kFeatures; chosen && f->name; ++f)
+          if (f->rank <= chosen->rank) names.push_back(f->name);
+        return names;
+      },
+      "level"_a);
+  m.def("threads", &default_threads);
   m.def("poison", [](bool on) { poison_scratch = on; }, "on"_a);
 }

@@ -12,6 +12,9 @@ namespace overt::OVERT_LEVEL {
 constexpr Index kAheadBytes = 16 << 20;
 constexpr int kMostGroups = 24;
 
+// A block of keys takes no more products than this in one task: between two of them one can stop.
+constexpr Index kBlockProducts = Index(1) << 29;
+
 // Columns of values are taken two vectors at a time.  With AVX2 that is one line of the cache, and steps from row to row
 // fall into few of its sets: values which do not fit into it are worth arranging anew, if enough rows read them.
 constexpr bool kSlices = kBytes == 32;
@@ -68,6 +71,9 @@ template <class Acc> struct Plan {
     lit_sets = p.bits.head ? p.H / heads : 1;
     // Packing is worth its time only over many rows.
     Index most = smaller(ahead && !kTiled ? kMostGroups / 2 : kMostGroups, most_groups);
+    // The additive score takes some eight products' time for each feature.
+    Index products = kRows * kBlock * (p.D * (p.additive ? 8 : 1) + p.E + 8);
+    most = larger<Index>(1, smaller(most, kBlockProducts / products));
     while (most > 1 && sets * ceil_div(all_groups, most) < 3 * threads && threads > 1) --most;
     blocks = larger<Index>(1, ceil_div(all_groups, most));
     groups = int(ceil_div(all_groups, blocks));
@@ -264,7 +270,7 @@ template <class In> struct Desk {
   // Calls body(block, chunk) for each block of keys that some row of the task sees.
   template <class Body> OVERT_INLINE void each_block(const Plan<Acc>& plan, const Source<In>& source, const Body& body) {
     if (any.empty()) return;
-    for (int start = any.begin / kBlock * kBlock; start < any.end; start += kBlock) {
+    for (int start = any.begin / kBlock * kBlock; start < any.end && !stopped(); start += kBlock) {
       Range block = {start, smaller(start + kBlock, int(plan.p.S))};
       Index g = rows.head / (plan.p.H / plan.p.G);
       body(block, source.chunk(plan, rows.b, g, intersect(block, any), panels, values));

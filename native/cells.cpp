@@ -434,7 +434,7 @@ template <class In> struct Weights : Pass<In, WeightsArguments<Accumulator<In>>>
   void task(Index index) {
     Desk<In>& desk = work.desk;
     desk.start(plan, source, index, scoring);
-    for (int i = 0; i < desk.count; ++i)
+    for (int i = 0; i < desk.count && !stopped(); ++i)
       for (int r = 0; r < desk.groups[i].count; ++r)
         __builtin_memset(arguments.out + desk.groups[i].place[r] * p.S, 0, p.S * sizeof(Acc));
     desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {

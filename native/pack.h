@@ -39,9 +39,11 @@ OVERT_INLINE Lane<float> load_lanes(const Float16* p) {
 OVERT_INLINE Lane<float> load_lanes(const Float16* p) {
   Words half = widened(*reinterpret_cast<const Halves*>(p));
   Words size = (half & 0x7fff) << 13;
-  // Multiplying by 2^112 moves the exponent from bias 15 to bias 127 and normalises subnormal numbers.
-  Words finite = (Words)((Lane<float>)size * 0x1p112f);
-  Words special = size | 0x7f800000;
+  // From bias 15 to bias 127.  Subnormal numbers count 2^-24, and float32 has them as normal ones; as they stand they
+  // would be subnormal there too, and taken for 0.
+  Words normal = size + (112 << 23), special = size | 0x7f800000;
+  Words subnormal = (Words)(__builtin_convertvector((Vector<float>::Bits)(half & 0x7fff), Lane<float>) * 0x1p-24f);
+  Words finite = size >= 1 << 23 ? normal : subnormal;
   return (Lane<float>)((size >= 0x0f800000 ? special : finite) | (half & 0x8000) << 16);
 }
 #endif

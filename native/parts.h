@@ -17,7 +17,8 @@ template <class Acc> Index all_parts(const Plan<Acc>& plan) { return plan.p.B * 
 // Calls body(task) for each task of a part.
 template <class Acc, class Body> void each_task(const Plan<Acc>& plan, Index part, const Body& body) {
   Index parts = parts_of(plan), head = part / parts;
-  for (Index block = part % parts; block < plan.blocks; block += parts) body(head * plan.blocks + block);
+  for (Index block = part % parts; block < plan.blocks && !stopped(); block += parts)
+    body(head * plan.blocks + block);
 }
 
 // received (B, H, S) of one head from the sums of its parts.

@@ -33,6 +33,9 @@ struct Problem {
   double dropout;
   std::uint64_t seed;
   Index first_query;  // what the generator calls query 0
+  // Rows of a key head and keys of the whole that this is a part of.  They choose the level: what one call has found
+  // about some rows, another must find for any of them.
+  Index whole_rows, whole_keys;
 };
 
 // How to run, as opposed to what.

@@ -1,9 +1,9 @@
 // Threads and scratch memory of one call.
 #pragma once
-#include <omp.h>
 #include <stdlib.h>
 
 #include "lane.h"
+#include "pool.h"
 #if defined(OVERT_TILES)
 #include "amx.h"
 #endif
@@ -57,7 +57,9 @@ template <class Shared, class Workspace, class Plan> struct Scratch {
   Index shared_bytes, thread_bytes;
   const Plan& plan;
 
-  Scratch(const Plan& plan, const Run& run) : plan(plan) {
+  // Leaves in run.threads how many there will be, at most.
+  Scratch(const Plan& plan, Run& run) : plan(plan) {
+    run.threads = hire(run.threads);
     Arena shared, thread;
     Shared().place(shared, plan);
     Workspace().place(thread, plan);
@@ -85,43 +87,26 @@ template <class Shared, class Workspace, class Plan> struct Scratch {
   }
 };
 
-// Tasks of uneven cost: whoever is free takes the next.
+// Tasks of uneven cost: whoever is free takes the next.  There are none once the call is stopped.
 struct Queue {
   Index next = 0;
-  Index take() { return __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED); }
+  Index take() { return stopped() ? PTRDIFF_MAX : __atomic_fetch_add(&next, 1, __ATOMIC_RELAXED); }
 };
 
-// Results that would be subnormal are 0 while it lives: where a row's weights fall off over some hundred powers of two, the
-// CPU would take ten times as long.
-struct FlushToZero {
-#if defined(__SSE2__)
-  const unsigned before = __builtin_ia32_stmxcsr();
-  FlushToZero() { __builtin_ia32_ldmxcsr(before | 0x8000); }
-  ~FlushToZero() { __builtin_ia32_ldmxcsr(before); }
-#else
-  FlushToZero() {}
-#endif
-  FlushToZero(const FlushToZero&) = delete;
-};
-
-// One parallel region: body(thread) on each.  OpenMP may grant fewer threads than asked for.
+// One parallel region: body(thread) on some of so many threads, thread 0 among them.
 template <class Body> OVERT_INLINE void in_parallel(int threads, const Body& body) {
-  auto work = [&](int thread) {
-    FlushToZero normal;
+  auto work = [](const void* argument, int thread) {
 #if defined(OVERT_TILES)
     TileRegisters registers;
 #endif
-    body(thread);
+    (*static_cast<const Body*>(argument))(thread);
   };
-  if (threads <= 1) return work(0);
-#pragma omp parallel num_threads(threads)
-  work(omp_get_thread_num());
+  work_together(threads, work, &body);
 }
 
 // Inside in_parallel: nobody goes on before everybody has come here.
 OVERT_INLINE void wait_for_all(int threads) {
-  if (threads <= 1) return;
-#pragma omp barrier
+  if (threads > 1) wait_for_others();
 }
 
 }  // namespace overt::OVERT_LEVEL

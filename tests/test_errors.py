@@ -323,7 +323,9 @@ def test_parameters_of_another_library_serve() -> None:
     np.testing.assert_allclose(overt.attention(Q, K, V, sinks=sinks), overt.attention(Q, K, V, sinks=np.zeros(6, F)))
 
 
-@pytest.mark.parametrize("count", [0, -1, 1.5, "2", True, [2], np.float64(2), Nothing()])
+@pytest.mark.parametrize(
+    "count", [0, -1, 1.5, "2", True, [2], np.float64(2), Nothing(), 2**31, np.uint64(2**63), 10**30]
+)
 def test_numbers_of_threads(count: Any) -> None:
     for ask in (
         lambda: overt.attention(Q, K, V, num_threads=count),

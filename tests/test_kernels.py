@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
 from typing import Any
 
 import numpy as np
@@ -399,3 +403,89 @@ def test_subnormal_numbers_are_flushed_inside_a_call_only(level: str) -> None:
     q, k, v = (rng.normal(size=(1, 1, 70, 16)).astype(np.float32) * scale for scale in (100, 1, 1))
     check_forward(Case(q, k, v), level)
     assert np.all(np.full(64, 1e-39, np.float32) * np.float32(0.5) > 0)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_subnormal_numbers_count_as_0_inside_a_call(level: str, threads: int) -> None:
+    # Results: the mean of these values is subnormal, and they are not.
+    q, k, v = (np.zeros((1, 64, n, 16), np.float32) for n in (70, 64, 64))
+    v[:, :, ::2], v[:, :, 1::2] = 1.3e-38, -1.2e-38
+    case = Case(q, k, v, {"num_threads": threads})
+    assert not kernels.forward(case.problem(), level=level)[0].any()
+    # Operands: seventy of these slopes make a number that is not.
+    output, lse = np.zeros_like(q), np.zeros(q.shape[:3], np.float32)
+    gradient = kernels.gradient(case.problem(), output, lse, np.full_like(q, 1e-39), level=level)
+    assert not any(x.any() for x in gradient[:3])
+    case = Case(np.full_like(q, 1e-39), np.full_like(k[:, :, :1], 1e38), v[:, :, :1], {"num_threads": threads})
+    assert not kernels.forward(case.problem(), level=level)[1].any()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_subnormal_numbers_of_half_precision_are_numbers(level: str) -> None:
+    # They are normal ones of float32.
+    rng = np.random.default_rng(0)
+    q, k = (rng.normal(size=(1, 2, n, 16)).astype(np.float16) for n in (70, 64))
+    v = (rng.integers(-1023, 1024, size=(1, 2, 64, 16)) * 2.0**-24).astype(np.float16)
+    case = Case(q, k, v)
+    output = kernels.forward(case.problem(), level=level)[0]
+    expected = reference.forward(case.wide().problem())[0]
+    np.testing.assert_allclose(output.astype(np.float64), expected, rtol=1e-5, atol=2.0**-24)
+    assert output.any()
+    case = Case(v[:, :, :1], np.full((1, 2, 1, 16), 6e4, np.float16), k[:, :, :1])
+    lse = kernels.forward(case.problem(), level=level)[1]
+    np.testing.assert_allclose(lse, reference.forward(case.wide().problem())[1], rtol=1e-4)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_keys_that_every_task_packs_for_itself(level: str, dtype: str) -> None:
+    # Packed ahead of the tasks, all keys would take more than 16 MiB.
+    rng = np.random.default_rng(0)
+    q, k = (rng.normal(size=(1, 1, n, 256)).astype(DTYPES[dtype]) for n in (100, 17_000))
+    case, results = Case(q, k, rng.normal(size=(1, 1, 17_000, 9)).astype(DTYPES[dtype])), []
+    for threads in (1, 2, 3):
+        case.options["num_threads"] = threads
+        output, lse = kernels.forward(case.problem(), level=level)
+        results.append([output.tobytes(), lse.tobytes(), *(x.tobytes() for x in kernels.top(case.problem(), lse, 3))])
+    assert results[0] == results[1] == results[2]
+    check_forward(case, level)
+    check_statistics(case, level, 3, 2, 4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_slice_of_the_weights_is_a_slice_of_all(dtype: str) -> None:
+    # What chooses the level is the whole: lse is that of one, and the weights of another would not add up to 1.
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(h, n, 40)).astype(DTYPES[dtype]) for h, n in ((4, 100), (2, 600), (2, 600)))
+    for options in ({}, {"mask": overt.where(lambda b, h, t, s: (s + t) % 7 > 0)}):
+        seen = overt.attend(10 * q, k, v, **options)
+        whole = np.asarray(seen.weights)
+        for index in (
+            np.s_[0, 3:6],
+            np.s_[3, ::30, :31],
+            np.s_[1:3, 50:54, 7:500:3],
+            np.s_[2, -4:],
+            np.s_[:, :, 599:],
+        ):
+            np.testing.assert_array_equal(seen.weights[index], whole[index])
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if level != "base"])
+def test_a_level_asks_for_everything_that_its_compiler_may_use(level: str) -> None:
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no g++ to ask")
+
+    def macros(*flags: str) -> set[str]:
+        command = [compiler, *flags, "-dM", "-E", "-x", "c++", os.devnull]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return set(re.findall(r"#define __(\w+?)(?:__)? 1", done.stdout))
+
+    flags = ["-march=x86-64-v4", "-mavx512bf16", "-mamx-tile", "-mamx-bf16"] if level == "amx" else []
+    found = macros(*flags or [f"-march=x86-64-{level}"]) - macros("-march=x86-64")
+    # What sse4.2 brings, what makes no instruction of its own, and what has another name.
+    found -= {"CRC32", "EVEX512", "EVEX256", "GCC_HAVE_SYNC_COMPARE_AND_SWAP_16"}
+    expected = {name.lower() for name in found} | {"cx16"}
+    emulated = {"amx_bf16", "amx_tile"} - set(_native.features(level))
+    assert set(_native.features(level)) == expected - emulated

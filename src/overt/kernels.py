@@ -17,7 +17,7 @@ from overt import _native
 from overt.biases import Bias
 from overt.grid import WORDS, Array, dtype_name, host, widened
 from overt.masks import Keep, Mask, causal
-from overt.problem import Problem, thread_count, within
+from overt.problem import MOST_THREADS, Problem, thread_count, within
 from overt.reference import Gradient, pool_axis
 from overt.scores import Additive
 
@@ -32,7 +32,7 @@ _CAUSAL = causal()
 # What each key receives (B, H, S) and the entropy of each row (B, H, T).
 Statistics = tuple[np.ndarray, np.ndarray]
 _PLAIN = {np.dtype(t): t for t in ("float16", "float32", "float64")}
-# 0 leaves the choice to OpenMP.
+# 0 leaves the choice to the compiled module.
 _threads = 0
 
 
@@ -97,9 +97,9 @@ def plain(q: Array, k: Array, v: Array, mask: Any, threads: Any) -> Any:
         return None
     dtype = q.dtype
     name = _PLAIN.get(dtype) or (dtype.itemsize == 2 and dtype.name == "bfloat16" and "bfloat16")
-    if not (
-        name and dtype is k.dtype is v.dtype and q.size and (threads is None or (type(threads) is int and threads > 0))
-    ):
+    if not (name and dtype is k.dtype is v.dtype and q.size):
+        return None
+    if threads is not None and not (type(threads) is int and 0 < threads <= MOST_THREADS):
         return None
     first = last = None
     if mask is not None:
@@ -268,6 +268,9 @@ def _calls(problem: Problem, *, wide: bool = False, step: int | None = None) -> 
         "scale": scale,
         "softcap": problem.softcap or 0.0,
         "sinks": None if problem.sinks is None else np.array(problem.sinks, problem.accumulate, order="C"),
+        # A part is computed as the whole would be, so that its weights are those of the lse that the whole has.
+        "whole_rows": problem.sharing * problem.shape.T,
+        "whole_keys": problem.shape.S,
     }
     if isinstance(score, Additive):
         same["additive"] = np.array(host("v", score.v), problem.accumulate, order="C")

@@ -16,6 +16,8 @@ from overt.grid import Array, Cells, Shape, brief, device, dtype_name, host, is_
 from overt.masks import Mask, as_mask
 from overt.scores import Score, as_score
 
+# What an int of the compiled module holds.
+MOST_THREADS = 2**31 - 1
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -182,6 +184,12 @@ class Problem:
             s=s,
         )
 
+    @property
+    def sharing(self) -> int:
+        """Query heads of the whole that read the same key head."""
+        k = self.given[1]
+        return self.shape.H // max(k[-3] if len(k) > 2 else 1, 1)
+
     def keys_of(self, h: range) -> slice:
         """Where in k and v the key heads of these query heads lie; h is one head or all of them."""
         if h == self.h:
@@ -191,9 +199,12 @@ class Problem:
 
 
 def thread_count(count: int) -> int:
-    """Check a number of threads."""
-    if whole("the number of threads", count) < 1:
-        raise ArgumentError("the number of threads must be at least 1, or None for the default")
+    """Check a number of threads.  As many are used as there are tasks and as can be had."""
+    count = whole("the number of threads", count)
+    if not 1 <= count <= MOST_THREADS:
+        raise ArgumentError(
+            f"the number of threads must be at least 1 and at most {MOST_THREADS}, or None for the default, not {count}"
+        )
     return count
 
 
