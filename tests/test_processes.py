@@ -256,7 +256,7 @@ expected = check()
 
 def interrupt():
     global sent
-    time.sleep(0.1)
+    time.sleep(0.05)
     sent = time.process_time()
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -264,7 +264,7 @@ for call in sys.argv[3:]:
     thread = threading.Thread(target=interrupt)
     thread.start()
     try:
-        eval(call)
+        eval(compile(call, "call", "eval"))
     except KeyboardInterrupt:
         late = time.process_time() - sent
     else:
