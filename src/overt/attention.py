@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, TypedDict, Unpack, overload
@@ -20,7 +20,7 @@ from overt.interchange import is_tensor, lent
 from overt.masks import Mask
 from overt.problem import Problem, namespace
 from overt.scores import Score, scaled_dot
-from overt.trace import Trace
+from overt.trace import CodeTrace, Trace, trace_code
 from overt.trace import trace as trace_problem
 
 _SCALED_DOT = scaled_dot()
@@ -131,7 +131,27 @@ def _of_tensors() -> Any:
 def trace(q: np.ndarray, k: np.ndarray, v: np.ndarray, **options: Unpack[_Options]) -> Trace[np.ndarray[Any, Any]]: ...
 @overload
 def trace(q: ArrayT, k: ArrayT, v: ArrayT, **options: Unpack[_Options]) -> Trace[ArrayT]: ...
-def trace(
+@overload
+def trace(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> CodeTrace: ...
+def trace(*args: Any, **options: Any) -> Trace:
+    """Every intermediate in order, each with its numbers, mean and variance: of attention, or of your own code.
+
+    ``trace(q, k, v, score=…, mask=…, bias=…, softcap=…, sinks=…, dropout=…)`` takes what ``attention`` takes, and gives
+    the steps of the definition with their formulas and axes, those that are asked for: query, key, what the score does
+    to them, scores, scaled, capped, biased, masked, lse, weights, dropped, value, output.
+
+    ``trace(function, *args, **kwargs)`` calls a function, a module or anything else that can be called, of NumPy, torch
+    or JAX, once, and gives each operation on arrays with the line of code that did it, a ``CodeTrace``.  Where it
+    attends, steps say what they are: queries, keys, scores, masked, weights, values, output.
+
+    Memory is that of all intermediates together, quadratic in length: this is for reading.
+    """
+    if args and callable(args[0]):
+        return trace_code(*args, **options)
+    return _trace(*args, **options)
+
+
+def _trace(
     q: Array,
     k: Array,
     v: Array,
@@ -143,11 +163,6 @@ def trace(
     sinks: Array | None = None,
     dropout: Dropout | None = None,
 ) -> Trace:
-    """Every intermediate of ``attention`` in order, each with its formula, axes, numbers, mean and variance.
-
-    The steps, those that are asked for: query, key, what the score does to them, scores, scaled, capped, biased,
-    masked, lse, weights, dropped, value, output.  Memory is quadratic: this is the definition, for reading.
-    """
     return trace_problem(
         Problem.of(q, k, v, score=score, mask=mask, bias=bias, softcap=softcap, sinks=sinks, dropout=dropout)
     )

@@ -1,24 +1,32 @@
-"""Every intermediate of attention, in order, to read."""
+"""Every intermediate of attention, in order, to read: of the definition, or of somebody's own code."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any, Generic, overload
 
 import numpy as np
 
 from overt import reference
+from overt.errors import ArgumentError
 from overt.grid import ArrayT, host
 from overt.problem import Problem
+from overt.recorder import Line, record_operations
+from overt.recorder.roles import roles
 from overt.reference import Step
 
 # Larger arrays are summarised by their mean and variance alone.
 _SMALL = 64
+# Longer lines of code are cut.
+_CODE = 60
 
 
 class Trace(Sequence[Step], Generic[ArrayT]):
     """Named steps in order: ``trace["weights"]`` is the array, ``trace.step("weights")`` all about it."""
+
+    _columns: tuple[str, ...] = ("step", "formula", "axes", "shape", "mean", "variance")
 
     def __init__(self, steps: Sequence[Step], problem: Problem) -> None:
         self._steps, self._problem = tuple(steps), problem
@@ -59,7 +67,7 @@ class Trace(Sequence[Step], Generic[ArrayT]):
         return name in self.names or name in self._steps
 
     def __str__(self) -> str:
-        rows = [("step", "formula", "axes", "shape", "mean", "variance"), *map(_row, self._steps)]
+        rows = [self._columns, *map(self._row, self._steps)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         aligned = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
@@ -75,16 +83,89 @@ class Trace(Sequence[Step], Generic[ArrayT]):
         return f"Trace({', '.join(self.names)}): print it to read the steps"
 
     def _repr_html_(self) -> str:
-        head = "".join(
-            f"<th>{name}</th>" for name in ("step", "formula", "axes", "shape", "mean", "variance", "numbers")
-        )
+        head = "".join(f"<th>{name}</th>" for name in (*self._columns, "numbers"))
         body = "".join(
             "<tr>"
-            + "".join(f"<td>{escape(cell)}</td>" for cell in _row(step))
+            + "".join(f"<td>{escape(cell)}</td>" for cell in self._row(step))
             + f"<td><pre>{escape(_numbers(step)) if _size(step) <= _SMALL else '…'}</pre></td></tr>"
             for step in self._steps
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+    def _row(self, step: Any) -> tuple[str, ...]:
+        return step.name, step.formula, step.axes, *_summary(step)
+
+
+@dataclass(frozen=True, eq=False)
+class CodeStep(Step):
+    """One operation of somebody's own code: the formula is the source of its line.
+
+    The name is the role that it has in an attention ("queries", "keys", "scores", "masked", "weights", "values",
+    "output"), or that of the operation, with a number where it is not the first.
+    """
+
+    operation: str
+    line: Line | None
+
+
+class CodeTrace(Trace):
+    """The steps of somebody's own code in order, each with its line; where it attends, steps say what they are.
+
+    ``attentions`` has for each attention that was found the names of its steps by role; None is an argument of the
+    code, which no step computed.  ``result`` is what the code returned.
+    """
+
+    _columns = ("step", "operation", "line", "code", "shape", "mean", "variance")
+
+    def __init__(
+        self, steps: Sequence[CodeStep], attentions: Sequence[dict[str, str | None]], result: Any, name: str
+    ) -> None:
+        self._steps, self.attentions, self.result, self._name = tuple(steps), tuple(attentions), result, name
+
+    @property
+    def problem(self) -> Problem:
+        """Somebody's own code is no problem of overt's."""
+        raise ArgumentError(
+            f"these are the steps of {self._name}: print them; for pictures, give q, k and v to overt.trace"
+        )
+
+    def __repr__(self) -> str:
+        found = len(self.attentions)
+        return (
+            f"CodeTrace({self._name}, {len(self)} steps, {found or 'no'} attention{'s' * (found != 1)}): "
+            "print it to read the steps"
+        )
+
+    def _row(self, step: Any) -> tuple[str, ...]:
+        number = "" if step.line is None else str(step.line.number)
+        code = step.formula if len(step.formula) <= _CODE else step.formula[: _CODE - 1] + "…"
+        return step.name, step.operation, number, code, *_summary(step)
+
+
+def trace_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> CodeTrace:
+    """Run somebody's own code once and keep every operation on arrays that it did."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    result, operations = record_operations(function, *args, **kwargs)
+    if not operations:
+        raise ArgumentError(
+            f"{name} did nothing with arrays that could be seen: give it arrays of NumPy, torch or JAX, uncompiled"
+        )
+    found = roles(operations)
+    role = {number: what for parts in found.values() for what, number in parts.items() if number is not None}
+    counts: dict[str, int] = {}
+    steps: list[CodeStep] = []
+    for number, operation in enumerate(operations):
+        name_of = role.get(number, operation.name)
+        counts[name_of] = counts.get(name_of, 0) + 1
+        unique = name_of if counts[name_of] == 1 else f"{name_of} #{counts[name_of]}"
+        code = "" if operation.line is None else operation.line.text
+        steps.append(CodeStep(unique, code, "", operation.array, operation.name, operation.line))
+    named = [
+        {what: None if number is None else steps[number].name for what, number in parts.items()}
+        for parts in found.values()
+    ]
+    return CodeTrace(steps, named, result, name)
 
 
 def trace(problem: Problem) -> Trace:
@@ -99,9 +180,9 @@ def _size(step: Step) -> int:
     return int(np.prod(step.array.shape))
 
 
-def _row(step: Step) -> tuple[str, ...]:
+def _summary(step: Step) -> tuple[str, str, str]:
     shape = " × ".join(map(str, step.array.shape))
-    return step.name, step.formula, step.axes, shape, f"{step.mean:.4g}", f"{step.variance:.4g}"
+    return shape, f"{step.mean:.4g}", f"{step.variance:.4g}"
 
 
 def _numbers(step: Step) -> str:

@@ -1,0 +1,88 @@
+"""What somebody's code computed: its operations in order, with their values and the lines that made them."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from overt.grid import Array
+
+# Lines of these libraries are nobody's own code.
+_LIBRARIES = {"overt", "numpy", "torch", "jax", "jaxlib", "keras", "contextlib", "functools", "threading"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of source code."""
+
+    file: str
+    number: int
+
+    @property
+    def text(self) -> str:
+        """The code itself, where it can be found."""
+        return linecache.getline(self.file, self.number).strip()
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """One operation: its name, the numbers of the operations whose results it took, its result and its line.
+
+    ``sources`` has an entry for each array among the arguments, in their order: None where nobody computed it, as with
+    arguments and parameters.  ``operands`` are their values, and ``detail`` what else tells operations apart, such as
+    the equation of an einsum.
+    """
+
+    name: str
+    sources: tuple[int | None, ...]
+    operands: tuple[np.ndarray, ...]
+    array: Array
+    host: np.ndarray
+    line: Line | None
+    detail: str = ""
+
+
+@dataclass(eq=False)
+class Log:
+    """Operations in order, while they are noted."""
+
+    operations: list[Operation] = field(default_factory=list)
+
+    def note(
+        self,
+        name: str,
+        sources: tuple[int | None, ...],
+        operands: tuple[np.ndarray, ...],
+        array: Array,
+        host: np.ndarray,
+        detail: str = "",
+        line: Line | None = None,
+    ) -> int:
+        """Add an operation; gives its number."""
+        where = line or current_line()
+        self.operations.append(Operation(name.strip("_"), sources, operands, array, host, where, detail))
+        return len(self.operations) - 1
+
+
+def current_line() -> Line | None:
+    """The innermost line that is no library's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if is_own(frame.f_globals.get("__name__", "")):
+            return Line(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
+    return None
+
+
+def is_own(module: str) -> bool:
+    """Whether a module is somebody's own code."""
+    return module.partition(".")[0] not in _LIBRARIES
+
+
+def einsum_equation(args: tuple[Any, ...]) -> str:
+    """The equation of an einsum, if it is written as one."""
+    return args[0].replace(" ", "") if args and isinstance(args[0], str) else ""
