@@ -92,7 +92,6 @@ class Trace(Sequence[Step], Generic[ArrayT]):
         )
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
-
     def _row(self, step: Any) -> tuple[str, ...]:
         return step.name, step.formula, step.axes, *_summary(step)
 
@@ -152,7 +151,12 @@ def trace_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> CodeT
             f"{name} did nothing with arrays that could be seen: give it arrays of NumPy, torch or JAX, uncompiled"
         )
     found = roles(operations)
-    role = {number: what for parts in found.values() for what, number in parts.items() if number is not None}
+    role: dict[int, str] = {}
+    for parts in found.values():
+        for what, number in parts.items():
+            # What one attention gives may be what the next one takes.
+            if number is not None:
+                role.setdefault(number, what)
     counts: dict[str, int] = {}
     steps: list[CodeStep] = []
     for number, operation in enumerate(operations):

@@ -17,6 +17,8 @@ _METHODS = (
     "diagonal", "clip", "cumsum", "__getitem__",
 )  # fmt: skip
 
+_REDUCTIONS = {"add.reduce": "sum", "maximum.reduce": "max", "minimum.reduce": "min", "multiply.reduce": "prod"}
+
 
 class Watched(np.ndarray):
     """An array whose operations are noted.  ``made_by`` is the number of the operation that it came from."""
@@ -29,6 +31,7 @@ class Watched(np.ndarray):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+        name = _REDUCTIONS.get(name, name)
         targets = {} if out is None else {"out": tuple(_bare(x) for x in out)}
         masked = {key: _bare(x) for key, x in options.items()}
         result = getattr(ufunc, method)(*map(_bare, inputs), **targets, **masked)

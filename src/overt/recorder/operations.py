@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -70,11 +71,11 @@ class Log:
 
 def current_line() -> Line | None:
     """The innermost line that is no library's."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_own(frame.f_globals.get("__name__", "")):
             return Line(frame.f_code.co_filename, frame.f_lineno)
-        frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
+        frame = frame.f_back
     return None
 
 

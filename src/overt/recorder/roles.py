@@ -16,7 +16,7 @@ from overt.recorder.operations import Operation
 
 _PRODUCTS = {"matmul", "dot", "einsum", "bmm", "mm", "baddbmm", "tensordot", "inner", "vecdot", "dot_general", "mv"}
 _FUSED = {"scaled_dot_product_attention", "multi_head_attention_forward"}
-_SUMS = {"sum", "add.reduce", "reduce_sum"}
+_SUMS = {"sum", "reduce_sum"}
 # As low as a score is only where somebody put it: additive masks of half types begin here.
 _HIDDEN = -1e4
 
@@ -103,11 +103,22 @@ def _scoring(operations: Sequence[Operation], weights: int) -> dict[str, int | N
         queries, keys = keys, queries
     found: dict[str, int | None] = {"queries": queries, "keys": keys, "scores": scores}
     for i in sorted(back):
-        low = operations[i].host.min(initial=0) <= _HIDDEN
-        if i > scores and low and operations[scores].host.min(initial=0) > _HIDDEN:
+        if i <= scores:
+            continue
+        if "scaled" not in found and _scaled(operations[scores].host, operations[i].host):
+            found["scaled"] = i
+        if operations[i].host.min(initial=0) <= _HIDDEN < operations[scores].host.min(initial=0):
             found["masked"] = i
             break
     return found
+
+
+def _scaled(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether y is x times one number."""
+    if x.shape != y.shape or np.array_equal(x, y):
+        return False
+    factor = y.reshape(-1)[at] / largest if (largest := x.reshape(-1)[at := int(np.abs(x).argmax())]) else 0
+    return bool(np.isfinite(factor)) and np.allclose(y, factor * x, rtol=1e-2 if x.itemsize < 4 else 1e-5, atol=0)
 
 
 def _before(operations: Sequence[Operation], number: int, size: int) -> Iterator[int]:

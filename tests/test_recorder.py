@@ -1,0 +1,234 @@
+"""Somebody's own code as a table of steps: values, lines, and what each step of an attention is."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import overt
+from overt.errors import ArgumentError
+
+HERE = Path(__file__).read_text().splitlines()
+
+
+def drawn(*shapes: tuple[int, ...], seed: int = 0) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=shape) for shape in shapes]
+
+
+def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    powers = np.exp(x - x.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def causal(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    scores = q @ np.swapaxes(k, -1, -2)
+    scores = scores / math.sqrt(q.shape[-1])
+    scores = np.where(np.triu(np.ones(scores.shape[-2:], bool), 1), -np.inf, scores)
+    return softmax(scores) @ v
+
+
+def test_a_function_of_numpy() -> None:
+    q, k, v = drawn((2, 5, 4), (2, 5, 4), (2, 5, 3))
+    steps = overt.trace(causal, q, k, v)
+    assert isinstance(steps, overt.Trace)
+    right = overt.trace(q, k, v, mask=overt.causal())
+    for mine, theirs in (("scores", "scores"), ("scaled", "scaled"), ("weights", "weights"), ("output", "output")):
+        np.testing.assert_allclose(steps[mine], right[theirs], atol=1e-12)
+    np.testing.assert_array_equal(steps["masked"], right["masked"])
+    np.testing.assert_array_equal(steps.result, causal(q, k, v))
+    (found,) = steps.attentions
+    # What came as an argument was computed by no step.
+    assert found["queries"] is found["values"] is None
+    np.testing.assert_array_equal(steps[found["keys"]], np.swapaxes(k, -1, -2))
+
+
+def test_steps_have_the_lines_that_made_them() -> None:
+    steps = overt.trace(causal, *drawn((5, 4), (5, 4), (5, 3)))
+    for name, code in (
+        ("scores", "scores = q @ np.swapaxes(k, -1, -2)"),
+        ("scaled", "scores = scores / math.sqrt(q.shape[-1])"),
+        ("weights", "return powers / powers.sum(axis=axis, keepdims=True)"),
+        ("output", "return softmax(scores) @ v"),
+    ):
+        step = steps.step(name)
+        assert step.formula == code
+        assert HERE[step.line.number - 1].strip() == code
+        assert any(row.split()[:1] == [name] and code in row for row in str(steps).splitlines())
+        assert code in steps._repr_html_()
+
+
+def test_arguments_are_not_changed_and_values_are_those_of_their_time() -> None:
+    def doubles(x: np.ndarray) -> np.ndarray:
+        y = x + 1
+        y *= 2
+        y[0] = 0
+        x -= 100
+        return y
+
+    (x,) = drawn((3, 4))
+    before = x.copy()
+    steps = overt.trace(doubles, x)
+    np.testing.assert_array_equal(x, before)
+    np.testing.assert_array_equal(steps["add"], before + 1)
+    np.testing.assert_array_equal(steps["multiply"], 2 * (before + 1))
+    np.testing.assert_array_equal(steps["setitem"][1:], 2 * (before[1:] + 1))
+    assert not steps["setitem"][0].any()
+
+
+def keys_first(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return np.einsum("st,se->te", softmax(k @ q.T, axis=0), v)
+
+
+def by_einsum(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return np.einsum("ts,se->te", softmax(np.einsum("sd,td->ts", k, q)), v)
+
+
+def summed_up(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return (softmax(q @ k.T)[:, :, None] * v).sum(axis=1)
+
+
+def additive(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    return softmax(np.tanh(q[:, None] + k).sum(axis=-1)) @ v
+
+
+@pytest.mark.parametrize("code", [keys_first, by_einsum, summed_up])
+def test_attention_is_found_by_numbers(code: Callable[..., Any]) -> None:
+    q, k, v = (x + 0 for x in drawn((5, 4), (7, 4), (7, 3)))
+    steps = overt.trace(lambda q, k, v: code(q * 1, k * 1, v * 1), q, k, v)
+    (found,) = steps.attentions
+    np.testing.assert_array_equal(np.sort(steps["queries"].ravel()), np.sort(q.ravel()))
+    np.testing.assert_array_equal(np.sort(steps["keys"].ravel()), np.sort(k.ravel()))
+    np.testing.assert_array_equal(np.sort(steps["values"].ravel()), np.sort(v.ravel()))
+    np.testing.assert_array_equal(steps["output"], code(q, k, v))
+    assert found.keys() == {"queries", "keys", "scores", "weights", "values", "output"}
+
+
+def test_a_score_that_is_no_product() -> None:
+    q, k, v = drawn((5, 4), (7, 4), (7, 3))
+    steps = overt.trace(additive, q, k, v)
+    np.testing.assert_allclose(steps["scores"], np.tanh(q[:, None] + k).sum(axis=-1))
+    np.testing.assert_array_equal(steps["output"], additive(q, k, v))
+
+
+def test_what_is_no_attention_is_not_called_one() -> None:
+    def router(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+        return softmax(x @ w).max(axis=-1)
+
+    def normalised(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+        return x / np.sqrt((x * x).sum(axis=-1, keepdims=True)) @ w
+
+    for code in (router, normalised):
+        steps = overt.trace(code, *drawn((5, 4), (4, 3)))
+        assert steps.attentions == ()
+        assert "no attentions" in repr(steps)
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out, self.norm = nn.Linear(8, 24), nn.Linear(8, 8), nn.LayerNorm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        B, T, _ = x.shape
+        q, k, v = (y.view(B, T, 2, 4).transpose(1, 2) for y in self.qkv(self.norm(x)).chunk(3, -1))
+        scores = q @ k.transpose(-1, -2) * 0.5
+        scores.masked_fill_(torch.ones(T, T).triu(1).bool(), float("-inf"))
+        weights = functional.dropout(scores.softmax(-1), 0.1, self.training)
+        return x + self.out((weights @ v).transpose(1, 2).reshape(B, T, 8))
+
+
+def test_a_module_of_torch() -> None:
+    torch.manual_seed(0)
+    block, x = Block().eval(), torch.randn(2, 5, 8)
+    steps = overt.trace(block, x)
+    torch.testing.assert_close(steps.result, block(x), rtol=0, atol=0)
+    (found,) = steps.attentions
+    assert set(found) == {"queries", "keys", "scores", "scaled", "masked", "weights", "values", "output"}
+    q, k, v = (steps[found[name]] for name in ("queries", "keys", "values"))
+    k = k.mT if k.shape != q.shape else k
+    seen = overt.attend(q, k, v, mask=overt.causal())
+    torch.testing.assert_close(steps["weights"], seen.weights[...], rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(steps["output"], seen.output, rtol=1e-5, atol=1e-6)
+    assert not torch.isinf(steps["scaled"]).any()
+    assert steps.step("masked").line.text.startswith("scores.masked_fill_")
+
+
+def test_fused_attention_of_torch_is_one_step() -> None:
+    def fused(x: torch.Tensor) -> torch.Tensor:
+        q, k, v = x + 1, x + 2, x + 3
+        return functional.scaled_dot_product_attention(q, k, v)
+
+    x = torch.randn(1, 2, 5, 4)
+    steps = overt.trace(fused, x)
+    (found,) = steps.attentions
+    for name, more in (("queries", 1), ("keys", 2), ("values", 3)):
+        torch.testing.assert_close(steps[found[name]], x + more)
+    torch.testing.assert_close(steps["output"], fused(x))
+
+
+def test_two_attentions_are_two() -> None:
+    q, k, v = drawn((5, 4), (5, 4), (5, 4))
+    steps = overt.trace(lambda q, k, v: causal(causal(q, k, v), k, v), q, k, v)
+    first, second = steps.attentions
+    assert (first["output"], second["output"]) == ("output", "output #2")
+    np.testing.assert_array_equal(steps["output #2"], causal(causal(q, k, v), k, v))
+
+
+def test_code_without_arrays_and_pictures_of_code_say_what_to_do() -> None:
+    with pytest.raises(ArgumentError, match="did nothing with arrays that could be seen"):
+        overt.trace(lambda: 3)
+    with pytest.raises(ArgumentError, match=r"give q, k and v to overt\.trace"):
+        _ = overt.trace(causal, *drawn((5, 4), (5, 4), (5, 3))).problem
+
+
+def test_what_the_code_raises_comes_through() -> None:
+    with pytest.raises(ValueError, match="mismatch"):
+        overt.trace(lambda a, b: a @ b, *drawn((2, 3), (2, 3)))
+    with pytest.raises(RuntimeError):
+        overt.trace(lambda a, b: a @ b, torch.ones(2, 3), torch.ones(2, 3))
+    # And nothing stays watched.
+    assert type(np.ones(2) + 1) is np.ndarray
+    assert type(causal(*drawn((5, 4), (5, 4), (5, 3)))) is np.ndarray
+
+
+JAX = """
+import jax, jax.numpy as jnp, numpy as np, overt
+
+@jax.jit
+def attention(q, k, v):
+    scores = q @ k.T / jnp.sqrt(q.shape[-1])
+    return jax.nn.softmax(scores) @ v
+
+q, k, v = (jnp.asarray(x) for x in np.random.default_rng(0).normal(size=(3, 5, 4)))
+steps = overt.trace(attention, q, k, v)
+(found,) = steps.attentions
+assert set(found) == {"queries", "keys", "scores", "scaled", "weights", "values", "output"}, found
+right = overt.trace(*(np.asarray(x) for x in (q, k, v)))
+for name in ("scores", "scaled", "weights", "output"):
+    np.testing.assert_allclose(steps[name], right[name], rtol=1e-5, atol=1e-6)
+np.testing.assert_allclose(steps.result, attention(q, k, v), rtol=1e-6)
+print(steps.step("scores").line.number)
+"""
+
+
+@pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed")
+def test_a_function_of_jax(tmp_path: Path) -> None:
+    # In a process of its own, since JAX minds a fork of the one that it is in.
+    (tmp_path / "code.py").write_text(JAX)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "code.py")], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert JAX.splitlines()[int(done.stdout) - 1].strip().startswith("scores = ")
