@@ -229,6 +229,19 @@ def test_tensors_are_checked() -> None:
     assert len(cache) == S
 
 
+def test_a_cache_reads_nothing_back_from_a_device() -> None:
+    # On meta there are no numbers to read.
+    k, v = torch.empty(2, 2, 6, 4, device="meta"), torch.empty(2, 2, 6, 3, device="meta")
+    cache = overt.Cache()
+    cache.append(k, v)
+    cache.keep([1, 2, 5])
+    cache.reorder([0, 0, 1])
+    cache.append(k[[0, 0, 0], :, :1], v[[0, 0, 0], :, :1])
+    assert cache.attend(torch.empty(3, 4, 1, 4, device="meta")).output.shape == (3, 4, 1, 3)
+    cache.crop(3)
+    assert (cache.keys.shape, cache.keys.device.type, cache.end) == ((3, 2, 2, 4), "meta", 3)
+
+
 def test_arrays_that_nobody_can_write_to() -> None:
     jax = pytest.importorskip("jax")
     cache = overt.Cache()

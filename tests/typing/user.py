@@ -56,7 +56,8 @@ def describe(mask: overt.Mask, bias: overt.Bias, score: overt.Score, seen: overt
 
 
 # Modules come with the package.
-overt.layers.softmax(q)
+assert_type(overt.layers.softmax(t), torch.Tensor)
+assert_type(overt.layers.linear(q, q[0]), NDArray[np.float16])
 layer = overt.torch.SelfAttention
 
 # What is wrong is seen before it runs.

@@ -11,7 +11,7 @@ from overt.attended import Attended
 from overt.attention import attend
 from overt.attention import attention as overt_attention
 from overt.errors import ArgumentError, ShapeError
-from overt.grid import Array
+from overt.grid import Array, ArrayT
 from overt.layers.dense import linear, project
 from overt.layers.namespace import array_namespace
 from overt.layers.parameters import Parameters
@@ -46,8 +46,8 @@ def watched(found: list[Attended]) -> Attention:
 
 
 def single_query_attention(
-    current: Array, context: Array, parameters: Parameters, *, attention: Attention = overt_attention
-) -> Array:
+    current: ArrayT, context: Array, parameters: Parameters, *, attention: Attention = overt_attention
+) -> ArrayT:
     """What one vector learns from others.  current (X,), context (S, Z) → (E,).  Algorithm 3.
 
     Parameters: query_weight (D, X), query_bias (D,), key_weight (D, Z), key_bias (D,), value_weight (E, Z),
@@ -57,13 +57,13 @@ def single_query_attention(
 
 
 def attention_layer(
-    x: Array,
+    x: ArrayT,
     context: Array,
     parameters: Parameters,
     *,
     mask: Mask | Array | None = None,
     attention: Attention = overt_attention,
-) -> Array:
+) -> ArrayT:
     """One head: every row of x (…, T, X) attends to the context (…, S, Z) → (…, T, E).  Algorithm 4.
 
     The context is x itself for self-attention, another sequence for cross-attention.  Parameters as in
@@ -77,14 +77,14 @@ def attention_layer(
 
 
 def multi_head_attention(
-    x: Array,
+    x: ArrayT,
     context: Array,
     parameters: Parameters,
     *,
     heads: int,
     mask: Mask | Array | None = None,
     attention: Attention = overt_attention,
-) -> Array:
+) -> ArrayT:
     """Several heads whose outputs are joined and mapped.  x (…, T, X), context (…, S, Z) → (…, T, O).  Algorithm 5.
 
     Parameters: query_weight (H·D, X), key_weight (G·D, Z), value_weight (G·E, Z), output_weight (O, H·E), and a bias
@@ -101,7 +101,7 @@ def keys_and_values(context: Array, parameters: Parameters, *, heads: int) -> Pa
 
 
 def mix_heads(
-    x: Array,
+    x: ArrayT,
     k: Array,
     v: Array,
     parameters: Parameters,
@@ -109,21 +109,21 @@ def mix_heads(
     heads: int,
     mask: Mask | Array | None = None,
     attention: Attention = overt_attention,
-) -> Array:
+) -> ArrayT:
     """``multi_head_attention`` to keys and values that are known already, as when decoding step by step."""
     q = _split_queries(x, parameters, heads)
     return project(_join(attention(q, k, v, mask=mask)), parameters, "output")
 
 
 def additive_attention(
-    queries: Array,
+    queries: ArrayT,
     keys: Array,
     values: Array,
     parameters: Parameters,
     *,
     mask: Mask | Array | None = None,
     attention: Attention = overt_attention,
-) -> Array:
+) -> ArrayT:
     """v · tanh(W q + U k + b) scores.  queries (…, T, Dq), keys (…, S, Dk), values (…, S, E) → (…, T, E).
 
     Parameters: query_weight (A, Dq), key_weight (A, Dk), score_weight (A,), bias (A,), which may be left out.
@@ -136,20 +136,20 @@ def additive_attention(
     return attention(q, k, v, score=score, mask=mask)[..., 0, :, :]
 
 
-def additive_keys(keys: Array, parameters: Parameters) -> Array:
+def additive_keys(keys: ArrayT, parameters: Parameters) -> ArrayT:
     """U k, what ``additive_attention`` compares: keys (…, S, Dk) → (…, S, A)."""
     return linear(keys, parameters["key_weight"])
 
 
 def mix_additive(
-    queries: Array,
+    queries: ArrayT,
     keys: Array,
     values: Array,
     parameters: Parameters,
     *,
     mask: Mask | Array | None = None,
     attention: Attention = overt_attention,
-) -> Array:
+) -> ArrayT:
     """``additive_attention`` to ``additive_keys`` that are known already, as when decoding step by step."""
     projected = linear(queries, parameters["query_weight"], parameters.get("bias"))
     q, k, v = (z[..., None, :, :] for z in (projected, keys, values))
@@ -157,14 +157,14 @@ def mix_additive(
 
 
 def bilinear_attention(
-    queries: Array,
+    queries: ArrayT,
     keys: Array,
     values: Array,
     parameters: Parameters,
     *,
     mask: Mask | Array | None = None,
     attention: Attention = overt_attention,
-) -> Array:
+) -> ArrayT:
     """q W kᵀ scores.  queries (…, T, Dq), keys (…, S, Dk), values (…, S, E) → (…, T, E).
 
     Parameters: product_weight (Dq, Dk).  Luong et al. 2015 (arXiv:1508.04025), "general".

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from overt.errors import ArgumentError, ShapeError
-from overt.grid import Array
+from overt.grid import Array, ArrayT
 from overt.layers.activations import relu
 from overt.layers.namespace import array_namespace
 from overt.layers.parameters import Parameters
 
 
-def keep(x: Array) -> Array:
+def keep(x: ArrayT) -> ArrayT:
     """The dropout that drops nothing."""
     return x
 
 
-def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
+def linear(x: ArrayT, weight: Array, bias: Array | None = None) -> ArrayT:
     """x weightᵀ + bias.  x (…, I), weight (O, I), bias (O,) → (…, O)."""
     xp = array_namespace(x)
     if x.shape[-1] != weight.shape[1]:
@@ -33,7 +33,7 @@ def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     return xp.reshape(y, (*x.shape[:-1], weight.shape[0]))
 
 
-def project(x: Array, parameters: Parameters, name: str) -> Array:
+def project(x: ArrayT, parameters: Parameters, name: str) -> ArrayT:
     """The linear map of this name: a function, or weight and bias."""
     if name in parameters:
         return parameters[name](x)
@@ -57,7 +57,7 @@ def positional_embedding(table: Array, first: int, count: int) -> Array:
     return table[first : first + count, :]
 
 
-def unembedding(x: Array, table: Array) -> Array:
+def unembedding(x: ArrayT, table: Array) -> ArrayT:
     """Scores of every token of the vocabulary: x (…, D), table (V, D) → (…, V).
 
     Algorithm 7 without its softmax, which training and decoding take in the logarithm.
@@ -66,11 +66,11 @@ def unembedding(x: Array, table: Array) -> Array:
 
 
 def feed_forward(
-    x: Array,
+    x: ArrayT,
     parameters: Parameters,
     *,
     activation: Callable[[Array], Array] = relu,
     drop: Callable[[Array], Array] = keep,
-) -> Array:
+) -> ArrayT:
     """inner_weight (F, D), inner_bias, activation, outer_weight (D, F), outer_bias, position by position."""
     return project(drop(activation(project(x, parameters, "inner"))), parameters, "outer")

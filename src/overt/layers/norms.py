@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from overt.grid import Array
+from overt.grid import Array, ArrayT
 from overt.layers.namespace import array_namespace
 from overt.layers.parameters import Parameters
 
 
-def layer_norm(x: Array, scale: Array, offset: Array, epsilon: float = 1e-5) -> Array:
+def layer_norm(x: ArrayT, scale: Array, offset: Array, epsilon: float = 1e-5) -> ArrayT:
     """(x − mean) / √(variance + ε) · scale + offset over the last axis.  Algorithm 6."""
     xp = array_namespace(x)
     plain = x.dtype == scale.dtype == offset.dtype and scale.shape == offset.shape == x.shape[-1:]
@@ -19,5 +19,5 @@ def layer_norm(x: Array, scale: Array, offset: Array, epsilon: float = 1e-5) -> 
     return centred / xp.sqrt(variance + epsilon) * scale + offset
 
 
-def normalize(x: Array, parameters: Parameters) -> Array:
+def normalize(x: ArrayT, parameters: Parameters) -> ArrayT:
     return layer_norm(x, parameters["scale"], parameters["offset"])

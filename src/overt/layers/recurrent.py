@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from overt.grid import Array
+from overt.grid import Array, ArrayT
 from overt.layers.activations import sigmoid
 from overt.layers.dense import project
 from overt.layers.namespace import array_namespace
 from overt.layers.parameters import Parameters
 
 
-def gru_cell(x: Array, state: Array, parameters: Parameters) -> Array:
+def gru_cell(x: ArrayT, state: Array, parameters: Parameters) -> ArrayT:
     """One step of a gated recurrent unit: x (…, X), state (…, D) → (…, D).
 
     Parameters: input_weight (3D, X), input_bias, state_weight (3D, D), state_bias, in the order reset, update,
@@ -31,13 +31,13 @@ def _step(input_gates: Array, state: Array, parameters: Parameters) -> Array:
 
 
 def gru(
-    x: Array,
+    x: ArrayT,
     parameters: Parameters,
     *,
     lengths: Array | None = None,
     backwards: bool = False,
     state: Array | None = None,
-) -> Array:
+) -> ArrayT:
     """A gated recurrent unit along x (B, T, X) → (B, T, D): the state after each position.
 
     lengths: (B,); behind the end of a row the state stands still.
@@ -56,7 +56,7 @@ def gru(
     return xp.stack(states, axis=1)
 
 
-def bidirectional_gru(x: Array, parameters: Parameters, *, lengths: Array | None = None) -> Array:
+def bidirectional_gru(x: ArrayT, parameters: Parameters, *, lengths: Array | None = None) -> ArrayT:
     """Annotations of each position from both sides: x (B, S, X) → (B, S, 2D).
 
     Parameters: forwards, backwards.  Bahdanau et al. 2015 (arXiv:1409.0473), section 3.2.

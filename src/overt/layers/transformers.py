@@ -8,7 +8,7 @@ import numpy as np
 
 from overt.attention import attention as overt_attention
 from overt.errors import ArgumentError
-from overt.grid import Array, host
+from overt.grid import Array, ArrayT, host
 from overt.layers.activations import gelu, relu
 from overt.layers.attentions import Attention, Pair, keys_and_values, mix_heads, multi_head_attention, padding_mask
 from overt.layers.dense import embedding, feed_forward, keep, positional_embedding, project, unembedding
@@ -21,7 +21,7 @@ _CAUSAL = causal()
 
 
 def encoder_layer(
-    x: Array,
+    x: ArrayT,
     parameters: Parameters,
     *,
     heads: int,
@@ -29,7 +29,7 @@ def encoder_layer(
     activation: Callable[[Array], Array] = relu,
     drop: Callable[[Array], Array] = keep,
     attention: Attention = overt_attention,
-) -> Array:
+) -> ArrayT:
     """Self-attention and feed-forward, each added to what came in and normalised.  Algorithm 8, lines 4–8.
 
     x (…, T, D) → (…, T, D).  Parameters: attention, attention_norm, feed_forward, feed_forward_norm.
