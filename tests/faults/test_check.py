@@ -104,7 +104,7 @@ def test_a_checker_that_has_ended_before(tmp_path: Path) -> None:
     # The parent that it was told of is no more.
     code = "from overt.check.child import follow; follow(1 << 22, 0); print('lives')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), timeout=60)
-    assert (done.returncode, done.stdout) == (1, b"")
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
 
 
 @pytest.mark.parametrize("name", ["json.py", "numpy.py", "inspect.py", "typing.py", "overt.py", "site.py"])
@@ -236,12 +236,15 @@ def test_messages_that_are_none() -> None:
 
 
 def test_texts_of_exceptions_that_are_no_text(overt: Run, tmp_path: Path) -> None:
-    write(tmp_path, "def attend(q, k, v):\n    raise KeyError('\\ud800 \\x1b[2J')")
+    write(tmp_path, "def attend(q, k, v):\n    raise ValueError('\\ud800 \\x1b[2J')")
     for arguments in ((), ("--json",), ("--junit", "x.xml")):
         done = overt("check", "mine.py:attend", *arguments)
         assert (done.returncode, done.stderr) == (1, b"")
-        assert b"\x1b[2J" not in done.stdout
+        assert b"\x1b" not in done.stdout
         done.stdout.decode()
+    report = package.check(f"{tmp_path}/mine.py:attend")
+    assert "It raises ValueError: � �[2J" in report.text(colour=False)
+    assert "\x1b[2J" not in report.text(colour=True)
 
 
 # In this process.

@@ -47,10 +47,11 @@ def test_files_of_attention(
 
 
 def test_members_that_are_no_arrays(overt: Run, tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "raw.npz", "w") as file:
-        file.writestr("q", b"not an array")
-        file.writestr("k", b"\x93NUMPY")
-    assert "raw.npz" in one_line(overt("show", "raw.npz"))
+    for k in (b"no array", b"\x93NUMPY"):
+        with zipfile.ZipFile(tmp_path / "raw.npz", "w") as file:
+            file.writestr("q", b"no array")
+            file.writestr("k", k)
+        assert "raw.npz" in one_line(overt("show", "raw.npz"))
 
 
 def test_names_that_are_no_text(overt: Run, tmp_path: Path) -> None:

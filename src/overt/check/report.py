@@ -81,7 +81,7 @@ class Report:
         def paint(text: str, code: str) -> str:
             return f"\x1b[{code}m{text}\x1b[0m" if colour else text
 
-        lines = [paint(line, "1;32" if self.ok else "1;31") for line in textwrap.wrap(self.verdict, width)]
+        lines = [paint(line, "1;32" if self.ok else "1;31") for line in textwrap.wrap(_printable(self.verdict), width)]
         for finding in sorted(self.findings, key=lambda f: list(_HEADS).index(f.kind)):
             sure = "" if finding.certain else ", not certain"
             lines += ["", paint(f"{finding.id}  ({_HEADS[finding.kind]}{sure})", _COLOURS[finding.kind])]
@@ -93,7 +93,7 @@ class Report:
             if finding.where:
                 place = f"{finding.where['file']}:{finding.where['line']}"
                 lines += _wrapped(f"look at   {place}", width)
-                lines += [f"            {finding.where['text'].strip()[: width - 12]}"]
+                lines += [f"            {_printable(finding.where['text']).strip()[: width - 12]}"]
             if finding.mend:
                 lines += _wrapped("mend      " + finding.mend, width, "            ")
             if finding.evidence:
@@ -106,12 +106,18 @@ class Report:
 
 
 def _wrapped(text: str, width: int, hanging: str = "  ") -> list[str]:
-    return textwrap.wrap(text, width, initial_indent="  ", subsequent_indent=hanging, break_on_hyphens=False)
+    return textwrap.wrap(
+        _printable(text), width, initial_indent="  ", subsequent_indent=hanging, break_on_hyphens=False
+    )
+
+
+def _printable(text: str) -> str:
+    """Without what would steer a terminal: names, lines and the words of exceptions are the candidate's."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "�" for c in text)
 
 
 def _shown(name: str, value: Any, width: int) -> list[str]:
-    text = value if isinstance(value, str) else str(value)
-    rows = text.splitlines() or [""]
+    rows = [_printable(row) for row in str(value).splitlines()] or [""]
     if len(rows) == 1 and len(rows[0]) + 12 <= width:
         return [f"  {name:9s} {rows[0]}"]
     return [f"  {name:9s} {rows[0][: width - 12]}", *(f"{'':12s}{row[: width - 12]}" for row in rows[1:])]
