@@ -386,6 +386,10 @@ SAVED: dict[str, dict[str, Any]] = {
     "mask": {"mask": overt.causal() & overt.padding(3)},
     "alibi": {"bias": overt.alibi(np.array([0.5, 0.25])), "softcap": 3.0},
     "everything": {"mask": normal(4, 4) > -0.5, "bias": normal(2, 1, 4), "sinks": np.array([0.5, -1]), "softcap": 2.0},
+    "packed": {
+        "mask": overt.packed([0, 1, 4], [0, 2, 4]) & overt.causal(),
+        "bias": overt.alibi(np.array([0.5, 0.25])) + normal(2, 1, 4),
+    },
     "scale": {"score": overt.scaled_dot(0.7)},
     "cosine": {"score": overt.cosine(2.0)},
     "bilinear": {"score": overt.bilinear(normal(8, 8))},
@@ -415,6 +419,8 @@ MASKS: dict[str, Any] = {
     "by head": overt.where(lambda b, h, t, s: (t + s + h) % 3 > 0),
     "one for all": overt.keep(normal(4, 4) > 0) & overt.causal(),
     "documents": overt.documents(np.array([0, 1, 0, 1])),
+    "both ids": overt.documents(np.array([0, 1, 2, 1]), np.array([1, 1, 0, 3])),
+    "packed": overt.packed([0, 1, 4], [0, 2, 4]) & overt.causal(),
     "prefix": ~overt.prefix([2, 1]),
 }
 BIASES: dict[str, Any] = {

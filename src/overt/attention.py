@@ -47,7 +47,8 @@ def attention(
 
     score: how a key answers a query, by default ``scaled_dot()``.
     mask: an overt mask or a boolean array that broadcasts to (…, H, T, S); True = may attend.
-    bias: added to the scores after the softcap: an array that broadcasts to (…, H, T, S), ``alibi`` or ``relative``.
+    bias: added to the scores after the softcap: an array that broadcasts to (…, H, T, S), ``alibi``, ``relative``, or a
+    sum of these.
     softcap: scores become softcap · tanh(scores / softcap).
     sinks: (H,) logits that join the softmax's denominator and take no value.
     dropout: ``overt.dropout(rate, seed)``, for training.
