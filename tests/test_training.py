@@ -223,13 +223,21 @@ def scripted(path: Path, scores: list[tuple[float, float]]) -> Training:
     return found
 
 
+FIRST = "the first that was scored, and none since was better"
+
+
 @pytest.mark.parametrize(
     ("scores", "epochs", "kept", "why"),
     [
         # What happened: a BLEU of nothing but chance kept the first epoch.
         ([(0.91, 4.87), (0.7, 4.6), (0.6, 4.41)], 3, 3, "a lower dev loss than epoch 2"),
         ([(9.0, 4.0), (20.0, 4.2)], 2, 2, "a significantly better score than epoch 1"),
-        ([(20.0, 4.0), (9.0, 3.0), (21.0, 4.5), (99.0, 1.0)], 3, 1, "the first that was scored"),
+        (
+            [(20.0, 4.0), (9.0, 3.0), (21.0, 4.5), (99.0, 1.0)],
+            3,
+            1,
+            "the first that was scored, and none since was better",
+        ),
     ],
 )
 def test_chance_chooses_no_epoch(
@@ -250,7 +258,10 @@ def test_without_dev_pairs_the_last_epoch_is_kept(tmp_path: Path) -> None:
     events = run(Training(task(path), Recipe(epochs=3, score_every=1)), output)
     assert events[-1]["kept"]["epoch"] == models.load(output).checkpoint.card["epoch"] == 3
     assert "no dev pairs" in events[-1]["kept"]["why"]
-    assert [event["dev_loss"] for event in events if event["event"] == "epoch"] == [None] * 3
+    epochs = [event for event in events if event["event"] == "epoch"]
+    assert [event["dev_loss"] for event in epochs] == [None] * 3
+    # No score is made up of nothing.
+    assert not any("bleu" in event for event in epochs)
 
 
 def test_gains_are_told_from_chance() -> None:
@@ -262,6 +273,10 @@ def test_gains_are_told_from_chance() -> None:
     assert tasks.gain(right, some, wanted) == 1
     assert tasks.gain(some, right, wanted) == -1
     assert tasks.gain(some, other, wanted) == tasks.gain(some, some, wanted) == 0
+    # Where no four words in a row are right, BLEU is smoothing, and here it differs much.
+    none, few = ["one"] * 60, [" ".join([*text.split()[:2], "eleven", "twelve"]) for text in right]
+    assert tasks.bleu(few, wanted)["bleu"] > tasks.bleu(none, wanted)["bleu"] + 1
+    assert tasks.gain(few, none, wanted) == tasks.gain(none, few, wanted) == 0
     # Nothing but chance among a few.
     assert tasks.gain(right[:3], ["one", *right[1:3]], wanted[:3]) == 0
 
@@ -468,7 +483,7 @@ def test_a_killed_or_interrupted_run_loses_nothing(
     assert not output.exists()
     if how != signal.SIGKILL:
         assert error.splitlines()[-1] == (
-            f"overt: stopped; {progress['step']} steps are saved, and the same command with --resume goes on"
+            f"overt: stopped with {progress['step']} steps saved; the same command with --resume goes on"
         )
         # Whoever is killed while writing leaves what was half written, under another name.
         assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []
@@ -513,6 +528,20 @@ def test_ctrl_c_stops_in_a_step_and_while_dev_is_scored(pairs: Path, tmp_path: P
     expected, found = arrays(tmp_path / "whole.safetensors"), arrays(output)
     assert all(np.array_equal(expected[name], found[name]) for name in expected)
     assert not state.exists()
+
+
+def test_ctrl_c_before_the_first_step_says_so(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tasks, "translation", pressed)
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", str(pairs), "-o", str(tmp_path / "model.safetensors")])
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == "overt: stopped before the first step\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_word_of_a_megabyte_ends(pairs: Path, tmp_path: Path) -> None:

@@ -104,22 +104,31 @@ def command(
     for name in ("heads", "encoder_layers") if recurrent else ("state", "attentive"):
         if name in sizes:
             raise ArgumentError(f"{'an RNN' if recurrent else 'a Transformer'} has no {name.replace('encoder_', '')}")
-    if reading:
-        task = tasks.dates(seed=seed, **sizes)
-        given = tasks.DATES | given
-    else:
-        task = tasks.translation(
-            [Path(name) for name in corpus],
-            architecture="rnn" if recurrent else "transformer",
-            source_tokens=source_tokens,  # type: ignore[arg-type]  # click has checked it
-            target_tokens=target_tokens,  # type: ignore[arg-type]
-            vocabulary_size=vocabulary_size,
-            piece_dropout=piece_dropout,
-            max_length=max_length,
-            seed=seed,
-            **sizes,
-        )
-    _watch(Training(task, Recipe(seed=seed, **given)), output, resume, overwrite, threads)
+    training = None
+    try:
+        if reading:
+            task = tasks.dates(seed=seed, **sizes)
+            given = tasks.DATES | given
+        else:
+            task = tasks.translation(
+                [Path(name) for name in corpus],
+                architecture="rnn" if recurrent else "transformer",
+                source_tokens=source_tokens,  # type: ignore[arg-type]  # click has checked it
+                target_tokens=target_tokens,  # type: ignore[arg-type]
+                vocabulary_size=vocabulary_size,
+                piece_dropout=piece_dropout,
+                max_length=max_length,
+                seed=seed,
+                **sizes,
+            )
+        training = Training(task, Recipe(seed=seed, **given))
+        _watch(training, output, resume, overwrite, threads)
+    except (KeyboardInterrupt, SystemExit):
+        text = "before the first step"
+        if training is not None and training.saved is not None:
+            text = f"with {training.saved} steps saved; the same command with --resume goes on"
+        click.echo(f"overt: stopped {text}", err=True)
+        raise
 
 
 def _watch(training: Any, output: Path, resume: bool, overwrite: bool, threads: int | None) -> None:
@@ -152,12 +161,6 @@ def _watch(training: Any, output: Path, resume: bool, overwrite: bool, threads: 
                 console.print(text, highlight=False, markup=False, soft_wrap=True)
 
         training.run(output, resume=resume, overwrite=overwrite, threads=threads, report=report)
-    except (KeyboardInterrupt, SystemExit):
-        progress.stop()
-        if training.saved is not None:
-            text = f"overt: stopped; {training.saved} steps are saved, and the same command with --resume goes on"
-            console.print(text, highlight=False, soft_wrap=True)
-        raise
     finally:
         if progress.live.is_started:
             progress.stop()
@@ -168,10 +171,10 @@ def _said(line: dict[str, Any], output: Path, epochs: int) -> str:
     match line:
         case {"event": "start", "pairs": pairs, "limit": limit}:
             long = f"; {pairs['too_long']:,} left out as too long" if pairs["too_long"] else ""
-            each = f"{limit['ratio']:g} tokens for each of its source, and " if limit["ratio"] else ""
+            each = f" and {limit['ratio']:g} for each token of its source" if limit["ratio"] else ""
             return (
                 f"{pairs['train']:,} pairs to train on, {pairs['dev']:,} for dev, {pairs['test']:,} for a test{long}\n"
-                f"a translation may have {each}{limit['extra']} tokens\n"
+                f"a translation may have {limit['extra']} tokens{each}\n"
                 f"dev is scored by BLEU {line['bleu_signature']}"
             )
         case {"event": "resume", "step": step}:

@@ -63,6 +63,7 @@ class _Measured:
     """What an epoch is worth: its numbers, and where it was scored, its scores, what it wrote, and why it is kept."""
 
     numbers: dict[str, Any]
+    scored: bool
     scores: dict[str, float]
     wrote: list[str]
     why: str
@@ -205,7 +206,7 @@ class Training:
                 leave()
             self._close_epoch(output, half, found, say)
             self.save(state)
-            if found.scores and 0 < recipe.patience <= progress.since_kept:
+            if found.scored and 0 < recipe.patience <= progress.since_kept:
                 break
         say("end", step=progress.step, kept=progress.kept)
 
@@ -220,18 +221,18 @@ class Training:
         }
         epoch = progress.epoch + 1
         if epoch % recipe.score_every and epoch != recipe.epochs:
-            return _Measured(numbers, {}, [], "")
+            return _Measured(numbers, False, {}, [], "")
         scores, wrote = self.task.score(Translator.of(self.averaged({})))
         kept = progress.kept
         if not kept:
-            why = "the first that was scored"
+            why = "the first that was scored, and none since was better"
         elif not self.task.dev:
             why = "the last: there are no dev pairs to choose by"
         elif gain := self.task.gain(wrote, progress.wrote):
             why = f"a significantly better score than epoch {kept['epoch']}" if gain > 0 else ""
         else:
             why = f"a lower dev loss than epoch {kept['epoch']}" if numbers["dev_loss"] < kept["dev_loss"] else ""
-        return _Measured(numbers, scores, wrote, why)
+        return _Measured(numbers, True, scores, wrote, why)
 
     def _close_epoch(self, output: Path, half: bool, found: _Measured, say: Callable[..., None]) -> None:
         """Keep the model if it is to be kept, and go on to the next epoch."""
@@ -244,7 +245,7 @@ class Training:
             card = {**self.task.card, "recipe": asdict(self.recipe), **chosen}
             checkpoint.save(output, self.averaged(card), half=half)
             progress.kept, progress.wrote = chosen, found.wrote
-        if found.scores:
+        if found.scored:
             progress.since_kept = 0 if found.why else progress.since_kept + 1
         say("epoch", epoch=progress.epoch, step=progress.step, **found.numbers, **found.scores)
 

@@ -113,6 +113,8 @@ def translation(
         return [(source.numbers(a), target.numbers(b)) for a, b in cut], guides
 
     def score(translator: Translator) -> tuple[dict[str, float], list[str]]:
+        if not dev:
+            return {}, []
         found = [best for (best,) in translator.translate([a for a, _ in dev], beam=1)]
         texts = [one.translation for one in found]
         return {**bleu(texts, dev), "cut": sum(one.cut for one in found)}, texts
@@ -162,7 +164,8 @@ def gain(new: list[str], old: list[str], pairs: list[corpus.Text]) -> int:
 
     def score(sums: np.ndarray) -> float:
         counts, totals, lengths = np.split(sums.astype(int), (4, 8))
-        return metric.compute_bleu(counts.tolist(), totals.tolist(), *lengths.tolist(), smooth_method="exp").score
+        # Unsmoothed, since what smoothing makes of no common words is a matter of lengths.
+        return metric.compute_bleu(counts.tolist(), totals.tolist(), *lengths.tolist(), smooth_method="none").score
 
     if new == old:
         return 0
