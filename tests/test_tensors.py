@@ -397,3 +397,15 @@ def test_inputs_that_need_no_gradient_cost_none(monkeypatch: pytest.MonkeyPatch)
     with torch.no_grad():
         assert attention(q, k, v).grad_fn is None
     assert attention(q.detach(), k.detach(), v.detach(), bias=bias.detach()).grad_fn is None
+
+
+def test_tensors_of_somebody_who_imported_overt_alone_compile() -> None:
+    code = """
+import torch
+import overt
+
+f = torch.compile(lambda q: overt.attention(q, q, q, mask=overt.causal()), fullgraph=True, backend="eager")
+q = torch.randn(1, 2, 4, 8)
+assert torch.equal(f(q), overt.attention(q, q, q, mask=overt.causal()))
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from importlib import import_module
 from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
@@ -124,8 +122,10 @@ def _problem(q: Array, k: Array, v: Array, **options: Any) -> Problem:
 
 
 def _of_tensors() -> Any:
-    # It imports torch, and so waits until somebody has a tensor.
-    return sys.modules.get("overt.torch") or import_module("overt.torch")
+    # It imports torch, and so waits until somebody has a tensor.  torch.compile knows this way to wait and no other.
+    from overt import torch
+
+    return torch
 
 
 @overload
