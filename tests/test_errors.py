@@ -346,7 +346,8 @@ def test_the_root_comes_first_and_everything_hangs_on_it() -> None:
     assert classes[0] == "OvertError"
     for name in classes:
         kind = getattr(errors, name)
-        assert issubclass(kind, OvertError)
+        # A warning is nothing to catch.
+        assert issubclass(kind, OvertError) or name.endswith("Warning")
         assert kind.__doc__
     assert OvertError.__mro__[1] is Exception
 

@@ -186,8 +186,8 @@ def integers(name: str, values: Array) -> np.ndarray:
         known = dtype_name(values) if hasattr(values, "dtype") else dtype_name(host(name, values))
         if not known.startswith(("int", "uint")):
             raise DtypeError(f"{name} must be integers, not {known}: convert them with .astype(int)")
-        if known == "uint64" and prod(values.shape) and host(name, values).max() > np.iinfo(np.int64).max:
-            raise ArgumentError(f"{name} reach {host(name, values).max()}: integers have 64 bits, sign included")
+        if known == "uint64" and (largest := host(name, values).max(initial=0)) > np.iinfo(np.int64).max:
+            raise ArgumentError(f"{name} reach {largest}: integers have 64 bits, sign included")
     return host(name, values).astype(np.int64)
 
 

@@ -31,7 +31,7 @@ _MODEST = 10
 _CAUSAL = causal()
 # What each key receives (B, H, S) and the entropy of each row (B, H, T).
 Statistics = tuple[np.ndarray, np.ndarray]
-_PLAIN = {np.dtype(t): t for t in ("float16", "float32", "float64")}
+_PLAIN = {np.dtype(t): t for t in ("float16", "float32", "float64")} | {WORDS: "bfloat16"}
 # 0 leaves the choice to the compiled module.
 _threads = 0
 
@@ -93,32 +93,67 @@ def plain(q: Array, k: Array, v: Array, mask: Any, threads: Any) -> Any:
 
     A small problem computes in less time than it takes to describe it as a ``Problem``.
     """
+    found = plain_forward(q, k, v, mask, threads, rows=False)
+    return found and found[0]
+
+
+def plain_forward(
+    q: Array, k: Array, v: Array, mask: Any, threads: Any, *, rows: bool = True
+) -> tuple[np.ndarray, np.ndarray | None] | None:
+    """Output of the same and, of all ``rows``, the lse."""
+    if threads is not None and not (type(threads) is int and 0 < threads <= MOST_THREADS):
+        return None
+    native = _plain(q, k, v, mask)
+    if native is None:
+        return None
+    output = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    lse = np.empty(q.shape[:-1], np.float64 if q.itemsize == 8 else np.float32) if rows else None
+    rows_of_four = lse if lse is None or q.ndim == 4 else lse[None]
+    _native.forward(native, _four(output), rows_of_four, threads=threads or _threads)
+    return output, lse
+
+
+def plain_gradient(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any, threads: int, found: tuple[Any, Any], dy: np.ndarray
+) -> list[np.ndarray] | None:
+    """Gradients of q, k and v in the dtype of accumulation from what ``plain_forward`` found; None as there."""
+    native = _plain(q, k, v, mask)
+    output, lse = found
+    if native is None or dy.dtype != q.dtype or not (dy.shape == output.shape and dy.strides == output.strides):
+        return None
+    sums = [np.empty(x.shape, lse.dtype) for x in (q, k, v)]
+    gradients = [x[None] for x in sums] if q.ndim == 3 else sums
+    _native.backward(
+        native, _four(output), lse[None] if q.ndim == 3 else lse, _four(dy), *gradients, threads=threads or _threads
+    )
+    return sums
+
+
+def _plain(q: Array, k: Array, v: Array, mask: Any) -> Any:
     if not (type(q) is type(k) is type(v) is np.ndarray and q.ndim == k.ndim == v.ndim and q.ndim in (3, 4)):
         return None
     dtype = q.dtype
     name = _PLAIN.get(dtype) or (dtype.itemsize == 2 and dtype.name == "bfloat16" and "bfloat16")
     if not (name and dtype is k.dtype is v.dtype and q.size):
         return None
-    if threads is not None and not (type(threads) is int and 0 < threads <= MOST_THREADS):
-        return None
     first = last = None
     if mask is not None:
         if mask is not _CAUSAL:
             return None
         first, last, _ = _remembered_plan(mask, q.shape[:-3], *q.shape[-3:-1], k.shape[-2])
-    output = np.empty((*q.shape[:-1], v.shape[-1]), dtype)
-    arrays = [q, k, v, output]
-    if dtype.itemsize == 2:
-        arrays = [_words(x) for x in arrays]
-    if q.ndim == 3:
-        arrays = [x[None] for x in arrays]
     try:
-        native = _native.Problem(*arrays[:3], dtype=name, scale=1 / sqrt(q.shape[-1]), first=first, last=last)
+        return _native.Problem(
+            _four(q), _four(k), _four(v), dtype=name, scale=1 / sqrt(q.shape[-1]), first=first, last=last
+        )
     except ValueError:
         # What is wrong, if anything, is said by Problem.of.
         return None
-    _native.forward(native, arrays[3], threads=threads or _threads)
-    return output
+
+
+def _four(x: np.ndarray) -> np.ndarray:
+    """With four axes, and half types as words."""
+    x = x.view(np.uint16) if x.itemsize == 2 else x
+    return x if x.ndim == 4 else x[None]
 
 
 def gradient(

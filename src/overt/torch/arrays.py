@@ -12,9 +12,13 @@ from overt.grid import WORDS
 def array(x: Tensor) -> np.ndarray:
     """The memory of a CPU tensor; NumPy sees bfloat16 as the words that it consists of."""
     x = x.detach()
-    if x.is_neg():
-        x = x.resolve_neg()
-    return x.numpy() if x.dtype != torch.bfloat16 else x.view(torch.int16).numpy().view(WORDS)
+    if x.dtype is torch.bfloat16:
+        return x.resolve_neg().view(torch.int16).numpy().view(WORDS)
+    try:
+        return x.numpy()
+    except RuntimeError:
+        # A sign that was only noted down is written out.
+        return x.resolve_neg().numpy()
 
 
 def tensor(x: np.ndarray) -> Tensor:

@@ -9,22 +9,28 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from overt import kernels
 from overt.biases import Bias
 from overt.dropout import Dropout
 from overt.errors import QuadraticWarning
 from overt.grid import Array
-from overt.masks import Mask
+from overt.masks import Mask, causal
 from overt.scores import Score, scaled_dot
 from overt.torch import blocks
+from overt.torch.arrays import array, tensor
 from overt.torch.attended import Attended
 from overt.torch.call import HALVES, Call
 from overt.torch.fused import can, fused
-from overt.torch.gradients import Attention
+from overt.torch.gradients import Attention, Plain
 from overt.torch.operator import call_operator, compute
 
 _SCALED_DOT = scaled_dot()
+_CAUSAL = causal()
 # Cells of a score matrix that nobody need be told of.
 _SMALL = 1 << 24
+# Tensors that have no rules of their own.
+_PLAIN = (Tensor, torch.nn.Parameter)
+_PLAIN_CALLS = {mask: Call(_SCALED_DOT, mask, None, None, None, None, None) for mask in (None, _CAUSAL)}
 
 
 def attention(
@@ -52,6 +58,11 @@ def attention(
     ``torch.compile`` without graph breaks and ``torch.export`` for every mask but ``overt.where``, where the seed of
     dropout may be a tensor, so that it is drawn anew.
     """
+    bare = bias is None and softcap is None and sinks is None and dropout is None and num_threads is None
+    if bare and score is _SCALED_DOT:
+        y = _plain(q, k, v, mask)
+        if y is not None:
+            return y
     options = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks, "dropout": dropout}
     call, q, k, v, dtype = _asked(q, k, v, num_threads, **options)
     if q.device.type != "cpu" and can(call, q, k):
@@ -86,6 +97,34 @@ def attend(
     return Attended(call, (q, k, v), _found(call, q, k, v, along), along=along[0] if along else None, dtype=dtype)
 
 
+def _plain(q: Any, k: Any, v: Any, mask: Any) -> Tensor | None:
+    """Output where a small problem would compute in less time than it takes to describe it; None everywhere else."""
+    if torch.compiler.is_compiling() or not (type(q) in _PLAIN and type(k) in _PLAIN and type(v) in _PLAIN):
+        return None
+    call = _PLAIN_CALLS.get(mask) if mask is None or mask is _CAUSAL else None
+    if call is None or not (q.is_cpu and k.is_cpu and v.is_cpu) or not _eager():
+        return None
+    found = kernels.plain_forward(
+        array(q), array(k), array(v), mask, torch.get_num_threads(), rows=torch.is_grad_enabled()
+    )
+    if found is None:
+        return None
+    output = tensor(found[0])
+    if not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)):
+        return output
+    return Plain.apply(call, (output, torch.from_numpy(found[1])), q, k, v)  # type: ignore[no-untyped-call]
+
+
+def _eager() -> bool:
+    """Whether tensors are just numbers, and nobody listens."""
+    return not (
+        blocks.active()
+        or forward_ad._current_level >= 0
+        or torch._C._len_torch_dispatch_stack()
+        or torch.is_autocast_enabled("cpu")
+    )
+
+
 def _asked(
     q: Tensor, k: Tensor, v: Tensor, threads: int | None, **options: Any
 ) -> tuple[Call, Tensor, Tensor, Tensor, torch.dtype]:
@@ -110,7 +149,7 @@ def _found(call: Call, q: Tensor, k: Tensor, v: Tensor, along: list[Any] | None 
     if torch.compiler.is_compiling():
         return call_operator(call, q, k, v)
     tensors = [q, k, v, *call.parameters.values()]
-    if torch._C._len_torch_dispatch_stack() or any(type(x) not in (Tensor, torch.nn.Parameter) for x in tensors):
+    if torch._C._len_torch_dispatch_stack() or any(type(x) not in _PLAIN for x in tensors):
         return call_operator(call, q, k, v)
     with torch.no_grad():
         found = compute(call, q, k, v, along)

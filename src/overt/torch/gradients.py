@@ -45,6 +45,36 @@ class Attention(Function):
         return None, None, *pull(ctx.call, (output, lse), wanted, dy, dlse, tensors)
 
 
+class Plain(Function):
+    """Scaled dot-product attention, causal or not, of few words: ``apply(call, (output, lse), q, k, v)`` as above.
+
+    The output is what a small problem is asked for, and the lse is not differentiable.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, call: Call, found: tuple[Tensor, Tensor], q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        ctx.call = call
+        ctx.save_for_backward(*found, q, k, v)
+        return found[0]
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Maybe, ...]:
+        output, lse, *tensors = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[2:]
+        if torch.is_grad_enabled():
+            fixed = output.detach(), lse
+            return None, None, *_Pull.apply(ctx.call, fixed, wanted, dy, None, *tensors)  # type: ignore[no-untyped-call]
+        q, k, v = (array(x) for x in tensors)
+        threads, rows = torch.get_num_threads(), (array(output), array(lse))
+        found = kernels.plain_gradient(q, k, v, ctx.call.mask, threads, rows, array(dy))
+        if found is None:
+            return None, None, *pull(ctx.call, (output, lse), wanted, dy, None, tensors)
+        slopes = (torch.from_numpy(x) if want else None for x, want in zip(found, wanted, strict=True))
+        if output.dtype is not lse.dtype:
+            slopes = (x if x is None else x.to(output.dtype) for x in slopes)
+        return None, None, *slopes
+
+
 class _Pull(Function):
     """The gradient as a function that has one itself."""
 
