@@ -97,7 +97,7 @@ def command(
             f"{what} is neither a lesson ({', '.join(LESSONS)}) nor a file that ends in .npz or .safetensors; "
             "give --model to translate it"
         )
-    view = _named(view.only(layer=layer, name=name), _lines(tokens), _lines(queries))
+    view = _named(view.only(layer=layer, name=name), lines(tokens), lines(queries))
     if steps and view.trace is None:
         if len(view.parts) > 1:
             raise ArgumentError(
@@ -169,7 +169,8 @@ def _drawn(view: View, kind: str, path: Path, head: int | None, row: int) -> Pat
     return write(view.figure(kind, head=head, row=row), path)
 
 
-def _lines(path: Path | None) -> list[str] | None:
+def lines(path: Path | None) -> list[str] | None:
+    """The lines of a file, None for no file."""
     if path is None:
         return None
     try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from overt.torch.record import measures
+from overt.torch.record.measures import Measures
 
 if TYPE_CHECKING:
     from overt.torch.record.recording import Recording
@@ -35,14 +37,50 @@ def text(rec: Recording) -> str:
                 f"{max(off):.1e}" if off else "unchecked",
             )
         )
-    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    shown = [
-        "  ".join(
-            cell.ljust(n) if i < 2 else cell.rjust(n) for i, (cell, n) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
-    ]
+    shown = aligned(lines, 2)
     without = rec.without
     if without:
         shown.append(f"without attention: {', '.join(without)}")
-    return "\n".join(line.rstrip() for line in shown)
+    return "\n".join(shown)
+
+
+def heads(found: Mapping[str, Measures]) -> str:
+    """One line a name: the means of its heads, and of the previous token and induction the strongest head."""
+    lines = [("name", "first token", "sinks", "entropy", "special", "previous token", "induction")]
+    for name, measured in found.items():
+        means = (measured.first, measured.sinks, measured.entropy, measured.special)
+        first, sinks, entropy, special = (_mean(x) for x in means)
+        lines.append(
+            (
+                name or "(model)",
+                f"{first:.1%}",
+                f"{sinks:.1f}",
+                f"{entropy:.2f}",
+                "–" if np.isnan(special) else f"{special:.1%}",
+                _strongest(measured.previous),
+                _strongest(measured.induction),
+            )
+        )
+    return "\n".join(aligned(lines, 1))
+
+
+def aligned(lines: Sequence[Sequence[str]], names: int) -> list[str]:
+    """Columns, the first ones to the left."""
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return [
+        "  ".join(
+            cell.ljust(n) if i < names else cell.rjust(n) for i, (cell, n) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _strongest(x: np.ndarray) -> str:
+    if np.isnan(x).all():
+        return "–"
+    head = int(np.nanargmax(x))
+    return f"{x[head]:.1%} in head {head}"
+
+
+def _mean(x: np.ndarray) -> float:
+    return float(np.nan if np.isnan(x).all() else np.nanmean(x))

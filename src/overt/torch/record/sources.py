@@ -1,0 +1,130 @@
+"""A model and what it reads, from a folder on disk or from somebody's own code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from overt.errors import ArgumentError, DependencyError, FileError
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A model, its arguments, and the tokenizer that made them, if there is one."""
+
+    model: nn.Module
+    inputs: dict[str, Any]
+    positional: tuple[Any, ...] = ()
+    tokenizer: Any = None
+
+    @property
+    def both(self) -> bool:
+        """Whether it is an encoder–decoder."""
+        return bool(getattr(getattr(self.model, "config", None), "is_encoder_decoder", False))
+
+    def words(self, ids: Tensor) -> list[str]:
+        """Each token as the text that it stands for; as the tokenizer's own spelling where that is no text."""
+        found = []
+        for i in ids.tolist():
+            word = self.tokenizer.decode([i])
+            spelled = self.tokenizer.convert_ids_to_tokens(i)
+            found.append(str(spelled) if "\ufffd" in word or not word else word)
+        return found
+
+    def run(self, generate: int | None) -> Tensor | None:
+        """Run it once, or let it write tokens (B, N), which are given back with what they follow."""
+        with torch.no_grad():
+            if not generate:
+                self.model(*self.positional, **self.inputs)
+                return None
+            if not hasattr(self.model, "generate"):
+                raise ArgumentError(f"{type(self.model).__name__} cannot generate: leave out --generate")
+            options: dict[str, Any] = {"max_new_tokens": generate, "do_sample": False}
+            model: Any = self.model
+            written: Tensor = model.generate(*self.positional, **self.inputs, **options)
+            return written
+
+
+def folder(path: Path, text: str) -> Source:
+    """A Hugging Face folder: weights in safetensors alone, and never code that lies in it."""
+    if not path.is_dir():
+        raise FileError(f"{path} is no folder: give a model that is on disk, or module:factory")
+    if not (path / "config.json").is_file():
+        raise FileError(f"{path} has no config.json: give a folder that save_pretrained wrote")
+    if not any(path.glob("*.safetensors")):
+        raise FileError(f"{path} has no weights in safetensors, and no others are read: save the model with them")
+    try:
+        transformers: Any = import_module("transformers")
+    except ImportError:
+        raise DependencyError("a Hugging Face folder needs transformers: pip install transformers") from None
+    # Nothing is asked of any network.
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(path, **own)
+    except Exception as error:  # Each tokenizer fails in its own way.
+        raise FileError(f"{path} has no tokenizer that can be read: {_first(error)}") from None
+    if not hasattr(tokenizer, "convert_ids_to_tokens"):
+        raise FileError(f"{path} has no tokenizer of text")
+    try:
+        model = _class(transformers, path).from_pretrained(path, use_safetensors=True, dtype="auto", **own).eval()
+    except Exception as error:
+        raise FileError(f"the model in {path} cannot be read: {_first(error)}") from None
+    inputs = tokenizer(text, return_tensors="pt")
+    if not inputs["input_ids"].numel():
+        raise ArgumentError("the text has no tokens: give one that is not empty")
+    if getattr(model, "main_input_name", "input_ids") != "input_ids":
+        raise ArgumentError(f"{type(model).__name__} reads {model.main_input_name}, not text: give module:factory")
+    taken = signature(model.forward).parameters
+    inputs = {name: x for name, x in inputs.items() if name in taken}
+    return Source(model, inputs, tokenizer=tokenizer)
+
+
+def _class(transformers: Any, path: Path) -> Any:
+    """The class that the configuration names, if the library has it."""
+    try:
+        named = json.loads((path / "config.json").read_text("utf-8")).get("architectures") or []
+    except (OSError, ValueError, AttributeError) as error:
+        raise FileError(f"{path / 'config.json'} cannot be read: {_first(error)}") from None
+    for name in named:
+        known = getattr(transformers, name, None) if isinstance(name, str) else None
+        if isinstance(known, type) and issubclass(known, nn.Module):
+            return known
+    return transformers.AutoModel
+
+
+def factory(name: str, text: str | None) -> Source:
+    """module:factory, a function that gives a model and its arguments; it gets the text, if there is one."""
+    module, _, function = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        # As python -m would look for it.
+        sys.path.insert(0, here)
+    try:
+        make = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ArgumentError(f"{name} cannot be imported: {_first(error)}") from None
+    made = make() if text is None else make(text)
+    if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[0], nn.Module):
+        raise ArgumentError(f"{name} must return (model, inputs), or a tokenizer too, and not {type(made).__name__}")
+    model, inputs, tokenizer = (*made, None)[:3]
+    if isinstance(inputs, Mapping):
+        return Source(model, dict(inputs), tokenizer=tokenizer)
+    return Source(model, {}, tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,), tokenizer)
+
+
+def _first(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,201 @@
+"""``overt record``: a folder on disk, somebody's own factory, and one line for what is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from overt.cli import main
+from overt.torch.record import load
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+WORDS = ["<unk>", "<s>", "</s>", "the", "capital", "of", "France", "is", "Paris", "<b>", "\x1b[31m"]
+TEXT = "the capital of France is the capital"
+
+
+def save(folder: Path, kind: str = "Llama", head: str = "ForCausalLM", **config: Any) -> Path:
+    words = Tokenizer(models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words, unk_token="<unk>", bos_token="<s>", eos_token="</s>", pad_token="</s>"
+    )
+    torch.manual_seed(0)
+    sizes = {
+        "Llama": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48},
+        "T5": {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 1},
+    }[kind]
+    made = getattr(transformers, f"{kind}Config")(vocab_size=len(WORDS), eos_token_id=None, **sizes, **config)
+    model = getattr(transformers, f"{kind}{head}")(made)
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.ndim > 1:
+                p.copy_(torch.randn_like(p) * 0.3)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(tmp_path_factory.mktemp("llama"))
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: Any) -> tuple[int, str, str]:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as done:
+        main(["record", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    return int(done.value.code or 0), out, err
+
+
+def test_a_table_and_what_the_last_token_looked_at(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, model, TEXT)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].split()[:3] == ["name", "way", "heads"]
+    assert lines[1].split()[:6] == ["model.layers.0.self_attn", "interface", "4", "7", "×", "7"]
+    assert "induction" in lines[4]
+    assert "what the last token 'capital' looked at" in out
+    assert lines[-1].startswith("  model.layers.")
+    assert "France" in out
+
+
+def test_json(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, model, TEXT, "--json", "--layers", "*.1.*")
+    found = json.loads(out)
+    assert code == 0
+    assert found["tokens"] == TEXT.split()
+    assert [x["name"] for x in found["attentions"]] == ["model.layers.1.self_attn"]
+    entry = found["attentions"][0]
+    assert entry["shape"] == [1, 4, 7, 7]
+    assert entry["deviation"] < 1e-5
+    assert all(len(entry["heads"][kind]) == 4 for kind in ("first", "entropy", "induction", "previous"))
+    assert {x["head"] for x in found["last"]} == {0, 1, 2, 3}
+    top = found["last"][0]["keys"][0]
+    assert found["tokens"][top["key"]] == top["token"]
+    assert found["written"] is None
+
+
+def test_generation_files_and_names(model: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page, saved, names = tmp_path / "a.html", tmp_path / "a.npz", tmp_path / "names.txt"
+    code, out, err = run(capsys, model, TEXT, "--generate", 3, "--page", page, "--save", saved)
+    assert (code, err) == (0, "")
+    assert out.count("wrote ") == 2
+    assert "France" in page.read_text()
+    assert load(saved)["model.layers.0.self_attn"].weights.shape == (1, 4, 9, 9)
+    found = json.loads(run(capsys, model, TEXT, "--generate", 3, "--json")[1])
+    assert len(found["tokens"]) == 9
+    assert found["written"]
+    assert found["attentions"][0]["calls"] == 3
+    names.write_text("\n".join("ABCDEFG"))
+    assert "what the last token 'G' looked at" in run(capsys, model, TEXT, "--tokens", names)[1]
+
+
+def test_an_encoder_decoder_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = save(tmp_path / "t5", "T5", "ForConditionalGeneration")
+    code, out, err = run(capsys, folder, TEXT, "--generate", 4, "--json")
+    assert (code, err) == (0, "")
+    shapes = {x["name"]: x["shape"] for x in json.loads(out)["attentions"]}
+    assert shapes["encoder.block.0.layer.0.SelfAttention"] == [1, 4, 7, 7]
+    assert shapes["decoder.block.1.layer.1.EncDecAttention"] == [1, 4, 4, 7]
+
+
+def test_words_of_a_tokenizer_do_not_steer_the_terminal(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, model, "<b> \x1b[31m the <b>", "--page", model / "a.html")
+    assert code == 0
+    assert "\x1b" not in out + run(capsys, model, "the \x1b[31m the")[1]
+    assert "<b>" not in (model / "a.html").read_text().split("<script")[-2]
+
+
+FACTORY = """
+import torch
+def tiny(text=None):
+    model = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    x = torch.ones(1, len(text or "four"), 8)
+    return model, (x, x, x)
+def named(text=None):
+    return torch.nn.TransformerEncoderLayer(8, 2, batch_first=True), {"src": torch.ones(1, 3, 8)}
+def wrong():
+    return 3
+def failing():
+    raise ValueError("no such thing")
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_models.py").write_text(FACTORY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+@pytest.mark.usefixtures("own")
+def test_a_factory(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "own_models:tiny", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["attentions"][0]["shape"] == [1, 2, 4, 4]
+    code, out, _ = run(capsys, "own_models:tiny", "longer")
+    assert "6 × 6" in out
+    assert "self_attn" in run(capsys, "own_models:named")[1]
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["own_models:wrong"], r"must return \(model, inputs\).*not int"),
+        (["own_models:missing"], "own_models:missing cannot be imported"),
+        (["no_such_module:x"], "no_such_module:x cannot be imported: No module named"),
+        (["own_models:tiny", "--generate", "3"], "MultiheadAttention cannot generate"),
+        (["nowhere", "text"], "nowhere is no folder"),
+        (["nowhere"], "there is no text to read"),
+        ([".", "text"], r"has no config\.json"),
+    ],
+)
+def test_what_is_missing_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert re.search(message, err), err
+
+
+def test_folders_that_cannot_be_read(model: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def changed(name: str) -> Path:
+        return Path(shutil.copytree(model, tmp_path / name))
+
+    pickled = changed("pickled")
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    broken = changed("broken")
+    (broken / "model.safetensors").write_bytes(b"nonsense")
+    unknown = changed("unknown")
+    (unknown / "config.json").write_text('{"model_type": "nobody_knows"}')
+    remote = changed("remote")
+    config = {"model_type": "mine", "auto_map": {"AutoConfig": "code.C", "AutoModel": "code.M"}}
+    (remote / "config.json").write_text(json.dumps(config))
+    (remote / "code.py").write_text("raise SystemExit('this must never run')")
+    (unread := changed("unread")).joinpath("tokenizer.json").unlink()
+    for folder, message in (
+        (pickled, "no weights in safetensors"),
+        (broken, "cannot be read"),
+        (unknown, "cannot be read"),
+        (remote, "cannot be read"),
+        (unread, "no tokenizer"),
+    ):
+        code, out, err = run(capsys, folder, TEXT)
+        assert (code, out, err.count("\n")) == (2, "", 1), (folder, out, err)
+        assert message in err
+    assert run(capsys, model, "")[2] == "overt: the text has no tokens: give one that is not empty\n"
+
+
+def test_nothing_that_attends_is_one_line(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, model, TEXT, "--layers", "nothing")
+    assert code == 2
+    assert "layers= chose none of model.layers.0.self_attn" in err
