@@ -32,6 +32,7 @@ theirs = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=Tru
 transformer = models.Transformer(11, 13, width=8, heads=2, inner=16, encoder_layers=2, decoder_layers=1)
 cases = [
     (EncoderDecoder(transformer), tokens),
+    (EncoderDecoder(models.Recurrent(11, 13, width=4, state=6, inner=5)), tokens),
     (swap(torch.nn.TransformerEncoder(theirs, 2, enable_nested_tensor=False)), (x,)),
 ]
 mesh = init_device_mesh("cpu", (2,))

@@ -30,6 +30,7 @@ from overt.torch import (
     FeedForward,
     LearnedPositions,
     SelfAttention,
+    SinusoidalPositions,
 )
 
 TRANSFORMER = models.Transformer(11, 13, width=8, heads=2, inner=16, encoder_layers=1, decoder_layers=2)
@@ -434,3 +435,33 @@ def test_autocast_is_close(name: str) -> None:
     torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.1)
     found.float().square().mean().backward()
     assert all(x.grad is not None and x.grad.dtype == torch.float32 for x in module.parameters())
+
+
+def test_parameters_that_kernels_have_read_can_be_freed() -> None:
+    module, inputs = made("additive")
+    module(*inputs).sum().backward()
+    for parameter in module.parameters():
+        # What FSDP does between two passes.
+        parameter.untyped_storage().resize_(0)
+
+
+def test_sinusoidal_positions_are_those_of_numpy() -> None:
+    module = SinusoidalPositions()
+    for shape, dtype in (((2, 5, 8), torch.float64), ((7, 8), torch.float32), ((2, 5, 6), torch.float64)):
+        found = module(torch.ones(shape, dtype=dtype))
+        expected = 1 + overt.positions.sinusoidal(shape[-2], shape[-1])
+        np.testing.assert_allclose(found.expand(*shape)[..., :, :].numpy(), np.broadcast_to(expected, shape), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_an_ensemble_is_mapped_over(name: str) -> None:
+    members = [made(name)[0] for _ in range(2)]
+    inputs = made(name)[1]
+    moved(members[1])
+    parameters, buffers = torch.func.stack_module_state(members)
+    base = copy.deepcopy(members[0]).to("meta")
+    found = torch.func.vmap(lambda parameters: torch.func.functional_call(base, (parameters, buffers), inputs))(
+        parameters
+    )
+    for ours, member in zip(found, members, strict=True):
+        torch.testing.assert_close(ours, member(*inputs), rtol=1e-4, atol=1e-5)

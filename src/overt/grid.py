@@ -206,6 +206,12 @@ def host(name: str, values: Array) -> np.ndarray:
     if hasattr(values, "detach"):
         values = values.detach().cpu()
         values = values.float() if dtype_name(values) == "bfloat16" else values
+        try:
+            # After Tensor.numpy() nobody may free the memory of a tensor, as FSDP does with that of parameters.
+            return np.from_dlpack(values)
+        except (BufferError, RuntimeError, TypeError, ValueError):
+            # What has no memory of its own, such as the negative of another, has an array all the same.
+            pass
     try:
         return np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:

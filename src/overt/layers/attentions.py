@@ -202,13 +202,16 @@ def _head_width(rows: int, heads: int) -> int:
 
 def _split(x: Array, heads: int) -> Array:
     """(…, T, H·D) → (…, H, T, D)."""
-    xp = array_namespace(x)
-    x = xp.reshape(x, (*x.shape[:-1], heads, x.shape[-1] // heads))
-    return xp.moveaxis(x, -2, -3)
+    return _swapped(array_namespace(x).reshape(x, (*x.shape[:-1], heads, x.shape[-1] // heads)))
 
 
 def _join(x: Array) -> Array:
     """(…, H, T, D) → (…, T, H·D)."""
-    xp = array_namespace(x)
-    x = xp.moveaxis(x, -3, -2)
-    return xp.reshape(x, (*x.shape[:-2], x.shape[-2] * x.shape[-1]))
+    x = _swapped(x)
+    return array_namespace(x).reshape(x, (*x.shape[:-2], x.shape[-2] * x.shape[-1]))
+
+
+def _swapped(x: Array) -> Array:
+    """(…, A, B, C) → (…, B, A, C)."""
+    n = x.ndim
+    return array_namespace(x).permute_dims(x, (*range(n - 3), n - 2, n - 3, n - 1))

@@ -18,3 +18,10 @@ def array_namespace(x: Array) -> Any:
 
         return xp
     return array_api_compat.array_namespace(x)
+
+
+def unstack(x: Array, axis: int) -> tuple[Array, ...]:
+    """All parts along an axis, cut at once, so that the gradient is put together at once."""
+    xp = array_namespace(x)
+    # That of array_api_compat knows no torch.func.vmap.
+    return xp.unbind(x, axis) if hasattr(xp, "unbind") else xp.unstack(x, axis=axis)

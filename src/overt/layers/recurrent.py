@@ -7,7 +7,7 @@ from typing import Any
 from overt.grid import Array, ArrayT
 from overt.layers.activations import sigmoid
 from overt.layers.dense import project
-from overt.layers.namespace import array_namespace
+from overt.layers.namespace import array_namespace, unstack
 from overt.layers.parameters import Parameters
 
 
@@ -47,8 +47,7 @@ def gru(
     if state is None:
         state = xp.zeros_like(input_gates[:, 0, : input_gates.shape[-1] // 3])
     states: list[Any] = [None] * x.shape[1]
-    # Cut at once, so that the gradient is put together at once.
-    steps = list(enumerate(xp.unstack(input_gates, axis=1)))
+    steps = list(enumerate(unstack(input_gates, 1)))
     for t, gates in reversed(steps) if backwards else steps:
         new = _step(gates, state, parameters)
         state = new if lengths is None else xp.where((lengths > t)[:, None], new, state)

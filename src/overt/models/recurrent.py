@@ -18,7 +18,7 @@ from overt.grid import Array, host
 from overt.layers import Attention, Parameters, keep
 from overt.layers.attentions import padding_mask
 from overt.layers.dense import project
-from overt.layers.namespace import array_namespace
+from overt.layers.namespace import array_namespace, unstack
 from overt.models.initial import Shapes, check_sizes, dense
 
 Step = tuple[Array, Array, Array, dict[str, Any]]
@@ -121,7 +121,7 @@ class Recurrent:
         x = drop(layers.embedding(parameters["target_embedding"], target) * sqrt(self.width))
         hidden, mask = state.hidden, padding_mask(state.lengths, state.keys.shape[-2])
         contexts, states = [], []
-        for word in xp.unstack(x, axis=1):
+        for word in unstack(x, 1):
             query = hidden[:, None, :] if self.attentive else xp.zeros_like(hidden)[:, None, :]
             context = layers.mix_additive(
                 query,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,8 +16,14 @@ class SinusoidalPositions(nn.Module):
     """Adds the fixed encoding of Vaswani et al. 2017 to x (…, T, width)."""
 
     def forward(self, x: Tensor) -> Tensor:
-        encoding = positions.sinusoidal(x.shape[-2], x.shape[-1])
+        # torch.compile takes this into its graph, and no cache with it.
+        encoding = (positions.sinusoidal if torch.compiler.is_compiling() else _sinusoidal)(x.shape[-2], x.shape[-1])
         return x + torch.from_numpy(encoding).to(x)
+
+
+@lru_cache(maxsize=4)
+def _sinusoidal(T: int, width: int) -> np.ndarray:
+    return positions.sinusoidal(T, width)
 
 
 class LearnedPositions(Layer):
