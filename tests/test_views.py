@@ -470,6 +470,23 @@ def test_no_length_is_too_long_for_a_file(tmp_path: Path) -> None:
     assert repr(again.problem.mask) == "causal()"
 
 
+def test_given_weights_come_back(tmp_path: Path) -> None:
+    weights = np.random.default_rng(0).dirichlet(np.ones(6), size=(2, 3, 5)).astype(np.float32)
+    # As with a sink, a row may sum to less than 1, and as with a mask, it may hold zeros.
+    weights[0] *= 0.5
+    weights[1, ..., 2] = 0
+    (again,) = load(View(weights).save(tmp_path / "x.npz"))
+    np.testing.assert_allclose(again.seen.weights[...], weights, rtol=1e-6)
+    np.testing.assert_allclose(again.seen.received(), weights.sum(-2), rtol=1e-5)
+    np.savez(tmp_path / "y.npz", weights=weights[0, 0])
+    code, out, _ = run("show", str(tmp_path / "y.npz"), "--json")
+    assert code == 0
+    assert np.isclose(json.loads(out)["attentions"][0]["top"][0]["weights"][0], weights[0, 0, 0].max())
+    code, out, _ = run("show", str(tmp_path / "y.npz"), "--json", "--causal")
+    # Of five queries over six keys, the first stands at the second.
+    assert (code, set(json.loads(out)["attentions"][0]["top"][0]["keys"])) == (0, {0, 1})
+
+
 NAMED = ["", "\0", "a\0\0", "é語\U0001f468", "\ud800", "x" * 100_000, " "]
 
 

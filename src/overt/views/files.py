@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from csv import writer
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 from pathlib import Path
@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from overt.attended import Attended
 from overt.attention import attend
 from overt.biases import Alibi, Bias, Dense, Relative, alibi, as_bias, relative
 from overt.errors import ArgumentError, ShapeError
+from overt.given import given
 from overt.grid import Shape, broadcasts, host, integers
 from overt.masks import Mask, Spans, keep
 from overt.problem import Problem
@@ -65,23 +67,29 @@ def _arrays(part: Labelled) -> dict[str, np.ndarray]:
         return x.reshape((*batch, *x.shape[1:]) if problem.outer else x.shape[2:])
 
     arrays = {
-        "q": headed(stored.q),
-        "k": headed(stored.k),
-        "v": headed(problem.v.astype(dtype)),
-        "scale": np.array(stored.scale),
         "name": _bytes(part.name),
         "layer": np.array(part.layer),
         **{name: _plain(host(name, x)) for name, x in results.items()},
     }
-    if stored.additive is not None:
-        arrays["additive"] = stored.additive
-    optional = {"softcap": problem.softcap, "sinks": problem.sinks, "prompt": part.prompt}
-    arrays |= {name: _plain(np.asarray(x)) for name, x in optional.items() if x is not None}
+    if part.prompt is not None:
+        arrays["prompt"] = np.array(part.prompt)
     for name, names in (("tokens", part.tokens), ("queries", part.queries)):
         if names is not None:
             pieces = [_bytes(one) for one in names]
             arrays[name] = np.concatenate(pieces)
             arrays[f"{name}.ends"] = np.cumsum([len(piece) for piece in pieces])
+    if not problem.q.shape[-1] and problem.sinks is None:
+        # Somebody else has computed these; their rows may sum to less than 1.
+        del arrays["output"]
+        return arrays | {"weights": np.asarray(part.seen.weights)}
+    arrays |= {
+        "q": headed(stored.q),
+        "k": headed(stored.k),
+        "v": headed(problem.v.astype(dtype)),
+        "scale": np.array(stored.scale),
+    }
+    optional = {"additive": stored.additive, "softcap": problem.softcap, "sinks": problem.sinks}
+    arrays |= {name: _plain(np.asarray(x)) for name, x in optional.items() if x is not None}
     return arrays | _mask_arrays(stored) | _bias_arrays(problem)
 
 
@@ -128,6 +136,7 @@ def _bias_arrays(problem: Problem) -> dict[str, np.ndarray]:
 def load(path: str | Path, *, mask: Mask | None = None) -> list[Labelled]:
     """Attention from an .npz or .safetensors file with q, k and, optionally, v, mask, bias, sinks, scale and tokens.
 
+    Instead of q and k it may hold weights (…, H, T, S).
     mask: what else hides keys, beside the mask of the file.
     """
     arrays = _read(Path(path))
@@ -167,6 +176,20 @@ def _read(path: Path) -> dict[str, np.ndarray]:
 
 
 def _labelled(arrays: dict[str, np.ndarray], path: str | Path, mask: Mask | None) -> Labelled:
+    seen = _computed(arrays, path, mask) if "weights" not in arrays else given(arrays["weights"])
+    if "weights" in arrays and mask is not None:
+        seen = Attended(replace(seen.problem, mask=mask))
+    return Labelled(
+        seen,
+        _names(arrays, "tokens", path),
+        _names(arrays, "queries", path),
+        name=_text(arrays["name"]) if "name" in arrays else "attention",
+        layer=_number(arrays, "layer", int, path) or 0,
+        prompt=_number(arrays, "prompt", int, path),
+    )
+
+
+def _computed(arrays: dict[str, np.ndarray], path: str | Path, mask: Mask | None) -> Attended:
     missing = [name for name in ("q", "k") if name not in arrays]
     if missing:
         raise ArgumentError(f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}, but no {' and no '.join(missing)}")
@@ -178,7 +201,7 @@ def _labelled(arrays: dict[str, np.ndarray], path: str | Path, mask: Mask | None
     else:
         score = scaled_dot(_number(arrays, "scale", float, path))
     own = _mask(arrays, path)
-    seen = attend(
+    return attend(
         q,
         k,
         v,
@@ -187,14 +210,6 @@ def _labelled(arrays: dict[str, np.ndarray], path: str | Path, mask: Mask | None
         bias=_bias(arrays, path),
         softcap=_number(arrays, "softcap", float, path),
         sinks=arrays.get("sinks"),
-    )
-    return Labelled(
-        seen,
-        _names(arrays, "tokens", path),
-        _names(arrays, "queries", path),
-        name=_text(arrays["name"]) if "name" in arrays else "attention",
-        layer=_number(arrays, "layer", int, path) or 0,
-        prompt=_number(arrays, "prompt", int, path),
     )
 
 
@@ -232,8 +247,8 @@ def _mask(arrays: dict[str, np.ndarray], path: str | Path) -> Mask | None:
 
 
 def _bias(arrays: dict[str, np.ndarray], path: str | Path) -> Bias | None:
-    given = as_bias(arrays.get("bias"), on_host=True)
-    terms = [] if given is None else [given]
+    dense = as_bias(arrays.get("bias"), on_host=True)
+    terms = [] if dense is None else [dense]
     if "alibi" in arrays:
         terms.append(alibi(arrays["alibi"], arrays.get("alibi.offset")))
     if "relative" in arrays:
