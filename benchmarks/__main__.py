@@ -12,7 +12,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # NumPy's matrix products take all processors unless told otherwise.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-QUESTIONS = ("forward", "backward", "half", "additive", "statistics")
+QUESTIONS = ("forward", "backward", "half", "additive", "statistics", "torch")
 
 
 def main() -> None:
