@@ -92,7 +92,8 @@ FAILURES = {
     "RecursionError()": "overt: this should not happen, RecursionError: (--debug shows where)",
     "OSError(28, 'No space left on device')": "overt: standard input or output: No space left on device",
     "FileNotFoundError(2, 'No such file', 'x')": "overt: x: No such file",
-    "OSError()": "overt: standard input or output: OSError",
+    "OSError(24, 'Too many open files')": "overt: the system refuses: Too many open files",
+    "OSError()": "overt: the system refuses: OSError",
 }
 
 

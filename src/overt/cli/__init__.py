@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import signal
 import sys
@@ -111,8 +112,9 @@ def _told(error: BaseException) -> tuple[int, str]:
         case MemoryError():
             return 2, f"there is not enough memory for this: {error}".removesuffix(": ")
         case OSError():
-            # Files say their names; what has none is a stream, such as output with a full disk behind it.
-            named = "standard input or output" if error.filename is None else str(error.filename)
+            # Files say their names; what has none is a stream, such as output with a full disk behind it, or a limit.
+            stream = error.errno in (errno.EBADF, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+            named = error.filename or ("standard input or output" if stream else "the system refuses")
             return 2, f"{named}: {error.strerror or str(error) or type(error).__name__}"
         case _:
             return 2, f"this should not happen, {type(error).__name__}: {error} (--debug shows where)"

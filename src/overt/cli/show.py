@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,8 +28,13 @@ Examples:
 """
 
 
+def _first(lesson: Callable[[], View]) -> str:
+    """The first line about a lesson; python -OO leaves none."""
+    return (lesson.__doc__ or "").partition("\n")[0]
+
+
 def _epilog() -> str:
-    lessons = "\n".join(f"  {name:<18}{(make.__doc__ or '').splitlines()[0]}" for name, make in LESSONS.items())
+    lessons = "\n".join(f"  {name:<18}{_first(make)}" for name, make in LESSONS.items())
     return f"{_EXAMPLES}\n\b\nLessons:\n{lessons}"
 
 
@@ -82,7 +88,7 @@ def command(
         raise ArgumentError(f'there is no text to translate: overt show "I love you." --model {model}')
     if what is None:
         for lesson, make in LESSONS.items():
-            click.echo(f"{lesson:<18}{(make.__doc__ or '').splitlines()[0]}")
+            click.echo(f"{lesson:<18}{_first(make)}")
         return
     mask = causal() if is_causal else None
     if model:

@@ -20,6 +20,7 @@ from overt.views.colors import scaled, shades
 from overt.views.labels import Labelled, readable
 from overt.views.subject import Subject
 
+_WIDTH = 80
 # Lines of one heat map, and rows of one table of numbers.
 _LINES = 28
 _ROWS = 40
@@ -40,6 +41,9 @@ def show(
 ) -> None:
     """Print a view as wide as the window."""
     console = console or Console(highlight=False)
+    if not console.width:
+        # A terminal that does not know how wide it is says 0, and would be shown nothing.
+        console.width = _WIDTH
     for renderable in _view(view, console, head, row, query):
         console.print(renderable)
 
