@@ -227,7 +227,10 @@ def _pieces(text: str, kind: Kind) -> list[str]:
     if kind == "characters":
         return _clusters(text.replace(" ", SPACE))
     text = f" {text}"
-    return [text[slice(*found.span())].replace(" ", SPACE) for found in _PIECES.finditer(_marked(text))]
+    marked = _marked(text)
+    if marked == text:
+        return [piece.replace(" ", SPACE) for piece in _PIECES.findall(text)]
+    return [text[slice(*found.span())].replace(" ", SPACE) for found in _PIECES.finditer(marked)]
 
 
 def _atoms(piece: str, known: Container[str]) -> list[str]:

@@ -73,19 +73,15 @@ def translation(
         )
         for side, kind, fold in ((0, source_tokens, True), (1, target_tokens, False))
     )
-    train, dev = (
-        [(a, b) for a, b in part if len(source.split(a)) < LONGEST and len(target.split(b)) < LONGEST]
-        for part in (train, dev)
-    )
+    rows = [[(pair, (source.split(pair[0]), target.split(pair[1]))) for pair in part] for part in (train, dev)]
+    rows = [[(pair, tokens) for pair, tokens in part if max(map(len, tokens)) < LONGEST] for part in rows]
+    train, dev = ([pair for pair, _ in part] for part in rows)
+    tokens, dev_tokens = ([tokens for _, tokens in part] for part in rows)
     counts = {"train": len(train), "dev": len(dev), **counts, "too_long": counts["too_long"] - len(train) - len(dev)}
     if not train:
         long = f", {counts['too_long']} being too long" if counts["too_long"] else ""
         raise ArgumentError(f"{paths[0]} holds too few pairs: none is left to train on{long}")
-    limit = (
-        Limit(0.0, max_length)
-        if max_length
-        else Limit.learn((len(source.split(a)), len(target.split(b))) for a, b in train)
-    )
+    limit = Limit(0.0, max_length) if max_length else Limit.learn((len(a), len(b)) for a, b in tokens)
     model = (Recurrent if architecture == "rnn" else Transformer)(len(source), len(target), **sizes)
 
     # Words and not their pieces, so that the teacher need not learn anew when pieces are drawn anew.
@@ -96,11 +92,8 @@ def translation(
         links = lexicon.alignments(
             # What their tokens spell, which is without what these do not know.
             [
-                (
-                    whole[0].numbers(whole[0].split(source.join(source.split(a)))),
-                    whole[1].numbers(whole[1].split(target.join(target.split(b)))),
-                )
-                for a, b in train
+                (whole[0].numbers(whole[0].split(source.join(a))), whole[1].numbers(whole[1].split(target.join(b))))
+                for a, b in tokens
             ]
         )
 
@@ -119,7 +112,7 @@ def translation(
         texts = [one.translation for one in found]
         return {**bleu(texts, dev), "cut": sum(one.cut for one in found)}, texts
 
-    known = [(source.numbers(source.split(a)), target.numbers(target.split(b))) for a, b in dev]
+    known = [(source.numbers(a), target.numbers(b)) for a, b in dev_tokens]
     card = {"task": "translation", "pairs": counts, "bleu_signature": signature(dev)}
     return Task(model, source, target, pairs, known, score, lambda new, old: gain(new, old, dev), card, limit)
 
