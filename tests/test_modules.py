@@ -242,8 +242,7 @@ def test_weight_norm_and_spectral_norm(name: str) -> None:
     assert all(x.grad is not None for x in module.parameters())
 
 
-# The score of a whole attention RNN is the one part whose own hooks nobody calls.
-@pytest.mark.parametrize("name", [name for name in MODULES if name != "recurrent"])
+@pytest.mark.parametrize("name", MODULES)
 def test_pruning_goes_on_while_training(name: str) -> None:
     module, inputs = made(name)
     moved(module)
@@ -327,12 +326,9 @@ def test_hooks_are_called_and_their_word_counts(name: str) -> None:
     for path, part in module.named_modules():
         part.register_forward_hook(lambda *_, path=path: called.add(path))
     module(*inputs)
-    # Lists and dicts of modules are not called, nor is the score of a whole attention RNN.
-    expected = {
-        path
-        for path, part in module.named_modules()
-        if not isinstance(part, nn.ModuleList | nn.ModuleDict) and (name, path) != ("recurrent", "attention")
-    }
+    # Lists and dicts of modules are not called.
+    lists = nn.ModuleList | nn.ModuleDict
+    expected = {path for path, part in module.named_modules() if not isinstance(part, lists)}
     assert called == expected
     if name not in ("learned", "additive", "bilinear"):
         linear = next(part for part in module.modules() if isinstance(part, nn.Linear))
