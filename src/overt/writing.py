@@ -138,29 +138,46 @@ def _whole(path: Path, before: os.stat_result | None) -> Iterator[IO[bytes]]:
     mode = 0o666 if before is None else 0o600
     temporary = path.parent / (_prefix(path) + secrets.token_hex(8))
     nameless = _nameless(path.parent, mode)
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) if nameless is None else nameless
+    handle = _opened(temporary, mode) if nameless is None else nameless
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
             # A name is given to nothing that a crash could still empty.
-            file.flush()
-            if before is not None:
-                _permit(handle, before)
-            os.fsync(handle)
+            _complete(file, before)
             if nameless is not None:
-                # A link to a descriptor is followed only where a folder is given beside it.
-                os.link(f"/proc/self/fd/{handle}", temporary, src_dir_fd=handle, follow_symlinks=True)
+                try:
+                    # A link to a descriptor is followed only where a folder is given beside it.
+                    os.link(f"/proc/self/fd/{handle}", temporary, src_dir_fd=handle, follow_symlinks=True)
+                except OSError:
+                    # Not every filesystem gives a name to what has none.
+                    with (
+                        open(f"/proc/self/fd/{handle}", "rb") as whole,
+                        os.fdopen(_opened(temporary, mode), "wb") as copy,
+                    ):
+                        shutil.copyfileobj(whole, copy)
+                        _complete(copy, before)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
+def _opened(path: Path, mode: int) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+
+
+def _complete(file: IO[bytes], before: os.stat_result | None) -> None:
+    file.flush()
+    if before is not None:
+        _permit(file.fileno(), before)
+    os.fsync(file.fileno())
+
+
 def _nameless(folder: Path, mode: int) -> int | None:
     """A file without a name, of which nothing stays whatever ends the process: Linux has them, on most filesystems."""
     if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
         with suppress(OSError):
-            return os.open(folder, os.O_WRONLY | os.O_TMPFILE, mode)
+            return os.open(folder, os.O_RDWR | os.O_TMPFILE, mode)
     return None
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import errno
 import inspect
 import os
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from faults.conftest import Run, environment, one_line
 from overt.errors import FileError
 from overt.views import View
 from overt.views.lessons import LESSONS
-from overt.writing import replaced_folder, streamed
+from overt.writing import replaced, replaced_folder, streamed
 
 VIEW = LESSONS["my-name-is-john"]()
 
@@ -65,6 +67,30 @@ def test_what_may_only_be_read_is_left_alone(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(FileError, match="may only be read"):
         VIEW.page(path)
     assert path.read_bytes() == b"kept"
+
+
+@pytest.mark.parametrize("missing", ["link", "O_TMPFILE"])
+def test_filesystems_without_files_that_have_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    if missing == "link":
+        monkeypatch.setattr(os, "link", refused)
+    else:
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    path = tmp_path / "mine"
+    path.write_bytes(b"private")
+    path.chmod(0o600)
+    expected = VIEW.page(tmp_path / "new").read_bytes()
+    assert VIEW.page(path).read_bytes() == expected
+    assert mode(path) == 0o600
+    assert expected.rstrip().endswith(b"</html>")
+    with pytest.raises(ZeroDivisionError), replaced(path) as file:
+        file.write(b"half" * (1 // 0))
+    assert path.read_bytes() == expected
+    assert sorted(os.listdir(tmp_path)) == ["mine", "new"]
 
 
 def test_links_lead_to_what_is_replaced(tmp_path: Path) -> None:
