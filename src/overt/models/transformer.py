@@ -17,6 +17,7 @@ from overt.grid import Array, host
 from overt.layers import Attention, Pair, Parameters, keep
 from overt.layers.attentions import padding_mask
 from overt.layers.namespace import array_namespace
+from overt.masks import Mask
 from overt.models.initial import Shapes, attention_shapes, check_sizes, feed_forward_shapes
 
 
@@ -114,7 +115,7 @@ class Transformer:
         attention: Attention = overt_attention,
     ) -> State:
         """Encode source (B, S), whose rows are as long as ``lengths`` (B,) says."""
-        x, mask = drop(self._embed(parameters["source_embedding"], source, 0)), padding_mask(lengths, source.shape[1])
+        x, mask = drop(self._embed(parameters["source_embedding"], source, 0)), _padding(lengths, source.shape[1])
         for layer in parameters["encoder"]:
             x = layers.encoder_layer(x, layer, heads=self.heads, mask=mask, drop=drop, attention=attention)
         context = tuple(layers.keys_and_values(x, layer["cross"], heads=self.heads) for layer in parameters["decoder"])
@@ -132,7 +133,7 @@ class Transformer:
     ) -> tuple[Array, State]:
         """Read more of the target, (B, T): the scores after each of these tokens (B, T, V), and the new state."""
         x = drop(self._embed(parameters["target_embedding"], target, state.position))
-        mask, past = padding_mask(state.lengths, state.context[0][0].shape[-2]), []
+        mask, past = _padding(state.lengths, state.context[0][0].shape[-2]), []
         if state.beams > 1:
             cross_attention = _shared(cross_attention, state.beams)
         for i, layer in enumerate(parameters["decoder"]):
@@ -173,6 +174,11 @@ class Transformer:
         return layers.embedding(table, tokens) * sqrt(self.width) + xp.asarray(
             encodings, dtype=table.dtype, device=table.device
         )
+
+
+def _padding(lengths: Array, S: int) -> Mask | Array | None:
+    """What hides the ends of shorter sources, if there are any: without a mask attention is faster."""
+    return padding_mask(lengths, S) if (lengths < S).any() else None
 
 
 def _shared(attention: Attention, beams: int) -> Attention:
