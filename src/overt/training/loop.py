@@ -15,7 +15,7 @@ from typing import IO, Any, NoReturn
 
 import numpy as np
 
-from overt.errors import ArgumentError, DependencyError, FileError
+from overt.errors import ArgumentError, DependencyError, FileError, ShapeError
 
 try:
     import torch
@@ -375,7 +375,7 @@ class Training:
             for name, tensor in self.parameters.items():
                 for key, value in found[name].items():
                     if key != "step" and value.shape != tensor.shape:
-                        raise ValueError(f"{key}/{name} has shape {tuple(value.shape)}")
+                        raise ShapeError(f"{key}/{name} has shape {tuple(value.shape)}")
         except FileError as error:
             raise FileError(f"{error}; --overwrite begins anew") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
