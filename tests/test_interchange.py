@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import overt
+import overt.interchange
 from overt import kernels
-from overt.errors import DtypeError
+from overt.errors import DtypeError, QuadraticWarning
 from overt.interchange import lent
 
 
@@ -72,6 +73,15 @@ def test_what_jax_traces_takes_the_definition() -> None:
     y = overt.attention(q, k, v, mask=overt.causal())
     expected = overt.attend(q, k, v, mask=overt.causal()).gradient(2 * y).q
     np.testing.assert_allclose(jax.grad(loss)(q), expected, rtol=0, atol=1e-5)
+
+
+def test_what_is_quadratic_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    jax = pytest.importorskip("jax")
+    monkeypatch.setattr(overt.interchange, "SMALL", 100)
+    q, k, v = (jax.numpy.asarray(x) for x in arrays())
+    overt.attention(q, k, v)
+    with pytest.warns(QuadraticWarning, match="280 weights"):
+        jax.grad(lambda q: overt.attention(q, k, v).sum())(q)
 
 
 def test_bfloat16_of_jax() -> None:

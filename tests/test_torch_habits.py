@@ -13,6 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
 import overt
+import overt.interchange
 from overt.errors import QuadraticWarning
 from overt.torch import attend, attention
 from overt.torch.call import Call, read
@@ -97,11 +98,9 @@ def test_transforms_of_functions() -> None:
 
 
 def test_what_is_quadratic_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setattr(sys.modules["overt.torch.attention"], "_SMALL", 5)
+    monkeypatch.setattr(overt.interchange, "SMALL", 5)
     q, k, v, *_ = (x.detach() for x in small())
-    with pytest.warns(QuadraticWarning, match=r"keep 12 weights"):
+    with pytest.warns(QuadraticWarning, match=r"keep all weights: 12 weights"):
         torch.func.grad(lambda q: attention(q, k, v).sum())(q)
     # Nothing is kept where nothing goes back.
     torch.func.jvp(lambda q: attention(q, k, v), (q,), (q,))

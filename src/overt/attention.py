@@ -14,7 +14,7 @@ from overt.biases import Bias
 from overt.dropout import Dropout
 from overt.errors import ArgumentError, DtypeError, ShapeError
 from overt.grid import Array, ArrayT, dtype_name, is_float, kind
-from overt.interchange import is_tensor, lent
+from overt.interchange import is_tensor, lent, warn_of_quadratic
 from overt.masks import Mask
 from overt.problem import Problem, namespace
 from overt.scores import Score, scaled_dot
@@ -116,7 +116,10 @@ def _problem(q: Array, k: Array, v: Array, **options: Any) -> Problem:
     """What is asked of arrays, as NumPy sees them where that takes no copy and loses nothing."""
     found = lent(q, k, v)
     if found is None:
-        return Problem.of(q, k, v, **options)
+        problem = Problem.of(q, k, v, **options)
+        if problem.xp is not np:
+            warn_of_quadratic(problem.shape, "what NumPy cannot read is computed by the definition")
+        return problem
     arrays, back = found
     return replace(Problem.of(*arrays, **options), back=back)
 

@@ -208,7 +208,9 @@ def host(name: str, values: Array) -> np.ndarray:
         values = values.float() if dtype_name(values) == "bfloat16" else values
         try:
             # After Tensor.numpy() nobody may free the memory of a tensor, as FSDP does with that of parameters.
-            return np.from_dlpack(values)
+            # Only floats are parameters, and torch.compile, which meets the others here, knows numpy() alone.
+            if is_float(values):
+                return np.from_dlpack(values)
         except (BufferError, RuntimeError, TypeError, ValueError):
             # What has no memory of its own, such as the negative of another, has an array all the same.
             pass

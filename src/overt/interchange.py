@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from overt.grid import Array
+from overt.errors import QuadraticWarning
+from overt.grid import Array, Shape
 from overt.problem import namespace
 
+# Cells of a score matrix that nobody need be told of.
+SMALL = 1 << 24
 # DLPack's number for memory that every processor core can read.
 _CPU = 1
 
@@ -36,6 +41,14 @@ def lent(*arrays: Array) -> tuple[list[np.ndarray], Callable[[np.ndarray], Array
     # Each library has its own way to say that it has no numbers yet, or none here.
     except Exception:
         return None
+
+
+def warn_of_quadratic(shape: Shape, why: str) -> None:
+    """Say that a whole matrix of weights is held, where it is large."""
+    cells = prod(shape.full)
+    if cells > SMALL:
+        # As if said by who called attention.
+        warnings.warn(f"{why}: {cells:,} weights (…, H, T, S) = {shape.full} at once", QuadraticWarning, stacklevel=5)
 
 
 def _view(x: Array) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import torch
@@ -12,8 +11,8 @@ from torch.autograd import forward_ad
 from overt import kernels
 from overt.biases import Bias
 from overt.dropout import Dropout
-from overt.errors import QuadraticWarning
 from overt.grid import Array
+from overt.interchange import warn_of_quadratic
 from overt.masks import Mask, causal
 from overt.scores import Score, scaled_dot
 from overt.torch import blocks
@@ -26,8 +25,6 @@ from overt.torch.operator import call_operator, compute
 
 _SCALED_DOT = scaled_dot()
 _CAUSAL = causal()
-# Cells of a score matrix that nobody need be told of.
-_SMALL = 1 << 24
 # Tensors that have no rules of their own.
 _PLAIN = (Tensor, torch.nn.Parameter)
 _PLAIN_CALLS = {mask: Call(_SCALED_DOT, mask, None, None, None, None, None) for mask in (None, _CAUSAL)}
@@ -161,14 +158,8 @@ def _found(call: Call, q: Tensor, k: Tensor, v: Tensor, along: list[Any] | None 
 def _transformed(call: Call, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """Output and lse by operations that torch can differentiate forwards, and map over."""
     problem = call.opened(q, k, v)
-    cells = problem.shape.B * problem.shape.H * problem.shape.T * problem.shape.S
-    if cells > _SMALL and _keeps():
-        warnings.warn(
-            f"reverse derivatives by torch.func keep {cells:,} weights, here of (…, H, T, S) = {problem.shape.full}; "
-            "torch.autograd needs memory linear in length",
-            QuadraticWarning,
-            stacklevel=4,
-        )
+    if _keeps():
+        warn_of_quadratic(problem.shape, "reverse derivatives by torch.func, unlike torch.autograd, keep all weights")
     output, lse = blocks.forward(problem)
     return problem.outward(output).to(q.dtype), problem.outward(lse)
 

@@ -25,6 +25,7 @@ from overt.scores import Score
 from overt.torch.arrays import array
 from overt.torch.blocks import Held, widened
 
+_CAUSAL = masks.causal()
 HALVES = (torch.float16, torch.bfloat16)
 # What a text may name: values that hold numbers, arrays and each other, and nothing else.
 _KINDS = {
@@ -78,6 +79,13 @@ class Call:
         if not strangers:
             return call
         return call.exchanged({name: _tensor(name, x).to(q.device) for name, x in strangers.items()})
+
+    @property
+    def plain(self) -> bool:
+        """Whether this is scaled dot-product attention, causal or not, and nothing else."""
+        asked = self.bias, self.softcap, self.sinks, self.dropout, self.num_threads
+        default = type(self.score) is scores.Product and self.score.scale is None
+        return default and all(x is None for x in asked) and (self.mask is None or self.mask is _CAUSAL)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -213,6 +221,9 @@ def _read(node: ast.expr, places: dict[str, Sequence[Any]]) -> Any:
     assert isinstance(node, ast.Call)
     assert isinstance(node.func, ast.Name)
     made: Any = _KINDS[node.func.id]
-    parts = (_read(part, places) for part in node.args)
+    parts = [_read(part, places) for part in node.args]
+    if made is masks.Window and parts == [None, 0, None]:
+        # Known by its identity.
+        return _CAUSAL
     # What was checked when it was first made is not checked again.
     return _copied(object.__new__(made), **dict(zip(made.__match_args__, parts, strict=True)))

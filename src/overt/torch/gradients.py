@@ -64,15 +64,7 @@ class Plain(Function):
         if torch.is_grad_enabled():
             fixed = output.detach(), lse
             return None, None, *_Pull.apply(ctx.call, fixed, wanted, dy, None, *tensors)  # type: ignore[no-untyped-call]
-        q, k, v = (array(x) for x in tensors)
-        threads, rows = torch.get_num_threads(), (array(output), array(lse))
-        found = kernels.plain_gradient(q, k, v, ctx.call.mask, threads, rows, array(dy))
-        if found is None:
-            return None, None, *pull(ctx.call, (output, lse), wanted, dy, None, tensors)
-        slopes = (torch.from_numpy(x) if want else None for x, want in zip(found, wanted, strict=True))
-        if output.dtype is not lse.dtype:
-            slopes = (x if x is None else x.to(output.dtype) for x in slopes)
-        return None, None, *slopes
+        return None, None, *pull(ctx.call, (output, lse), wanted, dy, None, tensors)
 
 
 class _Pull(Function):
@@ -107,13 +99,19 @@ def pull(
     """Gradients of (q, k, v, *parameters), as far as they are wanted."""
     if tensors[0].device.type != "cpu" or dlse is not None:
         return _pull_blocks(call, wanted, dy, dlse, tensors)
+    if call.plain and dy is not None and dlse is None:
+        q, k, v, output, lse, slope = (array(x) for x in (*tensors, *found, dy))
+        sums = kernels.plain_gradient(q, k, v, call.mask, torch.get_num_threads(), (output, lse), slope)
+        if sums is not None:
+            slopes = (torch.from_numpy(x) if want else None for x, want in zip(sums, wanted, strict=True))
+            return [x if x is None else x.to(dy.dtype) for x in slopes]
     names = call.parameters
     problem = call.exchanged(dict(zip(names, tensors[3:], strict=True))).hosted(*tensors[:3])
     dy = torch.zeros_like(found[0]) if dy is None else dy
     output, lse, slope = (_inward(problem, array(x)) for x in (*found, dy))
     constant = not any(want for name, want in zip(names, wanted[3:], strict=True) if name.startswith("bias"))
     gradient = kernels.gradient(problem, output, lse, slope, constant=constant)
-    arrays = [problem.unbroadcast(x, shape) for x, shape in zip(gradient[:3], problem.given, strict=True)]
+    arrays: list[Any] = [problem.unbroadcast(x, shape) for x, shape in zip(gradient[:3], problem.given, strict=True)]
     bias = gradient.bias if isinstance(gradient.bias, tuple) else (gradient.bias,)
     by_name = {"sinks": gradient.sinks, **{f"bias {i}": x for i, x in enumerate(bias)}}
     by_name |= {f"score {name}": x for name, x in gradient.score.items()}

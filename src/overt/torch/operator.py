@@ -9,7 +9,7 @@ from torch import Tensor
 
 from overt import kernels
 from overt.torch import blocks
-from overt.torch.arrays import tensor
+from overt.torch.arrays import array, tensor
 from overt.torch.call import Call, read
 from overt.torch.gradients import pull
 
@@ -18,6 +18,10 @@ Found = tuple[Tensor, Tensor]
 
 def compute(call: Call, q: Tensor, k: Tensor, v: Tensor, along: list[Any] | None = None) -> Found:
     """Output (…, H, T, E) and lse (…, H, T), without a graph; statistics that come along are appended to ``along``."""
+    if q.device.type == "cpu" and along is None and call.plain:
+        found = kernels.plain_forward(array(q), array(k), array(v), call.mask, torch.get_num_threads())
+        if found is not None:
+            return tensor(found[0]), torch.from_numpy(found[1])
     if q.device.type == "cpu":
         problem = call.hosted(q, k, v)
         if along is None:
