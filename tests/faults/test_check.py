@@ -231,7 +231,7 @@ def test_messages_that_are_none() -> None:
     good = message({"a": 1})[8:]
     assert wire.parse(good)[0] == {"a": 1}
     for data in (b"", b"PK", good[:-10], message([1])[8:], good.replace(b'{"a": 1}', b"[[[[[[[[")):
-        with pytest.raises(ValueError, match="message"):
+        with pytest.raises(wire.ForgedError, match="message"):
             wire.parse(data)
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from overt.check import wire
+from overt.check.wire import ForgedError
 from overt.errors import ArgumentError
 
 Reply = tuple[dict[str, Any], wire.Arrays]
@@ -97,9 +98,9 @@ class Session:
             wire.send(self._out, message, arrays)
             size = struct.unpack("<q", self._read(8, deadline))[0]
             if not 0 < size < wire.LARGEST:
-                raise ValueError(f"a message of {size} bytes")
+                raise ForgedError(f"a message of {size} bytes")
             return wire.parse(self._read(size, deadline))
-        except ValueError:
+        except ForgedError:
             self.close()
             raise EndedError("crash", "the process wrote to the checker's pipe") from None
         except BrokenPipeError:

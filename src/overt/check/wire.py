@@ -14,6 +14,10 @@ Arrays = dict[str, np.ndarray]
 LARGEST = 1 << 30
 
 
+class ForgedError(Exception):
+    """What came through the pipe is no message: somebody else wrote there."""
+
+
 def send(stream: BinaryIO, message: dict[str, Any], arrays: Arrays | None = None) -> None:
     """Write one message: its length, then an npz file whose member ``json`` is the message."""
     buffer = io.BytesIO()
@@ -24,17 +28,17 @@ def send(stream: BinaryIO, message: dict[str, Any], arrays: Arrays | None = None
 
 
 def parse(data: bytes) -> tuple[dict[str, Any], Arrays]:
-    """One message without its length.  Nothing is unpickled.  Raises ValueError for what is no message."""
+    """One message without its length.  Nothing is unpickled.  Raises ForgedError for what is no message."""
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             if sum(member.file_size for member in file.zip.infolist()) > LARGEST:
-                raise ValueError("its arrays are too large")
+                raise ForgedError("its arrays are too large")
             message = json.loads(file["json"].tobytes())
             arrays = {name.removeprefix("a_"): file[name] for name in file.files if name != "json"}
     except Exception as error:  # What a broken archive raises is nowhere written down.
-        raise ValueError(f"no message: {error}") from None
+        raise ForgedError(f"no message: {error}") from None
     if not isinstance(message, dict):
-        raise ValueError(f"a message is a dict, not {type(message).__name__}")
+        raise ForgedError(f"a message is a dict, not {type(message).__name__}")
     return message, arrays
 
 
