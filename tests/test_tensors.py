@@ -19,7 +19,10 @@ from overt.errors import ArgumentError, DtypeError, ShapeError
 from overt.problem import Problem
 from overt.torch import Attended, attend, attention, blocks
 from overt.torch.call import Call
+from overt.torch.fused import can, fused
 from strategies import Case, cases
+
+KEEP = torch.arange(35).reshape(5, 7) % 4 > 0
 
 
 def draw(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float64) -> list[Tensor]:
@@ -409,3 +412,45 @@ q = torch.randn(1, 2, 4, 8)
 assert torch.equal(f(q), overt.attention(q, q, q, mask=overt.causal()))
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("mask", [None, KEEP, overt.causal()], ids=["none", "tensor", "square"])
+@pytest.mark.parametrize("biased", [False, True])
+def test_fused_kernels_of_other_devices_mean_the_same(mask: Any, biased: bool) -> None:
+    q, k, v, bias, _ = problem()
+    if mask is not None and mask is not KEEP:
+        k, v, bias = k[..., :5, :], v[..., :5, :], bias[..., :5]
+    options = {"mask": mask, "bias": bias if biased else None, "score": overt.scaled_dot(0.3)}
+    asked = call(q, k, v, **options)
+    if isinstance(mask, overt.masks.Mask) and biased:
+        assert not can(asked, q, k)
+        return
+    assert can(asked, q, k)
+    for left, right, values, own in ((q, k, v, asked), (q[:, None], k[None], v[None], asked)):
+        ours, theirs = fused(own, left, right, values), definition(left, right, values, **options)[0]
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    slopes = [torch.autograd.grad(x.sin().sum(), (q, k, v)) for x in (ours, theirs)]
+    torch.testing.assert_close(*slopes, rtol=0, atol=1e-10)
+
+
+def test_other_devices_answer_and_are_told_what_is_wrong() -> None:
+    q, k, v = (torch.empty(shape, device="meta") for shape in ((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 3)))
+    seed = torch.zeros((), dtype=torch.int64, device="meta")
+    options = {"bias": overt.alibi(torch.empty(4, device="meta")), "dropout": overt.dropout(0.1, seed)}
+    seen = attend(q.requires_grad_(), k, v, mask=overt.window(3, 2), **options)
+    found = (seen.output, seen.lse, seen.received(), seen.entropy(), *seen.top(3), seen.map(3, 3), seen.weights[0, 0])
+    shapes = [(2, 4, 5, 3), (2, 4, 5), (2, 4, 7), (2, 4, 5), (2, 4, 5, 3), (2, 4, 5, 3), (2, 4, 3, 3), (5, 7)]
+    assert [tuple(x.shape) for x in found] == shapes
+    assert {x.device.type for x in found} == {"meta"}
+    seen.output.sum().backward()
+    assert q.grad is not None
+    assert q.grad.device.type == "meta"
+    for wrong, message in (
+        ({"k": k[:, :, :, :4]}, "width"),
+        ({"v": v[:, :, :6]}, "v has 6 positions but k has 7"),
+        ({"q": q[:, :3]}, "heads"),
+        ({"mask": torch.ones(9, 2, 4, 5, 7, dtype=torch.bool), "softcap": 1.0}, "mask"),
+        ({"bias": torch.empty(3, 3, device="meta")}, "bias"),
+    ):
+        with pytest.raises(ShapeError, match=message):
+            attention(**{"q": q, "k": k, "v": v, **wrong})  # type: ignore[arg-type]
