@@ -476,9 +476,9 @@ def test_picked_cells_are_computed_one_by_one(monkeypatch: pytest.MonkeyPatch) -
     asked = []
     original = overt.Weights._cells
 
-    def spy(self: Any, b: Any, *rest: Any) -> Any:
-        asked.append(b.size)
-        return original(self, b, *rest)
+    def spy(self: Any, cells: Any) -> Any:
+        asked.append(cells.b.size)
+        return original(self, cells)
 
     monkeypatch.setattr(overt.Weights, "_cells", spy)
     seen = overt.attend(Q, K, V)
