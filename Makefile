@@ -2,13 +2,18 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
-SANITIZED = build/sanitized
 # Tiles are emulated there, which takes a CPU that has all but them.
 SANITIZED_LEVELS = $(shell grep -q avx512_bf16 /proc/cpuinfo && echo "v4;amx" || echo v3)
-SANITIZERS = PYTHONPATH=$(SANITIZED)/site ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+SANITIZE = $(BIN)/cmake -G Ninja -DCMAKE_BUILD_TYPE=Release -DOVERT_EMULATE_TILES=ON \
+  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir) \
+  -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -S .
+SANITIZERS = PYTHONPATH=build/sanitized/site ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
   LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)"
+# Libraries that were built without it keep their own counsel.
+TSAN = PYTHONPATH=build/threads/site TSAN_OPTIONS=halt_on_error=1:ignore_noninstrumented_modules=1 OPENBLAS_NUM_THREADS=1 \
+  LD_PRELOAD="$$(g++ -print-file-name=libtsan.so)"
 
-.PHONY: example test lint check sanitize docs clean
+.PHONY: example test lint check sanitize tsan fuzz docs clean
 
 # The main job on what comes with the project.
 example: $(VENV)/overt
@@ -26,17 +31,27 @@ lint: $(VENV)/dev
 check: $(VENV)/dev
 	$(BIN)/pytest -n auto --dist worksteal
 
-# The native code under AddressSanitizer and UndefinedBehaviorSanitizer, driven by the tests of the kernels.
-sanitize: $(VENV)/dev
-	$(BIN)/cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Release -DOVERT_SANITIZE=ON \
-	  -DOVERT_LEVELS='$(SANITIZED_LEVELS)' -DOVERT_EMULATE_TILES=ON \
-	  -DPython_EXECUTABLE=$(abspath $(BIN)/python) -Dnanobind_DIR=$$($(BIN)/python -m nanobind --cmake_dir) \
-	  -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
-	$(BIN)/cmake --build $(SANITIZED)
-	$(BIN)/cmake --install $(SANITIZED) --prefix $(SANITIZED)/site
-	cp -r src/overt $(SANITIZED)/site
+# The native code under AddressSanitizer and UndefinedBehaviorSanitizer, driven by the tests of the kernels, and its threads
+# under ThreadSanitizer.
+sanitize: $(VENV)/dev tsan
+	$(SANITIZE) -B build/sanitized -DOVERT_SANITIZE=address,undefined -DOVERT_LEVELS='$(SANITIZED_LEVELS)'
+	$(BIN)/cmake --build build/sanitized
+	mkdir -p build/sanitized/site && cp -r src/overt build/sanitized/site && rm -f build/sanitized/site/overt/_native*.so
+	$(BIN)/cmake --install build/sanitized --prefix build/sanitized/site
 	$(SANITIZERS) $(BIN)/python -c 'import overt; assert "sanitized" in overt.__file__, overt.__file__'
 	$(SANITIZERS) $(BIN)/python -m pytest -q tests/test_kernels.py tests/test_backward.py
+
+tsan: $(VENV)/dev
+	$(SANITIZE) -B build/threads -DOVERT_SANITIZE=thread -DOVERT_LEVELS=v3
+	$(BIN)/cmake --build build/threads
+	mkdir -p build/threads/site && cp -r src/overt build/threads/site && rm -f build/threads/site/overt/_native*.so
+	$(BIN)/cmake --install build/threads --prefix build/threads/site
+	$(TSAN) $(BIN)/python tests/races.py
+
+# Problems that no test has seen, for SECONDS; a seed that is printed brings a round back (tests/fuzz.py --help).
+SECONDS ?= 600
+fuzz: $(VENV)/dev
+	$(BIN)/python tests/fuzz.py --seconds $(SECONDS)
 
 # The site, offline, with lessons that run while it is built.
 docs: $(VENV)/docs

@@ -152,7 +152,7 @@ struct HeldProblem : Problem {
     k = keys.view();
     if (G == 0 ? H != 0 : H % G != 0)
       reject("q has " + std::to_string(H) + " heads, which is no multiple of the " + std::to_string(G) + " heads of k");
-    if (S > INT_MAX - 4096) reject("k has too many positions");
+    if (std::max(T, S) > INT_MAX - 4096) reject("q or k has too many positions");
     E = 0;
     has_values = !v_.is_none();
     if (has_values) {

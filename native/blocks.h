@@ -270,7 +270,9 @@ template <class In> struct Desk {
   // Calls body(block, chunk) for each block of keys that some row of the task sees.
   template <class Body> OVERT_INLINE void each_block(const Plan<Acc>& plan, const Source<In>& source, const Body& body) {
     if (any.empty()) return;
-    for (int start = any.begin / kBlock * kBlock; start < any.end && !stopped(); start += kBlock) {
+    for (int start = any.begin / kBlock * kBlock; start < any.end; start += kBlock) {
+      // Whoever takes a task has asked just now.
+      if (start > any.begin && stopped()) return;
       Range block = {start, smaller(start + kBlock, int(plan.p.S))};
       Index g = rows.head / (plan.p.H / plan.p.G);
       body(block, source.chunk(plan, rows.b, g, intersect(block, any), panels, values));

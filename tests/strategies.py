@@ -50,8 +50,8 @@ def _wide(x: np.ndarray | None) -> np.ndarray | None:
 
 
 @st.composite
-def cases(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",)) -> Case:
-    """Problems of every shape, mask, bias and score."""
+def cases(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",), amplitudes: tuple[float, ...] = (1.0,)) -> Case:
+    """Problems of every shape, mask, bias and score; q, k and v are each as large as one of the amplitudes says."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     dtype = DTYPES[draw(st.sampled_from(dtypes))]
     batch = draw(st.sampled_from([(), (1,), (2,), (3,), (2, 2)]))
@@ -76,6 +76,8 @@ def cases(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",)) -> Case:
         options["dropout"] = overt.dropout(
             draw(st.sampled_from([0.0, 0.1, 0.7])), draw(st.sampled_from([0, 2**64 - 1]))
         )
+    if len(amplitudes) > 1:
+        q, k, v = ((x.astype(float) * draw(st.sampled_from(amplitudes))).astype(dtype) for x in (q, k, v))
     return Case(q, k, v, options)
 
 

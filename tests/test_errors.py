@@ -376,3 +376,13 @@ def test_nothing_else_is_raised_on_purpose() -> None:
                 }
                 known = {*allowed, *own.get(path.name, []), *own.get(path.parent.name, [])}
                 assert name in known, (path, node.lineno, name)
+
+
+@pytest.mark.parametrize("length", [2**31 - 4096, 2**31, 2**33])
+@pytest.mark.parametrize("mask", [None, overt.causal()])
+def test_more_positions_than_a_call_takes(length: int, mask: Any) -> None:
+    few, many = np.zeros((1, 2, 1), F), np.broadcast_to(F(0), (1, length, 1))
+    with pytest.raises(ShapeError, match=rf"k has {length} positions \(axis -2, S\)"):
+        overt.attention(few, many, many, mask=mask)
+    with pytest.raises(ShapeError, match=rf"q has {length} positions \(axis -2, T\)"):
+        overt.attend(many, few, few, mask=mask)

@@ -17,7 +17,7 @@ from overt import _native
 from overt.biases import Bias
 from overt.grid import WORDS, Array, dtype_name, host, widened
 from overt.masks import Keep, Mask, causal
-from overt.problem import MOST_THREADS, Problem, thread_count, within
+from overt.problem import MOST_POSITIONS, MOST_THREADS, Problem, thread_count, within
 from overt.reference import Gradient, pool_axis
 from overt.scores import Additive
 
@@ -138,7 +138,7 @@ def _plain(q: Array, k: Array, v: Array, mask: Any) -> Any:
         return None
     first = last = None
     if mask is not None:
-        if mask is not _CAUSAL:
+        if mask is not _CAUSAL or k.shape[-2] > MOST_POSITIONS:
             return None
         first, last, _ = _remembered_plan(mask, q.shape[:-3], *q.shape[-3:-1], k.shape[-2])
     try:

@@ -16,8 +16,9 @@ from overt.grid import Array, Cells, Shape, brief, device, dtype_name, host, is_
 from overt.masks import Mask, as_mask
 from overt.scores import Score, as_score
 
-# What an int of the compiled module holds.
+# What an int of the compiled module holds, and what it counts positions in, with room for a last block.
 MOST_THREADS = 2**31 - 1
+MOST_POSITIONS = 2**31 - 1 - 4096
 _DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 
@@ -80,6 +81,13 @@ class Problem:
         batch, outer, (q, k, v) = _axes(xp, q, k, v)
         (_, H, T, Dq), (_, G, S, Dk) = q.shape, k.shape
         check_values(k, v)
+        for name, axis, length in (("q", "T", T), ("k", "S", S)):
+            # Of a size that is known: torch traces with symbols.
+            if isinstance(length, int) and length > MOST_POSITIONS:
+                raise ShapeError(
+                    f"{name} has {length} positions (axis -2, {axis}), and one call takes {MOST_POSITIONS} at most: "
+                    "divide them (overt.merge joins what is said about keys in parts)"
+                )
         if H % G if G else H:
             raise ShapeError(
                 f"q has {H} heads and k has {G}: the query heads must be a multiple of the key heads (axis -3)"
