@@ -146,6 +146,7 @@ def test_no_damaged_state_goes_on(pairs: Path, tmp_path: Path) -> None:
     for changed, other in (
         ({**described, "progress": {"epoch": 1, "colour": 2}}, arrays),
         ({**described, "progress": 3}, arrays),
+        ({**described, "progress": {**described["progress"], "step": "7"}}, arrays),
         ({**described, "threads": "many"}, arrays),
         ([], arrays),
         (described, {**arrays, name: arrays[name].reshape(-1)[:1]}),

@@ -364,6 +364,9 @@ class Training:
             if described["identity"] != self.identity:
                 raise FileError(f"{path} is of a run with other data or options: repeat its command")
             threads, progress = int(described["threads"]), Progress(**described["progress"])
+            for name, value in asdict(Progress()).items():
+                if not isinstance(getattr(progress, name), type(value)):
+                    raise TypeError(f"{name} is no {type(value).__name__}")
             found = {
                 name: {
                     key: torch.from_numpy(arrays[f"{key}/{name}"])
