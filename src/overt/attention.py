@@ -46,7 +46,7 @@ def attention(
     score: how a key answers a query, by default ``scaled_dot()``.
     mask: an overt mask or a boolean array that broadcasts to (…, H, T, S); True = may attend.
     bias: added to the scores after the softcap: an array that broadcasts to (…, H, T, S), ``alibi``, ``relative``, or a
-    sum of these.
+    sum of these, of which ``Gradient.bias`` is a tuple, in the order of the terms.
     softcap: scores become softcap · tanh(scores / softcap).
     sinks: (H,) logits that join the softmax's denominator and take no value.
     dropout: ``overt.dropout(rate, seed)``, for training.
