@@ -4,6 +4,9 @@
 
 #include "lane.h"
 #include "pool.h"
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
 #if defined(OVERT_TILES)
 #include "amx.h"
 #endif
@@ -16,9 +19,22 @@ struct Arena {
   Index used = 0;
 
   template <class T> void take(T*& piece, Index count) {
-    if (memory) piece = reinterpret_cast<T*>(memory + used);
-    used += round_up(count * Index(sizeof(T)), 64);
+    const Index bytes = count * Index(sizeof(T)), room = round_up(bytes + kGap, 64);
+    if (memory) {
+      piece = reinterpret_cast<T*>(memory + used);
+#if defined(__SANITIZE_ADDRESS__)
+      // Whoever runs over the end of a piece is found out, as if each were an allocation of its own.
+      ASAN_POISON_MEMORY_REGION(memory + used + bytes, std::size_t(room - bytes));
+#endif
+    }
+    used += room;
   }
+
+#if defined(__SANITIZE_ADDRESS__)
+  static constexpr Index kGap = 64;
+#else
+  static constexpr Index kGap = 0;
+#endif
 };
 
 // What a call has allocated is kept for the next one, up to this size: fresh pages cost a fault each.
