@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -382,6 +384,20 @@ def test_everything_is_left_as_it_was() -> None:
     assert len(rec) == 2
     with pytest.raises(RecordingError, match="runs once"), rec:
         pass
+
+
+@pytest.mark.parametrize("attend", [SDPA, by_hand])
+def test_what_was_recorded_goes_with_the_recording(attend: Callable[..., Tensor]) -> None:
+    rec, _ = recorded(build(attend, 2), X)
+    link = rec._chains["layers.0"][0].links[0]
+    held = weakref.ref(link.q or link.weights)
+    del link
+    gc.disable()
+    try:
+        del rec
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 def test_nothing_recorded_is_an_error() -> None:

@@ -36,27 +36,29 @@ class Session:
         self.seen: set[str] = set()
         self._keeper, self._replace, self._check = keeper, compute == "overt", check
         self._chosen = _chooser(layers)
-        self._watch = Watch(model, self._pass_ended)
+        self._watch = Watch(model)
         self._follower = Follower()
-        self._mode = Mode(self._see)
         self._context = ExitStack()
+        self._mode: Mode | None = None
         self._inside = False
         self._heads: int | None = None
 
     def start(self) -> None:
         """Begin to see."""
-        self._watch.start()
+        self._watch.start(self._pass_ended)
         self._context.callback(self._watch.stop)
         interface.listen(self)
         self._context.callback(interface.leave, self)
         # What was compiled shows nothing of its inside.
         self._context.enter_context(torch.compiler.set_stance("force_eager"))
-        self._context.enter_context(self._mode)
+        self._mode = self._context.enter_context(Mode(self._see))
 
     def stop(self) -> None:
         """Leave everything as it was."""
         self._context.close()
         self._pass_ended()
+        # No circle may hold on to what was recorded when nobody else does.
+        self._mode = None
 
     def complain(self) -> None:
         """Raise for what a record must not keep silent about."""
@@ -161,6 +163,7 @@ class Session:
 
     def _multi_head(self, args: Any, kwargs: Any) -> Any:
         outer, self._heads = self._heads, kwargs.get("num_heads", args[4] if len(args) > 4 else None)
+        assert self._mode is not None
         try:
             with self._mode:
                 return sdpa.OPEN_MULTI_HEAD(*args, **kwargs)

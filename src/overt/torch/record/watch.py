@@ -32,18 +32,20 @@ class Pass:
 class Watch:
     """Hooks on every module of a model, which know what runs; in one thread, and not while gradients flow back."""
 
-    def __init__(self, model: nn.Module, finished: Callable[[], None]) -> None:
+    def __init__(self, model: nn.Module) -> None:
         self.thread = threading.get_ident()
         # A compiled model is a module round the one that was compiled.
         self.names = {module: name.replace("_orig_mod.", "") for name, module in model.named_modules()}
         self.stack: list[nn.Module] = []
         self.current: Pass | None = None
         self.elsewhere: set[str] = set()
-        self._finished, self._passes = finished, 0
+        self._finished: Callable[[], None] | None = None
+        self._passes = 0
         self._hooks: list[RemovableHandle] = []
 
-    def start(self) -> None:
-        """Hang up the hooks."""
+    def start(self, finished: Callable[[], None]) -> None:
+        """Hang up the hooks; ``finished`` is told when the outermost module is done."""
+        self._finished = finished
         self.thread = threading.get_ident()
         for module in self.names:
             if isinstance(module, torch.jit.ScriptModule):
@@ -57,7 +59,7 @@ class Watch:
             hook.remove()
         self._hooks.clear()
         self.stack.clear()
-        self.current = None
+        self.current, self._finished = None, None
 
     @property
     def here(self) -> bool:
@@ -81,7 +83,7 @@ class Watch:
         # A module that raised may have left others behind.
         while self.stack.pop() is not module:
             pass
-        if not self.stack:
+        if not self.stack and self._finished is not None:
             self._finished()
 
 
