@@ -23,8 +23,8 @@ LEVELS = kernels.levels()
 TINY = {name: 1e3 * float(np.finfo(np.float64 if name == "float64" else np.float32).tiny) for name in DTYPES}
 TINY["float16"] = 2.0**-24
 TOLERANCE = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-6 + 2**-11, "bfloat16": 2e-6 + 2**-8}
-# Tiles take weights of half types as one or two numbers of 8 bits.
-ROUNDED_WEIGHTS = {"amx": {"bfloat16": 2.0**-9, "float16": 2.0**-17}}
+# Tiles take weights of half types as one or two numbers of 8 bits, each off by half of its last one at most.
+ROUNDED_WEIGHTS = {"amx": {"bfloat16": 2.0**-8, "float16": 2.0**-17}}
 # Weights that will be rounded to 8 bits are raised with some eighteen right, and so is their sum.
 COARSE = {("amx", "bfloat16"): 3e-6}
 
