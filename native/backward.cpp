@@ -1,7 +1,7 @@
-// Gradients from the output and the log-sum-exp: weights are computed again, tile by tile, and never kept.
+// Gradients from the output and the log-sums: weights are computed again, tile by tile, and never kept.
 // Compiled once per level; see README.md.
 //
-// With p the weights, dp = dy vᵀ and delta = Σ dy·y of a row:
+// With p the weights, dp = dy vᵀ and delta = Σ dy·y − dlse of a row:
 //   ds = p (dp − delta),  dq = scale · ds k,  dk = scale · dsᵀ q,  dv = pᵀ dy.
 // A task takes one block of keys of one key head through the blocks of queries that read it, and so has dk and dv to
 // itself.  dq of a block of queries gathers from the tasks of all blocks of keys, each in its turn: no sum depends on
@@ -80,7 +80,7 @@ template <class In> struct Backward {
       }
       Acc* values = work.values + s / kRows * p.E * kQueries<Acc>;
       Acc* keys = work.keys + s / kRows * p.D * kQueries<Acc>;
-      pack_queries<In>(k, some, p.D, meeting.scoring.factor, keys);
+      pack_queries<In>(k, some, p.D, Acc(1), keys);
       settle(keys, p.D * kQueries<Acc>);
       pack_queries<In>(v, some, p.E, Acc(1), values);
       for (Index i = 0; i < p.E * kQueries<Acc>; i += lanes) store(values + i, finite(load(values + i)));
@@ -147,7 +147,8 @@ template <class In> struct Backward {
       const In *y = at<In>(pull.output, head / p.H, head % p.H, t), *dy = at<In>(pull.dy, head / p.H, head % p.H, t);
       Lane<Acc> products = {};
       for (Index e = 0; e < p.E; e += lanes) products += load_some(y + e, p.E - e) * load_some(dy + e, p.E - e);
-      shared.deltas[head * p.T + t] = sum<Acc>(products);
+      const Acc* dlse = static_cast<const Acc*>(pull.dlse);
+      shared.deltas[head * p.T + t] = sum<Acc>(products) - (dlse ? dlse[head * p.T + t] : Acc(0));
     }
   }
 
@@ -158,10 +159,9 @@ template <class In> struct Backward {
     Acc *query_row = work.query_rows, *dy_row = work.dy_rows;
     Lane<Acc> suspect = {};
     for (int r = 0; r < meeting.count; ++r, query_row += wide_D, dy_row += wide_E) {
-      // A row that sees nothing has lse −inf and weights 0.
       Index place = work.rows[r].place;
-      Acc lse = static_cast<const Acc*>(pull.lse)[place] * Acc(kLog2e);
-      meeting.set_row(r, lse == Acc(-kInfinity) ? Acc(kInfinity) : lse, shared.deltas[place], work.rows[r].span);
+      meeting.set_row(r, static_cast<const Acc*>(pull.lse.value)[place], rest_of(place), shared.deltas[place],
+                      work.rows[r].span);
       if (p.dropout > 0) {
         work.query[r] = meeting.dropping.query(place);
         work.head[r] = meeting.dropping.head(place);
@@ -177,15 +177,16 @@ template <class In> struct Backward {
     }
     meeting.wild = sum<Acc>(suspect) != 0;
     // Rows that only fill up the last panel get weights of 0.
-    for (int r = meeting.count; r < meeting.panels * panel; ++r) meeting.set_row(r, Acc(kInfinity), 0, {0, 0});
+    for (int r = meeting.count; r < meeting.panels * panel; ++r) meeting.set_row(r, Acc(-kInfinity), 0, 0, {0, 0});
     for (int r = 0; r < meeting.panels * panel; r += lanes) {
-      pack_half_panel(q, p.D, work.queries, r);
-      pack_half_panel(dy, p.E, work.dys, r);
+      // The factor goes into the queries, as it did on the way there: every score is the same to the last bit.
+      pack_half_panel(q, p.D, meeting.scoring.factor, work.queries, r);
+      pack_half_panel(dy, p.E, 1, work.dys, r);
     }
     settle(work.queries, meeting.panels * panel * p.D);
   }
 
-  OVERT_INLINE void pack_half_panel(const In* const* rows, Index width, Acc* out, int r) const {
+  OVERT_INLINE void pack_half_panel(const In* const* rows, Index width, Acc factor, Acc* out, int r) const {
     out += r / panel * panel * width + r % panel;
     rows += r;
     const int count = meeting.count - r;
@@ -194,16 +195,19 @@ template <class In> struct Backward {
       load_transposed<In>([&](int i) { return rows[i]; }, count, d, width, x);
       OVERT_UNROLL
       for (int i = 0; i < lanes; ++i)
-        if (d + i < width) store(out + (d + i) * panel, x[i]);
+        if (d + i < width) store(out + (d + i) * panel, x[i] * factor);
     }
   }
+
+  Acc rest_of(Index place) const { return pull.lse.rest ? static_cast<const Acc*>(pull.lse.rest)[place] : Acc(0); }
 
   // A sink takes its share of a row and gives nothing for it, so its logit pulls by −p delta.
   void pull_sinks() {
     for (int r = 0; r < meeting.count; ++r) {
       Index place = meeting.work.rows[r].place, head = place / p.T;
-      double sink = static_cast<const Acc*>(p.sinks)[head % p.H], lse = static_cast<const Acc*>(pull.lse)[place];
-      if (sink != -double(kInfinity)) shared.sinks[head] -= ::exp(sink - lse) * double(shared.deltas[place]);
+      double sink = static_cast<const Acc*>(p.sinks)[head % p.H], lse = static_cast<const Acc*>(pull.lse.value)[place],
+             rest = rest_of(place);
+      if (sink != -double(kInfinity)) shared.sinks[head] -= ::exp(sink - lse - rest) * double(shared.deltas[place]);
     }
   }
 

@@ -163,8 +163,10 @@ struct HeldProblem : Problem {
     }
     first = span(first_, "first");
     last = span(last_, "last");
-    bits = cells(bits_, "bits", kBool);
-    bias = cells(bias_, "bias", accumulator());
+    bits = cells(bits_, "bits", kBool, S);
+    // One number a row will do.
+    even_bias = S > 1 && !bias_.is_none() && Array(bias_, "bias", accumulator(), 4).size(3) == 1;
+    bias = cells(bias_, "bias", accumulator(), even_bias ? 1 : S);
     sinks = vector(sinks_, "sinks", H);
     additive = vector(additive_, "additive", D);
     modest = modest_;
@@ -190,14 +192,14 @@ struct HeldProblem : Problem {
     array.expect({B, H, T});
     return array.view();
   }
-  View cells(const nb::object& object, const char* name, Element element) {
+  View cells(const nb::object& object, const char* name, Element element, Index width) {
     if (object.is_none()) return {};
     const Array& array = hold(object, name, element, 4);
-    array.expect({B, H, T, S});
+    array.expect({B, H, T, width});
     return array.view();
   }
-  Array lse(const nb::object& object) const {
-    Array array(object, "lse", accumulator(), 3, true);
+  Array rows(const nb::object& object, const char* name) const {
+    Array array(object, name, accumulator(), 3, true);
     array.expect({B, H, T});
     return array;
   }
@@ -209,6 +211,14 @@ struct HeldProblem : Problem {
     if (entropy.data()) entropy.expect({B, H, T});
     return {std::move(received), std::move(entropy)};
   }
+};
+
+// The log-sum of each row, held.
+struct HeldLogSum {
+  Array value, rest;
+  HeldLogSum(const HeldProblem& p, const nb::object& value_, const nb::object& rest_)
+      : value(p.rows(value_, "lse")), rest(rest_.is_none() ? Array() : p.rows(rest_, "rest")) {}
+  operator LogSum() const { return {value.data(), rest.data()}; }
 };
 
 // Lets Python handle signals, which it does on its main thread only.
@@ -229,14 +239,15 @@ Call::Pause ask_python() {
 }
 
 // Runs body(kernels, run) without the interpreter's lock.  Raises what a handler of a signal raised meanwhile.
-template <class Body> void compute(const HeldProblem& p, int threads, Name level_name, const Body& body) {
+template <class Body>
+void compute(const HeldProblem& p, int threads, Name level_name, const Body& body, bool panels = false) {
   if (threads < 0) reject("threads must be 0 or more, not " + std::to_string(threads));
   const char* name = level_name.value_or(nullptr);
   const Level* chosen = level(name);
   if (!chosen) reject("this machine has no level " + std::string(name ? name : "at all"));
   // Every output has these axes.
   if (p.B * p.H == 0) return;
-  Run run = {std::min(threads ? threads : default_threads(), most_threads()), poison_scratch};
+  Run run = {std::min(threads ? threads : default_threads(), most_threads()), poison_scratch, panels};
   bool enough_memory;
   Call call(ask_python);
   {
@@ -258,25 +269,30 @@ void check_bins(const Array& bins, const char* name, Index size) {
 }
 
 // Whether received and entropy were filled as well.
-bool forward(const HeldProblem& p, nb::object output_, nb::object lse_, nb::object received_, nb::object entropy_, int threads,
-             Name level) {
+bool forward(const HeldProblem& p, nb::object output_, nb::object lse_, nb::object rest_, nb::object received_,
+             nb::object entropy_, int threads, Name level, bool panels) {
   if (!p.has_values) reject("forward needs v");
   Array output(output_, "output", p.input(), 4, true);
   output.expect({p.B, p.H, p.T, p.E});
-  Array lse = lse_.is_none() ? Array() : p.lse(lse_);
+  std::optional<HeldLogSum> held;
+  if (!lse_.is_none()) held.emplace(p, lse_, rest_);
+  LogSum lse = held ? LogSum(*held) : LogSum{};
   auto statistics = p.statistics(received_, entropy_);
   Along along = {statistics.first.data(), statistics.second.data(), false};
   Along* wanted = along.received && along.entropy ? &along : nullptr;
   compute(p, threads, level, [&](const Kernels& kernels, const Run& run) {
-    return kernels.forward(p, run, output.data(), lse.data(), wanted);
-  });
+    return kernels.forward(p, run, output.data(), held ? &lse : nullptr, wanted);
+  }, panels);
   return along.found;
 }
 
-void backward(const HeldProblem& p, nb::object output_, nb::object lse_, nb::object dy_, nb::object dq_, nb::object dk_,
-              nb::object dv_, nb::object dbias_, nb::object dsinks_, nb::object dadditive_, int threads, Name level) {
+void backward(const HeldProblem& p, nb::object output_, nb::object lse_, nb::object rest_, nb::object dy_,
+              nb::object dlse_, nb::object dq_, nb::object dk_, nb::object dv_, nb::object dbias_, nb::object dsinks_,
+              nb::object dadditive_, int threads, Name level) {
   if (!p.has_values) reject("backward needs v");
-  Array output(output_, "output", p.input(), 4), lse = p.lse(lse_), dy(dy_, "dy", p.input(), 4);
+  Array output(output_, "output", p.input(), 4), dy(dy_, "dy", p.input(), 4);
+  HeldLogSum lse(p, lse_, rest_);
+  Array dlse = dlse_.is_none() ? Array() : p.rows(dlse_, "dlse");
   for (const Array* array : {&output, &dy}) array->expect({p.B, p.H, p.T, p.E});
   Array dq(dq_, "dq", p.accumulator(), 4, true), dk(dk_, "dk", p.accumulator(), 4, true),
       dv(dv_, "dv", p.accumulator(), 4, true);
@@ -291,23 +307,23 @@ void backward(const HeldProblem& p, nb::object output_, nb::object lse_, nb::obj
   Array dadditive = dadditive_.is_none() ? Array() : Array(dadditive_, "dadditive", p.accumulator(), 1, true);
   if (dadditive.data()) dadditive.expect({p.D});
   if (p.D && !dadditive.data() != !p.additive) reject("dadditive belongs to the additive score, and to no other");
-  Pull pull = {output.view(), dy.view(),    lse.data(),    dq.data(),       dk.data(),
-               dv.data(),     dbias.data(), dsinks.data(), dadditive.data()};
+  Pull pull = {output.view(), dy.view(), lse,          dlse.data(),   dq.data(),
+               dk.data(),     dv.data(), dbias.data(), dsinks.data(), dadditive.data()};
   compute(p, threads, level, [&](const Kernels& kernels, const Run& run) { return kernels.backward(p, run, pull); });
 }
 
-void statistics(const HeldProblem& p, nb::object lse_, nb::object received_, nb::object entropy_, int threads,
+void statistics(const HeldProblem& p, nb::object lse_, nb::object rest_, nb::object received_, nb::object entropy_, int threads,
                 Name level) {
-  Array lse = p.lse(lse_);
+  HeldLogSum lse(p, lse_, rest_);
   auto wanted = p.statistics(received_, entropy_);
   compute(p, threads, level, [&](const Kernels& kernels, const Run& run) {
-    return kernels.statistics(p, run, lse.data(), wanted.first.data(), wanted.second.data());
+    return kernels.statistics(p, run, lse, wanted.first.data(), wanted.second.data());
   });
 }
 
-void top(const HeldProblem& p, nb::object lse_, nb::object indices_, nb::object weights_, int threads,
+void top(const HeldProblem& p, nb::object lse_, nb::object rest_, nb::object indices_, nb::object weights_, int threads,
          Name level) {
-  Array lse = p.lse(lse_);
+  HeldLogSum lse(p, lse_, rest_);
   Array indices(indices_, "indices", kInt64, 4, true), weights(weights_, "weights", p.accumulator(), 4, true);
   Index count = indices.size(3);
   if (count < 1 || count > p.S)
@@ -315,13 +331,13 @@ void top(const HeldProblem& p, nb::object lse_, nb::object indices_, nb::object 
   indices.expect({p.B, p.H, p.T, count});
   weights.expect({p.B, p.H, p.T, count});
   compute(p, threads, level, [&](const Kernels& kernels, const Run& run) {
-    return kernels.top(p, run, lse.data(), count, static_cast<std::int64_t*>(indices.data()), weights.data());
+    return kernels.top(p, run, lse, count, static_cast<std::int64_t*>(indices.data()), weights.data());
   });
 }
 
-void map(const HeldProblem& p, nb::object lse_, nb::object row_bins_, nb::object col_bins_, nb::object out_,
+void map(const HeldProblem& p, nb::object lse_, nb::object rest_, nb::object row_bins_, nb::object col_bins_, nb::object out_,
          const char* pool, int threads, Name level) {
-  Array lse = p.lse(lse_);
+  HeldLogSum lse(p, lse_, rest_);
   Array rows(row_bins_, "row_bins", kInt64, 2, true), columns(col_bins_, "col_bins", kInt64, 2, true);
   check_bins(rows, "row_bins", p.T);
   check_bins(columns, "col_bins", p.S);
@@ -332,14 +348,15 @@ void map(const HeldProblem& p, nb::object lse_, nb::object row_bins_, nb::object
   Bins bins = {static_cast<const std::int64_t*>(rows.data()), rows.size(0),
                static_cast<const std::int64_t*>(columns.data()), columns.size(0), mean};
   compute(p, threads, level,
-          [&](const Kernels& kernels, const Run& run) { return kernels.map(p, run, lse.data(), bins, out.data()); });
+          [&](const Kernels& kernels, const Run& run) { return kernels.map(p, run, lse, bins, out.data()); });
 }
 
-void weights(const HeldProblem& p, nb::object lse_, nb::object out_, int threads, Name level) {
-  Array lse = p.lse(lse_), out(out_, "out", p.accumulator(), 4, true);
+void weights(const HeldProblem& p, nb::object lse_, nb::object rest_, nb::object out_, int threads, Name level) {
+  HeldLogSum lse(p, lse_, rest_);
+  Array out(out_, "out", p.accumulator(), 4, true);
   out.expect({p.B, p.H, p.T, p.S});
   compute(p, threads, level,
-          [&](const Kernels& kernels, const Run& run) { return kernels.weights(p, run, lse.data(), out.data()); });
+          [&](const Kernels& kernels, const Run& run) { return kernels.weights(p, run, lse, out.data()); });
 }
 
 }  // namespace
@@ -354,17 +371,17 @@ NB_MODULE(_native, m) {
            "first"_a = nb::none(), "last"_a = nb::none(), "bits"_a = nb::none(), "bias"_a = nb::none(),
            "sinks"_a = nb::none(), "additive"_a = nb::none(), "modest"_a = false, "dropout"_a = 0.0, "seed"_a = 0,
            "first_query"_a = 0, "whole_rows"_a = 0, "whole_keys"_a = 0);
-  m.def("forward", &forward, "problem"_a, "output"_a, "lse"_a = nb::none(), "received"_a = nb::none(),
-        "entropy"_a = nb::none(), nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
-  m.def("backward", &backward, "problem"_a, "output"_a, "lse"_a, "dy"_a, "dq"_a, "dk"_a, "dv"_a,
+  m.def("forward", &forward, "problem"_a, "output"_a, "lse"_a = nb::none(), "rest"_a = nb::none(), "received"_a = nb::none(),
+        "entropy"_a = nb::none(), nb::kw_only(), "threads"_a = 0, "level"_a = nb::none(), "panels"_a = false);
+  m.def("backward", &backward, "problem"_a, "output"_a, "lse"_a, "rest"_a.none(), "dy"_a, "dlse"_a.none(), "dq"_a, "dk"_a, "dv"_a,
         "dbias"_a = nb::none(), "dsinks"_a = nb::none(), "dadditive"_a = nb::none(), nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
-  m.def("statistics", &statistics, "problem"_a, "lse"_a, "received"_a = nb::none(), "entropy"_a = nb::none(),
+  m.def("statistics", &statistics, "problem"_a, "lse"_a, "rest"_a.none(), "received"_a = nb::none(), "entropy"_a = nb::none(),
         nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
-  m.def("top", &top, "problem"_a, "lse"_a, "indices"_a, "weights"_a, nb::kw_only(), "threads"_a = 0,
+  m.def("top", &top, "problem"_a, "lse"_a, "rest"_a.none(), "indices"_a, "weights"_a, nb::kw_only(), "threads"_a = 0,
         "level"_a = nb::none());
-  m.def("map", &map, "problem"_a, "lse"_a, "row_bins"_a, "col_bins"_a, "out"_a, "pool"_a, nb::kw_only(),
+  m.def("map", &map, "problem"_a, "lse"_a, "rest"_a.none(), "row_bins"_a, "col_bins"_a, "out"_a, "pool"_a, nb::kw_only(),
         "threads"_a = 0, "level"_a = nb::none());
-  m.def("weights", &weights, "problem"_a, "lse"_a, "out"_a, nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
+  m.def("weights", &weights, "problem"_a, "lse"_a, "rest"_a.none(), "out"_a, nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
   m.def("levels", [] {
     std::vector<std::string> names;
     for (const Level* l = kLevels; l->name; ++l)

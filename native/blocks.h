@@ -41,7 +41,7 @@ template <class Acc> struct Plan {
   // Where there are bits, each group of rows of each of these learns first which panels have one set.
   Index lit_batches, lit_sets, all_groups;
 
-  Plan(const Problem& p, int threads, Index heads, bool values, int most_groups = kMostGroups)
+  Plan(const Problem& p, int threads, Index heads, bool values, int most_groups = kMostGroups, bool packed = false)
       : p(p), threads(threads), heads(heads) {
     rows = heads * p.T;
     panels = ceil_div(p.S, kPanel<Acc>);
@@ -62,7 +62,7 @@ template <class Acc> struct Plan {
 #endif
     value_step = sliced ? kPanel<Acc> : value_size;
     Index bytes = p.B * p.G * panels * kPanel<Acc> * (key_size + (pack_values ? value_size : 0)) * Index(sizeof(Acc));
-    thin = !kTiled && same_type && !p.additive && rows <= kThin && p.D >= 4;
+    thin = !packed && !kTiled && same_type && !p.additive && rows <= kThin && p.D >= 4;
     // What has one term is packed faster than it would come back from beyond the second cache.
     ahead = bytes <= kAheadBytes && !thin && !(kTiled && p.type == Type::bfloat16);
     Index sets = p.B * (p.H / heads);
@@ -259,8 +259,7 @@ template <class In> struct Desk {
     Keys<Acc> keys = chunk.keys(range.begin);
 #if defined(OVERT_TILES)
     int width = int(round_up(range.end - range.begin, kPanel<Acc>));
-    Acc factor = score_tiles<In, M>(plan.p, rows, scoring, group, keys, range, tile);
-    if (factor != 1) scale_tile<M>(tile, width, factor);
+    scale_tile<Acc, M>(tile, width, score_tiles<In, M>(plan.p, rows, scoring, group, keys, range, tile));
     return width;
 #else
     return OVERT_LEVEL::score<Acc, M>(scoring, group, keys, plan.p.D, range, tile);

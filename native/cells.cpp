@@ -58,7 +58,7 @@ template <class Acc> struct Best {
 };
 
 template <class Acc> struct TopArguments {
-  const Acc* lse;
+  LogSum lse;
   Index count;
   std::int64_t* indices;
   Acc* weights;
@@ -126,13 +126,13 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
     }
   }
 
-  void finish_row(Index place, Acc shift, Best<Acc>& best) {
+  void finish_row(Index place, const Shift<Acc>& shift, int r, Best<Acc>& best) {
     std::int64_t* indices = arguments.indices + place * arguments.count;
     Acc* weights = arguments.weights + place * arguments.count;
     best.sort();
     for (Index i = 0; i < best.count; ++i) {
       indices[i] = best.heap[i].key;
-      weights[i] = exp2<Acc>(all(best.heap[i].score - shift))[0];
+      weights[i] = exp2<Acc>(shift.log2_weights(all(best.heap[i].score), r))[0];
     }
     if (best.count == arguments.count) return;
     __builtin_memset(work.taken, 0, p.S);
@@ -161,12 +161,12 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
     for (int i = 0; i < desk.count; ++i) {
       Shift<Acc> shift(desk.groups[i], arguments.lse);
       for (int r = 0; r < desk.groups[i].count; ++r)
-        finish_row(desk.groups[i].place[r], shift.of[r], work.best[i * kRows + r]);
+        finish_row(desk.groups[i].place[r], shift, r, work.best[i * kRows + r]);
     }
   }
 
-  static bool run(const Problem& p, const Run& run, const void* lse, Index count, std::int64_t* indices, void* weights) {
-    Arguments arguments = {static_cast<const Acc*>(lse), count, indices, static_cast<Acc*>(weights)};
+  static bool run(const Problem& p, const Run& run, const LogSum& lse, Index count, std::int64_t* indices, void* weights) {
+    Arguments arguments = {lse, count, indices, static_cast<Acc*>(weights)};
     Plan<Acc> plan(p, worthwhile_threads(p, run), 1, false);
     return second_pass<In, Top>(plan, run, arguments, plan.tasks);
   }
@@ -192,7 +192,7 @@ inline Range reaching(const std::int64_t* bins, Range among, Index begin, Index 
 }
 
 template <class Acc> struct MapArguments {
-  const Acc* lse;
+  LogSum lse;
   const Bins& bins;
   Acc* out;
   Index parts;   // tasks that share the row bins of a head
@@ -391,7 +391,7 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
     });
   }
 
-  static bool run(const Problem& p, const Run& run, const void* lse, const Bins& bins, void* out) {
+  static bool run(const Problem& p, const Run& run, const LogSum& lse, const Bins& bins, void* out) {
     Plan<Acc> plan(p, 1, 1, false);
     Index parts = smaller(larger<Index>(1, bins.row_count), ceil_div(4 * run.threads, larger<Index>(1, p.B * p.H)));
     if (run.threads == 1) parts = 1;
@@ -400,13 +400,13 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
       Range bunch = reaching(bins.rows, {0, int(bins.row_count)}, t, t + height);
       strips = larger<Index>(strips, smaller<Index>(most, bunch.end - bunch.begin));
     }
-    Arguments arguments = {static_cast<const Acc*>(lse), bins, static_cast<Acc*>(out), parts, most, strips};
+    Arguments arguments = {lse, bins, static_cast<Acc*>(out), parts, most, strips};
     return second_pass<In, Map>(plan, run, arguments, p.B * p.H * parts);
   }
 };
 
 template <class Acc> struct WeightsArguments {
-  const Acc* lse;
+  LogSum lse;
   Acc* out;
 };
 
@@ -454,8 +454,8 @@ template <class In> struct Weights : Pass<In, WeightsArguments<Accumulator<In>>>
     });
   }
 
-  static bool run(const Problem& p, const Run& run, const void* lse, void* out) {
-    Arguments arguments = {static_cast<const Acc*>(lse), static_cast<Acc*>(out)};
+  static bool run(const Problem& p, const Run& run, const LogSum& lse, void* out) {
+    Arguments arguments = {lse, static_cast<Acc*>(out)};
     Plan<Acc> plan(p, worthwhile_threads(p, run), 1, false);
     return second_pass<In, Weights>(plan, run, arguments, plan.tasks);
   }
@@ -463,13 +463,13 @@ template <class In> struct Weights : Pass<In, WeightsArguments<Accumulator<In>>>
 
 }  // namespace
 
-bool top(const Problem& p, const Run& run, const void* lse, Index count, std::int64_t* indices, void* weights) {
+bool top(const Problem& p, const Run& run, const LogSum& lse, Index count, std::int64_t* indices, void* weights) {
   return run_as<Top>(p.type, p, run, lse, count, indices, weights);
 }
-bool map(const Problem& p, const Run& run, const void* lse, const Bins& bins, void* out) {
+bool map(const Problem& p, const Run& run, const LogSum& lse, const Bins& bins, void* out) {
   return run_as<Map>(p.type, p, run, lse, bins, out);
 }
-bool weights(const Problem& p, const Run& run, const void* lse, void* out) {
+bool weights(const Problem& p, const Run& run, const LogSum& lse, void* out) {
   return run_as<Weights>(p.type, p, run, lse, out);
 }
 

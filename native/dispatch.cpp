@@ -15,12 +15,12 @@ namespace overt {
 
 #define OVERT_DECLARE(name)                                                                                       \
   namespace name {                                                                                                \
-  bool forward(const Problem&, const Run&, void* output, void* lse, Along*);                                      \
+  bool forward(const Problem&, const Run&, void* output, const LogSum*, Along*);                                  \
   bool backward(const Problem&, const Run&, const Pull&);                                                         \
-  bool statistics(const Problem&, const Run&, const void* lse, void* received, void* entropy);                    \
-  bool top(const Problem&, const Run&, const void* lse, Index count, std::int64_t* indices, void* weights);       \
-  bool map(const Problem&, const Run&, const void* lse, const Bins&, void* out);                                  \
-  bool weights(const Problem&, const Run&, const void* lse, void* out);                                           \
+  bool statistics(const Problem&, const Run&, const LogSum&, void* received, void* entropy);                      \
+  bool top(const Problem&, const Run&, const LogSum&, Index count, std::int64_t* indices, void* weights);         \
+  bool map(const Problem&, const Run&, const LogSum&, const Bins&, void* out);                                    \
+  bool weights(const Problem&, const Run&, const LogSum&, void* out);                                             \
   }
 #define OVERT_KERNELS(name) {name::forward, name::backward, name::statistics, name::top, name::map, name::weights}
 
@@ -109,8 +109,12 @@ bool supported(const Level& level) {
 #ifdef OVERT_WITH_amx
 OVERT_DECLARE(amx)
 
-// Tiles do not compute everything, and few rows that share their keys would leave most of a tile empty: that is v4's.
-static bool can_tile(const Problem& p) { return p.type != Type::float64 && !p.additive && p.whole_rows >= 16; }
+// Tiles do not compute everything, few rows that share their keys would leave most of a tile empty, and a scale that makes
+// something of products near the smallest number wants all their bits: that is v4's.
+static bool can_tile(const Problem& p) {
+  return p.type != Type::float64 && !p.additive && p.whole_rows >= 16 && __builtin_fabs(p.scale) < kWildScale &&
+         (p.softcap == 0 || __builtin_fabs(p.scale) < kWildScale * p.softcap);
+}
 // Nor does little work pay for what tiles ask for, the less so the more terms a number is split into.
 // One rule for all, and for all parts of a whole, so that weights are those of the lse that they are told.
 static bool tiles_pay(const Problem& p) {

@@ -10,12 +10,12 @@ namespace {
 
 // Turns M rows of scores into weights relative to the running maximum `top` of each row, adds them to `sums` lane by
 // lane, and leaves in `shrink` what earlier sums have to be multiplied by and in `base` what was subtracted.  Gives them to
-// put(r, i, x, y), two vectors at a time.  With `spread`, adds Σ weight · log₂ weight to that.
+// put(r, i, x, y), two vectors at a time.  With `spread`, adds Σ weight · ln weight to that.
 template <class Acc, int M, bool with_spread, class Raise, class Put>
 OVERT_INLINE void soften(const Acc* tile, int width, const Raise& raise, Acc* top, Acc* sums, Acc* base, Acc* shrink,
                          [[maybe_unused]] Acc* spread, const Put& put) {
   constexpr int lanes = kLanes<Acc>;
-  // 0 · log₂ 0 is 0; any finite number in the place of −∞ will do.
+  // 0 · ln 0 is 0; any finite number in the place of −∞ will do.
   [[maybe_unused]] const Lane<Acc> floor = all(2 * Exponent<Acc>::lowest);
   [[maybe_unused]] alignas(64) Acc drift[kQueries<Acc>];
   for (int r = 0; r < M; ++r) {
@@ -34,19 +34,19 @@ OVERT_INLINE void soften(const Acc* tile, int width, const Raise& raise, Acc* to
     // A row that has seen nothing yet keeps −inf as its maximum; −inf − 0 still becomes weight 0.
     now = now == Acc(-kInfinity) ? Lane<Acc>{} : now;
     store(base + i, now);
-    store(shrink + i, exp2<Acc>(before - now));
+    store(shrink + i, exp<Acc>(before - now));
     if constexpr (with_spread) store(drift + i, maximum(floor, before - now));
   }
   for (int r = 0; r < M; ++r) {
     const Acc* row = tile + r * kTileStride;
-    Lane<Acc> highest = all(base[r]), left = load(sums + r * lanes), right = {};
-    [[maybe_unused]] Lane<Acc> wide = {};
-    if constexpr (with_spread) wide = (load(spread + r * lanes) + left * drift[r]) * shrink[r];
+    Lane<Acc> left = load(sums + r * lanes), right = {};
+    if constexpr (with_spread) store(spread + r * lanes, (load(spread + r * lanes) + left * drift[r]) * shrink[r]);
     left *= shrink[r];
     raise.for_row(base[r], [&](const auto& raise) __attribute__((always_inline)) {
+      [[maybe_unused]] Lane<Acc> wide = {};
       for (int i = 0; i < width; i += 2 * lanes) {
         Lane<Acc> x = load(row + i), y = load(row + i + lanes);
-        x = raise.less(x, highest), y = raise.less(y, highest);
+        x = raise.less(x), y = raise.less(y);
         [[maybe_unused]] Lane<Acc> log_x = x, log_y = y;
         x = raise.weight(x), y = raise.weight(y);
         left += x;
@@ -54,9 +54,9 @@ OVERT_INLINE void soften(const Acc* tile, int width, const Raise& raise, Acc* to
         if constexpr (with_spread) wide += x * maximum(floor, log_x) + y * maximum(floor, log_y);
         put(r, i, x, y);
       }
+      if constexpr (with_spread) store(spread + r * lanes, load(spread + r * lanes) + wide * raise.unit);
     });
     store(sums + r * lanes, left + right);
-    if constexpr (with_spread) store(spread + r * lanes, wide);
   }
 }
 
@@ -212,7 +212,7 @@ template <class In> struct Forward {
   const Scoring<Acc> scoring;
   const Dropping<Acc> dropping;
   In* output;
-  Acc* lse;
+  const LogSum* lse;
   Along* along;
   Workspace work;
   Running<Acc> seen = work.own;
@@ -220,7 +220,7 @@ template <class In> struct Forward {
   bool fresh[kMostGroups];  // nothing has been in the outputs of a group yet
 
   Acc sink_of(Index place) const {
-    return p.sinks ? static_cast<const Acc*>(p.sinks)[place / p.T % p.H] * Acc(kLog2e) : Acc(-kInfinity);
+    return p.sinks ? static_cast<const Acc*>(p.sinks)[place / p.T % p.H] : Acc(-kInfinity);
   }
 
   // A sink is a key without a value that every row of its head has seen before the first block.
@@ -333,8 +333,13 @@ template <class In> struct Forward {
         }
       }
       if (!lse && !along) continue;
-      Acc log_total = natural_log(total), found = total == 0 ? Acc(-kInfinity) : top * Acc(kLn2) + log_total;
-      if (lse) lse[group.place[r]] = found;
+      Acc log_total = natural_log(total), found = total == 0 ? Acc(-kInfinity) : top + log_total;
+      if (lse) {
+        // Two-sum: exactly what the addition has rounded away (Knuth, TAOCP 2, 4.2.2, theorem B).
+        Acc added = found - top, rest = (top - (found - added)) + (log_total - added);
+        static_cast<Acc*>(lse->value)[group.place[r]] = found;
+        if (lse->rest) static_cast<Acc*>(lse->rest)[group.place[r]] = rest - rest == 0 ? rest : Acc(0);
+      }
       if (!along) continue;
       Acc sink = sink_of(group.place[r]);
       static_cast<Acc*>(along->entropy)[group.place[r]] = work.kept.entropy(i * kRows + r, total, log_total, top, sink);
@@ -416,7 +421,7 @@ template <class In> struct Forward {
     // The output of a part in which the row has seen nothing may be 0 · NaN.
     bool old = sum<Acc>(load(sums)) != 0, more = sum<Acc>(load(more_sums)) != 0;
     if (!more) return;
-    Lane<Acc> keep = exp2<Acc>(all(before - top)), take = old ? exp2<Acc>(all(other - top)) : all(Acc(1));
+    Lane<Acc> keep = exp<Acc>(all(before - top)), take = old ? exp<Acc>(all(other - top)) : all(Acc(1));
     into.top[place] = old ? top : other;
     store(sums, (old ? load(sums) * keep : Lane<Acc>{}) + load(more_sums) * take);
     for (Index e = 0; e < plan.width; e += lanes)
@@ -428,12 +433,13 @@ template <class In> struct Forward {
     return p.S > 0 && p.H / p.G * p.T > kSplitQueries && p.dropout == 0 && Kept<Acc>::groups(p) > 0;
   }
 
-  static bool run(const Problem& p, const Run& run, void* output, void* lse, Along* along) {
+  static bool run(const Problem& p, const Run& run, void* output, const LogSum* lse, Along* along) {
     if (along) along->found = pays(p);
     if (along && !along->found) along = nullptr;
     Run chosen = {worthwhile_threads(p, run), run.poison};
-    Plan<Acc> plan(p, along ? kFairThreads : chosen.threads, along ? 1 : p.H / p.G, true,
-                   along ? Kept<Acc>::groups(p) : kMostGroups);
+    // Log-sums alone, of values without columns, are those of the scores that the second passes compute, head by head.
+    Plan<Acc> plan(p, along ? kFairThreads : chosen.threads, along || p.E == 0 ? 1 : p.H / p.G, true,
+                   along ? Kept<Acc>::groups(p) : kMostGroups, run.panels);
     Index splits = along ? 1 : overt::OVERT_LEVEL::splits(p, plan.heads);
     Index parts = along ? all_parts(plan) : plan.tasks * splits;
     chosen.threads = int(smaller<Index>(chosen.threads, larger<Index>(parts, 1)));
@@ -443,8 +449,8 @@ template <class In> struct Forward {
     Shared shared = scratch.shared();
     Queue pieces, tasks, endings;
     in_parallel(chosen.threads, [&](int thread) {
-      Forward forward = {p, plan, shared, Scoring<Acc>(p), Dropping<Acc>(p), static_cast<In*>(output), static_cast<Acc*>(lse),
-                         along, scratch.workspace(thread)};
+      Forward forward = {p, plan, shared, Scoring<Acc>(p), Dropping<Acc>(p), static_cast<In*>(output), lse, along,
+                         scratch.workspace(thread)};
       shared.source.prepare(plan, pieces);
       wait_for_all(chosen.threads);
       if (along) {
@@ -468,7 +474,7 @@ template <class In> struct Forward {
 
 }  // namespace
 
-bool forward(const Problem& p, const Run& run, void* output, void* lse, Along* along) {
+bool forward(const Problem& p, const Run& run, void* output, const LogSum* lse, Along* along) {
   return run_as<Forward>(p.type, p, run, output, lse, along);
 }
 

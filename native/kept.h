@@ -13,7 +13,7 @@ template <class Acc> struct Kept {
   static constexpr int lanes = kLanes<Acc>;
   Acc* tiles = nullptr;     // [groups][blocks of keys][kRows][kTileStride]
   Acc* bases = nullptr;     // [groups][blocks of keys][kQueries] the maxima that these are relative to
-  Acc* spread = nullptr;    // [groups][kRows][lanes] Σ w log₂ w, where w is relative to the running maximum
+  Acc* spread = nullptr;    // [groups][kRows][lanes] Σ w ln w, where w is relative to the running maximum
   Acc* received = nullptr;  // [kBlock] of the rows of this task
   Index blocks = 0;
 
@@ -63,7 +63,7 @@ template <class Acc> struct Kept {
           Acc total = sum<Acc>(load(sums + (i * kRows + r) * lanes)), now = top[i * kQueries<Acc> + r];
           // A block in which a row sees nothing may lie above its maximum, and has weights 0.
           Acc drop = base(i, block)[r] - now;
-          factors[r] = total == 0 || drop > 0 ? Acc(0) : exp2<Acc>(all(drop))[0] / total;
+          factors[r] = total == 0 || drop > 0 ? Acc(0) : exp<Acc>(all(drop))[0] / total;
         }
         with_size(group.size, [&]<int M>() {
           int width = int(round_up(range.end - range.begin, kPanel<Acc>));
@@ -77,11 +77,10 @@ template <class Acc> struct Kept {
   // −Σ p ln p over the keys of a row, in nats, from what it has seen: total, top, and a sink of −∞ where there is none.
   Acc entropy(int row, Acc total, Acc log_total, Acc top, Acc sink) const {
     if (total == 0) return 0;
-    Acc found = log_total - sum<Acc>(load(spread + row * lanes)) / total * Acc(kLn2);
-    if (sink == Acc(-kInfinity)) return found;
+    Acc found = log_total - sum<Acc>(load(spread + row * lanes)) / total;
     // The sink was counted as a key.
-    Acc share = exp2<Acc>(all(sink - top))[0] / total;
-    return larger<Acc>(0, found + share * ((sink - top) * Acc(kLn2) - log_total));
+    if (Acc share = exp<Acc>(all(sink - top))[0] / total; share != 0) found += share * (sink - top - log_total);
+    return entropy_of(found);
   }
 };
 

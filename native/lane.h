@@ -261,6 +261,9 @@ OVERT_INLINE Lane<float> exp2_coarsely(Lane<float> x) {
 }
 #endif
 
+// e^x, of the same range and with the same exact values.
+template <class Acc> OVERT_INLINE Lane<Acc> exp(Lane<Acc> x) { return exp2<Acc>(x * Acc(kLog2e)); }
+
 // tanh through e^{2x} − 1, which keeps its relative precision near 0.
 template <class Acc> OVERT_INLINE Lane<Acc> tanh(Lane<Acc> x) {
   using E = Exponent<Acc>;

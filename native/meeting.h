@@ -120,7 +120,8 @@ template <class Acc> struct Bench {
   Acc *queries = nullptr, *dys = nullptr;         // [panels][D or E][kPanel]
   Acc *query_rows = nullptr, *dy_rows = nullptr;  // [kQueryBlock][wide_D or wide_E]
   Acc* dq = nullptr;                              // [kQueryBlock][wide_D]
-  Acc *shift = nullptr, *delta = nullptr;         // score − shift is log₂ of the weight
+  Acc *lse = nullptr, *rest = nullptr;            // of the log-sums; the rest is in units of log₂
+  Acc* delta = nullptr;
   Edge *first = nullptr, *last = nullptr;
   // Of both.
   Acc* weights = nullptr;  // [kRows][kStep]
@@ -144,7 +145,8 @@ template <class Acc> struct Bench {
     arena.take(query_rows, kQueryBlock * way.wide_D);
     arena.take(dy_rows, kQueryBlock * way.wide_E);
     arena.take(dq, kQueryBlock * way.wide_D);
-    arena.take(shift, kQueryBlock);
+    arena.take(lse, kQueryBlock);
+    arena.take(rest, kQueryBlock);
     arena.take(delta, kQueryBlock);
     arena.take(first, kQueryBlock / lanes);
     arena.take(last, kQueryBlock / lanes);
@@ -203,8 +205,10 @@ template <class Acc> struct Meeting {
     return false;
   }
 
-  void set_row(int r, Acc shift, Acc delta, Range span) {
-    work.shift[r] = shift;
+  void set_row(int r, Acc lse, Acc rest, Acc delta, Range span) {
+    // A row that sees nothing has lse −inf and weights 0.
+    work.lse[r] = lse == Acc(-kInfinity) ? Acc(kInfinity) : lse;
+    work.rest[r] = rest * Acc(kLog2e);
     work.delta[r] = delta;
     work.first[r / lanes][r % lanes] = span.begin;
     work.last[r / lanes][r % lanes] = span.end;
@@ -315,12 +319,12 @@ template <class Acc> struct Meeting {
   // Scores to weights, and dp to ds, of one panel.
   template <int M, bool masked> OVERT_INLINE void weigh(int column, int key, Acc* pulls) {
     for (int i = column; i < column + panel; i += lanes) {
-      Lane<Acc> shift = load(work.shift + i), delta = load(work.delta + i);
+      Lane<Acc> lse = load(work.lse + i), rest = load(work.rest + i), delta = load(work.delta + i);
       Edge first = work.first[i / lanes], last = work.last[i / lanes];
       OVERT_UNROLL
       for (int r = 0; r < M; ++r) {
         Acc *at_weight = work.weights + r * kStep + i, *at_pull = pulls + r * kStep + i;
-        Lane<Acc> x = load(at_weight), w = exp2<Acc>(x - shift), ds = w * (load(at_pull) - delta);
+        Lane<Acc> x = load(at_weight), w = exp2<Acc>((x - lse) * Acc(kLog2e) - rest), ds = w * (load(at_pull) - delta);
         if constexpr (masked) {
           Edge hidden = (first > key + r) | (last <= key + r) | (x == hidden_score);
           w = hidden ? Lane<Acc>{} : w;
@@ -345,11 +349,17 @@ template <class Acc> struct Meeting {
     for (int column = begin; column < end; column += lanes)
       for (int s = 0; s < group.end - group.begin; s += lanes) {
         Lane<Acc> x[lanes];
-        auto row = [&](int i) { return work.rows[column + i].bias + group.begin; };
-        load_transposed<Acc>(row, count - column, s, group.end - group.begin, x);
+        if (p.even_bias) {
+          Lane<Acc> each = {};
+          for (int i = 0; i < smaller(lanes, count - column); ++i) each[i] = *work.rows[column + i].bias;
+          for (int i = 0; i < lanes; ++i) x[i] = each;
+        } else {
+          auto row = [&](int i) { return work.rows[column + i].bias + group.begin; };
+          load_transposed<Acc>(row, count - column, s, group.end - group.begin, x);
+        }
         for (int i = 0; i < smaller(lanes, M - s); ++i) {
           Acc* score = work.weights + (s + i) * kStep + column;
-          store(score, load(score) + x[i] * Acc(kLog2e));
+          store(score, load(score) + x[i]);
         }
       }
   }

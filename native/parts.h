@@ -32,6 +32,9 @@ template <class Acc> void join_parts(const Plan<Acc>& plan, const double* sums, 
   }
 }
 
+// A weight may have been rounded to more than 1, and minus a sum of nothing is −0: neither is an entropy.  NaN stays.
+template <class Acc> OVERT_INLINE Acc entropy_of(Acc found) { return found <= 0 ? Acc(0) : found; }
+
 // Adds what the keys of one block have received from the rows of one task, which is cleared for the next.
 template <class Acc> void add_block(Range block, Acc* received, double* sums) {
   for (int s = block.begin; s < block.end; ++s) sums[s] += double(received[s - block.begin]);

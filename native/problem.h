@@ -24,6 +24,7 @@ struct Problem {
   View first, last;  // int32 (B, H, T, 1): query t sees keys first ≤ s < last; null: 0 and S
   View bits;         // bool (B, H, T, S) or null: and of those only the keys whose bit is set
   View bias;         // (B, H, T, S) or null, of the accumulator's type
+  bool even_bias;    // the bias is (B, H, T, 1): the same for all keys of a row
   const void* sinks; // (H,) or null, of the accumulator's type
   double scale, softcap;
   // (D,) or null, of the accumulator's type: score = scale · Σ vector tanh(q + k), and not scale · q kᵀ.
@@ -38,10 +39,21 @@ struct Problem {
   Index whole_rows, whole_keys;
 };
 
+// Beyond this scale what is lost of products near the smallest number would show in the scores.
+constexpr double kWildScale = 0x1p24;
+
+// log Σ exp(scores) of each row, the sum of two numbers: `value`, and what that leaves out by being one number of its type.
+// Each is (B, H, T) of the accumulator's type.  Without the rest, which may be null, weights of scores about 10⁴ would be
+// off by 10⁻³.
+struct LogSum {
+  void *value, *rest;
+};
+
 // How to run, as opposed to what.
 struct Run {
   int threads;
   bool poison;  // fill scratch memory with NaN first, to show that nothing is read before it is written
+  bool panels = false;  // compute scores as the way back does, from packed keys, however few queries there are
 };
 
 // (row_bins, 2) and (column_bins, 2) intervals [start, end), and how to join the weights of a rectangle.
@@ -60,24 +72,26 @@ struct Along {
   bool found;
 };
 
-// What the way back reads beside the problem: `output` and `dy` of the problem's type, (B, H, T, E), and lse.
+// What the way back reads beside the problem: `output` and `dy` of the problem's type, (B, H, T, E), the log-sums, and
+// unless null the gradient dlse (B, H, T) of these, of the accumulator's type.
 // What it writes, all of the accumulator's type: dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, E) and, unless null,
 // the gradient dbias (B, H, T, S) of the biased scores, dsinks (H,) and dadditive (D,).
 struct Pull {
   View output, dy;
-  const void* lse;
+  LogSum lse;
+  const void* dlse;
   void *dq, *dk, *dv, *dbias, *dsinks, *dadditive;
 };
 
 // The entry points of one level.  All return false when memory runs out, and may leave their outputs half written then.
 // `Acc` arrays are double for float64 and float for the rest; all outputs are C-contiguous.
 struct Kernels {
-  bool (*forward)(const Problem&, const Run&, void* output, void* lse, Along*);  // null: no statistics
+  bool (*forward)(const Problem&, const Run&, void* output, const LogSum*, Along*);  // null: neither is wanted
   bool (*backward)(const Problem&, const Run&, const Pull&);
-  bool (*statistics)(const Problem&, const Run&, const void* lse, void* received, void* entropy);
-  bool (*top)(const Problem&, const Run&, const void* lse, Index count, std::int64_t* indices, void* weights);
-  bool (*map)(const Problem&, const Run&, const void* lse, const Bins&, void* out);
-  bool (*weights)(const Problem&, const Run&, const void* lse, void* out);
+  bool (*statistics)(const Problem&, const Run&, const LogSum&, void* received, void* entropy);
+  bool (*top)(const Problem&, const Run&, const LogSum&, Index count, std::int64_t* indices, void* weights);
+  bool (*map)(const Problem&, const Run&, const LogSum&, const Bins&, void* out);
+  bool (*weights)(const Problem&, const Run&, const LogSum&, void* out);
 };
 
 }  // namespace overt

@@ -48,40 +48,35 @@ template <class In, int M> void multiply_tiles(const float* queries, const float
   }
 }
 
-template <int M> OVERT_INLINE void scale_tile(float* tile, int width, float factor) {
-  for (int r = 0; r < M; ++r)
-    for (float *x = tile + r * kTileStride, *end = x + width; x < end; x += kLanes<float>) store(x, load(x) * factor);
-}
-
-// How a weight is raised from a score of tiles that must still be multiplied by a factor.
-struct RaiseScaled : Raise<float> {
+// How a weight is raised from a product of half types that must still be multiplied by a factor.
+template <bool coarse> struct RaiseScaled {
   float factor;
-  explicit RaiseScaled(float factor) : factor(factor) {}
-  float score(float x) const { return x * factor; }
-  template <class Body> OVERT_INLINE void for_row(float, const Body& body) const { body(*this); }
-  OVERT_INLINE Lane<float> less(Lane<float> x, Lane<float> highest) const {
-    // One rounding of its own, as the maximum had: fused with the subtraction it would leave the maximum's at large scores.
-    x *= factor;
-    asm("" : "+v"(x));
-    return x - highest;
-  }
-};
-// And where the weight will be rounded to eight bits: then the maximum's rounding may be left, up to some size of scores.
-struct RaiseCoarsely : RaiseScaled {
-  using RaiseScaled::RaiseScaled;
-  struct Fused : RaiseScaled {
-    OVERT_INLINE Lane<float> less(Lane<float> x, Lane<float> highest) const { return x * factor - highest; }
-    OVERT_INLINE Lane<float> weight(Lane<float> x) const { return exp2_coarsely(x); }
+  struct Row : Raise<float>::Row {
+    float factor;
+    OVERT_INLINE Lane<float> less(Lane<float> x) const {
+      // One rounding of its own, as the maximum had: fused with the subtraction it would leave the maximum's.
+      x *= factor;
+      asm("" : "+v"(x));
+      return x - highest;
+    }
   };
+  // That rounding may be left where it is small beside that of the weights, to sixteen bits or, coarsely, to eight.
+  struct Fused {
+    static constexpr float unit = float(kLn2);
+    Lane<float> highest, factor;
+    OVERT_INLINE Lane<float> less(Lane<float> x) const { return x * factor - highest; }
+    OVERT_INLINE Lane<float> weight(Lane<float> x) const { return coarse ? exp2_coarsely(x) : exp2<float>(x); }
+  };
+  float score(float x) const { return x * factor; }
   template <class Body> OVERT_INLINE void for_row(float highest, const Body& body) const {
-    if (__builtin_fabsf(highest) < 1024) body(Fused{*this});
-    else body(static_cast<const RaiseScaled&>(*this));
+    constexpr float e = float(kLog2e);
+    if (__builtin_fabsf(highest) < (coarse ? 512 : 32)) body(Fused{all(highest * e), all(factor * e)});
+    else body(Row{{all(highest)}, factor});
   }
 };
-template <class In> OVERT_INLINE auto raise_from(float factor) {
-  if constexpr (kTerms<In> == 1) return RaiseCoarsely(factor);
-  else if constexpr (kTerms<In> == 2) return RaiseScaled(factor);
-  else return Raise<float>();
+template <class In> OVERT_INLINE auto raise_from([[maybe_unused]] float factor) {
+  if constexpr (kTerms<In> == 3) return Raise<float>();
+  else return RaiseScaled<kTerms<In> == 1>{factor};
 }
 
 // Weights of row r and keys [i, i + 32) to their place among [term][M / 16][panels] tiles, rows down.
@@ -168,15 +163,15 @@ inline bool any_odd(const float* panels, Index size, int count) {
 // Scores of queries and keys that tiles cannot hold, where they are visible.
 template <class In>
 void score_odd_rows(const Problem& p, const Rows& rows, const Group<float>& group, Keys<float> keys, Range range,
-                    float factor, float* tile) {
+                    float early, float late, float* tile) {
   auto score = [&](int r, int s) {
     if (s < group.span[r].begin || s >= group.span[r].end || (group.bits[r] && !group.bits[r][s])) return;
     const In* query = at<In>(p.q, rows.b, group.place[r] / p.T % p.H, group.place[r] % p.T);
     const In* key = at<In>(p.k, rows.b, rows.head / (p.H / p.G), s);
     Lane<float> total = {};
     for (Index d = 0; d < p.D; d += kLanes<float>)
-      total += load_some(query + d, p.D - d) * factor * load_some(key + d, p.D - d);
-    tile[r * kTileStride + s - range.begin] = sum<float>(total);
+      total += load_some(query + d, p.D - d) * early * load_some(key + d, p.D - d);
+    tile[r * kTileStride + s - range.begin] = sum<float>(total) * late;
   };
   for (std::uint32_t odd = group.odd; odd; odd &= odd - 1)
     for (int s = range.begin; s < range.end; ++s) score(__builtin_ctz(odd), s);
@@ -191,12 +186,15 @@ OVERT_INLINE float score_tiles(const Problem& p, const Rows& rows, const Scoring
                                Keys<float> keys, Range range, float* tile) {
   int panels = int(ceil_div(range.end - range.begin, kPanel<float>)), width = panels * kPanel<float>;
   multiply_tiles<In, M>(group.queries, keys.data, p.D, panels, tile);
-  float factor = kTerms<In> < 3 ? scoring.factor : 1;
-  if (scoring.cap > 0 || group.bias[0] || !(factor > 0)) {
-    scale_tile<M>(tile, width, factor);
+  float factor = scoring.factor * scoring.late;
+  // Half types leave it to whoever raises the weights, unless something comes between.
+  if (kTerms<In> < 3 && scoring.cap == 0 && !group.bias[0] && factor > 1e-30f && factor < 1e30f) {
+    score_odd_rows<In>(p, rows, group, keys, range, 1, 1, tile);
+  } else {
+    scale_tile<float, M>(tile, width, kTerms<In> < 3 ? factor : scoring.late);
+    score_odd_rows<In>(p, rows, group, keys, range, scoring.factor, scoring.late, tile);
     factor = 1;
   }
-  score_odd_rows<In>(p, rows, group, keys, range, scoring.factor / factor, tile);
   finish_scores<float, M>(scoring, group, range, width, tile);
   return factor;
 }

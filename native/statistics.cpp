@@ -12,7 +12,7 @@ template <class In> struct Statistics {
   static constexpr bool has_ending = true;
 
   struct Arguments {
-    const Acc* lse;
+    LogSum lse;
     Acc* received;
     Acc* entropy;
   };
@@ -50,8 +50,8 @@ template <class In> struct Statistics {
       Lane<Acc> left = load(received + i), right = load(received + i + lanes);
 #pragma GCC unroll 4
       for (int r = 0; r < M; ++r) {
-        Lane<Acc> x = load(tile + r * kTileStride + i) - shift.of[r];
-        Lane<Acc> y = load(tile + r * kTileStride + i + lanes) - shift.of[r];
+        Lane<Acc> x = shift.log2_weights(load(tile + r * kTileStride + i), r);
+        Lane<Acc> y = shift.log2_weights(load(tile + r * kTileStride + i + lanes), r);
         Lane<Acc> p = exp2<Acc>(x), q = exp2<Acc>(y);
         left += p;
         right += q;
@@ -89,17 +89,16 @@ template <class In> struct Statistics {
     if (arguments.entropy)
       for (int i = 0; i < desk.count; ++i)
         for (int r = 0; r < desk.groups[i].count; ++r)
-          // Minus a sum of nothing is −0; adding 0 makes it 0.
           arguments.entropy[desk.groups[i].place[r]] =
-              -sum<Acc>(load(work.spread + (i * kRows + r) * lanes)) * Acc(kLn2) + Acc(0);
+              entropy_of<Acc>(-sum<Acc>(load(work.spread + (i * kRows + r) * lanes)) * Acc(kLn2));
   }
 
   Index endings() const { return arguments.received ? p.B * p.H : 0; }
 
   void finish(Index head) { join_parts(plan, shared.received, head, arguments.received); }
 
-  static bool run(const Problem& p, const Run& run, const void* lse, void* received, void* entropy) {
-    Arguments arguments = {static_cast<const Acc*>(lse), static_cast<Acc*>(received), static_cast<Acc*>(entropy)};
+  static bool run(const Problem& p, const Run& run, const LogSum& lse, void* received, void* entropy) {
+    Arguments arguments = {lse, static_cast<Acc*>(received), static_cast<Acc*>(entropy)};
     Plan<Acc> plan(p, kFairThreads, 1, false);
     return second_pass<In, Statistics>(plan, run, arguments, all_parts(plan));
   }
@@ -107,7 +106,7 @@ template <class In> struct Statistics {
 
 }  // namespace
 
-bool statistics(const Problem& p, const Run& run, const void* lse, void* received, void* entropy) {
+bool statistics(const Problem& p, const Run& run, const LogSum& lse, void* received, void* entropy) {
   return run_as<Statistics>(p.type, p, run, lse, received, entropy);
 }
 

@@ -78,26 +78,31 @@ template <class T> OVERT_INLINE const T* at(const View& view, Index b, Index h, 
   return static_cast<const T*>(view.data) + b * view.batch + h * view.head + t * view.row;
 }
 
-// How packed queries and keys become a score in units of log₂: constants of a call.
+// How packed queries and keys become a score: constants of a call.
 template <class Acc> struct Scoring {
   Acc factor;     // of a product: goes into the queries
+  Acc late;       // multiplies the product
   Acc cap;        // 0: none
   const Acc* v;   // of the additive score, or null
   bool modest;
   Acc base, slope;  // of the additive score
+  bool even_bias;
 
   explicit Scoring(const Problem& p)
-      : factor(Acc(p.softcap > 0 ? p.scale / p.softcap : p.scale * kLog2e)),
-        cap(Acc(p.softcap * kLog2e)),
-        v(static_cast<const Acc*>(p.additive)),
-        modest(p.additive && p.modest),
-        base(0),
-        slope(-2 * factor) {
-    if (!v) return;
+      : factor(1), late(1), cap(Acc(p.softcap)), v(static_cast<const Acc*>(p.additive)), modest(p.additive && p.modest), even_bias(p.even_bias) {
+    const double scale = p.softcap > 0 ? p.scale / p.softcap : p.scale, size = __builtin_fabs(scale);
     double total = 0;
-    for (Index d = 0; d < p.D; ++d) total += v[d];
-    base = Acc(factor * total);
-    factor = 1;
+    for (Index d = 0; v && d < p.D; ++d) total += v[d];
+    base = Acc(scale * total);
+    slope = Acc(-2 * scale);
+    if (v) return;
+    // A factor that makes queries no larger and hardly smaller costs nothing there.  Another might make them overflow or
+    // vanish where the score itself does not, and one far from 1 also the products.
+    double early = size < 0x1p-12 ? __builtin_sqrt(size) : size <= 1 ? scale : size < kWildScale ? 1 : 0x1p32;
+    factor = Acc(early);
+    // With a tiny softcap it may itself be too large; then any will do that takes all but 0 to the cap.
+    const double most = sizeof(Acc) == 4 ? 0x1p127 : 0x1p1000, rest = early == 0 ? 0 : scale / early;
+    late = Acc(smaller(larger(rest, -most), most));
   }
 };
 
@@ -179,13 +184,19 @@ template <class Acc> Range visible(const Group<Acc>& group, Range block) {
   return range;
 }
 
-// How a weight is raised from a score in units of log₂.
+// How a weight is raised from a score: the maximum is subtracted before anything is multiplied, so that no score is too
+// large and none loses what distinguishes it from the others.
 template <class Acc> struct Raise {
+  struct Row {
+    static constexpr Acc unit = 1;
+    Lane<Acc> highest;
+    // The logarithm of the weight, in units of `unit`, and the weight.
+    OVERT_INLINE Lane<Acc> less(Lane<Acc> x) const { return x - highest; }
+    OVERT_INLINE Lane<Acc> weight(Lane<Acc> x) const { return exp<Acc>(x); }
+  };
   Acc score(Acc x) const { return x; }
-  // Calls body(raise) with what raises the weights of a row of that maximum.
-  template <class Body> OVERT_INLINE void for_row(Acc, const Body& body) const { body(*this); }
-  OVERT_INLINE Lane<Acc> less(Lane<Acc> x, Lane<Acc> highest) const { return x - highest; }
-  OVERT_INLINE Lane<Acc> weight(Lane<Acc> x) const { return exp2<Acc>(x); }
+  // Calls body(row) with what raises the weights of a row of that maximum.
+  template <class Body> OVERT_INLINE void for_row(Acc highest, const Body& body) const { body(Row{all(highest)}); }
 };
 
 // Products of M queries with the first W vectors of a panel of keys.
@@ -259,12 +270,21 @@ OVERT_INLINE void multiply_rows(const Acc* queries, const Acc* key, Index row, I
     }
 }
 
-// Scores of M rows, packed [D][kQueries], with `panels` consecutive panels, in units of log₂ or of the softcap.
+// Multiplies M rows of a tile.
+template <class Acc, int M, int stride = kTileStride> OVERT_INLINE void scale_tile(Acc* tile, int width, Acc factor) {
+  if (factor == 1) return;
+  for (int r = 0; r < M; ++r)
+    for (Acc *x = tile + r * stride, *end = x + width; x < end; x += kLanes<Acc>) store(x, load(x) * factor);
+}
+
+// Scores of M rows, packed [D][kQueries], with `panels` consecutive panels, in units of the softcap, if any.
 template <class Acc, int M, int stride = kTileStride>
 OVERT_INLINE void compare(const Scoring<Acc>& scoring, const Acc* rows, const Acc* panel, Index D, int panels, Acc* tile,
                           bool half = false) {
-  if (!scoring.v) multiply<Acc, M, stride>(rows, panel, D, panels, tile, half);
-  else if (scoring.modest)
+  if (!scoring.v) {
+    multiply<Acc, M, stride>(rows, panel, D, panels, tile, half);
+    scale_tile<Acc, M, stride>(tile, panels * kPanel<Acc> - half * kLanes<Acc>, scoring.late);
+  } else if (scoring.modest)
     add_terms<Acc, M, true>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
   else add_terms<Acc, M, false>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
 }
@@ -297,7 +317,10 @@ OVERT_INLINE int finish_scores(const Scoring<Acc>& scoring, const Group<Acc>& gr
       Range seen = intersect(group.span[r], range);
       const Acc* bias = group.bias[r];
       Acc* x = tile + r * kTileStride;
-      for (int s = seen.begin; s < seen.end; ++s) x[s - range.begin] += bias[s] * Acc(kLog2e);
+      if (scoring.even_bias)
+        for (int s = seen.begin; s < seen.end; ++s) x[s - range.begin] += bias[0];
+      else
+        for (int s = seen.begin; s < seen.end; ++s) x[s - range.begin] += bias[s];
     }
   mask_tile(group, range.begin, width, Acc(-kInfinity), tile);
   return width;
@@ -312,7 +335,10 @@ OVERT_INLINE int score(const Scoring<Acc>& scoring, const Group<Acc>& group, Key
   // Where no key lies in the second half of the last panel, all of it is masked.
   bool half = panels * kPanel<Acc> - count >= kLanes<Acc>;
   if (!keys.rows) compare<Acc, M>(scoring, group.queries, keys.data, D, panels, tile, half);
-  else if constexpr (M <= kThin) multiply_rows<Acc, M>(group.queries, keys.data, keys.step, D, count, tile);
+  else if constexpr (M <= kThin) {
+    multiply_rows<Acc, M>(group.queries, keys.data, keys.step, D, count, tile);
+    scale_tile<Acc, M>(tile, int(round_up(count, kLanes<Acc>)), scoring.late);
+  }
   return finish_scores<Acc, M>(scoring, group, range, panels * kPanel<Acc>, tile);
 }
 

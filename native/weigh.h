@@ -1,23 +1,30 @@
-// Weights without the forward pass's output: exp(score − lse), from queries, keys and the log-sum-exp of each row.
+// Weights without the forward pass's output: exp(score − lse), from queries, keys and the log-sum of each row.
 #pragma once
 #include "blocks.h"
 
 namespace overt::OVERT_LEVEL {
 
-// lse of the rows of a group in units of log₂; score − shift is log₂ of the weight.
+// What is subtracted from the scores of the rows of a group.
 template <class Acc> struct Shift {
-  Acc of[kRows];
+  Acc value[kRows], rest[kRows];  // the rest is in units of log₂
   bool spoilt[kRows];
   bool any_spoilt;
 
-  Shift(const Group<Acc>& group, const Acc* lse) : any_spoilt(false) {
+  Shift(const Group<Acc>& group, const LogSum& lse) : any_spoilt(false) {
     for (int r = 0; r < group.size; ++r) {
-      Acc x = r < group.count ? lse[group.place[r]] * Acc(kLog2e) : Acc(0);
+      Acc x = r < group.count ? static_cast<const Acc*>(lse.value)[group.place[r]] : Acc(0);
+      rest[r] = r < group.count && lse.rest ? static_cast<const Acc*>(lse.rest)[group.place[r]] * Acc(kLog2e) : Acc(0);
       spoilt[r] = x != x;
       any_spoilt |= spoilt[r];
       // A row that sees nothing has lse −inf and weights 0.
-      of[r] = x == Acc(-kInfinity) ? Acc(kInfinity) : spoilt[r] ? Acc(0) : x;
+      value[r] = x == Acc(-kInfinity) ? Acc(kInfinity) : x;
+      if (spoilt[r]) value[r] = rest[r] = 0;
     }
+  }
+
+  // log₂ of the weights of row r.  What is near the log-sum loses nothing in the first difference.
+  OVERT_INLINE Lane<Acc> log2_weights(Lane<Acc> scores, int r) const {
+    return (scores - value[r]) * Acc(kLog2e) - rest[r];
   }
 };
 
@@ -40,7 +47,7 @@ OVERT_INLINE int score_for_weights(const Desk<In>& desk, const Plan<Acc>& plan, 
 template <class Acc, int M> OVERT_INLINE void weigh(Acc* tile, int width, const Shift<Acc>& shift) {
   for (int r = 0; r < M; ++r) {
     Acc* row = tile + r * kTileStride;
-    for (int i = 0; i < width; i += kLanes<Acc>) store(row + i, exp2<Acc>(load(row + i) - shift.of[r]));
+    for (int i = 0; i < width; i += kLanes<Acc>) store(row + i, exp2<Acc>(shift.log2_weights(load(row + i), r)));
   }
 }
 

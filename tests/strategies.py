@@ -164,3 +164,63 @@ def _array(draw: st.DrawFn, rng: np.random.Generator, shape: tuple[int, ...], dt
     if layout == "read-only":
         array.flags.writeable = False
     return array
+
+
+@st.composite
+def large_cases(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",)) -> Case:
+    """Problems whose finite numbers reach to the ends of the range: logits, biases, sinks, scales and softcaps.
+
+    No score, in the dtype in which it is computed, is itself beyond that range.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    name = draw(st.sampled_from(dtypes))
+    dtype, wide = DTYPES[name], np.dtype(np.float64 if name == "float64" else np.float32)
+    G = draw(st.sampled_from([1, 2]))
+    H = G * draw(st.sampled_from([1, 2]))
+    T, S = draw(st.sampled_from([1, 2, 9, 70, 130])), draw(st.sampled_from([1, 5, 40, 140, 600]))
+    D, E = draw(st.sampled_from([1, 8, 24, 64])), draw(st.sampled_from([1, 8, 20]))
+    # Products of any size: large queries with small keys, and the other way round.
+    size = draw(st.sampled_from([0, 1e-3, 1, 30, 1e3, 1e5, 1e9, 1e15] if name != "float16" else [0, 1e-2, 1, 30, 100]))
+    tilt = draw(st.sampled_from([1.0, 1e-12, 1e12] if name != "float16" else [1.0]))
+    scale = draw(st.sampled_from([None, None, 1.0, -0.3, 4.0, 0.0, 1e-30, 1e30, 1e38]))
+    q = rng.normal(size=(H, T, D)) * tilt
+    k = rng.normal(size=(G, S, D)) * size / tilt
+    if scale and abs(scale) > 10:
+        # Otherwise scores leave the range, or keys.
+        scale = scale if name != "float16" else 10.0
+        k = k * min(1e18 / abs(scale), 1)
+    q, k = q.astype(dtype), k.astype(dtype)
+    v = rng.normal(size=(G, S, E)).astype(dtype)
+    options: dict[str, Any] = {"score": overt.scaled_dot(scale)}
+    kind = draw(st.sampled_from(["product", "product", "product", "cosine", "bilinear"]))
+    if kind == "cosine":
+        options["score"] = overt.cosine(draw(st.sampled_from([1.0, 100.0, 1e30])))
+    elif kind == "bilinear":
+        options["score"] = overt.bilinear(rng.normal(size=(D, D)))
+    if draw(st.booleans()):
+        options["mask"] = draw(masks(rng, (), H, T, S))
+    if draw(st.booleans()):
+        options["bias"] = draw(large_biases(rng, H, T, S, wide))
+    options["softcap"] = draw(st.sampled_from([None, None, 1e-30, 50.0, 1e5, 1e30]))
+    if draw(st.booleans()):
+        sink = draw(st.sampled_from([1.0, 1e5, -1e9, float(np.finfo(wide).min), float(np.finfo(np.float32).max)]))
+        options["sinks"] = (sink * np.ones(H)).astype(wide)
+    return Case(q, k, v, options)
+
+
+@st.composite
+def large_biases(draw: st.DrawFn, rng: np.random.Generator, H: int, T: int, S: int, dtype: np.dtype) -> np.ndarray:
+    """Masks made of numbers, as libraries pass them, and numbers beside which differences of 1 nearly vanish."""
+    ends = np.finfo(np.float32)
+    large = draw(st.sampled_from([1e5, -1e4, -1e9, 1e9, 1e30, float(ends.min), float(ends.max), -np.inf]))
+    bias = rng.normal(size=(draw(st.sampled_from([1, H])), T, S))
+    where = draw(st.sampled_from(["rows", "cells", "columns", "all"]))
+    some = {
+        "rows": np.arange(T)[:, None] % 3 == 1,
+        "cells": rng.random(bias.shape) < 0.5,
+        "columns": np.arange(S) > S // 2,
+        "all": True,
+    }[where]
+    with np.errstate(over="ignore"):
+        found = np.where(some, large + np.round(bias), bias).astype(dtype)
+    return np.clip(found, ends.min, ends.max) if np.isfinite(large) else found

@@ -15,18 +15,18 @@ from overt import kernels, reference
 from overt.problem import Problem
 from overt.scores import Additive
 from strategies import DTYPES, Case, cases
-from test_kernels import LEVELS, TOLERANCE, poisoned, slack
+from test_kernels import COARSE, LEVELS, TOLERANCE, poisoned, slack
 
 __all__ = ["poisoned"]
 
 
-def bounds(problem: Problem, dy: np.ndarray) -> dict[str, float]:
+def bounds(problem: Problem, dy: np.ndarray, dlse: np.ndarray | None = None) -> dict[str, float]:
     """Largest sum of magnitudes behind a number of each gradient: the scale on which rounding acts."""
     named = {step.name: step.array for step in reference.steps(problem)}
     w, q, k, v, dy = named["weights"], *(np.abs(named[x]) for x in ("query", "key", "value")), np.abs(dy)
     mixed = named.get("dropped", w)
     dw = dy @ v.swapaxes(-1, -2) * (1 if problem.dropout is None else 1 / (1 - problem.dropout.rate))
-    delta = (w * dw).sum(axis=-1, keepdims=True)
+    delta = (w * dw).sum(axis=-1, keepdims=True) + (0 if dlse is None else np.abs(dlse)[..., None])
     dscores = w * (dw + delta)
     if isinstance(problem.score, Additive):
         return additive_bounds(problem, problem.score, dscores, q, k) | others(problem, dscores, delta, mixed, dy)
@@ -76,11 +76,13 @@ def most(found: dict[str, np.ndarray]) -> dict[str, float]:
 
 def check_gradient(case: Case, level: str, seed: int) -> None:
     problem, wide = case.problem(), case.wide().problem()
-    dy = np.random.default_rng(seed).normal(size=(*problem.q.shape[:3], problem.v.shape[-1])).astype(case.q.dtype)
+    rng = np.random.default_rng(seed)
+    dy = rng.normal(size=(*problem.q.shape[:3], problem.v.shape[-1])).astype(case.q.dtype)
+    dlse = None if seed % 2 else rng.normal(size=dy.shape[:3]).astype(problem.accumulate)
     output, lse = kernels.forward(problem, level=level)
-    found = kernels.gradient(problem, output, lse, dy, level=level)
-    expected = reference.gradient(wide, dy.astype(np.float64))
-    scale, tolerance = bounds(wide, dy.astype(np.float64)), 2 * TOLERANCE[case.q.dtype.name] * slack(case)
+    found = kernels.gradient(problem, output, lse, dy, dlse, level=level)
+    expected = reference.gradient(wide, dy.astype(np.float64), dlse)
+    scale, tolerance = bounds(wide, dy.astype(np.float64), dlse), 2 * TOLERANCE[case.q.dtype.name] * slack(case)
     assert (found.bias is None) == (problem.bias is None)
     assert (found.sinks is None) == (problem.sinks is None)
     gradients = [
@@ -97,7 +99,9 @@ def check_gradient(case: Case, level: str, seed: int) -> None:
         if name in "qkv":
             assert got.dtype == problem.accumulate
         error = np.abs(got - exact).max(initial=0)
-        assert error <= tolerance * scale[name] + 1e-30, name
+        # Only v's gradient is without what the output lost by being rounded to a half type.
+        allowed = 4e-6 * slack(case) + COARSE.get((level, case.q.dtype.name), 0.0) if name == "v" else tolerance
+        assert error <= allowed * scale[name] + 1e-30, name
 
 
 @pytest.mark.parametrize("level", LEVELS)

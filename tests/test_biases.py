@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import overt
+from overt import kernels
 from overt.biases import Bias, Dense, as_bias
 from overt.errors import ArgumentError, DtypeError, ShapeError
 from overt.grid import Cells, Shape
+from strategies import Case
 
 SIZES = [(4, 4), (3, 6), (6, 3), (1, 5), (5, 1), (0, 4), (4, 0), (0, 0)]
 
@@ -347,3 +350,82 @@ def test_slopes_given_as_a_list_fit_any_inputs() -> None:
     q = normal(2, 3, 4).astype(np.float32)
     y = overt.attention(q, q, q, bias=overt.alibi([0.5, 0.25]))
     np.testing.assert_array_equal(y, overt.attention(q, q, q, bias=overt.alibi(np.float32([0.5, 0.25]))))
+
+
+# Biases that are broadcast.
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("shape", [(2000, 1), (1, 2000), (1,), (3, 1, 1)])
+def test_a_broadcast_bias_is_never_made_whole(dtype: Any, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(3, 2000, 4)).astype(dtype) for _ in range(3))
+    stored = rng.normal(size=shape).astype(dtype)
+    bias = np.broadcast_to(stored, (3, 2000, 2000))
+    expected = overt.attend(q, k, v, bias=np.broadcast_to(stored, (3, 2000, 2000)).astype(np.float32))
+    tracemalloc.start()
+    try:
+        seen = overt.attend(q, k, v, bias=bias)
+        seen.top(2)
+        seen.received()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**20
+    np.testing.assert_allclose(seen.output, expected.output, rtol=2e-3, atol=2e-4)
+    np.testing.assert_allclose(seen.lse, expected.lse, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(seen.weights[:, 7:9, 100:500], expected.weights[:, 7:9, 100:500], rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("level", kernels.levels())
+def test_one_number_a_row(level: str) -> None:
+    rng = np.random.default_rng(1)
+    q, k, v, dy = (rng.normal(size=(1, 4, n, 8)).astype(np.float32) for n in (70, 130, 130, 70))
+    bias = rng.normal(size=(4, 70, 1)).astype(np.float32)
+    results = []
+    # Parts of a sum and slices of rows too.
+    for same in (bias, np.repeat(bias, 130, axis=-1), overt.alibi(np.zeros(4, np.float32)) + bias):
+        problem = Case(
+            q, k, v, {"bias": same, "mask": overt.window(40, 40), "sinks": np.zeros(4, np.float32)}
+        ).problem()
+        output, lse = kernels.forward(problem, level=level)
+        w = kernels.weights(problem, lse, level=level)
+        some = problem.part(t=range(20, 41, 3), s=range(9, 100))
+        tile = kernels.weights(some, np.ascontiguousarray(lse[:, :, 20:41:3]), level=level)
+        np.testing.assert_allclose(tile, w[:, :, 20:41:3, 9:100], rtol=1e-5, atol=1e-7)
+        found = kernels.gradient(problem, output, lse, dy, level=level)
+        results.append([output, lse, w, *found[:3], found.sinks])
+    for other in results[1:]:
+        for got, expected in zip(other, results[0], strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_buckets_at_their_edges(bidirectional: bool) -> None:
+    # The formula of T5 in single precision, whose logarithm of float32 is right to the last bit.
+    distance = np.arange(-3000, 3001)
+    for buckets in (4, 8, 12, 20, 32, 48, 64, 100, 128):
+        for max_distance in (20, 50, 64, 100, 128, 200, 256, 1000, 1024):
+            near = buckets // (4 if bidirectional else 2)
+            if max_distance <= near:
+                continue
+            found = overt.relative(np.zeros((buckets, 1)), bidirectional=bidirectional, max_distance=max_distance)
+            half = buckets // 2 if bidirectional else buckets
+            away = np.abs(distance) if bidirectional else np.maximum(-distance, 0)
+            ratio = (np.maximum(away, 1).astype(np.float32) / np.float32(near)).astype(np.float64)
+            far = np.log(ratio).astype(np.float32) / np.float32(np.log(max_distance / near)) * np.float32(half - near)
+            far = np.minimum(near + far.astype(int), half - 1)
+            expected = np.where(away < near, away, far) + (half * (distance > 0) if bidirectional else 0)
+            np.testing.assert_array_equal(found.bucket(distance), expected)
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_buckets_of_the_library_that_people_use(bidirectional: bool) -> None:
+    torch = pytest.importorskip("torch")
+    t5 = pytest.importorskip("transformers.models.t5.modeling_t5").T5Attention._relative_position_bucket
+    distance = np.arange(-3000, 3001)
+    for buckets in (8, 12, 20, 32, 64, 100):
+        for max_distance in (64, 100, 128, 200, 256, 1000, 1024):
+            found = overt.relative(np.zeros((buckets, 1)), bidirectional=bidirectional, max_distance=max_distance)
+            expected = t5(torch.from_numpy(distance), bidirectional, buckets, max_distance).numpy()
+            np.testing.assert_array_equal(found.bucket(distance), expected)

@@ -386,3 +386,46 @@ def test_more_positions_than_a_call_takes(length: int, mask: Any) -> None:
         overt.attention(few, many, many, mask=mask)
     with pytest.raises(ShapeError, match=rf"q has {length} positions \(axis -2, T\)"):
         overt.attend(many, few, few, mask=mask)
+
+
+# Masked arrays, whose mask everything but NumPy's own functions drops without a word.
+
+MASKED = np.ma.masked_greater(np.ones((2, 3, 4), np.float32), 5)
+SMALL = np.ones((2, 3, 4), np.float32)
+
+
+def masked(*shape: int, dtype: object = np.float32) -> np.ma.MaskedArray:
+    return np.ma.masked_array(np.ones(shape, dtype), mask=np.zeros(shape, bool))
+
+
+@pytest.mark.parametrize(
+    ("name", "ask"),
+    [
+        ("q", lambda: overt.attention(MASKED, SMALL, SMALL)),
+        ("k", lambda: overt.attention(SMALL, MASKED, SMALL)),
+        ("v", lambda: overt.attention(SMALL, SMALL, MASKED)),
+        ("mask", lambda: overt.attention(SMALL, SMALL, SMALL, mask=masked(3, 3, dtype=bool))),
+        ("mask", lambda: overt.keep(masked(3, 3, dtype=bool))),
+        ("bias", lambda: overt.attention(SMALL, SMALL, SMALL, bias=masked(3, 3))),
+        ("bias", lambda: overt.alibi(np.ones(2)) + masked(3, 3)),
+        ("sinks", lambda: overt.attention(SMALL, SMALL, SMALL, sinks=masked(2))),
+        ("alibi slopes", lambda: overt.alibi(masked(2))),
+        ("the relative table", lambda: overt.relative(masked(8, 2))),
+        ("bilinear weight", lambda: overt.bilinear(masked(4, 4))),
+        ("additive query_weight", lambda: overt.additive(masked(5, 4), np.ones((5, 4)), np.ones(5))),
+        ("additive key_weight", lambda: overt.additive(np.ones((5, 4)), masked(5, 4), np.ones(5))),
+        ("additive v", lambda: overt.additive(np.ones((5, 4)), np.ones((5, 4)), masked(5))),
+        ("additive bias", lambda: overt.additive(np.ones((5, 4)), np.ones((5, 4)), np.ones(5), masked(5))),
+        ("padding lengths", lambda: overt.padding(masked(2, dtype=int))),
+        ("document ids", lambda: overt.documents(masked(3, dtype=int))),
+        ("dy", lambda: overt.attend(SMALL, SMALL, SMALL).gradient(MASKED)),
+        ("dlse", lambda: overt.attend(SMALL, SMALL, SMALL).gradient(SMALL, masked(2, 3))),
+        ("output 0", lambda: overt.merge([(MASKED, np.ones((2, 3), np.float32))])),
+        ("lse 1", lambda: overt.merge([(SMALL, SMALL[..., 0]), (SMALL, masked(2, 3))])),
+        ("x", lambda: overt.positions.rope(MASKED, layout="half")),
+        ("k", lambda: overt.Cache().append(MASKED, SMALL)),
+    ],
+)
+def test_masked_arrays_are_refused(name: str, ask: object) -> None:
+    with pytest.raises(DtypeError, match=f"^{name} is a MaskedArray, not a plain array: use numpy.asarray"):
+        ask()  # type: ignore[operator]

@@ -670,29 +670,32 @@ def test_nothing_that_is_given_is_changed(score: str) -> None:
     q, k, v = qkv()
     keep, bias, sinks = np.ones((5, 7), bool), normal(5, 7), normal(2)
     given = [q, k, v, keep, bias, sinks]
+    dy = normal(2, 5, 3)
+    given.append(dy)
     before = [x.copy() for x in given]
+    options = {"score": SCORES[score], "mask": keep, "bias": bias, "sinks": sinks, "softcap": 3.0}
+
+    def ask(seen: overt.Attended) -> list[np.ndarray]:
+        found = seen.gradient(dy)
+        return [seen.weights[...], *seen.top(2), seen.map(2, 2), *found, found.sinks, *found.score.values()]
+
+    seen = overt.attend(q, k, v, **options)
+    expected = [x.copy() for x in ask(seen)]
+    # What later answers come from cannot be written to; all else is the caller's, who may.
+    for kept in (seen.output, seen.lse, seen.received(), seen.entropy()):
+        with pytest.raises(ValueError, match="read-only"):
+            kept[...] = 0
+    for got in (overt.attention(q, k, v, **options), *ask(seen)):
+        assert not any(np.shares_memory(got, x) for x in given)
+        got[...] = 0
+    assert all(np.array_equal(x, y) for x, y in zip(given, before, strict=True))
+    for got, first in zip(ask(seen), expected, strict=True):
+        np.testing.assert_array_equal(got, first)
+    # Nothing is written to what is given, not even for a while.
     for x in given:
         x.flags.writeable = False
-    seen = overt.attend(q, k, v, score=SCORES[score], mask=keep, bias=bias, sinks=sinks, softcap=3.0)
-    dy = np.ones_like(seen.output)
-    dy.flags.writeable = False
-    results = seen.weights[...], seen.received(), seen.entropy(), *seen.top(2), seen.map(2, 2), *seen.gradient(dy)
-    for got in results:
-        # What comes out may be read-only; if not, writing to it changes nothing that is asked for later.
-        if got.flags.writeable:
-            got[...] = 0
-    assert all(np.array_equal(x, y) for x, y in zip(given, before, strict=True))
-    again = overt.attend(q, k, v, score=SCORES[score], mask=keep, bias=bias, sinks=sinks, softcap=3.0)
-    np.testing.assert_array_equal(seen.received(), again.received())
-    np.testing.assert_array_equal(seen.entropy(), again.entropy())
-
-
-def test_results_do_not_share_memory_with_the_open_result() -> None:
-    seen = overt.attend(*qkv())
-    expected = seen.weights[...].copy()
-    if seen.lse.flags.writeable:
-        seen.lse[...] = 0
-    np.testing.assert_array_equal(seen.weights[...], expected)
+    for got, first in zip(ask(overt.attend(q, k, v, **options)), expected, strict=True):
+        np.testing.assert_array_equal(got, first)
 
 
 # Axes of no length.

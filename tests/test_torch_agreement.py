@@ -475,7 +475,7 @@ class TestMultiheadAttention:
         x, keep = normal(2, self.T, self.D), torch.ones(self.T, self.T, dtype=torch.bool).tril()
         y, weights = module(x, x, x, attn_mask=~keep)
         seen = overt.attend(*self.heads(module, x), mask=array(keep))
-        joined = torch.from_numpy(seen.output).transpose(1, 2).flatten(-2)
+        joined = torch.from_numpy(seen.output.copy()).transpose(1, 2).flatten(-2)
         close(joined @ module.out_proj.weight.T + module.out_proj.bias, y, 1e-14)
         # One matrix a batch row: the mean of the heads.
         close(np.asarray(seen.weights).mean(1), weights, 1e-14)

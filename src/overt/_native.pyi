@@ -28,17 +28,21 @@ def forward(
     p: Problem,
     output: np.ndarray,
     lse: np.ndarray | None = None,
+    rest: np.ndarray | None = None,
     received: np.ndarray | None = None,
     entropy: np.ndarray | None = None,
     *,
     threads: int = 0,
     level: str | None = None,
+    panels: bool = False,
 ) -> bool: ...
 def backward(
     p: Problem,
     output: np.ndarray,
     lse: np.ndarray,
+    rest: np.ndarray | None,
     dy: np.ndarray,
+    dlse: np.ndarray | None,
     dq: np.ndarray,
     dk: np.ndarray,
     dv: np.ndarray,
@@ -52,6 +56,7 @@ def backward(
 def statistics(
     p: Problem,
     lse: np.ndarray,
+    rest: np.ndarray | None,
     received: np.ndarray | None = None,
     entropy: np.ndarray | None = None,
     *,
@@ -61,6 +66,7 @@ def statistics(
 def top(
     p: Problem,
     lse: np.ndarray,
+    rest: np.ndarray | None,
     indices: np.ndarray,
     weights: np.ndarray,
     *,
@@ -70,6 +76,7 @@ def top(
 def map(
     p: Problem,
     lse: np.ndarray,
+    rest: np.ndarray | None,
     row_bins: np.ndarray,
     col_bins: np.ndarray,
     out: np.ndarray,
@@ -78,7 +85,15 @@ def map(
     threads: int = 0,
     level: str | None = None,
 ) -> None: ...
-def weights(p: Problem, lse: np.ndarray, out: np.ndarray, *, threads: int = 0, level: str | None = None) -> None: ...
+def weights(
+    p: Problem,
+    lse: np.ndarray,
+    rest: np.ndarray | None,
+    out: np.ndarray,
+    *,
+    threads: int = 0,
+    level: str | None = None,
+) -> None: ...
 def levels() -> list[str]: ...
 def features(level: str) -> list[str]: ...
 def threads() -> int: ...

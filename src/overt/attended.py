@@ -12,10 +12,10 @@ import numpy as np
 from overt import kernels, reference
 from overt.bits import settled
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, ArrayT, dtype_name, host, is_float, shown, whole
+from overt.grid import Array, ArrayT, dtype_name, host, is_float, plain, shown, whole
 from overt.problem import Problem, namespace
 from overt.reference import Gradient
-from overt.weights import Weights
+from overt.weights import Weights, sound
 
 
 def engine(problem: Problem) -> ModuleType:
@@ -31,10 +31,18 @@ class Attended(Generic[ArrayT]):
 
     Shapes are written for inputs with heads; inputs q (T, D) without a heads axis give results without one.
     Statistics are float32, or float64 for float64 inputs, and are those of the weights before dropout.
+
+    Weights, statistics and gradients are computed when they are asked for, from q, k, v, the mask and the bias as they
+    are then: these arrays are shared with the caller and must not change while the result is in use.  Weights that come
+    out beyond 1 raise ArgumentError.
     """
 
     def __init__(self, problem: Problem, found: tuple[Array, Array] | None = None) -> None:
-        """found: output and lse (B, H, T, …) where they are known already."""
+        """found: output (B, H, T, E) and lse (B, H, T) where another engine has computed them already.
+
+        lse may be rounded to the dtype of accumulation: where it is so large that this would show in the weights, the
+        rows are summed up anew.
+        """
         self._along: tuple[Array, Array] | None = None
         if found:
             self._output, self._lse = found
@@ -58,8 +66,8 @@ class Attended(Generic[ArrayT]):
 
     @property
     def output(self) -> ArrayT:
-        """(…, H, T, E) in the dtype of q."""
-        return self._problem.outward(self._output)
+        """(…, H, T, E) in the dtype of q.  Read-only: copy it to change it."""
+        return self._lent(self._output)
 
     @property
     def lse(self) -> ArrayT:
@@ -87,6 +95,7 @@ class Attended(Generic[ArrayT]):
         if not 1 <= whole("k", k) <= self._problem.shape.S:
             raise ArgumentError(f"top(k) wants 1 ≤ k ≤ S = {self._problem.shape.S}, not {shown(k)}")
         indices, heaviest = self._engine.top(self._problem, self._lse, k)
+        self._check(heaviest)
         return self._problem.outward(indices), self._problem.outward(heaviest)
 
     def map(self, rows: int, columns: int, pool: Literal["max", "mean"] = "max") -> ArrayT:
@@ -105,29 +114,27 @@ class Attended(Generic[ArrayT]):
                 )
             edges = np.arange(count + 1) * length
             bins.append(np.stack([edges[:-1] // count, -(-edges[1:] // count)], axis=-1))
-        return self._problem.outward(self._engine.pooled(self._problem, self._lse, *bins, pool))
+        picture = self._engine.pooled(self._problem, self._lse, *bins, pool)
+        self._check(picture)
+        return self._problem.outward(picture)
 
-    def gradient(self, dy: Array) -> Gradient:
+    def gradient(self, dy: Array, dlse: Array | None = None) -> Gradient:
         """Vector-Jacobian product with dy (…, H, T, E): named tuple (q, k, v, bias), each shaped like its input.
 
+        dlse (…, H, T) is the gradient of the lse, where the loss depends on that.
         ``bias`` is the gradient for the bias array, ALiBi's slopes or T5's table, and None where there is no bias.
         The result also has ``sinks``, (H,), None where there are none, and ``score``, a dict of the gradients of the
         score's parameters: ``weight`` of ``bilinear``; ``query_weight``, ``key_weight``, ``v`` and ``bias`` of
         ``additive``.
         """
         problem = self._problem
-        namespace(dy=dy, output=self.output)
-        if not is_float(dy):
-            raise DtypeError(f"dy is {dtype_name(dy)}, not floats: convert it with astype")
-        if tuple(dy.shape) != tuple(self.output.shape):
-            raise ShapeError(
-                f"dy has shape {tuple(dy.shape)}, but the output has {tuple(self.output.shape)}: give the same"
-            )
-        dy = problem.inward(dy if problem.back is None else host("dy", dy))
+        dy = _inward(problem, "dy", dy, "output", self.output, self._output.shape)
+        if dlse is not None:
+            dlse = _inward(problem, "dlse", dlse, "lse", self.lse, self._lse.shape)
         if kernels.can(problem):
-            found = kernels.gradient(problem, self._output, self._lse, dy)
+            found = kernels.gradient(problem, self._output, self._lse, dy, dlse)
         else:
-            found = reference.gradient(problem, dy)
+            found = reference.gradient(problem, dy, dlse)
         dq, dk, dv = (
             problem.xp.astype(problem.unbroadcast(x, shape), problem.q.dtype, copy=False)
             for x, shape in zip(found[:3], problem.given, strict=True)
@@ -149,7 +156,15 @@ class Attended(Generic[ArrayT]):
 
     @cached_property
     def _statistics(self) -> tuple[Array, Array]:
-        return self._along or self._engine.statistics(self._problem, self._lse)
+        if self._along:
+            return self._along
+        received, entropy = self._engine.statistics(self._problem, self._lse)
+        self._check(received / max(self._problem.shape.T, 1))
+        return received, entropy
+
+    def _check(self, weights: Array) -> None:
+        if isinstance(weights, np.ndarray):
+            sound(weights)
 
 
 def _handed(problem: Problem, x: Any) -> Any:
@@ -157,3 +172,16 @@ def _handed(problem: Problem, x: Any) -> Any:
     if isinstance(x, tuple):
         return tuple(_handed(problem, part) for part in x)
     return x if x is None else problem.handed(x)
+
+
+def _inward(problem: Problem, name: str, pulled: Array, of: str, result: Array, shape: tuple[int, ...]) -> Array:
+    """What a caller gives as the gradient of a result, with the axes that the result has inside."""
+    pulled = plain(name, pulled)
+    namespace(**{name: pulled, of: result})
+    if not is_float(pulled):
+        raise DtypeError(f"{name} is {dtype_name(pulled)}, not floats: convert it with astype")
+    if tuple(pulled.shape) != tuple(result.shape):
+        raise ShapeError(
+            f"{name} has shape {tuple(pulled.shape)}, but the {of} has {tuple(result.shape)}: give the same"
+        )
+    return problem.xp.reshape(pulled if problem.back is None else host(name, pulled), tuple(shape))

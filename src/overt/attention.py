@@ -13,11 +13,11 @@ from overt.attended import Attended, engine
 from overt.biases import Bias
 from overt.dropout import Dropout
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, ArrayT, dtype_name, is_float, kind
+from overt.grid import Array, ArrayT, dtype_name, is_float, kind, plain
 from overt.interchange import is_tensor, lent, warn_of_quadratic
 from overt.masks import Mask
 from overt.problem import Problem, namespace
-from overt.scores import Score, scaled_dot
+from overt.scores import Product, Score, scaled_dot
 from overt.trace import CodeTrace, Trace, trace_code
 from overt.trace import trace as trace_problem
 
@@ -59,8 +59,8 @@ def attention(
     A query that may see no key gets zeros, and what stands behind a mask never reaches the output.
     Raises ShapeError, DtypeError or ArgumentError.  Vaswani et al. 2017 (arXiv:1706.03762), equation 1.
     """
-    if score is _SCALED_DOT and bias is softcap is sinks is dropout is None:
-        y = kernels.plain(q, k, v, mask, num_threads)
+    if type(score) is Product and bias is softcap is sinks is dropout is None:
+        y = kernels.plain(q, k, v, score.scale, mask, num_threads)
         if y is not None:
             return y
     options = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks, "dropout": dropout}
@@ -186,7 +186,8 @@ def merge(parts: Iterable[tuple[ArrayT, ArrayT]]) -> tuple[ArrayT, ArrayT]:
     for i, pair in enumerate(parts):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise DtypeError(f"part {i} is no pair (output, lse), such as (seen.output, seen.lse)")
-        arrays[f"output {i}"], arrays[f"lse {i}"] = pair
+        for name, x in zip((f"output {i}", f"lse {i}"), pair, strict=True):
+            arrays[name] = plain(name, x)
     if not arrays:
         raise ArgumentError("merge got no parts: give at least one pair (output, lse)")
     xp = namespace(**arrays)

@@ -27,6 +27,7 @@ from overt.grid import (
     host,
     is_float,
     picked,
+    plain,
     uncalled,
     whole,
 )
@@ -103,7 +104,10 @@ class Dense(Bias):
         return cells.of(self.parameter)
 
     def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray | None:
-        return shape.flattened(self.parameter.astype(dtype, copy=False))
+        # Only what is stored is converted, not what it is broadcast to.
+        stored = tuple(slice(1) if step == 0 else slice(None) for step in self.parameter.strides)
+        held = self.parameter[stored].astype(dtype, copy=False)
+        return shape.flattened(np.broadcast_to(held, self.parameter.shape))
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
         batch = cells.shape.batch
@@ -273,7 +277,9 @@ class Relative(Distance):
         else:
             distance = np.maximum(-distance, 0)
         exact = buckets // 2
-        far = np.log(np.maximum(distance, 1).astype(np.float32) / exact) / np.float32(log(self.max_distance / exact))
+        # Single precision decides at the edges, as in T5.  NumPy's own logarithm of float32 is not always the nearest.
+        ratio = np.maximum(distance, 1).astype(np.float32) / exact
+        far = np.log(ratio.astype(np.float64)).astype(np.float32) / np.float32(log(self.max_distance / exact))
         far = exact + (far * (buckets - exact)).astype(np.int64)
         return start + np.where(distance < exact, distance, np.minimum(far, buckets - 1))
 
@@ -341,7 +347,7 @@ def _at(offset: np.ndarray | None) -> str:
 
 def _floats(name: str, values: object) -> Array:
     known = hasattr(values, "dtype") and hasattr(values, "shape") and not uncalled(values)
-    array = values if known else host(name, values)
+    array = plain(name, values) if known else host(name, values)
     if not is_float(array):
         hint = "a boolean mask goes to mask=" if "bool" in dtype_name(array) else "convert with .astype(numpy.float32)"
         raise DtypeError(f"{name} must be floats, not {dtype_name(array)}: {hint}")

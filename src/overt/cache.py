@@ -14,9 +14,9 @@ from overt.attended import Attended
 from overt.attention import attend
 from overt.biases import Bias, as_bias
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, ArrayT, Cells, Shape, broadcasts, dtype_name, integers, shown, whole
+from overt.grid import Array, ArrayT, Cells, Shape, broadcasts, dtype_name, integers, plain, shown, whole
 from overt.masks import Mask, Plan, as_mask, causal
-from overt.problem import check_softcap, check_values, common_dtype, namespace, plain
+from overt.problem import check_softcap, check_values, common_dtype, namespace
 from overt.scores import Score, as_score, scaled_dot
 
 _SCALED_DOT = scaled_dot()

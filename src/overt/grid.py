@@ -199,8 +199,20 @@ def _are_whole(values: Any) -> bool:
     return isinstance(values, int) and not isinstance(values, bool) and -(2**63) <= values < 2**63
 
 
+def plain(name: str, x: Array) -> Array:
+    """A subclass of NumPy's array as the array itself, unless it means something else by its operators."""
+    if type(x) is np.ndarray or not isinstance(x, np.ndarray):
+        return x
+    if isinstance(x, np.ma.MaskedArray | np.matrix):
+        raise DtypeError(
+            f"{name} is a {type(x).__name__}, not a plain array: use numpy.asarray({name}), and mask= for masks"
+        )
+    return np.asarray(x)
+
+
 def host(name: str, values: Array) -> np.ndarray:
     """An array of any library, or numbers in lists, as a NumPy array."""
+    values = plain(name, values)
     if uncalled(values):
         raise DtypeError(f"{name} is {shown(values)}, not an array")
     if hasattr(values, "detach"):

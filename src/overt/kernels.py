@@ -18,7 +18,7 @@ from overt.biases import Bias
 from overt.grid import WORDS, Array, dtype_name, host, widened
 from overt.masks import Keep, Mask, causal
 from overt.problem import MOST_POSITIONS, MOST_THREADS, Problem, thread_count, within
-from overt.reference import Gradient, pool_axis
+from overt.reference import LARGE, Gradient, is_large, pool_axis
 from overt.scores import Additive
 
 # Cells of a mask or bias that is no view of memory are worked out about this many at a time.
@@ -69,7 +69,7 @@ def attend(problem: Problem, *, level: str | None = None) -> tuple[np.ndarray, n
 
 def _forward(problem: Problem, level: str | None, *, along: bool) -> tuple[np.ndarray, np.ndarray, Statistics | None]:
     (B, H, T, _), S, accumulate = problem.q.shape, problem.k.shape[2], problem.accumulate
-    dtype = problem.q.dtype.newbyteorder("=") if problem.score.identity else accumulate
+    dtype = _native_dtype(problem, wide=False)
     output = np.empty((B, H, T, problem.v.shape[-1]), dtype)
     lse = np.empty((B, H, T), accumulate)
     # Empty where nobody asks.
@@ -79,7 +79,7 @@ def _forward(problem: Problem, level: str | None, *, along: bool) -> tuple[np.nd
         part = np.empty_like(received)
         statistics = (part, row_entropy) if along else ()
         along = _native.forward(
-            native, _words(y), row_lse, *statistics, threads=problem.threads or _threads, level=level
+            native, _words(y), row_lse, None, *statistics, threads=problem.threads or _threads, level=level
         )
         for whole, some in ((output, y), (lse, row_lse), (entropy, row_entropy)):
             _put(whole, rows, some)
@@ -88,22 +88,22 @@ def _forward(problem: Problem, level: str | None, *, along: bool) -> tuple[np.nd
     return output.astype(problem.q.dtype, copy=False), lse, (received, entropy) if along else None
 
 
-def plain(q: Array, k: Array, v: Array, mask: Any, threads: Any) -> Any:
+def plain(q: Array, k: Array, v: Array, scale: float | None, mask: Any, threads: Any) -> Any:
     """Output of scaled dot-product attention, causal or not, of arrays that need no preparation; None for all others.
 
     A small problem computes in less time than it takes to describe it as a ``Problem``.
     """
-    found = plain_forward(q, k, v, mask, threads, rows=False)
+    found = plain_forward(q, k, v, mask, threads, scale=scale, rows=False)
     return found and found[0]
 
 
 def plain_forward(
-    q: Array, k: Array, v: Array, mask: Any, threads: Any, *, rows: bool = True
+    q: Array, k: Array, v: Array, mask: Any, threads: Any, *, scale: float | None = None, rows: bool = True
 ) -> tuple[np.ndarray, np.ndarray | None] | None:
     """Output of the same and, of all ``rows``, the lse."""
     if threads is not None and not (type(threads) is int and 0 < threads <= MOST_THREADS):
         return None
-    native = _plain(q, k, v, mask)
+    native = _plain(q, k, v, scale, mask)
     if native is None:
         return None
     output = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
@@ -117,19 +117,29 @@ def plain_gradient(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any, threads: int, found: tuple[Any, Any], dy: np.ndarray
 ) -> list[np.ndarray] | None:
     """Gradients of q, k and v in the dtype of accumulation from what ``plain_forward`` found; None as there."""
-    native = _plain(q, k, v, mask)
+    native = _plain(q, k, v, None, mask)
     output, lse = found
+    # Large rows are summed up anew.
+    if not (lse.max() <= LARGE and lse.min() >= -LARGE):
+        return None
     if native is None or dy.dtype != q.dtype or not (dy.shape == output.shape and dy.strides == output.strides):
         return None
     sums = [np.empty(x.shape, lse.dtype) for x in (q, k, v)]
     gradients = [x[None] for x in sums] if q.ndim == 3 else sums
     _native.backward(
-        native, _four(output), lse[None] if q.ndim == 3 else lse, _four(dy), *gradients, threads=threads or _threads
+        native,
+        _four(output),
+        lse[None] if q.ndim == 3 else lse,
+        None,
+        _four(dy),
+        None,
+        *gradients,
+        threads=threads or _threads,
     )
     return sums
 
 
-def _plain(q: Array, k: Array, v: Array, mask: Any) -> Any:
+def _plain(q: Array, k: Array, v: Array, scale: float | None, mask: Any) -> Any:
     if not (type(q) is type(k) is type(v) is np.ndarray and q.ndim == k.ndim == v.ndim and q.ndim in (3, 4)):
         return None
     dtype = q.dtype
@@ -141,10 +151,9 @@ def _plain(q: Array, k: Array, v: Array, mask: Any) -> Any:
         if mask is not _CAUSAL or k.shape[-2] > MOST_POSITIONS:
             return None
         first, last, _ = _remembered_plan(mask, q.shape[:-3], *q.shape[-3:-1], k.shape[-2])
+    scale = 1 / sqrt(q.shape[-1]) if scale is None else scale
     try:
-        return _native.Problem(
-            _four(q), _four(k), _four(v), dtype=name, scale=1 / sqrt(q.shape[-1]), first=first, last=last
-        )
+        return _native.Problem(_four(q), _four(k), _four(v), dtype=name, scale=scale, first=first, last=last)
     except ValueError:
         # What is wrong, if anything, is said by Problem.of.
         return None
@@ -161,6 +170,7 @@ def gradient(
     output: np.ndarray,
     lse: np.ndarray,
     dy: np.ndarray,
+    dlse: np.ndarray | None = None,
     *,
     constant: bool = False,
     level: str | None = None,
@@ -170,8 +180,10 @@ def gradient(
     (B, H, T, _), S = problem.q.shape, problem.k.shape[2]
     # A dy that is finer than the inputs stays so.
     wide = not score.identity or dy.dtype != problem.q.dtype
-    dtype = accumulate if wide else problem.q.dtype.newbyteorder("=")
+    dtype = _native_dtype(problem, wide)
     output, dy = (_readable(x.astype(dtype, copy=False)) for x in (output, dy))
+    if dlse is not None:
+        dlse = np.ascontiguousarray(dlse, accumulate)
     additive = score.v.shape if isinstance(score, Additive) else None
     # Of what the score compares.
     D = additive[0] if additive else problem.k.shape[3]
@@ -184,6 +196,7 @@ def gradient(
     # dk, dv, dsinks and that of the additive score's v: where there are several calls, each gives a part.
     shapes = (*problem.k.shape[:3], D), problem.v.shape, (H,), additive or (0,)
     sums = [(np.empty if once and B * H else np.zeros)(shape, accumulate) for shape in shapes]
+    sums_of_rows = _log_sums(problem, lse, level, wide=wide, back=True)
     for native, rows in calls:
         row_dq = _rows(dq, rows)
         parts = sums if once else [np.zeros_like(x) for x in sums]
@@ -191,8 +204,9 @@ def gradient(
         _native.backward(
             native,
             _words(output[:, :, rows]),
-            _rows(lse, rows),
+            *_of_rows(sums_of_rows, rows),
             _words(dy[:, :, rows]),
+            None if dlse is None else _rows(dlse, rows),
             row_dq,
             parts[0],
             parts[1],
@@ -223,10 +237,16 @@ def statistics(problem: Problem, lse: np.ndarray, *, level: str | None = None) -
     """Received and entropy, for the price of one."""
     received = np.zeros((*problem.q.shape[:2], problem.k.shape[2]), problem.accumulate)
     entropy = np.empty(problem.q.shape[:3], problem.accumulate)
+    sums = _log_sums(problem, lse, level)
     for native, rows in _calls(problem):
         part, row_entropy = np.empty_like(received), _rows(entropy, rows)
         _native.statistics(
-            native, _rows(lse, rows), part, row_entropy, threads=problem.threads or _threads, level=level
+            native,
+            *_of_rows(sums, rows),
+            part,
+            row_entropy,
+            threads=problem.threads or _threads,
+            level=level,
         )
         received += part
         _put(entropy, rows, row_entropy)
@@ -237,10 +257,16 @@ def top(problem: Problem, lse: np.ndarray, k: int, *, level: str | None = None) 
     """The k heaviest keys of each row."""
     indices = np.empty((*problem.q.shape[:3], k), np.int64)
     heaviest = np.empty(indices.shape, problem.accumulate)
+    sums = _log_sums(problem, lse, level)
     for native, rows in _calls(problem):
         row_indices, row_heaviest = _rows(indices, rows), _rows(heaviest, rows)
         _native.top(
-            native, _rows(lse, rows), row_indices, row_heaviest, threads=problem.threads or _threads, level=level
+            native,
+            *_of_rows(sums, rows),
+            row_indices,
+            row_heaviest,
+            threads=problem.threads or _threads,
+            level=level,
         )
         _put(indices, rows, row_indices)
         _put(heaviest, rows, row_heaviest)
@@ -257,19 +283,19 @@ def pooled(
     level: str | None = None,
 ) -> np.ndarray:
     """Pooled picture of the weights."""
-    strips = None
+    strips, sums = None, _log_sums(problem, lse, level)
     for native, part in _calls(problem):
         if part == _ALL:
             picture = np.empty((*problem.q.shape[:2], len(rows), len(columns)), problem.accumulate)
-            _native.map(native, lse, rows, columns, picture, pool, threads=problem.threads or _threads, level=level)
+            _native.map(native, *sums, rows, columns, picture, pool, threads=problem.threads or _threads, level=level)
             return picture
         # A bin may reach over several calls: pool the columns of every row now, and the rows at the end.
         if strips is None:
             strips = np.empty((*problem.q.shape[:3], len(columns)), problem.accumulate)
-        row_lse, row_strips = _rows(lse, part), _rows(strips, part)
-        single = np.arange(row_lse.shape[-1])[:, None] + [0, 1]
+        row_sums, row_strips = _of_rows(sums, part), _rows(strips, part)
+        single = np.arange(row_strips.shape[2])[:, None] + [0, 1]
         _native.map(
-            native, row_lse, single, columns, row_strips, pool, threads=problem.threads or _threads, level=level
+            native, *row_sums, single, columns, row_strips, pool, threads=problem.threads or _threads, level=level
         )
         _put(strips, part, row_strips)
     return pool_axis(np, strips, rows, pool, -2)
@@ -278,11 +304,55 @@ def pooled(
 def weights(problem: Problem, lse: np.ndarray, *, level: str | None = None) -> np.ndarray:
     """All weights of a problem, which is a tile that the caller chose."""
     result = np.empty((*problem.q.shape[:3], problem.k.shape[2]), problem.accumulate)
+    sums = _log_sums(problem, lse, level)
     for native, rows in _calls(problem):
         row_result = _rows(result, rows)
-        _native.weights(native, _rows(lse, rows), row_result, threads=problem.threads or _threads, level=level)
+        _native.weights(native, *_of_rows(sums, rows), row_result, threads=problem.threads or _threads, level=level)
         _put(result, rows, row_result)
     return result
+
+
+def _log_sums(
+    problem: Problem, lse: np.ndarray, level: str | None, *, wide: bool = False, back: bool = False
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """log Σ exp(scores) of each row as two numbers: the lse, and what that leaves out, None where that is nothing.
+
+    Large ones are computed anew, just as the pass, or the way ``back``, computes its scores: their last bits count.
+    """
+    if len(problem.s) < problem.shape.S or not is_large(np, lse):
+        return lse, None
+    if back and (level or levels()[0]) == "amx":
+        # Tiles know no way back.
+        level = "v4"
+    value, rest = np.empty_like(lse), np.empty_like(lse)
+    for native, rows in _calls(replace(problem, v=problem.v[..., :0], dropout=None), wide=wide):
+        row_value, row_rest = _rows(value, rows), _rows(rest, rows)
+        nothing = np.empty((*row_value.shape, 0), _native_dtype(problem, wide))
+        _native.forward(
+            native,
+            _words(nothing),
+            row_value,
+            row_rest,
+            threads=problem.threads or _threads,
+            level=level,
+            panels=back,
+        )
+        _put(value, rows, row_value)
+        _put(rest, rows, row_rest)
+    blind = lse == -np.inf
+    value[blind], rest[blind] = -np.inf, 0
+    return value, rest
+
+
+def _of_rows(sums: tuple[np.ndarray, np.ndarray | None], rows: slice) -> tuple[np.ndarray, np.ndarray | None]:
+    """Log-sums of some query rows."""
+    value, rest = sums
+    return _rows(value, rows), None if rest is None else _rows(rest, rows)
+
+
+def _native_dtype(problem: Problem, wide: bool) -> Any:
+    """The dtype in which the kernels take and give rows."""
+    return problem.accumulate if wide or not problem.score.identity else problem.q.dtype.newbyteorder("=")
 
 
 def _calls(problem: Problem, *, wide: bool = False, step: int | None = None) -> Iterable[tuple[_native.Problem, slice]]:
@@ -359,7 +429,10 @@ def _slices(
             row_bits = np.broadcast_to(room["bits"], shape)
         row_bias = bias[:, :, rows] if bias is not None else None
         if problem.bias is not None and bias is None:
-            summed = reduce(np.add, (term.at(cells) if x is None else x[:, :, rows, keys] for term, x in views))
+            shared = (
+                (term, None if x is None else x[:, :, rows, keys if x.shape[-1] > 1 else _ALL]) for term, x in views
+            )
+            summed = reduce(np.add, (term.at(cells) if x is None else x for term, x in shared))
             room["bias"] = _spread(summed, shape, keys, problem.accumulate, room.get("bias"))
             row_bias = np.broadcast_to(room["bias"], shape)
         native = _native.Problem(
@@ -424,14 +497,17 @@ def _view_of_bias(problem: Problem, bias: Bias | None) -> np.ndarray | None:
     """A bias as it lies in memory, (B, H, T, S), where the kernels can read it."""
     if bias is None:
         return None
-    return _part_view(problem, bias.view(problem.shape, np.dtype(problem.accumulate)))
+    return _part_view(problem, bias.view(problem.shape, np.dtype(problem.accumulate)), one=True)
 
 
-def _part_view(problem: Problem, full: np.ndarray | None) -> np.ndarray | None:
+def _part_view(problem: Problem, full: np.ndarray | None, *, one: bool = False) -> np.ndarray | None:
+    """The part of a whole view; ``one``: where all keys of a row share a number, that one will do."""
     if full is None:
         return None
     ranges = problem.b, problem.h, problem.t, problem.s
     view = full[tuple(within(part, range(n)) for part, n in zip(ranges, full.shape, strict=True))]
+    if one and view.shape[-1] > 1 and view.strides[-1] == 0:
+        view = view[..., :1]
     readable = view.flags.aligned and (view.shape[-1] <= 1 or view.strides[-1] == view.itemsize)
     return view if readable else None
 

@@ -8,7 +8,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, ArrayT, broadcasts, dtype_name, integers, is_float, is_number, kind, shown, whole
+from overt.grid import Array, ArrayT, broadcasts, dtype_name, integers, is_float, is_number, kind, plain, shown, whole
 
 Layout = Literal["half", "interleaved"]
 
@@ -57,6 +57,7 @@ def rope(
     """
     if layout not in ("half", "interleaved"):
         raise ArgumentError(f'rope layout must be "half" or "interleaved", not {shown(layout)}')
+    x = plain("x", x)
     xp = _namespace("x", x)
     if x.ndim < 2:
         raise ShapeError(f"rope takes x (…, T, D), not shape {tuple(x.shape)}")

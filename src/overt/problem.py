@@ -12,7 +12,21 @@ import numpy as np
 from overt.biases import Bias, Dense, as_bias
 from overt.dropout import Dropout
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Shape, brief, device, dtype_name, host, is_float, is_number, kind, shown, whole
+from overt.grid import (
+    Array,
+    Cells,
+    Shape,
+    brief,
+    device,
+    dtype_name,
+    host,
+    is_float,
+    is_number,
+    kind,
+    plain,
+    shown,
+    whole,
+)
 from overt.masks import Mask, as_mask
 from overt.scores import Score, as_score
 
@@ -175,16 +189,17 @@ class Problem:
     def part(
         self, b: range | None = None, h: range | None = None, t: range | None = None, s: range | None = None
     ) -> Problem:
-        """The sub-problem of these ranges, in whole-problem indices; h is one head or all of them."""
+        """The sub-problem of these ranges, in whole-problem indices."""
         b, h, t, s = (
             new if new is not None else old for new, old in ((b, self.b), (h, self.h), (t, self.t), (s, self.s))
         )
-        rows, keys = within(b, self.b), self.keys_of(h)
+        rows, keys = within(b, self.b), within(s, self.s)
+        k, v = (self._take_heads(x, self._key_heads(h)) for x in (self.k, self.v))
         return replace(
             self,
             q=self.q[rows, within(h, self.h), within(t, self.t), :],
-            k=self.k[rows, keys, within(s, self.s), :],
-            v=self.v[rows, keys, within(s, self.s), :],
+            k=k[rows, :, keys, :],
+            v=v[rows, :, keys, :],
             sinks=None if self.sinks is None else self.sinks[within(h, self.h)],
             b=b,
             h=h,
@@ -198,12 +213,23 @@ class Problem:
         k = self.given[1]
         return self.shape.H // max(k[-3] if len(k) > 2 else 1, 1)
 
-    def keys_of(self, h: range) -> slice:
-        """Where in k and v the key heads of these query heads lie; h is one head or all of them."""
-        if h == self.h:
-            return slice(None)
-        key_head = (h.start - self.h.start) // (self.q.shape[1] // self.k.shape[1])
-        return slice(key_head, key_head + 1)
+    def _key_heads(self, h: range) -> slice | list[int]:
+        """Which heads of k and v these query heads read, as many each; heads that share them unevenly get one each."""
+        if h == self.h or not h:
+            return slice(len(h))
+        each = self.q.shape[1] // max(self.k.shape[1], 1)
+        of_each = [self.h.index(head) // each for head in h]
+        distinct = sorted(set(of_each))
+        shared = [group for group in distinct for _ in range(len(of_each) // len(distinct))]
+        found = distinct if of_each == shared else of_each
+        if found == list(range(found[0], found[-1] + 1)):
+            return slice(found[0], found[-1] + 1)
+        return found
+
+    def _take_heads(self, x: Array, heads: slice | list[int]) -> Array:
+        if isinstance(heads, slice):
+            return x[:, heads, :, :]
+        return self.xp.take(x, self.xp.asarray(heads, device=device(self.q)), axis=1)
 
 
 def thread_count(count: int) -> int:
@@ -243,17 +269,6 @@ def check_values(k: Array, v: Array) -> None:
     if v.shape[-3:-2] != k.shape[-3:-2]:
         G, Gv = ((*x.shape[-3:-2], "no")[0] for x in (k, v))
         raise ShapeError(f"v has {Gv} heads but k has {G}: give v one head per key head (axis -3 of k and v)")
-
-
-def plain(name: str, x: Array) -> Array:
-    """A subclass of NumPy's array as the array itself, unless it means something else by its operators."""
-    if type(x) is np.ndarray or not isinstance(x, np.ndarray):
-        return x
-    if isinstance(x, np.ma.MaskedArray | np.matrix):
-        raise DtypeError(
-            f"{name} is a {type(x).__name__}, not a plain array: use numpy.asarray({name}), and mask= for masks"
-        )
-    return np.asarray(x)
 
 
 def namespace(**arrays: Array) -> Any:
@@ -326,6 +341,7 @@ def _check_beside(name: str, values: Array, dtype: str) -> None:
 
 
 def _check_sinks(xp: Any, sinks: Array, H: int, dtype: str, q: Array) -> Array:
+    sinks = plain("sinks", sinks)
     if not hasattr(sinks, "dtype") or not is_float(sinks):
         raise DtypeError("sinks must be an array of floats (H,), one logit per query head")
     if tuple(sinks.shape) != (H,):

@@ -6,11 +6,14 @@ All functions take a ``Problem``, whole or a part of whole query rows, and retur
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
+from overt.errors import ArgumentError
 from overt.grid import Array, device, host
 from overt.problem import Problem
 
@@ -42,20 +45,20 @@ class Step:
         return array[np.isfinite(array)]
 
 
-class _Four(NamedTuple):
-    q: Array
-    k: Array
-    v: Array
-    bias: Array | None
-
-
-class Gradient(_Four):
+class Gradient(tuple[Array, ...]):
     """Vector-Jacobian product: one array shaped like each input, and like the bias's parameter, if any.
 
-    A tuple (q, k, v, bias).  Beside it stand the gradient of the sinks, (H,), as ``sinks``, None where there are none,
-    and those of the score's parameters by name as ``score``: those of ``bilinear`` and ``additive`` have some.
+    A named tuple (q, k, v, bias).  Beside it stand the gradient of the sinks, (H,), as ``sinks``, None where there are
+    none, and those of the score's parameters by name as ``score``: those of ``bilinear`` and ``additive`` have some.
+    All six survive ``_replace``, copies, pickles and the trees of JAX and torch.
     """
 
+    # What takes every named tuple for a tree of just its items looks for `_make`, which is not here.
+    _fields = ("q", "k", "v", "bias")
+    q: Array = property(itemgetter(0))
+    k: Array = property(itemgetter(1))
+    v: Array = property(itemgetter(2))
+    bias: Array | None = property(itemgetter(3))
     sinks: Array | None
     score: dict[str, Array]
 
@@ -68,9 +71,10 @@ class Gradient(_Four):
         sinks: Array | None = None,
         score: dict[str, Array] | None = None,
     ) -> Gradient:
-        self = super().__new__(cls, q, k, v, bias)
+        self = super().__new__(cls, (q, k, v, bias))
         self.sinks = sinks
         self.score = score or {}
+        _register_trees()
         return self
 
     def __repr__(self) -> str:
@@ -81,6 +85,38 @@ class Gradient(_Four):
 
         named = dict(zip((*self._fields, "sinks"), (*self, self.sinks), strict=True)) | self.score
         return f"Gradient({', '.join(f'{name} {of(x)}' for name, x in named.items() if x is not None)})"
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return *self, self.sinks, self.score
+
+    def _asdict(self) -> dict[str, Any]:
+        """All six by name."""
+        return dict(zip((*self._fields, "sinks", "score"), self.__getnewargs__(), strict=True))
+
+    def _replace(self, **changes: Any) -> Gradient:
+        """The same with some of the six changed."""
+        named = self._asdict()
+        if unknown := set(changes) - set(named):
+            raise ArgumentError(f"a gradient has no {', '.join(sorted(unknown))}: it has {', '.join(named)}")
+        return Gradient(**named | changes)
+
+
+def _register_trees() -> None:
+    """Tell libraries that map over trees of arrays, once each, that a gradient is more than a tuple of four."""
+    for name in ("jax.tree_util", "torch.utils._pytree"):
+        library = sys.modules.get(name)
+        if library is None or name in _REGISTERED or not hasattr(library, "register_pytree_node"):
+            continue
+        _REGISTERED.add(name)
+        # JAX gives what is fixed, here nothing, before the branches, and torch after them.
+        library.register_pytree_node(
+            Gradient,
+            lambda gradient: (list(gradient.__getnewargs__()), None),
+            lambda first, second: Gradient(*(second if first is None else first)),
+        )
+
+
+_REGISTERED: set[str] = set()
 
 
 def steps(problem: Problem) -> list[Step]:
@@ -114,18 +150,38 @@ def attend(problem: Problem) -> tuple[Array, Array, tuple[Array, Array] | None]:
     return *forward(problem), None
 
 
+# Where the rounding of an lse, and of its scores, begins to show in weights.
+LARGE = 64
+
+
+def is_large(xp: Any, lse: Array) -> bool:
+    """Whether rounding shows: that of an lse to its dtype, and of scores that two computations round differently.
+
+    Of weights exp(score − lse) both take a share that grows with the size of the numbers, here from 4e-6 on in float32.
+    Rows like that are summed up anew by whoever computes their weights.
+    """
+    return bool(xp.any(xp.isfinite(lse) & (xp.abs(lse) > LARGE)))
+
+
 def weights(problem: Problem, lse: Array) -> Array:
     """Weights (B, H, T, S) before dropout, from the scores and lse (B, H, T); the problem may be any tile."""
     xp, scores = problem.xp, _scoring(problem)[-1].array
+    blind = (lse == -xp.inf)[..., None]
     with _quiet():
-        w = xp.exp(scores - xp.where(lse == -xp.inf, xp.zeros_like(lse), lse)[..., None])
-    return xp.where(scores == -xp.inf, xp.zeros_like(w), w)
+        # Whole rows know their own sum better than a rounded lse does.
+        if len(problem.s) == problem.shape.S:
+            w = _softmax(problem, scores)[0]
+        else:
+            w = xp.exp(scores - xp.where(blind, xp.zeros_like(scores), lse[..., None]))
+    return xp.where((scores == -xp.inf) | blind, xp.zeros_like(w), w)
 
 
 def statistics(problem: Problem, lse: Array) -> tuple[Array, Array]:
     """Attention that each key receives, the column sums (B, H, S), and the entropy −Σ w ln w of each row (B, H, T)."""
     xp, w = problem.xp, weights(problem, lse)
-    return xp.sum(w, axis=-2), 0 - xp.sum(w * xp.log(xp.where(w == 0, xp.ones_like(w), w)), axis=-1)
+    entropy = 0 - xp.sum(w * xp.log(xp.where(w == 0, xp.ones_like(w), w)), axis=-1)
+    # A weight may have been rounded to more than 1.
+    return xp.sum(w, axis=-2), xp.where(entropy < 0, xp.zeros_like(entropy), entropy)
 
 
 def top(problem: Problem, lse: Array, k: int) -> tuple[Array, Array]:
@@ -148,31 +204,36 @@ def pool_axis(xp: Any, x: Array, bins: np.ndarray, pool: str, axis: int) -> Arra
     return xp.stack([reduce(part, axis=axis) for part in parts], axis=axis)
 
 
-def gradient(problem: Problem, dy: Array) -> Gradient:
-    """Vector-Jacobian product with dy (B, H, T, E): dq, dk, dv in the dtype of accumulation, and the others."""
+def gradient(problem: Problem, dy: Array, dlse: Array | None = None) -> Gradient:
+    """Vector-Jacobian product with dy (B, H, T, E) and dlse (B, H, T): dq, dk, dv and others in the dtype of scores."""
     xp = problem.xp
-    dq, dk, dv, dscores, into_score = _pull(problem, dy)
+    named = {step.name: step.array for step in steps(problem)}
+    lse = named["lse"]
+    # The lse of a row that sees nothing stays −∞, whatever moves.
+    dlse = xp.zeros_like(lse) if dlse is None else xp.where(lse == -xp.inf, xp.zeros_like(lse), problem.beside(dlse))
+    dq, dk, dv, dscores, into_score = _pull(problem, named, dy, dlse)
     dbias = None
     if problem.bias is not None:
         into_bias = problem.bias.zeros()
         problem.bias.pull(host("dscores", dscores), problem.cells, into_bias)
         dbias = problem.beside(into_bias)
-    # A softmax moves no weight when all its scores move alike, so what the keys do not pull the sink does.
-    dsinks = None if problem.sinks is None else -xp.sum(dscores, axis=(0, 2, 3))
+    # When all scores move alike, so does the lse, and no weight moves: what the keys do not pull the sink does.
+    dsinks = None if problem.sinks is None else xp.sum(dlse - xp.sum(dscores, axis=-1), axis=(0, 2))
     return Gradient(dq, dk, dv, dbias, dsinks, into_score)
 
 
-def _pull(problem: Problem, dy: Array) -> tuple[Array, Array, Array, Array, dict[str, Array]]:
+def _pull(
+    problem: Problem, named: dict[str, Array], dy: Array, dlse: Array
+) -> tuple[Array, Array, Array, Array, dict[str, Array]]:
     """dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, E), those of the biased scores and of the score's parameters."""
     xp, dtype = problem.xp, problem.accumulate
-    named = {step.name: step.array for step in steps(problem)}
     q, k, v, w = named["query"], named["key"], named["value"], named["weights"]
     dy = xp.astype(dy, dtype)
     dv = xp.matmul(xp.matrix_transpose(named.get("dropped", w)), dy)
     dw = xp.matmul(dy, xp.matrix_transpose(_finite(xp, v)))
     if problem.dropout is not None:
         dw = dw * _dropout(problem)
-    dscores = w * (dw - xp.sum(w * dw, axis=-1, keepdims=True))
+    dscores = w * (dw - xp.sum(w * dw, axis=-1, keepdims=True) + dlse[..., None])
     inner = dscores
     if problem.softcap is not None:
         slope = 1 - (named["capped"] / problem.softcap) ** 2

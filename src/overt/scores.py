@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, brief, device, dtype_name, host, is_float, is_number, kind, shown
+from overt.grid import Array, brief, device, dtype_name, host, is_float, is_number, kind, plain, shown
 
 Parts = Iterator[tuple[str, str, str, Array]]
 """Steps as (name, formula, axes, array); the last one is the scores."""
@@ -289,6 +289,7 @@ def _axes(name: str, array: Array, axes: str, ndim: int) -> None:
     shape = tuple(getattr(array, "shape", ()))
     if len(shape) != ndim:
         raise ShapeError(f"{name} must be an array {axes}, not {f'shape {shape}' if shape else shown(array)}")
+    plain(name, array)
     if not is_float(array):
         raise DtypeError(f"{name} must be floats, not {dtype_name(array)}: convert it with astype")
 

@@ -9,11 +9,15 @@ from typing import Any, Generic
 
 import numpy as np
 
+from overt.errors import ArgumentError
 from overt.grid import Array, ArrayT, Cells, dtype_name, host, widened
 from overt.problem import Problem
+from overt.reference import LARGE, is_large
 
 # Cells picked one by one are computed this many at a time.
 _CELLS = 1 << 14
+# Room for an lse that some other kernel has rounded coarsely.
+_MOST = 1.05
 
 
 class Weights(Generic[ArrayT]):
@@ -88,10 +92,17 @@ class Weights(Generic[ArrayT]):
         *outer, t, s = ranges
         result = np.empty(tuple(map(len, ranges)), self._wide)
         for place in product(*(range(len(r)) for r in outer)):
-            part, lse = self._part([r[i] for r, i in zip(outer, place, strict=True)], t, s)
-            lse = lse.copy() if self._problem.xp is np else lse
-            result[place] = host("weights", self._tile(part, lse))[0, 0]
+            result[place] = self._tile_of([r[i] for r, i in zip(outer, place, strict=True)], t, s)
         return result
+
+    def _tile_of(self, outer: list[int], t: range, s: range) -> np.ndarray:
+        """The weights (T, S) of some rows and keys of one head."""
+        part, lse = self._part(outer, t, s)
+        if is_large(self._problem.xp, lse) and len(s) < self._problem.shape.S:
+            # Such rows are summed up anew, and so want all of their keys.
+            return self._tile_of(outer, t, range(self._problem.shape.S))[:, s.start : s.stop : s.step]
+        lse = lse.copy() if self._problem.xp is np else lse
+        return sound(host("weights", self._tile(part, lse))[0, 0])
 
     def _part(self, outer: list[int], t: range, s: range) -> tuple[Problem, Array]:
         """The problem of some rows and keys of one head, and their lse."""
@@ -136,7 +147,33 @@ class Weights(Generic[ArrayT]):
                 scores = scores + problem.bias.at(cells)
             visible = scores > -np.inf if problem.mask is None else problem.mask.visible(cells) & (scores != -np.inf)
             lse = self._lse[b, h, t]
-            return np.where(visible, np.exp(scores - np.where(lse == -np.inf, 0, lse)), 0)
+            found = np.where(visible, np.exp(scores - np.where(lse == -np.inf, 0, lse)), 0)
+        self._take_whole_rows(found, cells, np.isfinite(lse) & (np.abs(lse) > LARGE))
+        return sound(found)
+
+    def _take_whole_rows(self, found: np.ndarray, cells: Cells, large: np.ndarray) -> None:
+        """Cells of rows whose lse says too little, from the row."""
+        heads, t, s = (
+            np.broadcast_to(x, found.shape)[large]
+            for x in (cells.b * self._problem.shape.H + cells.h, cells.t, cells.s)
+        )
+        rows, row = np.unique(np.stack([heads, t]), axis=1, return_inverse=True)
+        weights = np.empty(s.shape, found.dtype)
+        for i, (head, query) in enumerate(rows.T):
+            of_row = row.reshape(-1) == i
+            outer = [int(x) for x in np.unravel_index(head, self.shape[:-2])] if self.shape[:-2] else []
+            weights[of_row] = self._tile_of(outer, range(query, query + 1), range(self._problem.shape.S))[0, s[of_row]]
+        found[large] = weights
+
+
+def sound(weights: np.ndarray) -> np.ndarray:
+    """Weights as they should be, none beyond 1.  Others come of inputs that have changed, or of a wrong lse."""
+    if weights.size and weights.max() > _MOST:
+        raise ArgumentError(
+            f"weights come out at {weights.max():.3g}, beyond 1: q, k, the mask or the bias have changed since "
+            "attention was computed, or the lse given with it belongs to other scores; copy what changes"
+        )
+    return weights
 
 
 def _is_basic(part: Any) -> bool:

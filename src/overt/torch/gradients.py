@@ -97,7 +97,7 @@ def pull(
     call: Call, found: tuple[Tensor, Tensor], wanted: Sequence[bool], dy: Maybe, dlse: Maybe, tensors: Sequence[Tensor]
 ) -> list[Maybe]:
     """Gradients of (q, k, v, *parameters), as far as they are wanted."""
-    if tensors[0].device.type != "cpu" or dlse is not None:
+    if tensors[0].device.type != "cpu":
         return _pull_blocks(call, wanted, dy, dlse, tensors)
     if call.plain and dy is not None and dlse is None:
         q, k, v, output, lse, slope = (array(x) for x in (*tensors, *found, dy))
@@ -110,7 +110,8 @@ def pull(
     dy = torch.zeros_like(found[0]) if dy is None else dy
     output, lse, slope = (_inward(problem, array(x)) for x in (*found, dy))
     constant = not any(want for name, want in zip(names, wanted[3:], strict=True) if name.startswith("bias"))
-    gradient = kernels.gradient(problem, output, lse, slope, constant=constant)
+    lse_slope = None if dlse is None else _inward(problem, array(dlse))
+    gradient = kernels.gradient(problem, output, lse, slope, lse_slope, constant=constant)
     arrays: list[Any] = [problem.unbroadcast(x, shape) for x, shape in zip(gradient[:3], problem.given, strict=True)]
     bias = gradient.bias if isinstance(gradient.bias, tuple) else (gradient.bias,)
     by_name = {"sinks": gradient.sinks, **{f"bias {i}": x for i, x in enumerate(bias)}}

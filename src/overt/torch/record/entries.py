@@ -100,7 +100,7 @@ class Recorded(Attended[Any]):
             self._refuse("a map")
         return super().map(rows, columns, pool)
 
-    def gradient(self, dy: Array) -> NoReturn:
+    def gradient(self, dy: Array, dlse: Array | None = None) -> NoReturn:
         """Not known: it needs values, which the model kept to itself."""
         raise RecordingError(f"{self.name}: a record has no gradient; the model's own backward gives it")
 

@@ -1,0 +1,106 @@
+"""Scores of any finite size: every pass agrees with every other, and with the definition as far as rounding lets it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from overt import kernels, reference
+from strategies import DTYPES, Case, large_cases
+from test_kernels import LEVELS, poisoned
+
+__all__ = ["poisoned"]
+
+EPS = {name: float(np.finfo(np.float64 if name == "float64" else np.float32).eps) for name in DTYPES}
+# What passes of one level may differ by; tiles raise weights of half types from products that are rounded once less.
+AGREE = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-5, "bfloat16": 1e-5}
+COARSE = {("amx", "bfloat16"): 2e-4, ("amx", "float16"): 5e-5}
+
+
+def rounding(case: Case) -> np.ndarray:
+    """How far the scores of each row (B, H, T, 1) may be off, for all the roundings on the way to them."""
+    wide = case.wide().problem()
+    score = wide.score
+    q, k, scale = score.factors(np, wide.q, wide.heads(wide.k))
+    size = np.abs(scale) * (np.abs(q) @ np.abs(k).swapaxes(-1, -2))
+    if wide.softcap is not None:
+        size = np.minimum(size, wide.softcap)
+    if wide.bias is not None:
+        size = size + np.abs(wide.bias.at(wide.cells))
+    scores = reference._scoring(wide)[-1].array
+    visible = np.where(scores > -np.inf, np.broadcast_to(size, scores.shape), 0)
+    return 4 * EPS[case.q.dtype.name] * (1 + visible.max(axis=-1, keepdims=True, initial=0))
+
+
+def check(case: Case, level: str) -> None:
+    problem, wide, name = case.problem(), case.wide().problem(), case.q.dtype.name
+    off, agree = rounding(case), AGREE[name] + COARSE.get((level, name), 0)
+    exact_lse = reference.forward(wide)[1]
+    w64 = reference.weights(wide, exact_lse)
+    # Beyond ½ a score may be any of its neighbours, and a weight anything from 0 to 1.
+    bound = np.where(off > 0.5, 1 + agree, w64 * np.expm1(np.minimum(2 * off, 1)) + 2 * agree)
+
+    output, lse, along = kernels.attend(problem, level=level)
+    w = kernels.weights(problem, lse, level=level)
+    assert np.all(np.abs(w - w64) <= bound)
+    seen = lse > -np.inf
+    assert np.array_equal(seen, exact_lse > -np.inf)
+    assert np.isfinite(lse[seen]).all()
+    if problem.sinks is None and w.shape[-1]:
+        np.testing.assert_allclose(w.sum(axis=-1)[seen], 1, atol=4 * agree)
+
+    total = w.astype(np.float64)
+    rows = w.shape[-2]
+    tolerance = {"rtol": agree, "atol": agree * rows}
+    received, entropy = kernels.statistics(problem, lse, level=level)
+    for found in (received, *([along[0]] if along else [])):
+        np.testing.assert_allclose(found, total.sum(axis=-2), **tolerance)
+    spread = -np.sum(total * np.log(np.where(total > 0, total, 1)), axis=-1)
+    for found in (entropy, *([along[1]] if along else [])):
+        np.testing.assert_allclose(found, spread, rtol=4 * agree, atol=20 * agree)
+        assert np.all(found >= 0)
+        assert not np.signbit(found).any()
+    if 0 in w.shape:
+        return
+    every = [np.arange(n)[:, None] + [0, 1] for n in w.shape[-2:]]
+    np.testing.assert_allclose(kernels.pooled(problem, lse, *every, "max", level=level), w, rtol=agree, atol=agree)
+    heaviest = kernels.top(problem, lse, 1, level=level)[1][..., 0]
+    np.testing.assert_allclose(heaviest, w.max(axis=-1), rtol=agree, atol=agree)
+    mixed = total if problem.dropout is None else total * problem.dropout.factor(problem.cells)
+    v = wide.heads(wide.v)
+    half = {"float16": 2.0**-11, "bfloat16": 2.0**-7}.get(name, 0.0)
+    # What is mixed are the forward's weights, and these may be others where scores are that large.
+    bound = (agree + half) * (mixed @ np.abs(v)) + agree * np.abs(v).sum(axis=-2, keepdims=True)
+    assert np.all(np.abs(output.astype(np.float64) - mixed @ v) <= bound + 1e-7)
+
+    rng = np.random.default_rng(0)
+    dy, dlse = rng.normal(size=output.shape), rng.normal(size=lse.shape)
+    pulled = kernels.gradient(
+        problem, output, lse, dy.astype(case.q.dtype), dlse.astype(problem.accumulate), level=level
+    )
+    expected = reference.gradient(wide, dy.astype(case.q.dtype).astype(np.float64), dlse)
+    for got, exact in zip((*pulled[:3], pulled.sinks), (*expected[:3], expected.sinks), strict=True):
+        # A gradient may itself be beyond the range.
+        assert got is None or np.isfinite(got[np.abs(exact) < 1e30]).all()
+    # The gradient may come from another level, whose scores are rounded differently.
+    dy = dy.astype(case.q.dtype).astype(np.float64)
+    shift = np.where(off > 0.5, 1, np.expm1(np.minimum(4 * off, 1)) * w64 + 2 * agree)
+    factor = 1 if problem.dropout is None else problem.dropout.factor(problem.cells)
+    expected = wide.ungroup((w64 * factor).swapaxes(-1, -2) @ dy)
+    allowed = wide.ungroup((shift * factor).swapaxes(-1, -2) @ np.abs(dy))
+    assert np.all(np.abs(pulled.v - expected) <= allowed + 1e-6)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@given(case=large_cases(("float32", "float64")))
+@settings(max_examples=60)
+def test_every_pass_agrees(level: str, case: Case) -> None:
+    check(case, level)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@given(case=large_cases(("float16", "bfloat16")))
+@settings(max_examples=30)
+def test_every_pass_agrees_on_half_types(level: str, case: Case) -> None:
+    check(case, level)
