@@ -112,6 +112,24 @@ def test_jax_where_it_is_installed() -> None:
         assert "causal_top_left" in {f.id for f in report.findings}
 
 
+def test_a_process_that_has_used_jax_checks_in_a_fork(tmp_path: Path) -> None:
+    # JAX would wait there for threads that a fork does not have.
+    used = "import jax.numpy as jnp; (jnp.ones((3, 3)) @ jnp.ones((3, 3))).block_until_ready()"
+    code = f"""
+import numpy as np, overt
+{used if importlib.util.find_spec("jax") is not None else ""}
+
+def attention(q, k, v):
+    scores = q @ np.swapaxes(k, -1, -2) / np.sqrt(q.shape[-1])
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True) @ v
+
+assert overt.check(attention).ok
+"""
+    (tmp_path / "used.py").write_text(code)
+    subprocess.run([sys.executable, "-W", "ignore", str(tmp_path / "used.py")], check=True, timeout=60)
+
+
 def test_keras_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec("keras") is None:
         return

@@ -335,6 +335,8 @@ def _named(module: Any, name: str) -> Any:
 
 def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limit: int | None) -> None:
     """Answer until the checker goes away."""
+    # In a fork of a process that has used it, JAX only waits for threads that are not there.
+    inherited = "jax" in sys.modules
     if limit is not None:
         _restrict(limit)
     # A name that NumPy 2 has dropped is found in the text; here the code shall run all the same.
@@ -344,21 +346,24 @@ def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limit: i
         reply, out = candidate.answer(message, arrays)
         if limit is not None and message["op"] == "load":
             # What it has imported is not what it takes.
-            _restrict(limit)
+            _restrict(limit, starting=not inherited)
         try:
             wire.send(outgoing, reply, out)
         except (MemoryError, TypeError) as error:
             wire.send(outgoing, {"error": {"type": type(error).__name__, "message": str(error), "line": None}})
 
 
-def _restrict(limit: int) -> None:
-    """So many bytes more than the process may write to now; the files that its libraries map are not counted."""
+def _restrict(limit: int, *, starting: bool = False) -> None:
+    """So many bytes more than the process may write to now; the files that its libraries map are not counted.
+
+    starting: libraries may start threads that they will need first.
+    """
     with suppress(ImportError, OSError, ValueError):
         import resource
 
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-        jax = sys.modules.get("jax")
+        jax = sys.modules.get("jax") if starting else None
         if jax is not None:
             # It starts its threads at its first array, and hangs where it finds no room for them.
             jax.numpy.zeros(1).block_until_ready()
