@@ -132,7 +132,9 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
     best.sort();
     for (Index i = 0; i < best.count; ++i) {
       indices[i] = best.heap[i].key;
-      weights[i] = exp2<Acc>(shift.log2_weights(all(best.heap[i].score), r))[0];
+      shift.choose([&]<bool fused>() {
+        weights[i] = exp2<Acc>(shift.template log2_weights<fused>(all(best.heap[i].score), r))[0];
+      });
     }
     if (best.count == arguments.count) return;
     __builtin_memset(work.taken, 0, p.S);

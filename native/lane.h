@@ -68,6 +68,13 @@ template <class Acc> constexpr int kLanes = kBytes / int(sizeof(Acc));
 // Keys of one panel: two vectors side by side, as many as the accumulators of a row.
 template <class Acc> constexpr int kPanel = 2 * kLanes<Acc>;
 
+// Whether x · y + z is one instruction.
+#if defined(__FMA__) || defined(__aarch64__)
+constexpr bool kFuses = true;
+#else
+constexpr bool kFuses = false;
+#endif
+
 constexpr float kInfinity = __builtin_inff();
 constexpr double kLog2e = 1.4426950408889634, kLn2 = 0.6931471805599453;
 

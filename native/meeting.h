@@ -208,7 +208,8 @@ template <class Acc> struct Meeting {
   void set_row(int r, Acc lse, Acc rest, Acc delta, Range span) {
     // A row that sees nothing has lse −inf and weights 0.
     work.lse[r] = lse == Acc(-kInfinity) ? Acc(kInfinity) : lse;
-    work.rest[r] = rest * Acc(kLog2e);
+    // Small log-sums have no rest, and all of them is subtracted after the multiplication.
+    work.rest[r] = (kFuses && !pull.lse.rest ? work.lse[r] : rest) * Acc(kLog2e);
     work.delta[r] = delta;
     work.first[r / lanes][r % lanes] = span.begin;
     work.last[r / lanes][r % lanes] = span.end;
@@ -260,8 +261,13 @@ template <class Acc> struct Meeting {
     for (int i = begin; i < end; ++i) {
       bool plain = !p.bits.data && !p.bias.data && every[i].begin <= group.begin && every[i].end >= group.end &&
                    (i + 1) * panel <= count;
-      if (plain) weigh<M, false>(i * panel, group.begin, pulls);
-      else weigh<M, true>(i * panel, group.begin, pulls);
+      if (kFuses && !pull.lse.rest) {
+        if (plain) weigh<M, false, true>(i * panel, group.begin, pulls);
+        else weigh<M, true, true>(i * panel, group.begin, pulls);
+      } else {
+        if (plain) weigh<M, false, false>(i * panel, group.begin, pulls);
+        else weigh<M, true, false>(i * panel, group.begin, pulls);
+      }
     }
     if (p.dropout > 0) scale_by_kept(group, column, end * panel, work.weights);
     if (pull.dbias) keep_bias(group, column, column + rows, pulls);
@@ -317,14 +323,15 @@ template <class Acc> struct Meeting {
   }
 
   // Scores to weights, and dp to ds, of one panel.
-  template <int M, bool masked> OVERT_INLINE void weigh(int column, int key, Acc* pulls) {
+  template <int M, bool masked, bool fused> OVERT_INLINE void weigh(int column, int key, Acc* pulls) {
     for (int i = column; i < column + panel; i += lanes) {
       Lane<Acc> lse = load(work.lse + i), rest = load(work.rest + i), delta = load(work.delta + i);
       Edge first = work.first[i / lanes], last = work.last[i / lanes];
       OVERT_UNROLL
       for (int r = 0; r < M; ++r) {
         Acc *at_weight = work.weights + r * kStep + i, *at_pull = pulls + r * kStep + i;
-        Lane<Acc> x = load(at_weight), w = exp2<Acc>((x - lse) * Acc(kLog2e) - rest), ds = w * (load(at_pull) - delta);
+        Lane<Acc> x = load(at_weight), w = exp2<Acc>(fused ? x * Acc(kLog2e) - rest : (x - lse) * Acc(kLog2e) - rest);
+        Lane<Acc> ds = w * (load(at_pull) - delta);
         if constexpr (masked) {
           Edge hidden = (first > key + r) | (last <= key + r) | (x == hidden_score);
           w = hidden ? Lane<Acc>{} : w;

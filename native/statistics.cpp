@@ -43,15 +43,16 @@ template <class In> struct Statistics {
   const Scoring<Acc> scoring;
   Workspace work;
 
-  template <int M> OVERT_INLINE void add(const Acc* tile, int width, const Shift<Acc>& shift, Acc* received, Acc* spread) {
+  template <int M, bool fused>
+  OVERT_INLINE void add(const Acc* tile, int width, const Shift<Acc>& shift, Acc* received, Acc* spread) {
     // log₂ 0 = −inf would turn 0 · log₂ 0 into NaN; any finite number will do.
     const Lane<Acc> floor = all(2 * Exponent<Acc>::lowest);
     for (int i = 0; i < width; i += 2 * lanes) {
       Lane<Acc> left = load(received + i), right = load(received + i + lanes);
 #pragma GCC unroll 4
       for (int r = 0; r < M; ++r) {
-        Lane<Acc> x = shift.log2_weights(load(tile + r * kTileStride + i), r);
-        Lane<Acc> y = shift.log2_weights(load(tile + r * kTileStride + i + lanes), r);
+        Lane<Acc> x = shift.template log2_weights<fused>(load(tile + r * kTileStride + i), r);
+        Lane<Acc> y = shift.template log2_weights<fused>(load(tile + r * kTileStride + i + lanes), r);
         Lane<Acc> p = exp2<Acc>(x), q = exp2<Acc>(y);
         left += p;
         right += q;
@@ -81,7 +82,10 @@ template <class In> struct Statistics {
         Shift<Acc> shift(group, arguments.lse);
         with_size(group.size, [&]<int M>() {
           int width = score_for_weights<M>(desk, plan, scoring, group, shift, chunk, range);
-          add<M>(desk.tile, width, shift, work.received + (range.begin - block.begin), work.spread + i * kRows * lanes);
+          shift.choose([&]<bool fused>() {
+            add<M, fused>(desk.tile, width, shift, work.received + (range.begin - block.begin),
+                          work.spread + i * kRows * lanes);
+          });
         });
       }
       if (received) add_block(block, work.received, received);

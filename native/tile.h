@@ -194,9 +194,20 @@ template <class Acc> struct Raise {
     OVERT_INLINE Lane<Acc> less(Lane<Acc> x) const { return x - highest; }
     OVERT_INLINE Lane<Acc> weight(Lane<Acc> x) const { return exp<Acc>(x); }
   };
+  // Where that maximum is small, so is what it loses by being multiplied, a factor that all weights of the row share; then
+  // both are one instruction.
+  struct Fused {
+    static constexpr Acc unit = Acc(kLn2);
+    Lane<Acc> highest;
+    OVERT_INLINE Lane<Acc> less(Lane<Acc> x) const { return x * Acc(kLog2e) - highest; }
+    OVERT_INLINE Lane<Acc> weight(Lane<Acc> x) const { return exp2<Acc>(x); }
+  };
   Acc score(Acc x) const { return x; }
   // Calls body(row) with what raises the weights of a row of that maximum.
-  template <class Body> OVERT_INLINE void for_row(Acc highest, const Body& body) const { body(Row{all(highest)}); }
+  template <class Body> OVERT_INLINE void for_row(Acc highest, const Body& body) const {
+    if (kFuses && larger(highest, -highest) < 16) body(Fused{all(highest * Acc(kLog2e))});
+    else body(Row{all(highest)});
+  }
 };
 
 // Products of M queries with the first W vectors of a panel of keys.

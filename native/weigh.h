@@ -9,8 +9,9 @@ template <class Acc> struct Shift {
   Acc value[kRows], rest[kRows];  // the rest is in units of log₂
   bool spoilt[kRows];
   bool any_spoilt;
+  bool fused;  // the log-sums are small: all of them is in rest
 
-  Shift(const Group<Acc>& group, const LogSum& lse) : any_spoilt(false) {
+  Shift(const Group<Acc>& group, const LogSum& lse) : any_spoilt(false), fused(kFuses && !lse.rest) {
     for (int r = 0; r < group.size; ++r) {
       Acc x = r < group.count ? static_cast<const Acc*>(lse.value)[group.place[r]] : Acc(0);
       rest[r] = r < group.count && lse.rest ? static_cast<const Acc*>(lse.rest)[group.place[r]] * Acc(kLog2e) : Acc(0);
@@ -20,11 +21,19 @@ template <class Acc> struct Shift {
       value[r] = x == Acc(-kInfinity) ? Acc(kInfinity) : x;
       if (spoilt[r]) value[r] = rest[r] = 0;
     }
+    if (fused)
+      for (int r = 0; r < group.size; ++r) rest[r] = value[r] * Acc(kLog2e);
   }
 
   // log₂ of the weights of row r.  What is near the log-sum loses nothing in the first difference.
-  OVERT_INLINE Lane<Acc> log2_weights(Lane<Acc> scores, int r) const {
-    return (scores - value[r]) * Acc(kLog2e) - rest[r];
+  template <bool fused> OVERT_INLINE Lane<Acc> log2_weights(Lane<Acc> scores, int r) const {
+    if constexpr (fused) return scores * Acc(kLog2e) - rest[r];
+    else return (scores - value[r]) * Acc(kLog2e) - rest[r];
+  }
+  // Calls body.operator()<fused>().
+  template <class Body> OVERT_INLINE void choose(const Body& body) const {
+    if (fused) body.template operator()<true>();
+    else body.template operator()<false>();
   }
 };
 
@@ -45,10 +54,13 @@ OVERT_INLINE int score_for_weights(const Desk<In>& desk, const Plan<Acc>& plan, 
 
 // Turns scores into weights.
 template <class Acc, int M> OVERT_INLINE void weigh(Acc* tile, int width, const Shift<Acc>& shift) {
-  for (int r = 0; r < M; ++r) {
-    Acc* row = tile + r * kTileStride;
-    for (int i = 0; i < width; i += kLanes<Acc>) store(row + i, exp2<Acc>(shift.log2_weights(load(row + i), r)));
-  }
+  shift.choose([&]<bool fused>() {
+    for (int r = 0; r < M; ++r) {
+      Acc* row = tile + r * kTileStride;
+      for (int i = 0; i < width; i += kLanes<Acc>)
+        store(row + i, exp2<Acc>(shift.template log2_weights<fused>(load(row + i), r)));
+    }
+  });
 }
 
 // Runs Pass::task(index) for all tasks of a plan.  Pass{problem, plan, source, arguments, workspace} is made once per

@@ -227,7 +227,9 @@ def gradient(
     if not score.identity:
         # A masked key may hold anything.
         q, k = (np.where(np.isfinite(x), x, 0).astype(accumulate) for x in (problem.q, problem.k))
-        dq, dk, into_score = score.pull_factors(np, q, k, dq, dk)
+        # A gradient may itself be beyond the range.
+        with np.errstate(invalid="ignore", over="ignore"):
+            dq, dk, into_score = score.pull_factors(np, q, k, dq, dk)
     if additive:
         into_score["v"] = dadditive
     return Gradient(dq, dk, dv, dbias, None if problem.sinks is None else dsinks, into_score)

@@ -211,7 +211,8 @@ def gradient(problem: Problem, dy: Array, dlse: Array | None = None) -> Gradient
     lse = named["lse"]
     # The lse of a row that sees nothing stays −∞, whatever moves.
     dlse = xp.zeros_like(lse) if dlse is None else xp.where(lse == -xp.inf, xp.zeros_like(lse), problem.beside(dlse))
-    dq, dk, dv, dscores, into_score = _pull(problem, named, dy, dlse)
+    with _quiet():
+        dq, dk, dv, dscores, into_score = _pull(problem, named, dy, dlse)
     dbias = None
     if problem.bias is not None:
         into_bias = problem.bias.zeros()
