@@ -268,6 +268,14 @@ class Relative(Distance):
 
     def bucket(self, distance: np.ndarray) -> np.ndarray:
         """Row of the table for each distance: exact for near keys, logarithmic up to ``max_distance``."""
+        if distance.size:
+            low, high = int(distance.min()), int(distance.max())
+            # T · S distances are T + S different ones.
+            if distance.size > high - low + 1:
+                return self._bucket(np.arange(low, high + 1))[distance - low]
+        return self._bucket(distance)
+
+    def _bucket(self, distance: np.ndarray) -> np.ndarray:
         buckets = self.parameter.shape[0]
         start = np.zeros_like(distance)
         if self.bidirectional:

@@ -119,10 +119,10 @@ def plain_gradient(
     """Gradients of q, k and v in the dtype of accumulation from what ``plain_forward`` found; None as there."""
     native = _plain(q, k, v, None, mask)
     output, lse = found
-    # Large rows are summed up anew.
-    if not (lse.max() <= LARGE and lse.min() >= -LARGE):
-        return None
     if native is None or dy.dtype != q.dtype or not (dy.shape == output.shape and dy.strides == output.strides):
+        return None
+    # Large rows are summed up anew.
+    if not (lse.max(initial=0) <= LARGE and lse.min(initial=0) >= -LARGE):
         return None
     sums = [np.empty(x.shape, lse.dtype) for x in (q, k, v)]
     gradients = [x[None] for x in sums] if q.ndim == 3 else sums
