@@ -238,6 +238,9 @@ Call::Pause ask_python() {
   return std::clamp<std::chrono::nanoseconds>(10 * took, 20ms, 50ms).count();
 }
 
+// Calls of fewer products end within milliseconds on any machine; looking at a clock between their tasks is felt.
+constexpr double kBrief = 1e7;
+
 // Runs body(kernels, run) without the interpreter's lock.  Raises what a handler of a signal raised meanwhile.
 template <class Body>
 void compute(const HeldProblem& p, int threads, Name level_name, const Body& body, bool panels = false) {
@@ -249,7 +252,8 @@ void compute(const HeldProblem& p, int threads, Name level_name, const Body& bod
   if (p.B * p.H == 0) return;
   Run run = {std::min(threads ? threads : default_threads(), most_threads()), poison_scratch, panels};
   bool enough_memory;
-  Call call(ask_python);
+  const double products = double(p.B) * double(p.H) * double(p.T) * double(p.S) * double(p.D + p.E + 8);
+  Call call(products < kBrief ? nullptr : ask_python);
   {
     nb::gil_scoped_release other_threads_may_run;
     enough_memory = body(chosen->kernels, run);

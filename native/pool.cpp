@@ -309,7 +309,7 @@ int default_threads() {
 
 Call::Call(Pause (*ask)()) : ask_(ask), next_(0) {
   mine.call = this;
-  mine.look = ticks() + kLook;
+  if (ask) mine.look = ticks() + kLook;
 }
 Call::~Call() { mine.call = nullptr; }
 
@@ -382,7 +382,7 @@ void wait_for_others() {
 bool stopped() {
   Call* call = mine.call;
   if (!call) return false;
-  if (mine.thread == 0) call->ask_in_time();
+  if (mine.thread == 0 && call->asks()) call->ask_in_time();
   return call->stopped();
 }
 

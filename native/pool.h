@@ -19,7 +19,7 @@ class Call {
   static constexpr Pause kStop = 0, kNeverAgain = 1LL << 62;
 
   // ask() is called on this thread now and then, outside the kernel's arithmetic mode.  It may run anything, even another
-  // call or fork.
+  // call or fork.  Null: the call is so short that nobody asks.
   explicit Call(Pause (*ask)());
   ~Call();
   Call(const Call&) = delete;
@@ -29,6 +29,7 @@ class Call {
   // The process was forked while several threads were at it, and this is the child, which has only one.
   bool orphaned() const { return orphaned_; }
 
+  bool asks() const { return ask_; }
   void ask_in_time();
 
  private:

@@ -93,17 +93,21 @@ def plain(q: Array, k: Array, v: Array, scale: float | None, mask: Any, threads:
 
     A small problem computes in less time than it takes to describe it as a ``Problem``.
     """
-    found = plain_forward(q, k, v, mask, threads, scale=scale, rows=False)
-    return found and found[0]
-
-
-def plain_forward(
-    q: Array, k: Array, v: Array, mask: Any, threads: Any, *, scale: float | None = None, rows: bool = True
-) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """Output of the same and, of all ``rows``, the lse."""
     if threads is not None and not (type(threads) is int and 0 < threads <= MOST_THREADS):
         return None
     native = _plain(q, k, v, scale, mask)
+    if native is None:
+        return None
+    output = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    _native.forward(native, _four(output), threads=threads or _threads)
+    return output
+
+
+def plain_forward(
+    q: Array, k: Array, v: Array, mask: Any, threads: int, *, rows: bool = True
+) -> tuple[np.ndarray, np.ndarray | None] | None:
+    """Output of the same and, of all ``rows``, the lse."""
+    native = _plain(q, k, v, None, mask)
     if native is None:
         return None
     output = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
@@ -152,8 +156,10 @@ def _plain(q: Array, k: Array, v: Array, scale: float | None, mask: Any) -> Any:
             return None
         first, last, _ = _remembered_plan(mask, q.shape[:-3], *q.shape[-3:-1], k.shape[-2])
     scale = 1 / sqrt(q.shape[-1]) if scale is None else scale
+    if q.ndim == 3 or dtype.itemsize == 2:
+        q, k, v = _four(q), _four(k), _four(v)
     try:
-        return _native.Problem(_four(q), _four(k), _four(v), dtype=name, scale=scale, first=first, last=last)
+        return _native.Problem(q, k, v, dtype=name, scale=scale, first=first, last=last)
     except ValueError:
         # What is wrong, if anything, is said by Problem.of.
         return None
