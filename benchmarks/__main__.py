@@ -13,22 +13,25 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 QUESTIONS = ("forward", "backward", "half", "additive", "statistics", "torch")
+# Asked by name alone: it needs transformers, and minutes.
+BY_NAME = ("record",)
 
 
 def main() -> None:
     from benchmarks import contest, peers
 
     asked = sys.argv[1:] or QUESTIONS
-    unknown = [name for name in asked if name not in QUESTIONS]
+    known = (*QUESTIONS, *BY_NAME)
+    unknown = [name for name in asked if name not in known]
     if unknown:
-        sys.exit(f"no question {unknown[0]!r}; there are {', '.join(QUESTIONS)}")
+        sys.exit(f"no question {unknown[0]!r}; there are {', '.join(known)}")
     print(f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}")
     if peers.missing():
         print(f"not installed and left out: {', '.join(peers.missing())}")
     for name in asked:
         module = importlib.import_module(f"benchmarks.{name}")
         print(f"\n## {module.__doc__}\n")
-        print(contest.table(module.rows()), flush=True)
+        print(module.table() if name in BY_NAME else contest.table(module.rows()), flush=True)
 
 
 if __name__ == "__main__":

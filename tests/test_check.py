@@ -226,7 +226,8 @@ def write(tmp_path: Path) -> Path:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    file, run = write(tmp_path), CliRunner()
+    # Lines that hold however long the folder's name is.
+    file, run = write(tmp_path), CliRunner(env={"COLUMNS": "400"})
     good = run.invoke(command, [f"{file}:right"], standalone_mode=False)
     assert (good.return_value, good.output.splitlines()[0].split(":")[-1]) == (0, "right is right (1 thing to know)")
     bad = run.invoke(command, [f"{file}:wrong", "--json"], standalone_mode=False)

@@ -15,7 +15,7 @@ from typing import IO, Any, NoReturn
 
 import numpy as np
 
-from overt.errors import ArgumentError, DependencyError, FileError, ShapeError
+from overt.errors import ArgumentError, DependencyError, DtypeError, FileError, ShapeError
 
 try:
     import torch
@@ -366,7 +366,7 @@ class Training:
             threads, progress = int(described["threads"]), Progress(**described["progress"])
             for name, value in asdict(Progress()).items():
                 if not isinstance(getattr(progress, name), type(value)):
-                    raise TypeError(f"{name} is no {type(value).__name__}")
+                    raise DtypeError(f"{name} is no {type(value).__name__}")
             found = {
                 name: {
                     key: torch.from_numpy(arrays[f"{key}/{name}"])

@@ -28,7 +28,7 @@ def record(
     *,
     layers: Layers = None,
     keep: Literal["statistics", "qk", "disk"] = "qk",
-    top: int = 8,
+    top: int = 0,
     limit: int | None = None,
     compute: Literal["model", "overt"] = "model",
     check: bool = True,
