@@ -309,12 +309,12 @@ int default_threads() {
 
 Call::Call(Pause (*ask)()) : ask_(ask), next_(0) {
   mine.call = this;
-  if (ask) mine.look = ticks() + kLook;
+  mine.look = ask ? ticks() + kLook : 0;
 }
 Call::~Call() { mine.call = nullptr; }
 
 void Call::ask_in_time() {
-  if (ticks() < mine.look || stopped_) return;
+  if (!ask_ || ticks() < mine.look || stopped_) return;
   mine.look = ticks() + kLook;
   const long long time = now();
   if (!next_) next_ = time + kFirstAsk;
@@ -382,7 +382,7 @@ void wait_for_others() {
 bool stopped() {
   Call* call = mine.call;
   if (!call) return false;
-  if (mine.thread == 0 && call->asks()) call->ask_in_time();
+  if (mine.thread == 0) call->ask_in_time();
   return call->stopped();
 }
 

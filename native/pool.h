@@ -29,7 +29,6 @@ class Call {
   // The process was forked while several threads were at it, and this is the child, which has only one.
   bool orphaned() const { return orphaned_; }
 
-  bool asks() const { return ask_; }
   void ask_in_time();
 
  private:
