@@ -23,9 +23,9 @@ long long now() {
   return std::chrono::duration_cast<nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Who waits spins so long for what is likely to come at once, and then sleeps: threads that spin keep whatever runs beside
-// them from the CPUs.
-constexpr long long kSpin = 10'000;
+// Who waits looks so long for what is likely to come at once, and then sleeps: to be woken takes 40 microseconds.  The CPU
+// is offered to whatever runs beside it after every look.
+constexpr long long kSpin = 200'000;
 // Most calls are over before they are asked whether to stop.
 constexpr long long kFirstAsk = 20'000'000;
 // So many ticks pass between two looks at the clock: half a millisecond to two.
@@ -51,6 +51,7 @@ template <class Done> bool spin_until(const Done& done) {
       asm volatile("yield");
 #endif
     }
+    sched_yield();
     if (done()) return true;
   }
   return false;
@@ -131,13 +132,53 @@ struct Team {
   }
 };
 
+// A worker that sleeps, which it does with the pool's mutex.
+class Sleeper {
+ public:
+  Sleeper* next = nullptr;
+
+  void sleep(std::unique_lock<std::mutex>& held) {
+    woken_ = false;
+    called_.wait(held, [&] { return woken_; });
+#if defined(__linux__)
+    if (kept_away_) pthread_setaffinity_np(thread_, sizeof own_, &own_);
+    kept_away_ = false;
+#endif
+  }
+
+  // By who goes on to work: some kernels wake a thread on the CPU of who wakes it, where it comes to run when the work is
+  // done.
+  void wake() {
+#if defined(__linux__)
+    const int here = sched_getcpu();
+    if (here >= 0 && here < CPU_SETSIZE && !pthread_getaffinity_np(thread_, sizeof own_, &own_)) {
+      cpu_set_t elsewhere = own_;
+      CPU_CLR(here, &elsewhere);
+      // Of no CPU at all nothing comes but an error.
+      kept_away_ = CPU_ISSET(here, &own_) && !pthread_setaffinity_np(thread_, sizeof elsewhere, &elsewhere);
+    }
+#endif
+    woken_ = true;
+    called_.notify_one();
+  }
+
+ private:
+  std::condition_variable called_;
+  bool woken_ = false;
+#if defined(__linux__)
+  const pthread_t thread_ = pthread_self();
+  cpu_set_t own_;
+  bool kept_away_ = false;
+#endif
+};
+
 struct Pool {
   std::mutex mutex;
-  std::condition_variable called;
   std::atomic<unsigned> calls{0};
   // Guarded by the mutex.
   Team *open = nullptr, *unused = nullptr;
-  int workers = 0, busy = 0, asleep = 0;
+  Sleeper* asleep = nullptr;
+  int workers = 0, busy = 0;
 
   bool start_worker();
   void work();
@@ -176,6 +217,7 @@ struct Membership {
 thread_local Membership mine;
 
 void Pool::work() {
+  Sleeper self;
   std::unique_lock<std::mutex> held(mutex);
   for (;;) {
     if (Team* team = open) {
@@ -198,10 +240,9 @@ void Pool::work() {
     held.unlock();
     bool soon = spin_until(called_again);
     held.lock();
-    if (soon) continue;
-    ++asleep;
-    called.wait(held, called_again);
-    --asleep;
+    if (soon || called_again()) continue;
+    self.next = asleep, asleep = &self;
+    self.sleep(held);
   }
 }
 
@@ -239,27 +280,25 @@ void Pool::close(Team* team) {
 
 // Lets others come to a call.  Null where there is no memory.
 Team* Pool::publish(int room, void (*body)(const void*, int), const void* argument, Call* call) {
-  Team* team;
-  int wanted;
-  {
-    std::lock_guard<std::mutex> held(mutex);
-    team = unused;
-    if (team) unused = team->next;
-    else team = new (std::nothrow) Team;
-    if (!team) return nullptr;
-    team->room = room, team->joined = 1, team->open = true;
-    team->body = body, team->argument = argument, team->call = call;
-    team->state = Team::kMember;
-    // Who came first is served first.
-    Team** last = &open;
-    while (*last) last = &(*last)->next;
-    *last = team;
-    team->next = nullptr;
-    ++calls;
-    wanted = asleep < room - 1 ? asleep : room - 1;
-    if (wanted == asleep && wanted > 1) called.notify_all(), wanted = 0;
+  std::lock_guard<std::mutex> held(mutex);
+  Team* team = unused;
+  if (team) unused = team->next;
+  else team = new (std::nothrow) Team;
+  if (!team) return nullptr;
+  team->room = room, team->joined = 1, team->open = true;
+  team->body = body, team->argument = argument, team->call = call;
+  team->state = Team::kMember;
+  // Who came first is served first.
+  Team** last = &open;
+  while (*last) last = &(*last)->next;
+  *last = team;
+  team->next = nullptr;
+  ++calls;
+  for (int wanted = room - 1; wanted > 0 && asleep; --wanted) {
+    Sleeper* woken = asleep;
+    asleep = woken->next;
+    woken->wake();
   }
-  for (; wanted > 0; --wanted) called.notify_one();
   return team;
 }
 

@@ -99,6 +99,27 @@ assert idle < 2 * busy + 0.1, (busy, idle)
     python(code, OMP_NUM_THREADS="2")
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system tells no CPUs of threads")
+def test_threads_may_run_where_they_could_before() -> None:
+    code = """
+import os, time
+import numpy as np
+import overt
+
+q = np.random.default_rng(0).normal(size=(8, 256, 64)).astype(np.float32)
+own = os.sched_getaffinity(0)
+overt.attention(q, q, q, num_threads=2)
+# Long enough for them to fall asleep and be woken, where who wakes them keeps them off its own CPU.
+for _ in range(20):
+    time.sleep(0.002)
+    overt.attention(q, q, q, num_threads=2)
+time.sleep(0.1)
+threads = [int(name) for name in os.listdir("/proc/self/task")]
+assert len(threads) > 1 and all(os.sched_getaffinity(thread) == own for thread in threads)
+"""
+    python(code)
+
+
 def test_threads_that_cannot_be_had() -> None:
     code = """
 import os, re, resource
