@@ -12,8 +12,8 @@ Outcome = Literal["held", "failed", "not tried"]
 class Entry:
     """One thing that can be wrong: the step of attention that it belongs to, and what became of it.
 
-    ``why`` says what was seen, or why nothing could be; ``line`` is that of the candidate's file where the step is done;
-    ``mistake`` is the id of the finding that a failure became.
+    ``why`` says what was seen, or why nothing could be; ``line`` is that of the candidate's file where the step is
+    done; ``mistake`` is the id of the finding that a failure became.
     """
 
     step: str
