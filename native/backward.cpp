@@ -180,13 +180,14 @@ template <class In> struct Backward {
     for (int r = meeting.count; r < meeting.panels * panel; ++r) meeting.set_row(r, Acc(-kInfinity), 0, 0, {0, 0});
     for (int r = 0; r < meeting.panels * panel; r += lanes) {
       // The factor goes into the queries, as it did on the way there: every score is the same to the last bit.
-      pack_half_panel(q, p.D, meeting.scoring.factor, work.queries, r);
-      pack_half_panel(dy, p.E, 1, work.dys, r);
+      pack_half_panel(q, p.D, [&](Lane<Acc> x) { return x * meeting.scoring.factor; }, work.queries, r);
+      pack_half_panel(dy, p.E, [](Lane<Acc> x) { return x; }, work.dys, r);
     }
     settle(work.queries, meeting.panels * panel * p.D);
   }
 
-  OVERT_INLINE void pack_half_panel(const In* const* rows, Index width, Acc factor, Acc* out, int r) const {
+  template <class Change>
+  OVERT_INLINE void pack_half_panel(const In* const* rows, Index width, const Change& change, Acc* out, int r) const {
     out += r / panel * panel * width + r % panel;
     rows += r;
     const int count = meeting.count - r;
@@ -195,7 +196,7 @@ template <class In> struct Backward {
       load_transposed<In>([&](int i) { return rows[i]; }, count, d, width, x);
       OVERT_UNROLL
       for (int i = 0; i < lanes; ++i)
-        if (d + i < width) store(out + (d + i) * panel, x[i] * factor);
+        if (d + i < width) store(out + (d + i) * panel, change(x[i]));
     }
   }
 

@@ -132,10 +132,15 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
     best.sort();
     for (Index i = 0; i < best.count; ++i) {
       indices[i] = best.heap[i].key;
-      shift.choose([&]<bool fused>() {
-        weights[i] = exp2<Acc>(shift.template log2_weights<fused>(all(best.heap[i].score), r))[0];
-      });
+      weights[i] = best.heap[i].score;
     }
+    shift.choose([&]<bool fused>() {
+      for (Index i = 0; i < best.count; i += lanes) {
+        const Index count = smaller<Index>(lanes, best.count - i);
+        Lane<Acc> x = exp2<Acc>(shift.template log2_weights<fused>(load_some(weights + i, count), r));
+        __builtin_memcpy(weights + i, &x, count * sizeof(Acc));
+      }
+    });
     if (best.count == arguments.count) return;
     __builtin_memset(work.taken, 0, p.S);
     for (Index i = 0; i < best.count; ++i) work.taken[best.heap[i].key] = true;
