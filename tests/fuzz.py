@@ -19,9 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overt import _native, kernels, reference
-from strategies import DTYPES, Case, cases
+from strategies import DTYPES, Case, cases, large_cases
 from test_backward import check_gradient
 from test_kernels import TINY, TOLERANCE, check_forward, check_statistics, slack
+from test_ranges import check as check_ranges
 
 Check = Callable[[str, Case, st.DataObject], None]
 
@@ -78,22 +79,29 @@ def torchs(level: str, case: Case, data: st.DataObject) -> None:
     assert np.all(error <= 3 * TOLERANCE[case.q.dtype.name] * slack(case) * scale[seen] + 2 * TINY[case.q.dtype.name])
 
 
+def ranges(level: str, case: Case, data: st.DataObject) -> None:
+    """Every pass on scores as large as their type has them."""
+    check_ranges(case, level)
+
+
 CHECKS: dict[str, tuple[Check, tuple[str, ...]]] = {
     "forward": (forward, tuple(DTYPES)),
     "statistics": (statistics, tuple(DTYPES)),
     "gradient": (gradient, tuple(DTYPES)),
     "threads": (threads, tuple(DTYPES)),
     "torch": (torchs, ("float32", "float64")),
+    "ranges": (ranges, tuple(DTYPES)),
 }
 
 
 def explore(name: str, level: str, seed: int, examples: int, amplitudes: tuple[float, ...]) -> None:
     """Some problems for one check at one level."""
     check, dtypes = CHECKS[name]
+    drawn = large_cases(dtypes) if check is ranges else cases(dtypes, amplitudes)
 
     @hypothesis.seed(seed)
     @settings(max_examples=examples, deadline=None, derandomize=False, database=None, print_blob=False)
-    @given(case=cases(dtypes, amplitudes), data=st.data())
+    @given(case=drawn, data=st.data())
     def run(case: Case, data: st.DataObject) -> None:
         check(level, case, data)
 
@@ -106,7 +114,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600, help="time to spend (600)")
     parser.add_argument("--seed", type=int, help="one round with this seed")
     parser.add_argument("--examples", type=int, default=25, help="problems for a check at a level in a round (25)")
-    parser.add_argument("--amplitudes", type=float, nargs="+", default=[1e-20, 1e-3, 1.0, 1.0, 10.0])
+    parser.add_argument("--amplitudes", type=float, nargs="+", default=[1e-20, 1e-3, 1.0, 1.0, 10.0, 300.0])
     parser.add_argument("--checks", nargs="+", default=list(CHECKS), choices=CHECKS)
     parser.add_argument("--levels", nargs="+", default=kernels.levels(), choices=kernels.levels())
     asked: Any = parser.parse_args()
