@@ -8,4 +8,4 @@ settings.register_profile("default", deadline=None, derandomize=True, max_exampl
 settings.register_profile("thorough", deadline=None, max_examples=3000)
 settings.load_profile(os.environ.get("OVERT_HYPOTHESIS", "default"))
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "chromium"]

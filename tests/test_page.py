@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from importlib.resources import files
@@ -13,82 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 import overt
+from chromium import IDLE, Opened, center, normal, settled, state, until
 from overt.views import View
 from overt.views.labels import Labelled, readable
 from overt.views.notebook import reply
 from overt.views.page import pieces
+from overt.views.page.script import script
 from overt.views.tiles import Tiles
-
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-FLAGS += ["--disable-component-update", "--disable-sync"]
-IDLE = "() => new Promise((done) => { const wait = () => overt.busy ? setTimeout(wait, 20) : done(); wait(); })"
-Opened = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = os.environ.get("OVERT_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        pytest.fail("these tests drive Chromium: apt-get install chromium, or set OVERT_CHROMIUM to its path")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Iterator[Opened]:
-    """Open the page of a view; whatever it asks for but itself, and whatever it complains of, fails the test."""
-    contexts, requests, complaints = [], [], []
-
-    def opened(view: View, *, width: int = 1280, height: int = 900, scheme: Any = "light", **options: Any) -> Page:
-        path = view.page(tmp_path / f"{len(contexts)}.html", **options)
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, offline=True, reduced_motion="reduce"
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("request", lambda request: requests.append(request.url))
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(path.as_uri())
-        page.evaluate("overt.ready")
-        return page
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert complaints == []
-    assert requests == [(tmp_path / f"{i}.html").as_uri() for i in range(len(contexts))]
-
-
-def normal(*shape: int, seed: int = 0, dtype: Any = np.float64) -> np.ndarray:
-    return np.random.default_rng([seed, *shape]).normal(size=shape).astype(dtype)
-
-
-def settled(page: Page) -> Page:
-    """Let the page draw what it was asked for."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    return page
-
-
-def state(page: Page, name: str) -> Any:
-    return page.evaluate(f"overt.{name}")
-
-
-def center(page: Page, r: int, c: int) -> tuple[float, float]:
-    """The middle of a cell of the matrix, in the window."""
-    box = page.locator("#matrix").bounding_box()
-    assert box is not None
-    x, y = page.evaluate(
-        f"() => {{ const {{ left, top }} = overt.matrix.inside, v = overt.matrix.view;"
-        f" return [left + ({c} + 0.5 - v.x) * v.sx, top + ({r} + 0.5 - v.y) * v.sy]; }}"
-    )
-    return box["x"] + x, box["y"] + y
-
 
 B, H, G, T, S, D = 2, 4, 2, 9, 13, 6
 Q, K, V = 2 * normal(B, H, T, D), 2 * normal(B, G, S, D, seed=1), normal(B, G, S, 0)
@@ -689,16 +621,6 @@ def notebook(
     assert complaints == []
 
 
-def until(frame: Any, condition: str) -> None:
-    """Wait for what the kernel has to answer first; the policy of the page forbids Playwright's own way."""
-    came = frame.evaluate(
-        "() => new Promise((done) => { const end = performance.now() + 20000,"
-        f" wait = () => ({condition}) ? done(true) : performance.now() > end ? done(false) : setTimeout(wait, 20);"
-        " wait(); })"
-    )
-    assert came, condition
-
-
 LATE = "([act, ...given]) => new Promise((done) => overt.attempt(() => done([...overt.part[act](...given)])))"
 
 
@@ -758,7 +680,7 @@ def test_a_widget_of_a_long_head_asks_for_what_is_seen(notebook: Callable[..., A
     page.keyboard.press("0")
     until(frame, "document.querySelector('#legend').textContent.includes('overview')")
     page.keyboard.press("w")
-    until(frame, "document.querySelector('#legend').textContent.includes('overview') === false")
+    until(frame, "overt.rows.starts && document.querySelector('#legend').textContent.includes('overview')")
     assert max((ask["t"][1] - ask["t"][0]) * (ask["s"][1] - ask["s"][0]) for ask in asked if ask["what"] == "cells") < (
         1 << 18
     )
@@ -803,6 +725,23 @@ def test_the_policy_allows_one_script_and_nothing_else(opened: Opened) -> None:
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in policy
     assert "http" not in "".join(pieces(john())).replace("http-equiv", "")
+
+
+def test_modules_are_scopes_of_their_own_and_import_one_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path
+    (folder / "one.js").write_text('import { f } from "./two.js";\nconst secret = 1;\nwindow.found = f() + secret;\n')
+    (folder / "two.js").write_text("// Says 2.\nconst secret = 2;\nexport function f() {\n  return secret;\n}\n")
+    (folder / "three.js").write_text('import { g } from "./four.js";\n')
+    (folder / "four.js").write_text('import { f } from "./three.js";\n')
+    monkeypatch.setattr("overt.views.page.script.files", lambda _: folder)
+    script.cache_clear()
+    assert script("one") == (
+        '"use strict";\nconst two_js = (() => {\nconst secret = 2;\nfunction f() {\nreturn secret;\n}\nreturn { f };\n})();\n'
+        "const one_js = (() => {\nconst { f } = two_js;\nconst secret = 1;\nwindow.found = f() + secret;\nreturn {  };\n})();\n"
+    )
+    with pytest.raises(ValueError, match="three → four → three"):
+        script("three")
+    script.cache_clear()
 
 
 def test_the_comparison_case_is_small() -> None:

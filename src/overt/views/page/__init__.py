@@ -18,24 +18,11 @@ from overt.grid import host
 from overt.scores import Additive, Bilinear, Cosine, Product
 from overt.views.colors import STOPS
 from overt.views.labels import Labelled, readable
+from overt.views.page.script import script
 from overt.views.stored import Stored
 from overt.views.subject import Subject
 from overt.writing import replaced
 
-SCRIPTS = (
-    "arrays.js",
-    "cells.js",
-    "words.js",
-    "shades.js",
-    "matrix.js",
-    "pointers.js",
-    "overview.js",
-    "inspector.js",
-    "steps.js",
-    "controls.js",
-    "remote.js",
-    "app.js",
-)
 _PRECISIONS = ("float16", "float32", "float64")
 # Bytes of q and k that are stored in float64 and in float32, before it is rounded to less.
 _DOUBLE, _SINGLE = 1 << 20, 1 << 25
@@ -64,9 +51,9 @@ def pieces(view: Subject, precision: str | None = None, *, remote: bool = False)
     """
     here = files("overt.views.page")
     style = (here / "page.css").read_text("utf-8")
-    script = '"use strict";\n' + "".join((here / name).read_text("utf-8") for name in SCRIPTS)
+    code = script("app")
     policy = (
-        f"default-src 'none'; script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'; "
+        f"default-src 'none'; script-src 'sha256-{_digest(code)}'; style-src 'sha256-{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
     before, after = (here / "page.html").read_text("utf-8").split("<!-- data -->")
@@ -94,7 +81,7 @@ def pieces(view: Subject, precision: str | None = None, *, remote: bool = False)
         "parts": parts,
     }
     yield f'<script type="application/json" id="meta">{_json(meta)}</script>\n'
-    yield after.replace("{{script}}", script)
+    yield after.replace("{{script}}", code)
 
 
 class _Arrays:

@@ -1,5 +1,15 @@
 // The page: what is shown, and what the reader may do with it.
 
+import { Attention, MASKED, largest } from "./cells.js";
+import { DARK, DARK_THEME, LIGHT_THEME, Scale, ramp } from "./shades.js";
+import { Units, inWords, merged } from "./words.js";
+import { Overview } from "./overview.js";
+import { Inspector, element, shortened } from "./inspector.js";
+import { controls } from "./controls.js";
+import { Python, Remote } from "./remote.js";
+import { Steps } from "./steps.js";
+import { Matrix } from "./matrix.js";
+
 class App {
   constructor(meta) {
     this.meta = meta;
@@ -30,7 +40,10 @@ class App {
   async start() {
     this.overview = new Overview(this);
     controls(this);
-    await this.choose(0, 0);
+    const first = opening(this.parts);
+    // Alignment is what all heads of a cross-attention agree on.
+    if (this.parts[first].meta.name === "cross" && this.parts[first].H > 1) this.how = "mean";
+    await this.choose(first, 0);
     this.tab(this.meta.steps && this.part.meta.steps ? "steps" : "map");
     for (const part of this.parts)
       for (let b = 0; b < part.B; b++) for (let h = 0; h < part.H; h++) this.queue.push([part, b, h]);
@@ -72,7 +85,7 @@ class App {
     Object.assign(this, { part, head: Math.min(head, part.H - 1), row: Math.min(row, part.B - 1) });
     this.changed(other);
     this._describe();
-    if (part.meta.steps) this.steps.reset();
+    if (part.meta.steps) this.steps.show();
     document.getElementById("steps-tab").hidden = !part.meta.steps;
     if (!part.meta.steps) this.tab("map");
   }
@@ -158,7 +171,6 @@ class App {
 
   // Largest weights of the whole matrix, as far as they are known.
   coarse() {
-    if (this.rows.starts || this.columns.starts) return null;
     const scans = this.heads.map((h) => this.part.scan(this.row, h));
     if (scans.some((scan) => !scan)) return null;
     if (this.blended?.version === this.version) return this.blended;
@@ -169,7 +181,8 @@ class App {
         const sum = bins.reduce((a, b) => a + b, 0) / scans.length;
         values[i] = bins.length === 0 ? MASKED : this.how === "max" ? Math.max(...bins) : sum;
       }
-    this.blended = { version: this.version, rows: scans[0].rows, columns: scans[0].columns, values };
+    const { rows, columns } = scans[0];
+    this.blended = { version: this.version, ...inWords({ rows, columns, values }, this.rows, this.columns) };
     return this.blended;
   }
 
@@ -385,6 +398,14 @@ class App {
     document.documentElement.dataset.theme = this.dark ? "light" : "dark";
     this.repaint();
   }
+}
+
+// A translation is looked at for its alignment: the last of its cross-attentions.  All else begins at its beginning.
+function opening(parts) {
+  return Math.max(
+    0,
+    parts.findLastIndex(({ meta }) => meta.name === "cross"),
+  );
 }
 
 const app = new App(JSON.parse(document.getElementById("meta").textContent));

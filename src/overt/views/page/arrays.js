@@ -1,6 +1,6 @@
 // Arrays out of the page: base64, deflated, bytes of equal place together.
 
-const HALVES = new Float32Array(65536);
+export const HALVES = new Float32Array(65536);
 for (let i = 0; i < 65536; i++) {
   const sign = i >> 15 ? -1 : 1,
     exponent = (i >> 10) & 31,
@@ -16,7 +16,7 @@ for (let i = 0; i < 65536; i++) {
         : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
-const KINDS = {
+export const KINDS = {
   float16: Uint16Array,
   float32: Float32Array,
   float64: Float64Array,
@@ -38,7 +38,7 @@ function decoded(text) {
   return pieces;
 }
 
-async function unpacked(reference) {
+export async function unpacked(reference) {
   const element = document.getElementById("a" + reference.id),
     pieces = decoded(element.textContent);
   element.remove();
@@ -59,7 +59,7 @@ async function unpacked(reference) {
 }
 
 // Numbers from `start` on as doubles.
-function loaded(array, start, count, into) {
+export function loaded(array, start, count, into) {
   const { values, half } = array;
   if (half) for (let i = 0; i < count; i++) into[i] = HALVES[values[start + i]];
   else for (let i = 0; i < count; i++) into[i] = values[start + i];

@@ -1,10 +1,12 @@
 // Exact cells: exp(score − lse) in double precision, from the stored q, k and log-sum-exp and from nothing else.
 
-const MASKED = -1;
+import { HALVES, loaded, unpacked } from "./arrays.js";
+
+export const MASKED = -1;
 // Numbers of k that are held as doubles at once.
 const BLOCK = 1 << 18;
 
-class Attention {
+export class Attention {
   constructor(meta, lists) {
     this.meta = meta;
     Object.assign(this, { B: meta.B, H: meta.H, G: meta.G, T: meta.T, S: meta.S, A: meta.A });
@@ -211,7 +213,7 @@ class Attention {
 }
 
 // Largest cell of each bin, by the rule of adaptive pooling: bin i of n holds ⌊i·L/n⌋ ≤ index < ⌈(i+1)·L/n⌉.
-function pooled(w, t0, t1, s0, s1, T, S, rows, columns, into, down = 0, across = 0) {
+export function pooled(w, t0, t1, s0, s1, T, S, rows, columns, into, down = 0, across = 0) {
   const n = s1 - s0,
     low = new Int32Array(n),
     high = new Int32Array(n);
@@ -226,12 +228,12 @@ function pooled(w, t0, t1, s0, s1, T, S, rows, columns, into, down = 0, across =
 }
 
 // First and last bin that hold an index.
-function bins(index, length, count) {
+export function bins(index, length, count) {
   return [Math.floor((index * count) / length), Math.min(count, Math.ceil(((index + 1) * count) / length)) - 1];
 }
 
 // Places and values of the k largest numbers, largest first, ties to the lower place; masked ones are left out.
-function largest(values, k) {
+export function largest(values, k) {
   const best = [];
   for (let i = 0; i < values.length; i++) {
     if (values[i] === MASKED || (best.length === k && !(values[i] > best[k - 1][1]))) continue;

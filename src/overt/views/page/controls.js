@@ -1,6 +1,6 @@
 // Buttons, lists and keys.
 
-function controls(app) {
+export function controls(app) {
   const on = (id, event, act) => document.getElementById(id).addEventListener(event, act),
     value = (event) => event.target.value;
   on("in", "click", () => app.matrix.zoom(1.6));
@@ -38,7 +38,10 @@ function controls(app) {
 
 // What a key does while the matrix is shown.
 function pressed(app, event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+  // Where brackets are typed with Option, or with AltGr, which is Control and Alt, these are no commands of the browser.
+  const typed = /^[[\]{}]$/.test(event.key) && (event.altKey || event.getModifierState("AltGraph"));
+  if (!typed && (event.ctrlKey || event.metaKey || event.altKey)) return;
+  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
   if (document.querySelector("dialog[open]") || document.getElementById("map-panel").hidden) return;
   const far = event.shiftKey ? 10 : 1,
     index = app.parts.indexOf(app.part),

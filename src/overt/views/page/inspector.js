@@ -1,9 +1,11 @@
 // Beside the matrix: one cell in full, what its query looked at, who looked at its key, and both as running text.
 
+import { MASKED, largest } from "./cells.js";
+
 // Names around the cursor that the running text shows.
 const AROUND = 150;
 
-function element(tag, attributes = {}, ...children) {
+export function element(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name === "class") node.className = value;
@@ -14,7 +16,7 @@ function element(tag, attributes = {}, ...children) {
   return node;
 }
 
-class Inspector {
+export class Inspector {
   constructor(app) {
     this.app = app;
     this.count = 8;
@@ -160,10 +162,15 @@ class Inspector {
     }
     if (end < units.length) chips.push(element("small", {}, `… ${(units.length - end).toLocaleString("en")} after …`));
     host.replaceChildren(...chips);
+    const chip = chips[around - start + (start ? 1 : 0)],
+      box = host.getBoundingClientRect(),
+      own = chip.getBoundingClientRect();
+    // Within its own box: the page itself stays where it is.
+    if (own.top < box.top || own.bottom > box.bottom) host.scrollTop += own.top - box.top - (box.height - own.height) / 2;
   }
 }
 
-function shortened(name, most = 60) {
+export function shortened(name, most = 60) {
   const letters = Array.from(name.slice(0, 4 * most));
   return letters.length > most || name.length > 4 * most ? `${letters.slice(0, most).join("")}…` : name;
 }

@@ -1,5 +1,9 @@
 // The matrix on a canvas: from the whole, pooled, down to single exact cells with names.
 
+import { MASKED, largest, pooled } from "./cells.js";
+import { pointing } from "./pointers.js";
+import { Remote } from "./remote.js";
+
 // Multiplications done at once while somebody drags, and at most in pieces while somebody waits.
 const AT_ONCE = 2 ** 25,
   IN_PIECES = 2 ** 33;
@@ -8,7 +12,7 @@ const SENT = 2 ** 18,
   ON_REQUEST = 2 ** 36;
 const LARGEST_CELL = 88;
 
-class Matrix {
+export class Matrix {
   constructor(canvas, app) {
     this.canvas = canvas;
     this.app = app;
@@ -139,6 +143,31 @@ class Matrix {
     return { r, c, row: py >= top && r >= 0 && r < rows.length, column: px >= left && c >= 0 && c < columns.length };
   }
 
+  // The cells that one dot of the picture under a point stands for.
+  bin(px, py) {
+    const { left, top } = this.inside,
+      { r0, r1, c0, c1, R, C } = this.drawn;
+    const of = (place, from, to, count) => {
+      const i = Math.max(0, Math.min(count - 1, Math.floor(((place - from) * count) / (to - from))));
+      return [
+        from + Math.floor((i * (to - from)) / count),
+        from + Math.min(to - from, Math.ceil(((i + 1) * (to - from)) / count)),
+      ];
+    };
+    return [
+      ...of(this.view.y + (py - top) / this.view.sy, r0, r1, R),
+      ...of(this.view.x + (px - left) / this.view.sx, c0, c1, C),
+    ];
+  }
+
+  // The heaviest cell of a bin, the first of all that is masked.
+  heaviest([r0, r1, c0, c1]) {
+    if (r1 - r0 === 1 && c1 - c0 === 1) return { r: r0, c: c0 };
+    const best = largest(this.app.cells(r0, r1, c0, c1), 1),
+      at = best.length ? best[0][0] : 0;
+    return { r: r0 + Math.floor(at / (c1 - c0)), c: c0 + (at % (c1 - c0)) };
+  }
+
   get window() {
     const { width, height } = this.inside,
       { rows, columns } = this.app,
@@ -157,9 +186,11 @@ class Matrix {
       out = new Float32Array(R * C).fill(MASKED);
     const n = columns.end(c1 - 1) - columns.start(c0);
     const step = Math.max(1, Math.floor(2e6 / (n * Math.max(1, this.app.part.A) * this.app.heads.length)));
-    for (let r = r0; r < r1; r += step) {
-      const end = Math.min(r1, r + step),
-        w = this.app.cells(r, end, c0, c1);
+    for (let r = r0, end; r < r1; r = end) {
+      // Tokens are work, however many make a word.
+      const until = rows.start(r) + step;
+      end = until < rows.end(r1 - 1) ? Math.max(r + 1, rows.of(until)) : r1;
+      const w = this.app.cells(r, end, c0, c1);
       pooled(w, r, end, c0, c1, r1 - r0, c1 - c0, R, C, out, r0, c0);
       yield null;
     }
@@ -249,6 +280,7 @@ class Matrix {
       this._paint(shown, rows, columns, scale, theme);
       g.imageSmoothingEnabled = false;
       const at = values ? box : { r0: 0, r1: app.rows.length, c0: 0, c1: app.columns.length };
+      this.drawn = { ...at, R: rows, C: columns };
       g.drawImage(
         this.picture,
         left + (at.c0 - view.x) * view.sx,
@@ -268,6 +300,7 @@ class Matrix {
             : "overview: zoom in for exact cells",
       );
     } else {
+      this.drawn = { ...box, R: box.r1 - box.r0, C: box.c1 - box.c0 };
       const { progress } = app.part,
         now = typeof progress === "number" ? `overview ${Math.round(progress * 100)} % done` : "too many cells";
       app.legend(null, this.job ? "computing …" : `${now}: zoom in for exact cells`);
@@ -364,32 +397,30 @@ class Matrix {
       g.fillText(clipped(g, name, room), 0, 0);
       g.restore();
     };
-    // Every cell by its name where all have room, else round positions, and always the cursor.
+    // Every name where all have room, else every so many, and always the cursor's.
     const every = (size) =>
       [1, 2, 5]
         .flatMap((x) => [1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6].map((y) => x * y))
         .sort((a, b) => a - b)
-        .find((n) => n * size >= (n === 1 ? 13 : 26));
+        .find((n) => n * size >= 13);
     const down = every(view.sy),
       across = every(view.sx);
-    const named = (units, i, step, current) =>
-      units.tokens && (step === 1 || current) ? units.name(i) : String(units.start(i));
     for (let r = Math.ceil(box.r0 / down) * down; r < box.r1; r += down) {
       const y = top + (r + 0.5 - view.y) * view.sy;
       if (y < top || y > top + height || Math.abs(r - app.query) * view.sy < 13) continue;
-      label(named(app.rows, r, down, false), left - 8, y, left - 14, false, app.selected.has(r));
+      label(app.rows.name(r), left - 8, y, left - 14, false, app.selected.has(r));
     }
     for (let c = Math.ceil(box.c0 / across) * across; c < box.c1; c += across) {
       const x = left + (c + 0.5 - view.x) * view.sx;
       if (x < left || x > left + width || Math.abs(c - app.key) * view.sx < 13) continue;
-      label(named(app.columns, c, across, false), x, top - strip - 6, top - strip - 12, true, false);
+      label(app.columns.name(c), x, top - strip - 6, top - strip - 12, true, false);
     }
     const y = top + (app.query + 0.5 - view.y) * view.sy,
       x = left + (app.key + 0.5 - view.x) * view.sx;
     if (y >= top && y <= top + height)
-      label(named(app.rows, app.query, down, true), left - 8, y, left - 14, false, true);
+      label(app.rows.name(app.query), left - 8, y, left - 14, false, true);
     if (x >= left && x <= left + width)
-      label(named(app.columns, app.key, across, true), x, top - strip - 6, top - strip - 12, true, true);
+      label(app.columns.name(app.key), x, top - strip - 6, top - strip - 12, true, true);
   }
 
   // Received attention above the keys, entropy beside the queries.

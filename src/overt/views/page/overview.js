@@ -1,6 +1,10 @@
 // One small picture of every head, a row of them for every attention.
 
-class Overview {
+import { MASKED, pooled } from "./cells.js";
+import { Scale } from "./shades.js";
+import { element } from "./inspector.js";
+
+export class Overview {
   constructor(app) {
     this.app = app;
     this.thumbs = new Map();

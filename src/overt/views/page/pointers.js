@@ -1,6 +1,6 @@
 // Mouse, pen and fingers on the matrix: drag to move, wheel or pinch to zoom, click, Shift and click, double click.
 
-function pointing(matrix) {
+export function pointing(matrix) {
   const { canvas, app } = matrix,
     pointers = new Map();
   const place = (event) => {
@@ -48,16 +48,21 @@ function pointing(matrix) {
     if (event.type !== "pointerup" || !known || moved > 4) return;
     const { r, c, row, column } = matrix.hit(...place(event));
     if (row && (event.shiftKey || event.ctrlKey || event.metaKey)) app.toggle(r);
-    else if (row || column) app.go(row ? r : app.query, column ? c : app.key);
+    else if (row && column) {
+      // A dot of the picture may stand for many cells: the reader means the one that made it dark.
+      const bin = matrix.bin(...place(event));
+      app.attempt(() => {
+        const best = matrix.heaviest(bin);
+        app.go(best.r, best.c);
+      });
+    } else if (row || column) app.go(row ? r : app.query, column ? c : app.key);
   };
   canvas.addEventListener("pointerup", up);
   canvas.addEventListener("pointercancel", up);
   canvas.addEventListener("pointerleave", () => app.hover(null));
   canvas.addEventListener("dblclick", (event) => {
-    const { r, c, row, column } = matrix.hit(...place(event));
-    if (row && column) {
-      app.go(r, c);
-      matrix.reveal(r, c, true);
-    }
+    const { row, column } = matrix.hit(...place(event));
+    // The first of the two clicks has chosen the cell.
+    if (row && column) matrix.reveal(app.query, app.key, true);
   });
 }

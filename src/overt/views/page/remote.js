@@ -1,11 +1,14 @@
 // Cells that Python computes: the page asks the window around it, and throws the promise of what is not here yet.
 
+import { KINDS } from "./arrays.js";
+import { Attention, MASKED } from "./cells.js";
+
 // Answers that are kept, and questions that wait.
 const KEPT = 64,
   WAITING = 12;
 
 // Questions to Python, one at a time, the newest first: what somebody looks at now is wanted before what he left.
-class Python {
+export class Python {
   constructor() {
     this.name = Math.random().toString(36).slice(2);
     this.count = 0;
@@ -48,7 +51,7 @@ class Python {
   }
 }
 
-class Remote extends Attention {
+export class Remote extends Attention {
   constructor(meta, lists, index, python) {
     super(meta, lists);
     Object.assign(this, { index, python, answers: new Map(), tiles: [], progress: null });

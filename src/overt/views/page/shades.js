@@ -1,6 +1,6 @@
 // Colours: of the page in the light and in the dark, and of weights.
 
-const LIGHT_THEME = {
+export const LIGHT_THEME = {
   ink: "#1c2030",
   masked: "#e6e4dd",
   hatch: "#bdb9ad",
@@ -11,7 +11,7 @@ const LIGHT_THEME = {
   band: "rgba(194,65,12,0.16)",
   bar: "#7c8aa5",
 };
-const DARK_THEME = {
+export const DARK_THEME = {
   ink: "#d9deea",
   masked: "#0a0c11",
   hatch: "#2c3242",
@@ -23,7 +23,7 @@ const DARK_THEME = {
   bar: "#6b7a99",
 };
 
-const DARK = [
+export const DARK = [
   [17, 20, 28],
   [25, 38, 70],
   [36, 68, 124],
@@ -33,7 +33,7 @@ const DARK = [
   [245, 251, 253],
 ];
 
-function ramp(stops) {
+export function ramp(stops) {
   const table = new Uint8Array(256 * 3);
   for (let i = 0; i < 256; i++) {
     const place = (i / 255) * (stops.length - 1),
@@ -45,7 +45,7 @@ function ramp(stops) {
 }
 
 // How weights become shades: linear, or logarithmic where they span decades.
-class Scale {
+export class Scale {
   constructor(values, wish) {
     let low = Infinity,
       high = 0;

@@ -1,20 +1,39 @@
 // Every step of a small attention, computed again whenever somebody edits a number.
 
-class Steps {
+import { element, shortened } from "./inspector.js";
+
+export class Steps {
   constructor(app) {
     this.app = app;
     this.host = document.getElementById("steps");
+    this.edited = new Map();
   }
 
-  // Put the numbers back and draw everything for the current head.
-  reset() {
+  // The numbers of the current head as they were edited; heads that share a key share its edits.
+  show() {
     const { part, row, head } = this.app,
       given = part.meta.steps,
-      g = Math.floor(head / (part.H / part.G));
-    const copy = (x) => x.map((line) => [...line]);
-    this.inputs = { query: copy(given.q[row][head]), key: copy(given.k[row][g]), value: copy(given.v[row][g]) };
+      g = this._group;
+    if (!this.edited.has(part)) this.edited.set(part, structuredClone({ q: given.q, k: given.k, v: given.v }));
+    const { q, k, v } = this.edited.get(part);
+    this.inputs = { query: q[row][head], key: k[row][g], value: v[row][g] };
     this.scale = given.scale;
     this.draw();
+  }
+
+  // Put the numbers of the current head back.
+  reset() {
+    const { part, row, head } = this.app,
+      { q, k, v } = part.meta.steps,
+      g = this._group,
+      edited = this.edited.get(part);
+    edited.q[row][head] = structuredClone(q[row][head]);
+    [edited.k[row][g], edited.v[row][g]] = structuredClone([k[row][g], v[row][g]]);
+    this.show();
+  }
+
+  get _group() {
+    return Math.floor(this.app.head / (this.app.part.H / this.app.part.G));
   }
 
   // All steps in order: name, formula, axes, numbers.

@@ -1,12 +1,19 @@
 // Units of an axis: every token by itself, or the tokens of a word together.
 
+import { MASKED } from "./cells.js";
+
+// No word of a vocabulary has more pieces: what goes on for longer is no word.
+const PIECES = 64;
+
 // How a vocabulary marks words, if it does: a test whether token i begins one.
 function wordMarks(tokens) {
   const some = tokens.slice(0, 20000),
-    count = (test) => some.filter(test).length;
-  if (count((x) => x.startsWith("▁")) > 0) return (i) => tokens[i].startsWith("▁");
-  if (count((x) => x.startsWith("Ġ")) > 0) return (i) => tokens[i].startsWith("Ġ");
-  if (count((x) => x.startsWith("##")) > 0) return (i) => !tokens[i].startsWith("##");
+    count = (test) => some.filter(test).length,
+    // A mark that begins a word stands every few tokens, or the text merely holds that letter.
+    often = some.length / 16;
+  if (count((x) => x.startsWith("▁")) > often) return (i) => tokens[i].startsWith("▁");
+  if (count((x) => x.startsWith("Ġ")) > often) return (i) => tokens[i].startsWith("Ġ");
+  if (count((x) => /^##[^#]/.test(x)) > 0) return (i) => !/^##[^#]/.test(tokens[i]);
   if (count((x) => x.endsWith("@@")) > 0) return (i) => !tokens[i - 1].endsWith("@@");
   if (count((x) => x.startsWith(" ") && x.length > 1) > some.length / 4) return (i) => tokens[i].startsWith(" ");
   return null;
@@ -14,7 +21,7 @@ function wordMarks(tokens) {
 
 const special = (token) => /^(<[^<>]+>|\[[^[\]]+\]|⏎+)$/.test(token);
 
-class Units {
+export class Units {
   constructor(length, tokens, merge) {
     this.tokens = tokens;
     this.length = length;
@@ -22,8 +29,10 @@ class Units {
     this.marks = tokens ? wordMarks(tokens) : null;
     if (!merge || !this.marks) return;
     const starts = [];
-    for (let i = 0; i < length; i++)
-      if (i === 0 || this.marks(i) || special(tokens[i]) || special(tokens[i - 1])) starts.push(i);
+    for (let i = 0; i < length; i++) {
+      const long = i - starts[starts.length - 1] === PIECES;
+      if (i === 0 || long || this.marks(i) || special(tokens[i]) || special(tokens[i - 1])) starts.push(i);
+    }
     this.length = starts.length;
     starts.push(length);
     this.starts = Int32Array.from(starts);
@@ -64,7 +73,7 @@ class Units {
 }
 
 // A tile of words from a tile of tokens: what a word receives is the sum over its tokens, what it gives their mean.
-function merged(w, rows, columns, r0, r1, c0, c1) {
+export function merged(w, rows, columns, r0, r1, c0, c1) {
   if (!rows.starts && !columns.starts) return w;
   const t0 = rows.start(r0),
     s0 = columns.start(c0),
@@ -87,4 +96,29 @@ function merged(w, rows, columns, r0, r1, c0, c1) {
       out[(r - r0) * (c1 - c0) + c - c0] = seen ? sum / (to - from) : MASKED;
     }
   return out;
+}
+
+// An overview of tokens as one of words: the largest bin that a bin of words touches.
+export function inWords({ rows, columns, values }, down, across) {
+  if (!down.starts && !across.starts) return { rows, columns, values };
+  const R = Math.min(rows, down.length),
+    C = Math.min(columns, across.length),
+    out = new Float32Array(R * C).fill(MASKED);
+  const touched = (units, count, bins) =>
+    Array.from({ length: count }, (_, i) => {
+      const last = Math.min(units.length, Math.ceil(((i + 1) * units.length) / count)) - 1,
+        length = units.end(units.length - 1);
+      return [
+        Math.floor((units.start(Math.floor((i * units.length) / count)) * bins) / length),
+        Math.min(bins, Math.ceil((units.end(last) * bins) / length)),
+      ];
+    });
+  const from = touched(across, C, columns);
+  touched(down, R, rows).forEach(([top, bottom], i) =>
+    from.forEach(([left, right], j) => {
+      for (let r = top; r < bottom; r++)
+        for (let c = left; c < right; c++) out[i * C + j] = Math.max(out[i * C + j], values[r * columns + c]);
+    }),
+  );
+  return { rows: R, columns: C, values: out };
 }
