@@ -37,9 +37,11 @@ LAYERS = [
     ["attended", "trace"],
     ["given"],
     ["attention"],
+    ["parts"],
     ["cache"],
     ["views", "check"],
     ["__init__"],
+    ["dask"],
     ["layers"],
     ["models"],
     ["torch"],
@@ -159,6 +161,7 @@ def test_nobody_imports_what_only_some_may(name: str) -> None:
     where = name.partition(".")[0]
     some = {"training.loop", "training.steps", "recorder.torch", "recorder.tensors"}
     assert where == "torch" or name in some or "torch" not in tops
+    assert name == "dask" or not tops & {"dask", "distributed"}
     assert where in ("views", "cli") or not tops & {"rich", "matplotlib"}
     assert name in ("torch.attention", "torch.record.arrays") or "ml_dtypes" not in tops
 
@@ -194,17 +197,17 @@ def fresh() -> tuple[float, float, set[str]]:
 
 def test_importing_brings_nothing_unasked() -> None:
     modules = {name.partition(".")[0] for name in fresh()[2]}
-    assert not modules & {"torch", "rich", "matplotlib", "ml_dtypes", "click", "safetensors", "pandas", "scipy"}
+    assert not modules & {"torch", "dask", "rich", "matplotlib", "ml_dtypes", "click", "safetensors", "pandas", "scipy"}
 
 
 def test_modules_come_when_they_are_asked_for() -> None:
     code = """
 import sys
 import overt
-lazy = ["layers", "models", "torch"]
+lazy = ["dask", "layers", "models", "torch"]
 before = set(sys.modules)
 assert {*lazy, "record"} <= set(dir(overt))
-assert "torch" not in sys.modules
+assert not {"torch", "dask"} & set(sys.modules)
 assert not {f"overt.{name}" for name in lazy} & set(sys.modules)
 for name in lazy:
     assert name not in vars(overt)

@@ -12,7 +12,7 @@ import numpy as np
 from overt import kernels, reference
 from overt.bits import settled
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, ArrayT, dtype_name, host, is_float, plain, shown, whole
+from overt.grid import Array, ArrayT, Shape, dtype_name, host, is_float, plain, shown, whole
 from overt.problem import Problem, namespace
 from overt.reference import Gradient
 from overt.weights import Weights, sound
@@ -104,17 +104,8 @@ class Attended(Generic[ArrayT]):
         Bin i of n over an axis of length L holds ⌊i·L/n⌋ ≤ index < ⌈(i+1)·L/n⌉, the rule of adaptive pooling;
         asking for more bins than there are indices repeats them.
         """
-        if pool not in ("max", "mean"):
-            raise ArgumentError(f'pool must be "max" or "mean", not {shown(pool)}')
-        bins = []
-        for name, count, length in (("rows", rows, self._problem.shape.T), ("columns", columns, self._problem.shape.S)):
-            if whole(name, count) < 1 or not length:
-                raise ArgumentError(
-                    f"map wants at least one bin and a matrix that is not empty, not {count} {name} of {length}"
-                )
-            edges = np.arange(count + 1) * length
-            bins.append(np.stack([edges[:-1] // count, -(-edges[1:] // count)], axis=-1))
-        picture = self._engine.pooled(self._problem, self._lse, *bins, pool)
+        edges = bins(self._problem.shape, rows, columns, pool)
+        picture = self._engine.pooled(self._problem, self._lse, *edges, pool)
         self._check(picture)
         return self._problem.outward(picture)
 
@@ -165,6 +156,21 @@ class Attended(Generic[ArrayT]):
     def _check(self, weights: Array) -> None:
         if isinstance(weights, np.ndarray):
             sound(weights)
+
+
+def bins(shape: Shape, rows: int, columns: int, pool: str) -> tuple[np.ndarray, np.ndarray]:
+    """Bins (rows, 2) of the queries and (columns, 2) of the keys that a picture pools: start ≤ i < end."""
+    if pool not in ("max", "mean"):
+        raise ArgumentError(f'pool must be "max" or "mean", not {shown(pool)}')
+    found = []
+    for name, count, length in (("rows", rows, shape.T), ("columns", columns, shape.S)):
+        if whole(name, count) < 1 or not length:
+            raise ArgumentError(
+                f"map wants at least one bin and a matrix that is not empty, not {count} {name} of {length}"
+            )
+        edges = np.arange(count + 1) * length
+        found.append(np.stack([edges[:-1] // count, -(-edges[1:] // count)], axis=-1))
+    return found[0], found[1]
 
 
 def _handed(problem: Problem, x: Any) -> Any:

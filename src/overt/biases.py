@@ -66,8 +66,11 @@ class Bias:
         """The bias at these cells, broadcastable to them."""
         raise NotImplementedError
 
-    def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray | None:
-        """The whole bias as a (B, H, T, S) view of no more memory than the bias itself; None where there is none."""
+    def view(self, shape: Shape, dtype: np.dtype, t: range | None = None, s: range | None = None) -> np.ndarray | None:
+        """The bias of all, or some, queries and keys as a (B, H, T, S) view that needs no more memory than the bias.
+
+        None where there is none.
+        """
         raise NotImplementedError
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: Any) -> None:
@@ -103,11 +106,16 @@ class Dense(Bias):
     def at(self, cells: Cells) -> np.ndarray:
         return cells.of(self.parameter)
 
-    def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray | None:
+    def view(self, shape: Shape, dtype: np.dtype, t: range | None = None, s: range | None = None) -> np.ndarray | None:
+        part = np.broadcast_to(self.parameter, shape.full)[..., _steps(t), _steps(s)]
         # Only what is stored is converted, not what it is broadcast to.
-        stored = tuple(slice(1) if step == 0 else slice(None) for step in self.parameter.strides)
-        held = self.parameter[stored].astype(dtype, copy=False)
-        return shape.flattened(np.broadcast_to(held, self.parameter.shape))
+        stored = tuple(slice(1) if step == 0 else slice(None) for step in part.strides)
+        held = part[stored].astype(dtype, copy=False)
+        size = (shape.B, shape.H, *part.shape[-2:])
+        try:
+            return np.broadcast_to(held, part.shape).reshape(size, copy=False)
+        except ValueError:
+            return None
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
         batch = cells.shape.batch
@@ -158,10 +166,10 @@ class Sum(Bias):
             total = total + other
         return total
 
-    def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray | None:
-        tables = [part.table(shape) if isinstance(part, Distance) else None for part in self.parts]
+    def view(self, shape: Shape, dtype: np.dtype, t: range | None = None, s: range | None = None) -> np.ndarray | None:
+        tables = [part.table(shape, t, s) if isinstance(part, Distance) else None for part in self.parts]
         known = [table for table in tables if table is not None]
-        return _slide(reduce(np.add, known), shape, dtype) if len(known) == len(tables) else None
+        return _slide(reduce(np.add, known), shape, dtype, t, s) if len(known) == len(tables) else None
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: tuple[np.ndarray, ...]) -> None:
         for part, own in zip(self.parts, into, strict=True):
@@ -187,11 +195,13 @@ class Distance(Bias):
     def at(self, cells: Cells) -> np.ndarray:
         return self.of_distance(cells.s - cells.position(self.offset), cells.h)
 
-    def table(self, shape: Shape) -> np.ndarray | None:
+    def table(self, shape: Shape, t: range | None = None, s: range | None = None) -> np.ndarray | None:
         """(B or 1, H, T + S − 1) the bias at each distance of key from query, from that of key 0 and query T − 1 on.
 
+        Of some queries and keys, likewise from the first key and the last query on.
         None where queries do not stand at equal steps.
         """
+        t, s = range(shape.T) if t is None else t, range(shape.S) if s is None else s
         if shape.packing is not None:
             held = np.diff(shape.packing.queries) > 0
             shifts = np.unique(shape.packing.shift(aligned=self.offset is None)[held])
@@ -200,22 +210,31 @@ class Distance(Bias):
         else:
             shifts = np.array([shape.S - shape.T if self.offset is None else 0])
         start = shifts + (0 if self.offset is None else shape.per_batch(self.offset))
-        distance = np.arange(shape.T + shape.S - 1) - (shape.T - 1) - start[:, None, None]
+        distance = np.arange(s.start - t.stop + 1, s.stop - t.start) - start[:, None, None]
         return self.of_distance(distance, np.arange(shape.H)[:, None])
 
-    def view(self, shape: Shape, dtype: np.dtype) -> np.ndarray | None:
-        table = self.table(shape)
-        return None if table is None else _slide(table, shape, dtype)
+    def view(self, shape: Shape, dtype: np.dtype, t: range | None = None, s: range | None = None) -> np.ndarray | None:
+        table = self.table(shape, t, s)
+        return None if table is None else _slide(table, shape, dtype, t, s)
 
 
-def _slide(table: np.ndarray, shape: Shape, dtype: np.dtype) -> np.ndarray:
+def _slide(table: np.ndarray, shape: Shape, dtype: np.dtype, t: range | None, s: range | None) -> np.ndarray:
     """A table of distances as a view (B, H, T, S): one query further is one entry less."""
-    if 0 in (shape.B, shape.H, shape.T, shape.S):
-        return np.zeros((shape.B, shape.H, shape.T, shape.S), dtype)
+    t, s = range(shape.T) if t is None else t, range(shape.S) if s is None else s
+    if 0 in (shape.B, shape.H, len(t), len(s)):
+        return np.zeros((shape.B, shape.H, len(t), len(s)), dtype)
     table = np.ascontiguousarray(table, dtype)
     b, h, j = table.strides
     strides = b if len(table) > 1 else 0, h, -j, j
-    return as_strided(table[..., shape.T - 1 :], (shape.B, shape.H, shape.T, shape.S), strides, writeable=False)
+    T, S = t.stop - t.start, s.stop - s.start
+    return as_strided(table[..., T - 1 :], (shape.B, shape.H, T, S), strides, writeable=False)[
+        :, :, :: t.step, :: s.step
+    ]
+
+
+def _steps(part: range | None) -> slice:
+    """A part of an axis, with positive steps."""
+    return slice(None) if part is None else slice(part.start, part.stop, part.step)
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,7 +86,7 @@ class _Bits(Mask):
 class _Settled(Mask):
     mask: Mask
     shape: Shape
-    lowered: Plan
+    whole: Plan
 
     def __repr__(self) -> str:
         return repr(self.mask)
@@ -97,9 +97,9 @@ class _Settled(Mask):
 
     def visible(self, cells: Cells) -> np.ndarray:
         full = self.shape.B, self.shape.H, self.shape.T
-        first, last = (np.broadcast_to(x, full)[cells.b, cells.h, cells.t] for x in self.lowered[:2])
+        first, last = (np.broadcast_to(x, full)[cells.b, cells.h, cells.t] for x in self.whole[:2])
         spanned = (first <= cells.s) & (cells.s < last)
-        return spanned if self.lowered.rest is None else spanned & self.lowered.rest.visible(cells)
+        return spanned if self.whole.rest is None else spanned & self.whole.rest.visible(cells)
 
     def check(self, shape: Shape) -> None:
         if self.shape.full != shape.full:
@@ -107,5 +107,12 @@ class _Settled(Mask):
                 f"this mask was worked out for {self.shape.full} and not for {shape.full}: make it anew"
             )
 
-    def _plan(self, shape: Shape) -> Plan:
-        return self.lowered
+    def _plan(self, rows: Cells) -> Plan:
+        first, last = (_picked(edge, rows) for edge in self.whole[:2])
+        return Plan(first, last, self.whole.rest)
+
+
+def _picked(edge: np.ndarray, rows: Cells) -> np.ndarray:
+    """What spans (B or 1, H or 1, T or 1) say of some queries; what all share is not repeated."""
+    axes = zip((rows.b, rows.h, rows.t), edge.shape, strict=True)
+    return edge[tuple(x if n != 1 else np.zeros((1,) * x.ndim, np.int64) for x, n in axes)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import Any, Generic
@@ -265,15 +265,15 @@ class _KeptMask(Mask):
     def check(self, shape: Shape) -> None:
         self.inner.check(self.kept.whole(shape))
 
-    def _plan(self, shape: Shape) -> Plan:
-        plan = self.inner._plan(self.kept.whole(shape))
-        full, positions = (shape.B, shape.H, shape.T), self.kept.heads(shape)
+    def _plan(self, rows: Cells) -> Plan:
+        plan = self.inner._plan(replace(rows, shape=self.kept.whole(rows.shape)))
+        full, positions = (rows.b.size, rows.h.size, rows.t.size), self.kept.heads(rows.shape)
         edges = np.zeros((2, *full), np.int64)
         for edge, given in zip(edges, (plan.first, plan.last), strict=True):
             given = np.broadcast_to(given, full)
-            for row in np.ndindex(full[:2]):
+            for i, j in np.ndindex(full[:2]):
                 # Where a span of the whole row begins or ends among what is left of it.
-                edge[row] = np.searchsorted(positions[row], given[row])
+                edge[i, j] = np.searchsorted(positions[rows.b.flat[i], rows.h.flat[j]], given[i, j])
         return Plan(edges[0], edges[1], None if plan.rest is None else _KeptMask(plan.rest, self.kept))
 
 
@@ -298,7 +298,7 @@ class _KeptBias(Bias):
     def at(self, cells: Cells) -> Array:
         return self.inner.at(self.kept.cells(cells))
 
-    def view(self, shape: Shape, dtype: np.dtype) -> None:
+    def view(self, shape: Shape, dtype: np.dtype, t: range | None = None, s: range | None = None) -> None:
         return None
 
     def pull(self, gradient: np.ndarray, cells: Cells, into: Any) -> None:

@@ -67,7 +67,15 @@ def attend(problem: Problem, *, level: str | None = None) -> tuple[np.ndarray, n
     return _forward(problem, level, along=True)
 
 
-def _forward(problem: Problem, level: str | None, *, along: bool) -> tuple[np.ndarray, np.ndarray, Statistics | None]:
+def forward_in_full(problem: Problem, *, level: str | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Output, lse, and what rounding the lse to the dtype of accumulation leaves out."""
+    rest = np.zeros(problem.q.shape[:3], problem.accumulate)
+    return *_forward(problem, level, along=False, rest=rest)[:2], rest
+
+
+def _forward(
+    problem: Problem, level: str | None, *, along: bool, rest: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, Statistics | None]:
     (B, H, T, _), S, accumulate = problem.q.shape, problem.k.shape[2], problem.accumulate
     dtype = _native_dtype(problem, wide=False)
     output = np.empty((B, H, T, problem.v.shape[-1]), dtype)
@@ -76,13 +84,16 @@ def _forward(problem: Problem, level: str | None, *, along: bool) -> tuple[np.nd
     received, entropy = np.zeros((B, H, S * along), accumulate), np.empty((B, H, T * along), accumulate)
     for native, rows in _calls(problem):
         y, row_lse, row_entropy = (_rows(x, rows) for x in (output, lse, entropy))
+        row_rest = None if rest is None else _rows(rest, rows)
         part = np.empty_like(received)
         statistics = (part, row_entropy) if along else ()
         along = _native.forward(
-            native, _words(y), row_lse, None, *statistics, threads=problem.threads or _threads, level=level
+            native, _words(y), row_lse, row_rest, *statistics, threads=problem.threads or _threads, level=level
         )
         for whole, some in ((output, y), (lse, row_lse), (entropy, row_entropy)):
             _put(whole, rows, some)
+        if rest is not None and row_rest is not None:
+            _put(rest, rows, row_rest)
         if along:
             received += part
     return output.astype(problem.q.dtype, copy=False), lse, (received, entropy) if along else None
@@ -326,7 +337,13 @@ def _log_sums(
     """log Σ exp(scores) of each row as two numbers: the lse, and what that leaves out, None where that is nothing.
 
     Large ones are computed anew, just as the pass, or the way ``back``, computes its scores: their last bits count.
+    An lse of blocks, which is finer than their scores, is divided.
     """
+    if lse.dtype != problem.accumulate:
+        if not is_large(np, lse):
+            return lse.astype(problem.accumulate), None
+        value = lse.astype(problem.accumulate)
+        return value, np.where(np.isfinite(lse), lse - np.where(np.isfinite(lse), value, 0), 0).astype(value.dtype)
     if len(problem.s) < problem.shape.S or not is_large(np, lse):
         return lse, None
     if back and (level or levels()[0]) == "amx":
@@ -472,17 +489,20 @@ def _rows_of(first: np.ndarray | None, last: np.ndarray | None, S: int) -> int:
 
 def _spans(problem: Problem) -> tuple[np.ndarray | None, np.ndarray | None, Mask | None]:
     """First and past-the-last key of every row, (B, H, T), and the mask that still decides inside them."""
-    mask, shape = problem.mask, problem.shape
-    if mask is None or len(problem.s) != shape.S:
+    mask, shape, s = problem.mask, problem.shape, problem.s
+    if mask is None or (s.step != 1 and len(s) != shape.S):
         return None, None, mask
-    # Only the mask without parameters is worth remembering, and holds on to nothing.
-    plan = _remembered_plan if mask is _CAUSAL else _plan
-    first, last, rest = plan(mask, shape.batch, shape.H, shape.T, shape.S)
     if problem.whole:
-        return first, last, rest
-    ranges = (problem.b, shape.B), (problem.h, shape.H), (problem.t, shape.T)
-    place = tuple(within(part, range(n)) for part, n in ranges)
-    return first[place], last[place], rest
+        # Only the mask without parameters is worth remembering, and holds on to nothing.
+        plan = _remembered_plan if mask is _CAUSAL else _plan
+        return plan(mask, shape.batch, shape.H, shape.T, shape.S)
+    found = mask.lowered(problem.cells)
+    full = len(problem.b), len(problem.h), len(problem.t)
+    first, last = (
+        np.broadcast_to((np.clip(edge, s.start, s.start + len(s)) - s.start).astype(np.int32), full)
+        for edge in (found.first, found.last)
+    )
+    return first, last, found.rest
 
 
 def _plan(mask: Mask, batch: tuple[int, ...], H: int, T: int, S: int) -> tuple[np.ndarray, np.ndarray, Mask | None]:
@@ -498,24 +518,26 @@ def _view_of_mask(problem: Problem, rest: Mask | None) -> np.ndarray | None:
     """The mask's bits as they lie in memory, (B, H, T, S), where it is an array that the kernels can read."""
     if not isinstance(rest, Keep):
         return None
-    return _part_view(problem, problem.shape.flattened(rest.array))
+    full = problem.shape.flattened(rest.array)
+    if full is None:
+        return None
+    ranges = problem.b, problem.h, problem.t, problem.s
+    return _readable_view(full[tuple(within(part, range(n)) for part, n in zip(ranges, full.shape, strict=True))])
 
 
 def _view_of_bias(problem: Problem, bias: Bias | None) -> np.ndarray | None:
     """A bias as it lies in memory, (B, H, T, S), where the kernels can read it."""
     if bias is None:
         return None
-    return _part_view(problem, bias.view(problem.shape, np.dtype(problem.accumulate)), one=True)
-
-
-def _part_view(problem: Problem, full: np.ndarray | None, *, one: bool = False) -> np.ndarray | None:
-    """The part of a whole view; ``one``: where all keys of a row share a number, that one will do."""
-    if full is None:
+    view = bias.view(problem.shape, np.dtype(problem.accumulate), problem.t, problem.s)
+    if view is None:
         return None
-    ranges = problem.b, problem.h, problem.t, problem.s
-    view = full[tuple(within(part, range(n)) for part, n in zip(ranges, full.shape, strict=True))]
-    if one and view.shape[-1] > 1 and view.strides[-1] == 0:
-        view = view[..., :1]
+    view = view[within(problem.b, range(view.shape[0])), within(problem.h, range(view.shape[1]))]
+    # Where all keys of a row share a number, that one will do.
+    return _readable_view(view[..., :1] if view.shape[-1] > 1 and view.strides[-1] == 0 else view)
+
+
+def _readable_view(view: np.ndarray) -> np.ndarray | None:
     readable = view.flags.aligned and (view.shape[-1] <= 1 or view.strides[-1] == view.itemsize)
     return view if readable else None
 

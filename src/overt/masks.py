@@ -61,7 +61,12 @@ class Mask:
 
     def plan(self, T: int, S: int, batch: tuple[int, ...] = (), heads: int = 1) -> Plan:
         """Lower to spans, and to what spans do not say."""
-        return self._plan(Shape(batch, heads, T, S, self.packing))
+        return self.lowered(Shape(batch, heads, T, S, self.packing).cells())
+
+    def lowered(self, cells: Cells) -> Plan:
+        """The plan of some queries alone, those of these cells, for all of the keys."""
+        none = np.zeros(1, np.int64)
+        return self._plan(Cells(cells.shape, cells.b[..., 0], cells.h[..., 0], cells.t[..., 0], none))
 
     def dense(self, T: int, S: int, batch: tuple[int, ...] = (), heads: int = 1) -> np.ndarray:
         """The mask as a boolean array (…, H, T, S)."""
@@ -70,13 +75,11 @@ class Mask:
         visible = np.broadcast_to(self.visible(shape.cells()), (shape.B, heads, T, S))
         return visible.reshape(*batch, heads, T, S)
 
-    def _plan(self, shape: Shape) -> Plan:
-        cells = shape.cells()
-        rows = Cells(shape, cells.b[..., 0], cells.h[..., 0], cells.t[..., 0], np.zeros(1, np.int64))
-        span = self.span(rows)
+    def _plan(self, rows: Cells) -> Plan:
+        span, S = self.span(rows), rows.shape.S
         if span is None:
-            return Plan(np.zeros((1, 1, 1), np.int64), np.full((1, 1, 1), shape.S), self)
-        first, last = (np.clip(edge, 0, shape.S) for edge in span)
+            return Plan(np.zeros((1, 1, 1), np.int64), np.full((1, 1, 1), S), self)
+        first, last = (np.clip(edge, 0, S) for edge in span)
         return Plan(
             first.reshape((1,) * (3 - first.ndim) + first.shape),
             last.reshape((1,) * (3 - last.ndim) + last.shape),
@@ -137,8 +140,8 @@ class _Both(_Pair):
     def visible(self, cells: Cells) -> np.ndarray:
         return self.left.visible(cells) & self.right.visible(cells)
 
-    def _plan(self, shape: Shape) -> Plan:
-        a, b = self.left._plan(shape), self.right._plan(shape)
+    def _plan(self, rows: Cells) -> Plan:
+        a, b = self.left._plan(rows), self.right._plan(rows)
         rest = a.rest & b.rest if a.rest is not None and b.rest is not None else (b.rest if a.rest is None else a.rest)
         return Plan(np.maximum(a.first, b.first), np.minimum(a.last, b.last), rest)
 
@@ -150,8 +153,8 @@ class _Either(_Pair):
     def visible(self, cells: Cells) -> np.ndarray:
         return self.left.visible(cells) | self.right.visible(cells)
 
-    def _plan(self, shape: Shape) -> Plan:
-        a, b = self.left._plan(shape), self.right._plan(shape)
+    def _plan(self, rows: Cells) -> Plan:
+        a, b = self.left._plan(rows), self.right._plan(rows)
         # An empty span must not stretch the hull, so it borrows the other's edges.
         no_a, no_b = a.first >= a.last, b.first >= b.last
         first = np.where(no_a, b.first, np.where(no_b, a.first, np.minimum(a.first, b.first)))
@@ -178,16 +181,16 @@ class _Not(Mask):
     def check(self, shape: Shape) -> None:
         self.inner.check(shape)
 
-    def _plan(self, shape: Shape) -> Plan:
-        plan = self.inner._plan(shape)
+    def _plan(self, rows: Cells) -> Plan:
+        plan, S = self.inner._plan(rows), rows.shape.S
         empty = plan.first >= plan.last
-        at_start, at_end = empty | (plan.first <= 0), empty | (plan.last >= shape.S)
+        at_start, at_end = empty | (plan.first <= 0), empty | (plan.last >= S)
         if plan.rest is None and bool(np.all(at_start | at_end)):
             # What is left of a span that touches one end is again a span.
             first = np.where(empty, 0, np.where(at_start, plan.last, 0))
-            last = np.where(empty | at_start, shape.S, plan.first)
+            last = np.where(empty | at_start, S, plan.first)
             return Plan(first, last, None)
-        return super()._plan(shape)
+        return super()._plan(rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,213 @@
+"""Attention in blocks of queries and keys, each with its place in the whole, and what joins their results.
+
+This is what attention on more than one machine, or on more than fits into memory, consists of.  A block is a
+``Problem`` that holds a part of the arrays; masks and biases know its place in the whole score matrix.  Partial results
+merge by their log-sum-exp, and what is asked about weights is asked in a second pass, of blocks and that of whole rows.
+
+Blocks are computed in the dtype of accumulation, so that rounding to half types happens once, at the end.  Their lse
+is float64, since weights are computed from it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from overt import kernels
+from overt.attention import merge
+from overt.biases import Bias
+from overt.errors import ArgumentError
+from overt.grid import Array, Cells, Shape, widened
+from overt.masks import Mask
+from overt.problem import Problem, within
+
+T = TypeVar("T")
+Pair = tuple[np.ndarray, np.ndarray]
+Piece = tuple[int, int, np.ndarray]
+# Cells of masks that are no spans that are worked out to learn which blocks they hide.
+_CELLS = 1 << 26
+
+
+class Place(NamedTuple):
+    """Batch rows, heads, queries and keys of a block, counted in the whole."""
+
+    b: range
+    h: range
+    t: range
+    s: range
+
+
+def asked(q: np.ndarray, k: np.ndarray, v: np.ndarray, **options: Any) -> Problem:
+    """What is asked of whole arrays, every check done, without the arrays: ``hollow`` ones will do."""
+    if options.get("dropout") is not None:
+        raise ArgumentError("attention in parts knows no dropout: leave it out, or train with overt.torch.attention")
+    problem = Problem.of(q, k, v, **options)
+    empty = np.empty((0, 0, 0, 0), problem.q.dtype)
+    return replace(problem, q=empty, k=empty, v=empty)
+
+
+def hollow(x: Array) -> np.ndarray:
+    """An array of the shape and dtype of another, and of no memory."""
+    return np.broadcast_to(np.empty((), x.dtype), x.shape)
+
+
+def block(
+    asked: Problem,
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    place: Place,
+    *,
+    first: bool = False,
+    mask: np.ndarray | None = None,
+    bias: np.ndarray | None = None,
+) -> Problem:
+    """A block of the whole, from its rows of q (B, H, T, D) and keys and values (B, G, S, …).
+
+    first: one block of each row is; the sinks, which join every row once, belong to it.
+    mask, bias: what is added to those of the whole, of just these cells, broadcastable to (B, H, T, S).
+    """
+    sinks = asked.sinks[within(place.h, asked.h)] if first and asked.sinks is not None else None
+    wide = np.dtype(asked.accumulate)
+    q, k, v = (widened(x, wide) if x.dtype != wide else x for x in (q, k, v))
+    problem = replace(asked, q=q, k=k, v=v, sinks=sinks, **place._asdict())
+    if mask is not None:
+        own = HeldMask(mask, place)
+        problem = replace(problem, mask=own if problem.mask is None else problem.mask & own)
+    if bias is not None:
+        added = HeldBias(bias, place)
+        problem = replace(problem, bias=added if problem.bias is None else problem.bias + added)
+    return problem
+
+
+@dataclass(frozen=True, eq=False)
+class HeldMask(Mask):
+    """Booleans of one block of a larger matrix, of which nothing else is known."""
+
+    array: np.ndarray
+    place: Place
+
+    def visible(self, cells: Cells) -> np.ndarray:
+        return self.array[_inside(self.array, self.place, cells)]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldBias(Bias):
+    """Numbers of one block of a larger matrix, of which nothing else is known."""
+
+    parameter: np.ndarray
+    place: Place
+
+    def at(self, cells: Cells) -> np.ndarray:
+        return self.parameter[_inside(self.parameter, self.place, cells)]
+
+    def view(self, shape: Shape, dtype: np.dtype, t: range | None = None, s: range | None = None) -> None:
+        return None
+
+
+def _inside(array: np.ndarray, place: Place, cells: Cells) -> tuple[np.ndarray, ...]:
+    axes = zip((cells.b, cells.h, cells.t, cells.s), place, array.shape, strict=True)
+    return tuple(i - part.start if n != 1 else np.zeros(1, np.int64) for i, part, n in axes)
+
+
+def seen(asked: Problem, place: Place, keys: Sequence[range]) -> list[bool]:
+    """Of which of these ranges of keys the queries of a place see something.
+
+    Exact for masks that are spans of keys per query.  Others are worked out where that costs little beside the
+    attention itself, in whole matrices of at most 2²⁶ cells; beyond that they hide what lies outside their spans.
+    """
+    mask = asked.mask
+    rows = len(place.b) * len(place.h) * len(place.t)
+    if mask is None or not rows:
+        return [bool(rows and s) for s in keys]
+    cells = replace(asked, **place._asdict()).cells
+    first, last, rest = mask.lowered(cells)
+    some = first < last
+    found = [bool((some & (first < s.stop) & (last > s.start)).any()) for s in keys]
+    if rest is None or prod(asked.shape.full) > _CELLS:
+        return found
+    parts = [replace(asked, **place._replace(s=s)._asdict()) for s in keys]
+    return [had and bool(np.any(mask.visible(part.cells))) for had, part in zip(found, parts, strict=True)]
+
+
+def forward(problem: Problem) -> Pair:
+    """Output (B, H, T, E) of a block, in the dtype of accumulation, and its lse (B, H, T), float64."""
+    output, value, rest = kernels.forward_in_full(problem)
+    lse = value.astype(np.float64)
+    return output, np.where(np.isfinite(lse), lse + rest, lse)
+
+
+def blind(asked: Problem, place: Place, E: int) -> Pair:
+    """The same of queries that see no key: zeros, and of the lse what the sinks are."""
+    full = len(place.b), len(place.h), len(place.t)
+    sinks = np.array(-np.inf) if asked.sinks is None else asked.sinks[within(place.h, asked.h)][:, None]
+    return np.zeros((*full, E), asked.accumulate), np.broadcast_to(sinks, full).astype(np.float64)
+
+
+def joined(parts: Sequence[Pair]) -> Pair:
+    """Output and lse over the keys of all these parts."""
+    return parts[0] if len(parts) == 1 else merge(parts)
+
+
+def statistics(problem: Problem, lse: np.ndarray) -> Pair:
+    """What a block adds to received (B, H, S) and entropy (B, H, T), of the lse of whole rows."""
+    return kernels.statistics(problem, lse)
+
+
+def weights(problem: Problem, lse: np.ndarray) -> np.ndarray:
+    """The weights (B, H, T, S) of a block."""
+    return kernels.weights(problem, lse)
+
+
+def top(problem: Problem, lse: np.ndarray, count: int) -> Pair:
+    """Indices in the whole, and weights, of the at most so many heaviest keys of a block."""
+    indices, weights = kernels.top(problem, lse, min(count, len(problem.s)))
+    return indices + problem.s.start, weights
+
+
+def heaviest(parts: Sequence[Pair], hidden: Sequence[range], count: int) -> Pair:
+    """The heaviest of all these, and of keys that nobody sees, whose weight is 0; ties to the lower index."""
+    indices, weights = (np.concatenate([part[i] for part in parts], axis=-1) for i in (0, 1))
+    if hidden:
+        rows = indices.shape[:-1]
+        zeros = np.concatenate([np.arange(s.start, min(s.start + count, s.stop)) for s in hidden])
+        indices = np.concatenate([indices, np.broadcast_to(zeros, (*rows, zeros.size))], axis=-1)
+        weights = np.concatenate([weights, np.zeros((*rows, zeros.size), weights.dtype)], axis=-1)
+    order = np.lexsort((indices, -weights), axis=-1)[..., :count]
+    return np.take_along_axis(indices, order, -1), np.take_along_axis(weights, order, -1)
+
+
+def pooled(problem: Problem, lse: np.ndarray, rows: np.ndarray, columns: np.ndarray, pool: str) -> Piece:
+    """What a block adds to a picture of bins (R, 2) and (C, 2): where, and the largest weights or their sums."""
+    first, last, own = [], [], []
+    for bins, part in ((rows, problem.t), (columns, problem.s)):
+        inside = np.flatnonzero((bins[:, 0] < part.stop) & (bins[:, 1] > part.start))
+        first.append(int(inside[0]))
+        last.append(int(inside[-1]) + 1)
+        own.append(np.clip(bins[first[-1] : last[-1]], part.start, part.stop) - part.start)
+    picture = kernels.pooled(problem, lse, own[0], own[1], pool)
+    if pool == "mean":
+        picture = picture * (np.diff(own[0]) * np.diff(own[1])[:, 0])
+    return first[0], first[1], picture
+
+
+def pictured(
+    pieces: Sequence[Piece], rows: np.ndarray, columns: np.ndarray, pool: str, heads: tuple[int, int], dtype: Any
+) -> np.ndarray:
+    """The picture (B, H, R, C) of all pieces; what no block shows is 0."""
+    picture = np.zeros((*heads, len(rows), len(columns)), dtype)
+    for r, c, piece in pieces:
+        there = picture[:, :, r : r + piece.shape[2], c : c + piece.shape[3]]
+        there[...] = np.maximum(there, piece) if pool == "max" else there + piece
+    return picture if pool == "max" else (picture / (np.diff(rows) * np.diff(columns)[:, 0])).astype(dtype)
+
+
+def tree(parts: Sequence[T], join: Callable[[Sequence[T]], T], fan: int = 4) -> T:
+    """Join neighbours until one is left."""
+    while len(parts) > 1:
+        parts = [join(parts[i : i + fan]) for i in range(0, len(parts), fan)]
+    return parts[0]

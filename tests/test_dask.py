@@ -1,0 +1,273 @@
+"""Dask arrays: chunks along every axis give what whole arrays give, with any scheduler, and whatever happens to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import overt
+import overt.positions
+from overt.errors import ArgumentError, DtypeError, ShapeError
+from strategies import Case, cases
+
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+import dask.array as da  # noqa: E402
+
+import overt.dask  # noqa: E402
+
+CLOSE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-5, "float64": 1e-12}
+
+
+def divided(draw: st.DrawFn, n: int) -> tuple[int, ...]:
+    """An axis in up to four chunks."""
+    cuts = sorted(draw(st.lists(st.integers(1, n - 1), max_size=3, unique=True))) if n > 1 else []
+    return tuple(b - a for a, b in zip([0, *cuts], [*cuts, n], strict=True))
+
+
+@st.composite
+def chunked(draw: st.DrawFn) -> tuple[Case, list[Any]]:
+    """A case, and its arrays in chunks along every axis."""
+    case = draw(cases(("float32", "float32", "float64", "bfloat16", "float16")))
+    case.options.pop("dropout", None)
+    arrays = [case.q, case.k, case.v]
+    return case, [da.from_array(x, tuple(divided(draw, n) for n in x.shape)) for x in arrays]
+
+
+@given(chunked(), st.data())
+@settings(max_examples=40)
+def test_chunks_of_every_axis_give_what_whole_arrays_give(drawn: tuple[Case, list[Any]], data: st.DataObject) -> None:
+    case, arrays = drawn
+    expected = overt.attend(case.wide().q, case.wide().k, case.wide().v, **case.wide().options)
+    seen = overt.dask.attend(*arrays, **case.options)
+    count = min(3, case.k.shape[-2])
+    found = [seen.output, seen.lse, seen.received(), seen.entropy(), seen.weights]
+    wanted = [expected.output, expected.lse, expected.received(), expected.entropy(), np.asarray(expected.weights)]
+    if count:
+        found.append(seen.top(count)[1])
+        wanted.append(expected.top(count)[1])
+        if case.q.shape[-2]:
+            pool = data.draw(st.sampled_from(["max", "mean"]))
+            found.append(seen.map(5, 7, pool))
+            wanted.append(expected.map(5, 7, pool))
+    # Scores that half types have rounded before are the same numbers in float64.
+    wide = np.dtype(np.float64 if case.q.dtype == np.float64 else np.float32)
+    for i, (x, y) in enumerate(zip(dask.compute(*found, scheduler="sync"), wanted, strict=True)):
+        assert x.shape == y.shape
+        assert x.dtype == (wide if i else case.q.dtype)
+        close = CLOSE[case.q.dtype.name if not i else wide.name]
+        np.testing.assert_allclose(x.astype(np.float64), y, rtol=close, atol=close * max(1, case.q.shape[-2] / 16))
+
+
+def arrays(T: int = 96, S: int = 96, H: int = 4, G: int = 2, D: int = 16) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=shape).astype(np.float32) for shape in ((2, H, T, D), (2, G, S, D), (2, G, S, 8))]
+
+
+def chunks(whole: list[np.ndarray], size: int = 16) -> list[Any]:
+    return [da.from_array(x, (1, 2 if i == 0 else 1, size, -1)) for i, x in enumerate(whole)]
+
+
+def keys(x: Any, name: str) -> list[Any]:
+    """Keys of the tasks of a kind."""
+    return [key for key in dict(x.dask) if isinstance(key, tuple) and str(key[0]).startswith(name)]
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        None,
+        overt.causal(),
+        overt.window(20, 0),
+        overt.window(0, 0) | overt.causal() & overt.padding(np.array([5, 70])),
+        overt.documents(np.repeat([0, 1, 2], 32)),
+        overt.packed(np.array([0, 40, 96])) & overt.causal(),
+        overt.documents(np.arange(96) // 8 % 4),
+        overt.where(lambda b, h, t, s: (t // 16 + s // 16 + h // 2) % 3 == b),
+        overt.keep(np.kron(np.eye(6, dtype=bool), np.ones((16, 16), bool))),
+        overt.padding(np.array([0, 33])),
+    ],
+    ids=repr,
+)
+def test_one_task_for_each_pair_that_the_mask_leaves(mask: Any) -> None:
+    whole = arrays()
+    seen = overt.dask.attend(*chunks(whole), mask=mask)
+    dense = np.ones((2, 4, 96, 96), bool) if mask is None else mask.dense(96, 96, (2,), 4)
+    left = sum(
+        bool(dense[b, 2 * h : 2 * h + 2, 16 * i : 16 * i + 16, 16 * j : 16 * j + 16].any())
+        for b, h, i, j in product(range(2), range(2), range(6), range(6))
+    )
+    assert 0 < left <= 144
+    assert len(keys(seen.output, "pair-overt-attend")) == left
+    assert len(keys(seen.received(), "pair-overt-statistics")) == left
+    expected = overt.attend(*whole, mask=mask)
+    for x, y in zip(dask.compute(seen.output, seen.received()), (expected.output, expected.received()), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
+
+
+def test_beyond_what_is_worked_out_only_spans_hide() -> None:
+    # 2²⁸ cells of a predicate are not asked for a graph.
+    q = da.zeros((1, 2**14, 4), chunks=(1, 2**12, 4))
+    seen = overt.dask.attend(q, q, q, mask=overt.causal() & overt.where(lambda b, h, t, s: s < 0))
+    assert len(keys(seen.output, "pair-overt-attend")) == 10
+
+
+def test_no_task_holds_the_matrix() -> None:
+    sizes: list[int] = []
+
+    class Sizes(dask.callbacks.Callback):  # type: ignore[misc]  # untyped
+        def _posttask(self, key: Any, result: Any, dsk: Any, state: Any, worker: Any) -> None:
+            parts = result if isinstance(result, tuple) else (result,)
+            sizes.extend(x.nbytes for x in parts if isinstance(x, np.ndarray))
+
+    rng = np.random.default_rng(0)
+    q, k, v = (da.from_array(rng.normal(size=(4096, 8)).astype(np.float32), (256, -1)) for _ in range(3))
+    seen = overt.dask.attend(q, k, v, mask=overt.causal())
+    with Sizes():
+        dask.compute(seen.output, seen.received(), seen.entropy(), seen.top(4), scheduler="sync")
+    # Not even that of one pair of chunks: the largest is a whole array.
+    assert max(sizes) <= 4096 * 8 * 4
+
+
+def test_nothing_is_computed_before_it_is_asked_for() -> None:
+    def fail() -> np.ndarray:
+        raise AssertionError("computed")
+
+    q = da.from_delayed(dask.delayed(fail)(), (1, 8, 4), np.float32)
+    seen = overt.dask.attend(q, q, q, mask=overt.causal())
+    assert seen.output.shape == (1, 8, 4)
+    assert seen.received().shape == seen.entropy().shape == (1, 8)
+    with pytest.raises(AssertionError, match="computed"):
+        seen.output.compute(scheduler="sync")
+
+
+def test_results_are_parts_of_larger_graphs() -> None:
+    whole = arrays()
+    q, k, v = chunks(whole)
+    y = overt.dask.attention(q * 2, k + 0, v, mask=overt.causal())
+    expected = overt.attention(whole[0] * 2, whole[1], whole[2], mask=overt.causal())
+    np.testing.assert_allclose((y[:, :, 5:40] ** 2).sum().compute(), (expected[:, :, 5:40] ** 2).sum(), rtol=1e-5)
+    rows = overt.dask.attend(q, k, v, mask=overt.causal()).weights[1, 2, 20:24]
+    np.testing.assert_allclose(rows, overt.attend(*whole, mask=overt.causal()).weights[1, 2, 20:24], rtol=1e-5)
+    # What is cut away is not computed.
+    assert len(rows.__dask_optimize__(rows.dask, rows.__dask_keys__())) < len(y.dask)
+
+
+def test_masks_and_biases_that_are_dask_arrays() -> None:
+    whole, rng = arrays(), np.random.default_rng(1)
+    for shape in ((2, 4, 96, 96), (96, 96), (2, 1, 1, 96), (4, 96, 1)):
+        keep, bias = rng.random(shape) < 0.7, rng.normal(size=shape).astype(np.float32)
+        lazy = {"mask": da.from_array(keep, chunks=20), "bias": da.from_array(bias, chunks=24)}
+        seen = overt.dask.attend(*chunks(whole), **lazy)
+        expected = overt.attend(*whole, mask=keep, bias=bias)
+        found = dask.compute(seen.output, seen.entropy(), scheduler="sync")
+        for x, y in zip(found, (expected.output, expected.entropy()), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("given_heads", [True, False])
+def test_leading_axes(given_heads: bool) -> None:
+    rng = np.random.default_rng(0)
+    shapes = [(2, 3, 4, 20, 8), (3, 2, 30, 8), (1, 3, 2, 30, 6)] if given_heads else [(20, 8), (30, 8), (30, 6)]
+    whole = [rng.normal(size=shape) for shape in shapes]
+    lazy = [da.from_array(x, chunks=(1,) * (x.ndim - 2) + (11, 4)) for x in whole]
+    seen, expected = overt.dask.attend(*lazy), overt.attend(*whole)
+    np.testing.assert_allclose(seen.output, expected.output, rtol=1e-12)
+    np.testing.assert_allclose(seen.received(), expected.received(), rtol=1e-12)
+
+
+def test_what_is_wrong_is_said_at_once() -> None:
+    q, k, v = chunks(arrays())
+    with pytest.raises(ShapeError, match="v has 95 positions but k has 96"):
+        overt.dask.attention(q, k, v[:, :, :-1])
+    with pytest.raises(DtypeError, match="q is float64"):
+        overt.dask.attention(q.astype(float), k, v)
+    with pytest.raises(DtypeError, match="masks are boolean"):
+        overt.dask.attention(q, k, v, mask=da.zeros((96, 96)))
+    with pytest.raises(ShapeError, match="bias has shape"):
+        overt.dask.attention(q, k, v, bias=da.zeros((96, 95), dtype=np.float32))
+    with pytest.raises(ShapeError, match="compute_chunk_sizes"):
+        overt.dask.attention(q, k[k > 0], v)
+    with pytest.raises(DtypeError, match="k is a list, not a Dask array"):
+        overt.dask.attention(q, [1.0], v)
+    seen = overt.dask.attend(q, k, v)
+    with pytest.raises(ArgumentError, match="top"):
+        seen.top(97)
+    with pytest.raises(ArgumentError, match="pool"):
+        seen.map(2, 2, "sum")
+    assert "144 of 144 pairs of chunks" in repr(seen)
+
+
+def test_numbers_near_the_end_of_the_range() -> None:
+    q, k, v = (100 * x for x in arrays())
+    expected = overt.attend(q.astype(float), k.astype(float), v.astype(float), mask=overt.causal())
+    seen = overt.dask.attend(*chunks([q, k, v]), mask=overt.causal())
+    # Scores of 1e5 are rounded to about 0.01; weights are as good as those of undivided arrays.
+    undivided = overt.attend(q, k, v, mask=overt.causal())
+    error = abs(np.asarray(undivided.weights) - np.asarray(expected.weights)).max()
+    assert abs(seen.weights.compute() - np.asarray(expected.weights)).max() <= max(2 * error, 1e-5)
+    np.testing.assert_allclose(seen.weights.sum(axis=-1).compute(), 1, rtol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """Two worker processes on this machine."""
+    options = {"dashboard_address": None, "silence_logs": 50, "threads_per_worker": 1, "host": "127.0.0.1"}
+    with (
+        dask.config.set({"distributed.worker.memory.terminate": False}),
+        distributed.LocalCluster(n_workers=2, processes=True, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_two_processes(client: Any) -> None:
+    whole = arrays(S=160)
+    options = {
+        "mask": overt.causal() | overt.where(lambda b, h, t, s: s % 7 == h),
+        "bias": overt.alibi(overt.positions.alibi_slopes(4)),
+        "sinks": np.ones(4, np.float32),
+    }
+    seen, expected = overt.dask.attend(*chunks(whole, 40), **options), overt.attend(*whole, **options)
+    asked = client.persist([seen.output, seen.lse, seen.received(), seen.entropy(), *seen.top(4)])
+    distributed.wait(asked)
+    # Both have computed.
+    assert [bool(held) for held in client.has_what().values()] == [True, True]
+    found = dask.compute(*asked)
+    wanted = [expected.output, expected.lse, expected.received(), expected.entropy(), *expected.top(4)]
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=2e-6)
+
+
+def slowly(x: np.ndarray) -> np.ndarray:
+    time.sleep(0.05)
+    return x
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_killed_worker_is_replaced_and_no_number_is_wrong(client: Any) -> None:
+    whole = arrays()
+    q, k, v = (x.map_blocks(slowly) for x in chunks(whole, 12))
+    seen = overt.dask.attend(q, k, v, mask=overt.causal())
+    expected = overt.attend(*whole, mask=overt.causal())
+    before = client.run(os.getpid)
+    victim = next(iter(before.values()))
+    future = client.compute([seen.output, seen.received(), seen.entropy()])
+    timer = threading.Timer(0.8, os.kill, (victim, signal.SIGKILL))
+    timer.start()
+    found = client.gather(future)
+    timer.join()
+    assert victim not in client.run(os.getpid).values()
+    for x, y in zip(found, (expected.output, expected.received(), expected.entropy()), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=2e-6)
