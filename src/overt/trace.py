@@ -14,7 +14,7 @@ from overt.errors import ArgumentError
 from overt.grid import ArrayT, host
 from overt.problem import Problem
 from overt.recorder import Line, record_operations
-from overt.recorder.roles import roles
+from overt.recorder.core import roles
 from overt.reference import Step
 
 # Larger arrays are summarised by their mean and variance alone.

@@ -10,13 +10,16 @@ from overt.recorder.operations import Line, Log, Operation
 __all__ = ["Line", "Log", "Operation", "record_operations"]
 
 
-def record_operations(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, list[Operation]]:
+def record_operations(
+    function: Callable[..., Any], *args: Any, _limit: int | None = None, **kwargs: Any
+) -> tuple[Any, list[Operation]]:
     """What a function, a module or an object with ``__call__`` returns, and every operation on arrays that it did.
 
     The library is that of the arguments' arrays; without any, NumPy's.  Arrays among the arguments are not changed in
     NumPy, where a copy is given; values are copies, so memory is that of all intermediates together.
+    Beyond ``_limit`` operations it raises ArgumentError.
     """
-    log = Log()
+    log = Log(limit=_limit)
     library = next((_library(x) for x in _leaves((args, kwargs)) if _library(x) != "numpy"), "numpy")
     if library == "numpy" and _library(function) == "torch":
         library = "torch"

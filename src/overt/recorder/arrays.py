@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from overt.recorder.operations import Log, einsum_equation
 
-_log: ContextVar[Log | None] = ContextVar("log", default=None)
+
+@dataclass(eq=False)
+class _Run:
+    """One recording: its log, what is given by memory, and what was written into memory that others view."""
+
+    log: Log
+    given: dict[int, str] = field(default_factory=dict)
+    written: dict[int, list[int]] = field(default_factory=dict)
+    # Held on to, so that no other array gets the same memory.
+    kept: list[Any] = field(default_factory=list)
+
+
+_run: ContextVar[_Run | None] = ContextVar("run", default=None)
 # Methods that give an array without passing through a ufunc or a function.
 _METHODS = (
     "reshape", "transpose", "swapaxes", "squeeze", "astype", "copy", "repeat", "take", "ravel", "flatten", "dot",
@@ -18,6 +34,12 @@ _METHODS = (
 )  # fmt: skip
 
 _REDUCTIONS = {"add.reduce": "sum", "maximum.reduce": "max", "minimum.reduce": "min", "multiply.reduce": "prod"}
+# Functions that change their first argument.
+_WRITERS = {"copyto", "put", "fill_diagonal", "put_along_axis", "place", "putmask"}
+# What makes an array of something else than arrays, so that NumPy asks none of them.
+_MAKERS = {
+    "array", "asarray", "asanyarray", "ascontiguousarray", "zeros", "ones", "empty", "full", "eye", "float64", "float32",
+}  # fmt: skip
 
 
 class Watched(np.ndarray):
@@ -32,59 +54,134 @@ class Watched(np.ndarray):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
         name = _REDUCTIONS.get(name, name)
+        taken = _taken(inputs)
         targets = {} if out is None else {"out": tuple(_bare(x) for x in out)}
         masked = {key: _bare(x) for key, x in options.items()}
         result = getattr(ufunc, method)(*map(_bare, inputs), **targets, **masked)
-        if out is not None and isinstance(out[0], Watched):
-            # In place: the array is now what this operation made of it.
-            out[0].made_by = _note(name, inputs, result)
+        if out is not None:
+            _write(name, taken, out[0])
             return out[0]
-        return _watched(name, inputs, result)
+        return _watched(name, taken, result)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         detail = einsum_equation(args) if func is np.einsum else ""
+        taken = _taken((*args, *kwargs.values()))
         result = func(*_each(_bare, args), **{name: _each(_bare, x) for name, x in kwargs.items()})
-        return _watched(func.__name__, (*args, *kwargs.values()), result, detail)
+        target = kwargs.get("out")
+        if target is not None or func.__name__ in _WRITERS:
+            _write(func.__name__, taken, args[0] if target is None else target)
+            return result if target is None else target
+        return _watched(func.__name__, taken, result, detail)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        bare = _bare(self)
-        bare[_each(_bare, index)] = _bare(value)
-        self.made_by = _note("setitem", (self, value), bare)
+        taken = _taken((self, value))
+        _bare(self)[_each(_bare, index)] = _each(_bare, value)
+        _write("setitem", taken, self)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(_bare(self)[()])
 
     @property
     def T(self) -> np.ndarray:  # type: ignore[override]
         """The transpose, noted."""
-        return _watched("T", (self,), _bare(self).T)
+        return _watched("T", _taken((self,)), _bare(self).T)
 
     @property
     def mT(self) -> np.ndarray:  # type: ignore[override]
         """The transpose of the last two axes, noted."""
-        return _watched("mT", (self,), _bare(self).mT)
+        return _watched("mT", _taken((self,)), _bare(self).mT)
 
 
 def _method(name: str) -> Callable[..., Any]:
     own = getattr(np.ndarray, name)
 
     def call(self: Watched, *args: Any, **kwargs: Any) -> Any:
+        taken = _taken((self, *args))
         result = own(_bare(self), *_each(_bare, args), **{key: _bare(x) for key, x in kwargs.items()})
-        return _watched({"__getitem__": "index"}.get(name, name), (self, *args), result)
+        return _watched({"__getitem__": "index"}.get(name, name), taken, result)
 
     call.__name__ = name
     return call
 
 
+def _number(name: str) -> Callable[..., Any]:
+    """In place, but for numbers: ``z = m; z += 1`` leaves m alone, also where both are arrays without axes here."""
+    own, plain = getattr(np.ndarray, name), getattr(np.ndarray, name.replace("__i", "__", 1))
+
+    def call(self: Watched, other: Any) -> Any:
+        return own(self, other) if self.ndim else plain(self, other)
+
+    return call
+
+
 for _name in _METHODS:
     setattr(Watched, _name, _method(_name))
+for _name in ("__iadd__", "__isub__", "__imul__", "__itruediv__"):
+    setattr(Watched, _name, _number(_name))
+
+
+class _Proxy(ModuleType):
+    """NumPy as somebody's module sees it: what makes arrays makes watched ones."""
+
+    def __init__(self) -> None:
+        super().__init__("numpy")
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np, name)
+        return _maker(found) if name in _MAKERS and not isinstance(found, type) else found
+
+
+def _maker(own: Callable[..., Any]) -> Callable[..., Any]:
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if _run.get() is None:
+            return own(*args, **kwargs)
+        taken = _taken((*args, *kwargs.values()))
+        result = own(*_each(_bare, args), **{key: _each(_bare, x) for key, x in kwargs.items()})
+        if any(source is not None for _, source, _ in taken):
+            return _watched(own.__name__, taken, result)
+        return result.view(Watched) if type(result) is np.ndarray else result
+
+    make.__name__ = own.__name__
+    return make
 
 
 def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Log) -> Any:
     """Call a function of NumPy arrays and note what it does; gives its result as plain arrays."""
-    token = _log.set(log)
+    current = _Run(log)
+    for name, x in vars(getattr(function, "__self__", function)).items() if hasattr(function, "__dict__") else ():
+        if isinstance(x, np.ndarray):
+            current.given[_memory(x)] = f"parameter {name}"
+    watch = _each(_watch, args), {name: _each(_watch, x) for name, x in kwargs.items()}
+    for number, x in enumerate(_arrays((watch[0], list(watch[1].values())))):
+        current.given[_memory(x)] = f"argument {number}"
+    token = _run.set(current)
     try:
-        watch = _each(_watch, args), {name: _each(_watch, x) for name, x in kwargs.items()}
-        return _each(_bare, function(*watch[0], **watch[1]))
+        with _proxied(function):
+            return _each(_bare, function(*watch[0], **watch[1]))
     finally:
-        _log.reset(token)
+        _run.reset(token)
+
+
+@contextmanager
+def _proxied(function: Any) -> Iterator[None]:
+    """In the module of a function, or of an object's class, NumPy's makers of arrays make watched ones meanwhile."""
+    code = function if hasattr(function, "__globals__") else getattr(function, "__func__", None)
+    if code is None:
+        code = getattr(type(function), "__call__", None)
+    scope = getattr(code, "__globals__", None)
+    if scope is None:
+        module = sys.modules.get(type(function).__module__)
+        scope = {} if module is None else vars(module)
+    own = {id(getattr(np, name)) for name in _MAKERS if not isinstance(getattr(np, name), type)}
+    saved = {name: x for name, x in scope.items() if x is np or id(x) in own}
+    scope.update({name: _Proxy() if x is np else _maker(x) for name, x in saved.items()})
+    try:
+        yield
+    finally:
+        scope.update(saved)
 
 
 def _watch(x: Any) -> Any:
@@ -99,35 +196,92 @@ def _each(change: Callable[[Any], Any], x: Any) -> Any:
     """A change of every array in tuples, lists and dicts."""
     if type(x) in (tuple, list):
         return type(x)(_each(change, y) for y in x)
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return type(x)(*(_each(change, y) for y in x))
     return {key: _each(change, y) for key, y in x.items()} if type(x) is dict else change(x)
 
 
-def _watched(name: str, inputs: Any, result: Any, detail: str = "") -> Any:
-    if type(result) in (tuple, list):
-        return type(result)(_watched(name, inputs, x, detail) for x in result)
+_Taken = list[tuple[np.ndarray, int | None, str]]
+
+
+def _taken(inputs: Any) -> _Taken:
+    """The arrays among arguments as they are now, with the operations that they came from, or what else they are."""
+    current = _run.get()
+    if current is None:
+        return []
+    found: _Taken = []
+    for x in _arrays(inputs):
+        source = _source(x, current)
+        if x.ndim or source is not None:
+            given = "" if source is not None else current.given.get(_memory(x), "")
+            found.append((np.array(_bare(x)), source, given))
+    return found
+
+
+def _source(x: np.ndarray, current: _Run) -> int | None:
+    number = getattr(x, "made_by", None)
+    since = [n for n in current.written.get(_memory(x), ()) if number is None or n > number]
+    if not since:
+        return number
+    parts = [n for n in (number, *since) if n is not None]
+    hosts = tuple(current.log.operations[n].host for n in parts)
+    kept = np.array(_bare(x))
+    number = current.log.note("written", tuple(parts), hosts, kept, kept)
+    if isinstance(x, Watched):
+        x.made_by = number
+    return number
+
+
+def _memory(x: np.ndarray) -> int:
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return int(x.__array_interface__["data"][0])
+
+
+def _watched(name: str, taken: _Taken, result: Any, detail: str = "") -> Any:
+    if isinstance(result, tuple | list):
+        return _sequence(name, taken, result, detail)
+    if isinstance(result, np.floating):
+        # Numbers too, or what loops compute could not be followed.
+        result = np.asarray(result)
     if type(result) is not np.ndarray:
         return result
-    number = _note(name, inputs, result, detail)
+    number = _note(name, taken, result, detail)
     seen = result.view(Watched)
     seen.made_by = number
     return seen
 
 
-def _note(name: str, inputs: Any, result: Any, detail: str = "") -> int | None:
-    log = _log.get()
-    if log is None or not isinstance(result, np.ndarray):
+def _sequence(name: str, taken: _Taken, result: Any, detail: str) -> Any:
+    parts = [_watched(name, taken, x, detail) for x in result]
+    return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
+
+
+def _write(name: str, taken: _Taken, target: Any) -> None:
+    """Note that an operation left its result in an array that was there."""
+    current = _run.get()
+    if current is None or not isinstance(target, np.ndarray):
+        return
+    number = _note(name, taken, _bare(target), "")
+    if number is not None:
+        current.written.setdefault(_memory(target), []).append(number)
+        if isinstance(target, Watched):
+            target.made_by = number
+
+
+def _note(name: str, taken: _Taken, result: np.ndarray, detail: str = "") -> int | None:
+    current = _run.get()
+    if current is None:
         return None
-    found = [x for x in _arrays(inputs) if x.ndim]
+    current.kept.append(result)
     kept = np.array(result)
-    operands = tuple(np.array(_bare(x)) for x in found)
-    return log.note(name, tuple(getattr(x, "made_by", None) for x in found), operands, kept, kept, detail)
+    operands, sources, origins = tuple(zip(*taken, strict=True)) if taken else ((), (), ())
+    return current.log.note(name, sources, operands, kept, kept, detail, None, origins)
 
 
-def _arrays(values: Any) -> list[np.ndarray]:
-    found: list[np.ndarray] = []
-    for x in values:
-        if isinstance(x, np.ndarray):
-            found.append(x)
-        elif type(x) in (tuple, list):
-            found += _arrays(x)
-    return found
+def _arrays(values: Any) -> Iterator[np.ndarray]:
+    if isinstance(values, np.ndarray):
+        yield values
+    elif type(values) in (tuple, list):
+        for x in values:
+            yield from _arrays(x)

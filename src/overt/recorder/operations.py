@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import linecache
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
+from overt.errors import ArgumentError
 from overt.grid import Array
 
 # Lines of these libraries are nobody's own code.
-_LIBRARIES = {"overt", "numpy", "torch", "jax", "jaxlib", "keras", "contextlib", "functools", "threading"}
+_LIBRARIES = {"overt", "numpy", "torch", "jax", "jaxlib", "keras", "einops", "contextlib", "functools", "threading"}
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,9 @@ class Operation:
     """One operation: its name, the numbers of the operations whose results it took, its result and its line.
 
     ``sources`` has an entry for each array among the arguments, in their order: None where nobody computed it, as with
-    arguments and parameters.  ``operands`` are their values, and ``detail`` what else tells operations apart, such as
-    the equation of an einsum.
+    arguments and parameters, and then ``origins`` says which it is: "argument 0", "parameter weight", or "" for a
+    constant.  ``operands`` are their values, and ``detail`` what else tells operations apart, such as the equation of
+    an einsum; ``options`` are the arguments of a fused attention by name.
     """
 
     name: str
@@ -45,13 +48,16 @@ class Operation:
     host: np.ndarray
     line: Line | None
     detail: str = ""
+    origins: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
 class Log:
-    """Operations in order, while they are noted."""
+    """Operations in order, while they are noted; no more than ``limit``, where there is one."""
 
     operations: list[Operation] = field(default_factory=list)
+    limit: int | None = None
 
     def note(
         self,
@@ -62,10 +68,16 @@ class Log:
         host: np.ndarray,
         detail: str = "",
         line: Line | None = None,
+        origins: tuple[str, ...] = (),
+        options: Mapping[str, Any] | None = None,
     ) -> int:
-        """Add an operation; gives its number."""
+        """Add an operation; gives its number.  Raises ArgumentError beyond the limit."""
+        if self.limit is not None and len(self.operations) >= self.limit:
+            raise ArgumentError(f"the code does more than {self.limit} operations on arrays: give it smaller ones")
         where = line or current_line()
-        self.operations.append(Operation(name.strip("_"), sources, operands, array, host, where, detail))
+        origins = origins or ("",) * len(sources)
+        made = Operation(name.strip("_"), sources, operands, array, host, where, detail, origins, options or {})
+        self.operations.append(made)
         return len(self.operations) - 1
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from overt.grid import host
@@ -16,42 +17,113 @@ from overt.recorder.operations import Log, einsum_equation
 _NAMES = {"__getitem__": "index", "__setitem__": "setitem", "__matmul__": "matmul", "__rmatmul__": "matmul"}
 # What gives a tensor and computes nothing of it.
 _SILENT = {"detach", "requires_grad_", "data", "grad", "is_floating_point"}
+# One call each, whose arguments say what is done inside.
+_FUSED = {"scaled_dot_product_attention", "multi_head_attention_forward"}
+# The arguments of the first, which has no signature to read.
+_SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 
 
 class _Mode(TorchFunctionMode):
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, given: dict[int, str]) -> None:
         super().__init__()
         self.log = log
-        # Tensors are held on to, so that no other gets the same id.
+        self.given = given
+        # Tensors are held on to, so that no other gets the same id or the same memory.
         self.made_by: dict[int, tuple[Tensor, int]] = {}
+        # The same by memory and strides, for tensors that are wrapped anew, as autograd functions do.
+        self.placed: dict[tuple[Any, ...], int] = {}
+        # What was written into memory that other tensors may view.
+        self.written: dict[int, list[int]] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
-        # The tensors as they are before the operation, which may change them.
-        taken = [x for x in _tensors((*args, *kwargs.values())) if x.ndim]
-        sources = tuple(self.made_by[id(x)][1] if id(x) in self.made_by else None for x in taken)
-        operands = tuple(_numbers(x) for x in taken)
-        result = func(*args, **kwargs)
         name = func.__name__
         if name == "__get__":
             name = getattr(getattr(func, "__self__", None), "__name__", name)
+        # The tensors as they are before the operation, which may change them.
+        taken = [(x, self._source(x)) for x in _tensors((args, kwargs))]
+        taken = [(x, source) for x, source in taken if x.ndim or source is not None]
+        sources = tuple(source for _, source in taken)
+        operands = tuple(_numbers(x) for x, _ in taken)
+        result = func(*args, **kwargs)
         if name in _SILENT:
-            for x in _tensors((result,)):
+            for x in _tensors(result):
                 if sources and sources[0] is not None:
-                    self.made_by[id(x)] = x, sources[0]
+                    self._made(x, sources[0])
             return result
         detail = einsum_equation(args) if name == "einsum" else ""
-        for x in _tensors((args[0] if name == "__setitem__" else result,)):
+        origins = tuple("" if s is not None else self.given.get(_memory(x), "") for x, s in taken)
+        options = _options(func, name, args, kwargs) if name in _FUSED else None
+        changed = _changes(name, args, kwargs)
+        for x in _tensors(result if changed is None else changed):
             kept = x.detach().clone()
-            number = self.log.note(_NAMES.get(name, name), sources, operands, kept, _numbers(kept), detail)
-            self.made_by[id(x)] = x, number
+            number = self.log.note(
+                _NAMES.get(name, name), sources, operands, kept, _numbers(kept), detail, None, origins, options
+            )
+            self._made(x, number)
+            if changed is not None:
+                self.written.setdefault(_memory(x), []).append(number)
         return result
+
+    def _made(self, x: Tensor, number: int) -> None:
+        self.made_by[id(x)] = x, number
+        self.placed[_place(x)] = number
+
+    def _source(self, x: Tensor) -> int | None:
+        """The operation that the numbers of a tensor came from, with all that was written into its memory since."""
+        number = self.made_by[id(x)][1] if id(x) in self.made_by else self.placed.get(_place(x))
+        since = [n for n in self.written.get(_memory(x), ()) if number is None or n > number]
+        if not since:
+            return number
+        parts = [n for n in (number, *since) if n is not None]
+        hosts = tuple(self.log.operations[n].host for n in parts)
+        kept = x.detach().clone()
+        number = self.log.note("written", tuple(parts), hosts, kept, _numbers(kept))
+        self._made(x, number)
+        return number
 
 
 def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Log) -> Any:
     """Call a function of tensors, or a module, and note what it does; gives its result."""
-    with _Mode(log):
+    given: dict[int, str] = {}
+    owner = getattr(function, "__self__", function)
+    if isinstance(owner, nn.Module):
+        given |= {_memory(x): f"parameter {name}" for name, x in (*owner.named_buffers(), *owner.named_parameters())}
+    given |= {_memory(x): f"argument {number}" for number, x in enumerate(_tensors((args, kwargs)))}
+    with _Mode(log, given):
         return function(*args, **kwargs)
+
+
+def _options(func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a fused attention by name, tensors as arrays."""
+    if name == "scaled_dot_product_attention":
+        bound = dict(zip(_SDPA, args, strict=False)) | kwargs
+    else:
+        bound = dict(inspect.signature(func).bind(*args, **kwargs).arguments)
+    return {key: _numbers(x) if isinstance(x, Tensor) else x for key, x in bound.items()}
+
+
+def _changes(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
+    """What an operation writes into, None where that is nothing."""
+    if kwargs.get("out") is not None:
+        return kwargs["out"]
+    in_place = (name.endswith("_") and not name.endswith("__")) or name == "__setitem__"
+    in_place = in_place or (name.startswith("__i") and name not in ("__invert__", "__index__", "__int__"))
+    return args[0] if in_place and args and isinstance(args[0], Tensor) else None
+
+
+def _memory(x: Tensor) -> int:
+    with torch._C.DisableTorchFunction():
+        try:
+            return x.untyped_storage().data_ptr() or id(x)
+        except (RuntimeError, NotImplementedError):
+            return id(x)
+
+
+def _place(x: Tensor) -> tuple[Any, ...]:
+    with torch._C.DisableTorchFunction():
+        strided = x.layout == torch.strided and x.numel()
+        return (_memory(x), x.storage_offset(), x.shape, x.stride(), x.dtype) if strided else (id(x),)
 
 
 def _numbers(x: Tensor) -> np.ndarray:
@@ -59,11 +131,11 @@ def _numbers(x: Tensor) -> np.ndarray:
         return np.array(host("a tensor", x))
 
 
-def _tensors(values: Any) -> list[Tensor]:
-    found: list[Tensor] = []
-    for x in values:
-        if isinstance(x, Tensor):
-            found.append(x)
-        elif isinstance(x, tuple | list):
-            found += _tensors(x)
-    return found
+def _tensors(values: Any) -> Iterator[Tensor]:
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, tuple | list):
+        for x in values:
+            yield from _tensors(x)
+    elif isinstance(values, dict):
+        yield from _tensors(list(values.values()))

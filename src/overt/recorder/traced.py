@@ -30,7 +30,7 @@ def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Lo
 
     given = [flat[i] for i in dynamic]
     closed, shape = jax.make_jaxpr(call, return_shape=True)(*given)
-    results = _evaluate(closed.jaxpr, closed.consts, [(x, None) for x in given], log)
+    results = _evaluate(closed.jaxpr, closed.consts, [(x, -1 - i) for i, x in enumerate(given)], log)
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shape), [x for x, _ in results])
 
 
@@ -54,9 +54,11 @@ def _evaluate(jaxpr: Any, consts: Any, given: list[tuple[Any, int | None]], log:
             made = made if equation.primitive.multiple_results else [made]
             arrays = [(x, number) for x, number in inputs if np.ndim(x)]
             operands = tuple(np.asarray(x) for x, _ in arrays)
-            sources = tuple(number for _, number in arrays)
-            line = _line(equation)
-            outputs = [(x, log.note(name, sources, operands, x, np.asarray(x), _axes(equation), line)) for x in made]
+            # Arguments are numbered from -1 downwards.
+            sources = tuple(None if number is None or number < 0 else number for _, number in arrays)
+            origins = tuple("" if n is None or n >= 0 else f"argument {-1 - n}" for _, n in arrays)
+            line, axes = _line(equation), _axes(equation)
+            outputs = [(x, log.note(name, sources, operands, x, np.asarray(x), axes, line, origins)) for x in made]
         known |= dict(zip(equation.outvars, outputs, strict=True))
     return [read(atom) for atom in jaxpr.outvars]
 

@@ -1,0 +1,584 @@
+"""The attention inside a recording, found by numbers and by what was computed from what; no name of the code is read.
+
+A core is two contractions: scores, a product of queries and keys, and the mixing of values by weights that come from the
+scores by steps that keep the number of entries.  Weights that sum to 1 are preferred to positive ones, and these to any.
+Every value between the two is brought to one form, rows × keys, keys being the axis that is summed over with the values,
+so that views vanish and each step left is a map from matrix to matrix.
+"""
+
+from __future__ import annotations
+
+import ast
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, permutations
+from math import prod
+
+import numpy as np
+
+from overt.recorder.fused import expand
+from overt.recorder.operations import Operation
+
+_MATRICES = {"matmul", "mm", "bmm", "mv", "baddbmm", "addmm", "addbmm", "addmv"}
+_TIMES = {"mul", "multiply", "rmul", "imul"}
+_SUMS = {"sum", "reduce_sum", "nansum"}
+# What changes no number.
+VIEWS = {
+    "view", "reshape", "transpose", "permute", "t", "T", "mT", "expand", "unsqueeze", "squeeze", "clone", "index",
+    "select", "contiguous", "view_as", "astype", "copy", "unbind", "split", "chunk", "swapaxes", "swapdims", "movedim",
+    "moveaxis", "expand_dims", "flatten", "unflatten", "ravel", "array", "asarray", "ascontiguousarray", "to", "float",
+    "double", "type_as", "type", "squeeze_", "broadcast_to", "broadcast_in_dim", "convert_element_type", "written",
+    "expand_as", "reshape_as", "rollaxis", "H", "real", "atleast_2d", "atleast_3d", "tensor", "half", "bfloat16",
+}  # fmt: skip
+# What puts pieces together.
+_GATHERS = {
+    "setitem", "stack", "cat", "concat", "concatenate", "array", "asarray", "vstack", "hstack", "copy", "copyto", "written",
+    "index_put", "slice_scatter", "row_stack", "column_stack", "tensor",
+}  # fmt: skip
+# How far back from the weights scores are looked for.
+_FAR = 80
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """A contraction of two arrays, axis by axis: labels of the left, of the right and of the result."""
+
+    number: int
+    left: np.ndarray
+    right: np.ndarray
+    result: np.ndarray
+    sources: tuple[int | None, int | None]
+    origins: tuple[str, str]
+    labels: tuple[str, str, str]
+
+    @property
+    def batch(self) -> str:
+        """Axes that all three have."""
+        left, right, result = self.labels
+        return "".join(a for a in result if a in left and a in right)
+
+    @property
+    def summed(self) -> str:
+        """Axes that the result does not have."""
+        left, right, result = self.labels
+        return "".join(a for a in left if a in right and a not in result)
+
+    @property
+    def rows(self) -> str:
+        """Axes of the left and of the result alone."""
+        left, right, result = self.labels
+        return "".join(a for a in result if a in left and a not in right)
+
+    @property
+    def columns(self) -> str:
+        """Axes of the right and of the result alone."""
+        left, right, result = self.labels
+        return "".join(a for a in result if a in right and a not in left)
+
+    @property
+    def width(self) -> int:
+        """How many products are summed."""
+        return prod(self.left.shape[self.labels[0].index(a)] for a in self.summed)
+
+    def turned(self) -> Product:
+        """Left and right exchanged."""
+        left, right, result = self.labels
+        both = self.sources[::-1], self.origins[::-1]
+        return Product(self.number, self.right, self.left, self.result, *both, (right, left, result))  # type: ignore[arg-type]
+
+    def form(self, x: np.ndarray, labels: str, *groups: str) -> np.ndarray:
+        """x (axes by labels) as (batch, *groups): one axis a group."""
+        order = self.batch + "".join(groups)
+        sizes = [prod(x.shape[labels.index(a)] for a in group) for group in groups]
+        return np.transpose(x, [labels.index(a) for a in order]).reshape(-1, *sizes)
+
+    @property
+    def queries(self) -> np.ndarray:
+        """The left, (batch, rows, width)."""
+        return self.form(self.left, self.labels[0], self.rows, self.summed)
+
+    @property
+    def keys(self) -> np.ndarray:
+        """The right, (batch, columns, width)."""
+        return self.form(self.right, self.labels[1], self.columns, self.summed)
+
+    @property
+    def output(self) -> np.ndarray:
+        """The result, (batch, rows, columns)."""
+        return self.form(self.result, self.labels[2], self.rows, self.columns)
+
+
+def product(operations: Sequence[Operation], number: int) -> Product | None:
+    """The contraction that an operation is, None where it is none."""
+    operation = operations[number]
+    if operation.name in _SUMS:
+        return _summed_up(operations, number)
+    if len(operation.operands) < 2:
+        return None
+    places = (0, 1)
+    if operation.name in ("baddbmm", "addmm", "addbmm", "addmv") and len(operation.operands) == 3:
+        places = (1, 2)
+    left, right = (operation.operands[i] for i in places)
+    labels = _labels(operation, left, right)
+    if labels is None:
+        return None
+    one, two, out = labels
+    # Axes of size 1 that meet longer ones are as long as these.
+    sizes = {a: n for axes, x in ((one, left), (two, right)) for a, n in sorted(zip(axes, x.shape, strict=True))}
+    for axes, x in ((one, left), (two, right)):
+        sizes |= {a: max(n, sizes[a]) for a, n in zip(axes, x.shape, strict=True)}
+    try:
+        left = np.broadcast_to(left, [sizes[a] for a in one])
+        right = np.broadcast_to(right, [sizes[a] for a in two])
+    except ValueError:
+        return None
+    if operation.host.shape != tuple(sizes[a] for a in out):
+        return None
+    return _product(operation, number, (left, right), places, labels)
+
+
+def _product(
+    operation: Operation,
+    number: int,
+    both: tuple[np.ndarray, np.ndarray],
+    places: tuple[int, int],
+    labels: tuple[str, str, str],
+) -> Product | None:
+    one, two, out = labels
+    alone = [a for a in one + two if a not in out and not (a in one and a in two)]
+    if alone or any(len(set(axes)) < len(axes) for axes in labels) or not set(one) & set(two) - set(out):
+        return None
+    a, b = places
+    return Product(
+        number, *both, operation.host, (operation.sources[a], operation.sources[b]),
+        (operation.origins[a], operation.origins[b]), labels,
+    )  # fmt: skip
+
+
+def _labels(operation: Operation, left: np.ndarray, right: np.ndarray) -> tuple[str, str, str] | None:
+    name, x, y = operation.name, left.ndim, right.ndim
+    letters = string.ascii_lowercase
+    if name == "linear" and y == 2 and x:
+        return letters[: x - 1] + "z", "yz", letters[: x - 1] + "y"
+    if name == "einsum":
+        return _equation(operation.detail, x, y)
+    if name == "dot_general":
+        (one, two), (first, second) = ast.literal_eval(operation.detail)
+        axes_left, axes_right = list(letters[:x]), list(letters[x : x + y])
+        for i, j in [*zip(one, two, strict=True), *zip(first, second, strict=True)]:
+            axes_right[j] = axes_left[i]
+        batch = [axes_left[i] for i in first]
+        rest = [a for i, a in enumerate(axes_left) if i not in (*one, *first)]
+        rest += [a for j, a in enumerate(axes_right) if j not in (*two, *second)]
+        return "".join(axes_left), "".join(axes_right), "".join(batch + rest)
+    if not x or not y:
+        return None
+    if name in _MATRICES or (name in ("dot", "inner", "vdot") and max(x, y) <= (2 if name == "dot" else 1)):
+        # Axes in front are counted from the end.
+        batch = letters[: max(x, y, 2) - 2]
+        one = batch[len(batch) - (x - 2) :] + "xz" if x > 1 else "z"
+        two = batch[len(batch) - (y - 2) :] + "zy" if y > 1 else "z"
+        return one, two, batch + "x" * (x > 1) + "y" * (y > 1)
+    if name in ("tensordot", "inner", "dot"):
+        # Which axes meet is read off the numbers.
+        for i in range(x):
+            for j in range(y):
+                if left.shape[i] == right.shape[j]:
+                    made = np.tensordot(left, right, (i, j))
+                    if made.shape == operation.host.shape and np.allclose(made, operation.host, rtol=1e-4):
+                        axes_left, axes_right = list(letters[:x]), list(letters[x : x + y])
+                        axes_right[j] = axes_left[i]
+                        kept = [a for a in axes_left + axes_right if a != axes_left[i]]
+                        return "".join(axes_left), "".join(axes_right), "".join(kept)
+    return None
+
+
+def _equation(equation: str, x: int, y: int) -> tuple[str, str, str] | None:
+    left, arrow, out = equation.partition("->")
+    if left.count(",") != 1:
+        return None
+    if not arrow:
+        out = "".join(sorted(a for a in set(left) - {","} if left.count(a) == 1))
+    one, two = left.split(",")
+    more = max(x - len(one) + 3 if "..." in one else 0, y - len(two) + 3 if "..." in two else 0)
+    spare = "ⒶⒷⒸⒹⒺⒻ"[:more]
+    filled = []
+    for axes, n in ((one, x), (two, y), (out, None)):
+        own = more if n is None else n - len(axes) + 3
+        filled.append(axes.replace("...", spare[len(spare) - own :] if own else ""))
+    return (filled[0], filled[1], filled[2]) if (len(filled[0]), len(filled[1])) == (x, y) else None
+
+
+def _summed_up(operations: Sequence[Operation], number: int) -> Product | None:
+    """A product entry by entry that is then summed over axes, as one contraction."""
+    operation = operations[number]
+    source = operation.sources[0] if operation.sources else None
+    if source is None:
+        return None
+    times, whole = operations[source], operations[source].host
+    if whole.shape != operation.operands[0].shape or whole.ndim < 1:
+        return None
+    if times.name not in _TIMES or len(times.operands) != 2:
+        # A sum of one array is a product with ones.
+        ones = np.ones(whole.shape[-1])
+        times = replace(
+            operation, operands=(operation.operands[0], ones), sources=(source, None), origins=("", "ones")
+        )
+    axes = next(
+        (
+            group
+            for n in (1, 2)
+            for group in combinations(range(whole.ndim), n)
+            if whole.sum(axis=group).size == operation.host.size
+            and np.allclose(whole.sum(axis=group).ravel(), operation.host.ravel(), rtol=1e-4, atol=1e-7)
+        ),
+        None,
+    )
+    if axes is None:
+        return None
+    letters = string.ascii_lowercase[: whole.ndim]
+    parts, labels = [], []
+    for x in times.operands:
+        full = x.reshape((1,) * (whole.ndim - x.ndim) + x.shape)
+        own = [i for i in range(whole.ndim) if full.shape[i] == whole.shape[i] and (whole.shape[i] > 1 or i in axes)]
+        parts.append(full.reshape([whole.shape[i] for i in own]))
+        labels.append("".join(letters[i] for i in own))
+    out = "".join(letters[i] for i in range(whole.ndim) if i not in axes and letters[i] in labels[0] + labels[1])
+    if not set(labels[0]) & set(labels[1]) - set(out):
+        return None
+    sizes = [whole.shape[letters.index(a)] for a in out]
+    shaped = Operation(
+        operation.name, times.sources, times.operands, operation.array, operation.host.reshape(sizes), operation.line,
+        "", times.origins,
+    )  # fmt: skip
+    return _product(shaped, number, (parts[0], parts[1]), (0, 1), (labels[0], labels[1], out))
+
+
+def masklike(x: np.ndarray) -> bool:
+    """Booleans, or numbers that are 0 and 1, or 0 and very negative."""
+    if x.dtype.kind == "b" or not x.size:
+        return True
+    if x.dtype.kind != "f":
+        return False
+    low = x < -1e3
+    return bool(((x == 0) | low).all() and low.any()) or bool(((x == 0) | (x == 1)).all())
+
+
+def carriers(operations: Sequence[Operation]) -> list[bool]:
+    """Of each operation, whether its result depends on the arguments' data; a mask is no data."""
+    found: list[bool] = []
+    for operation in operations:
+        given = any(
+            found[source] if source is not None else origin.startswith("argument") and not masklike(x)
+            for source, origin, x in zip(operation.sources, operation.origins, operation.operands, strict=True)
+        )
+        found.append(given and operation.host.dtype.kind != "b")
+    return found
+
+
+def sums_to_one(x: np.ndarray) -> list[int]:
+    """Axes along which the entries, none of them negative, sum to 1; rows of zeros and NaN aside."""
+    if x.dtype.kind != "f" or not x.size or x.ndim < 1:
+        return []
+    bad = ~np.isfinite(x)
+    values = np.where(bad, 0, x)
+    if bad.all() or (values < -1e-12).any():
+        return []
+    found = []
+    for axis in range(x.ndim):
+        sums = values.sum(axis, dtype=np.float64)
+        near = np.abs(sums - 1) < (1e-2 if x.itemsize < 4 else 1e-4)
+        # What is 0 and 1 everywhere is a mask or a choice, unless it was weighed.
+        whole = (near | (sums == 0) | bad.any(axis)).all()
+        if x.shape[axis] > 1 and near.any() and whole and (values.max(axis) < 1).any():
+            found.append(axis)
+    return found
+
+
+@dataclass(eq=False)
+class Core:
+    """One attention: scores and mixing, and the operations between them in order.
+
+    ``steps`` are the maker of a value and the value as a matrix rows × keys, from the bare product of queries and keys
+    to the weights, as far back as it could be followed: ``place`` then has for each entry its place in the scores.
+    """
+
+    operations: Sequence[Operation]
+    scores: Product
+    path: list[int]
+    mix: Product
+    two: bool
+    steps: list[tuple[int | None, np.ndarray]] = field(default_factory=list)
+    place: np.ndarray | None = None
+
+    @property
+    def weights(self) -> np.ndarray:
+        """As they are mixed with the values."""
+        return self.mix.left
+
+    @property
+    def key_axes(self) -> list[int]:
+        """Axes of the weights that are summed over."""
+        return [self.mix.labels[0].index(a) for a in self.mix.summed]
+
+    @property
+    def normal(self) -> list[int]:
+        """Axes along which the weights sum to 1."""
+        return sums_to_one(self.weights)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the rows: the weights' axes without those of the keys."""
+        return tuple(n for axis, n in enumerate(self.weights.shape) if axis not in self.key_axes)
+
+
+def cores(operations: Sequence[Operation]) -> list[Core]:
+    """The attentions of a recording, in order.  Fused ones must have been expanded: see ``attentions``."""
+    data = carriers(operations)
+    products = [product(operations, i) if _maybe(operation) else None for i, operation in enumerate(operations)]
+    found: list[tuple[tuple[int, ...], Core]] = []
+    for contraction in products:
+        for mix in () if contraction is None else (contraction, contraction.turned()):
+            source = mix.sources[0]
+            if source is None or mix.left.size < 2 or not data[source] or mix.origins[1] == "ones":
+                continue
+            for number, path in _back(operations, products, data, source, mix.left.size):
+                scores = products[number]
+                assert scores is not None
+                two = all(s is None and o.startswith("argument") or (s is not None and data[s])
+                          for s, o in zip(scores.sources, scores.origins, strict=True))  # fmt: skip
+                core = Core(operations, scores, path[::-1], mix, two)
+                if two or core.normal:
+                    found.append((_rank(core), core))
+    if not found:
+        return []
+    # Weights that sum to 1 first, and scores of two things that both depend on the arguments.
+    best = max(((rank[0], rank[1]) for rank, _ in found), default=(0, 0))
+    if best[0] == 2:
+        top = [(r, c) for r, c in found if r[0] == 2 and (r[1] or not any(x[1] and x[0] == 2 for x, _ in found))]
+    else:
+        top = [(r, c) for r, c in found if (r[0], r[1]) == best]
+    if best[0] == 0:
+        top = [max(enumerate(top), key=lambda pair: (pair[1][0], pair[0]))[1]]
+    top.sort(key=lambda pair: pair[0], reverse=True)
+    kept: dict[int, Core] = {}
+    for _, core in top:
+        kept.setdefault(core.mix.number, core)
+    # One softmax used twice, as in a backward pass: the use along its own axis counts.
+    straight = {_softmax(c) for c in kept.values() if set(c.normal) & set(c.key_axes)}
+    chosen = [c for c in kept.values() if set(c.normal) & set(c.key_axes) or _softmax(c) not in straight]
+    for core in chosen:
+        _normalise(core)
+        _orient(core)
+    chosen = [c for c in chosen if c.two or _keyed(c, data)]
+    return sorted(chosen, key=lambda c: c.mix.number)
+
+
+def attentions(operations: Sequence[Operation]) -> tuple[list[Operation], list[Core], list[int]]:
+    """Operations with every fused attention written out, their cores, and the number that each operation had before."""
+    written, before = expand(operations)
+    return written, cores(written), before
+
+
+def roles(operations: Sequence[Operation]) -> dict[int, dict[str, int | None]]:
+    """The attentions among operations: for each, by the number of the one that gives its output, the numbers by role.
+
+    A role that no operation has, because it was an argument, is None.
+    """
+    written, chosen, before = attentions(operations)
+    found: dict[int, dict[str, int | None]] = {}
+
+    def old(number: int | None) -> int | None:
+        return None if number is None else before[number]
+
+    for core in chosen:
+        output = before[core.mix.number]
+        parts: dict[str, int | None] = {}
+        if written[core.mix.number].detail == "fused":
+            fused = operations[output]
+            found[output] = dict(zip(("queries", "keys", "values"), fused.sources, strict=False)) | {"output": output}
+            continue
+        if core.two:
+            parts |= {"queries": old(core.scores.sources[0]), "keys": old(core.scores.sources[1])}
+        parts["scores"] = old(core.scores.number)
+        parts |= {name: old(number) for name, number in _named(core).items()}
+        parts |= {"values": old(core.mix.sources[1]), "output": output}
+        found[output] = parts
+    return found
+
+
+def _named(core: Core) -> dict[str, int]:
+    """The steps of a core that scale, that hide and that give the weights."""
+    found: dict[str, int] = {}
+    values = core.steps
+    raw = values[0][1] if values else None
+    low = 0.0 if raw is None or not raw.size else float(np.nanmin(raw))
+    for (_, x), (number, y) in zip(values, values[1:], strict=False):
+        if number is None or np.array_equal(x, y, equal_nan=True):
+            continue
+        ratio = constant_ratio(x, y) if "scaled" not in found and "masked" not in found else None
+        if ratio is not None and abs(ratio - 1) > 1e-4:
+            found["scaled"] = number
+        if "masked" not in found and np.isfinite(x).all() and np.nanmin(y) <= -1e4 < low:
+            found["masked"] = number
+    source = core.mix.sources[0]
+    axes = set(core.normal)
+    made = [i for i in (*core.path, source) if i is not None and axes and sums_to_one(core.operations[i].host)]
+    weights = made[0] if made else source
+    return found | ({} if weights is None else {"weights": weights})
+
+
+def constant_ratio(x: np.ndarray, y: np.ndarray, tolerance: float = 1e-4) -> float | None:
+    """The number that y is x times, None where it is not."""
+    if x.shape != y.shape or not np.isfinite(x).all() or not np.isfinite(y).all() or not x.size:
+        return None
+    largest = int(np.abs(x).argmax())
+    divisor = x.ravel()[largest]
+    ratio = float(y.ravel()[largest] / divisor) if divisor else 0.0
+    same = abs(ratio) > 1e-9 and np.allclose(y, ratio * x, rtol=tolerance, atol=1e-9 * abs(divisor * ratio))
+    return ratio if same else None
+
+
+def _maybe(operation: Operation) -> bool:
+    """Whether an operation can be a contraction at all."""
+    name = operation.name
+    known = {"einsum", "dot", "inner", "vdot", "tensordot", "dot_general", "linear"} | _MATRICES | _SUMS
+    return name in known and operation.host.dtype.kind == "f"
+
+
+def _back(
+    operations: Sequence[Operation], products: list[Product | None], data: list[bool], start: int, size: int
+) -> list[tuple[int, list[int]]]:
+    """Contractions that lead to an operation by steps that keep the number of entries, nearest first, with the path."""
+    found, seen, open_ = [], set[int](), [(start, list[int]())]
+    while open_:
+        number, path = open_.pop(0)
+        if number in seen or len(path) > _FAR or not data[number]:
+            continue
+        seen.add(number)
+        operation = operations[number]
+        # Sums on the way may be the softmax's own, but those are smaller.
+        if products[number] is not None and (operation.name not in _SUMS or operation.host.size >= size):
+            found.append((number, path))
+            continue
+        gather = operation.name in _GATHERS
+        for x, source in sorted(
+            zip(operation.operands, operation.sources, strict=True), key=lambda pair: -(pair[1] or 0)
+        ):
+            if source is None:
+                continue
+            same = x.size == operation.host.size
+            grown = x.size > 1 and operation.host.size > x.size and operation.name in ("expand", "broadcast_to")
+            if same or gather or grown or (operation.name in VIEWS and x.size >= size):
+                open_.append((source, [*path, number]))
+    return found
+
+
+def _rank(core: Core) -> tuple[int, ...]:
+    work = sum(core.operations[i].name not in VIEWS for i in core.path)
+    weights = core.weights
+    positive = bool((weights[np.isfinite(weights)] >= 0).all())
+    kind = 2 if core.normal else 1 if positive and work else 0
+    straight = bool(set(core.normal) & set(core.key_axes))
+    return kind, int(core.two), int(straight), int(core.scores.result.size == weights.size), min(work, 3)
+
+
+def _softmax(core: Core) -> int:
+    """The last operation that made the weights, views aside."""
+    made = (i for i in core.path[::-1] if core.operations[i].name not in VIEWS)
+    return next(made, core.scores.number)
+
+
+def _normalise(core: Core) -> None:
+    """Bring every value between scores and weights to rows × keys."""
+    weights, axes = core.weights, core.key_axes
+    keys = prod(weights.shape[a] for a in axes)
+    others = [a for a in range(weights.ndim) if a not in axes]
+    order = np.arange(weights.size).reshape(weights.shape).transpose(others + axes).reshape(-1, keys)
+    tag = np.empty(weights.size, int)
+    tag[order.ravel()] = np.arange(weights.size)
+    tag = tag.reshape(weights.shape)
+
+    def matrix(x: np.ndarray) -> np.ndarray:
+        found = np.empty(order.size)
+        found[tag.ravel()] = x.ravel()
+        return found.reshape(order.shape)
+
+    operations, chain = core.operations, core.path[::-1]
+    values: list[tuple[int | None, np.ndarray]] = []
+    current = weights
+    makers = [*chain, core.scores.number]
+    lost = False
+    for step, number in enumerate(makers):
+        value = core.scores.result if number == core.scores.number else operations[number].host
+        view = step == 0 or operations[makers[step - 1]].name in VIEWS
+        moved = _untag(tag, value, current, view)
+        if moved is None:
+            lost = True
+            break
+        tag, current = moved, value
+        values.append((number, matrix(value)))
+    if not lost:
+        scores = core.scores
+        bare = scores.queries @ scores.keys.swapaxes(1, 2)
+        places = scores.form(
+            np.arange(scores.result.size).reshape(scores.result.shape), scores.labels[2], scores.rows, scores.columns
+        )
+        if bare.shape == places.shape:
+            raw = np.empty(scores.result.size)
+            raw[places.ravel()] = bare.ravel()
+            values.append((None, matrix(raw.reshape(scores.result.shape))))
+        place = np.empty(order.size, int)
+        place[tag.ravel()] = np.arange(order.size)
+        core.place = place.reshape(order.shape)
+    core.steps = values[::-1]
+
+
+def _untag(tag: np.ndarray, x: np.ndarray, y: np.ndarray, view: bool) -> np.ndarray | None:
+    """The tag of y for x, of which y is another view; None where it is neither a reshape nor a transpose."""
+    if x.shape == y.shape and (not view or _near(x, y)):
+        return tag
+    if x.size != y.size:
+        return None
+    long = [n for n in x.shape if n > 1]
+    if long == [n for n in y.shape if n > 1] and (not view or _near(x.reshape(y.shape), y)):
+        return tag.reshape(x.shape)
+    if _near(x.reshape(y.shape), y):
+        return tag.reshape(x.shape)
+    for axes in permutations(range(x.ndim)) if x.ndim < 6 else ():
+        turned = x.transpose(axes)
+        if _near(turned.reshape(y.shape), y):
+            return tag.reshape(turned.shape).transpose(np.argsort(axes))
+    return None
+
+
+def _near(x: np.ndarray, y: np.ndarray) -> bool:
+    return x.shape == y.shape and np.allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=True)
+
+
+def _orient(core: Core) -> None:
+    """Turn the scores so that their right has the keys."""
+    axes = key_labels(core)
+    if axes and set(axes) <= set(core.scores.rows):
+        core.scores = core.scores.turned()
+
+
+def key_labels(core: Core) -> str:
+    """The axes of the scores' result along which the keys of a row lie; "" where they were lost on the way."""
+    if core.place is None or core.place.shape[1] < 2:
+        return ""
+    coordinates = np.unravel_index(core.place, core.scores.result.shape)
+    labels = core.scores.labels[2]
+    return "".join(a for a, c in zip(labels, coordinates, strict=True) if (c != c[:, :1]).any())
+
+
+def _keyed(core: Core, data: list[bool]) -> bool:
+    """Of a score with parameters, whether the keys are data and not what a router chooses from."""
+    axes = key_labels(core)
+    if not axes:
+        return core.place is None
+    scores = core.scores
+    owner = 0 if set(axes) & set(scores.labels[0]) else 1
+    source, origin = scores.sources[owner], scores.origins[owner]
+    return origin.startswith("argument") if source is None else data[source]

@@ -1,0 +1,151 @@
+"""Attention that a library does in one call, written out as the steps of its definition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from overt.recorder.operations import Operation
+
+_Value = tuple[np.ndarray, int | None, str]
+
+
+def expand(operations: Sequence[Operation]) -> tuple[list[Operation], list[int]]:
+    """Operations with every fused attention written out, and of each the number that it had, or came from, before.
+
+    The steps have the line of the call, and the last of them its result.
+    """
+    written = _Written()
+    now: dict[int, int] = {}
+    opened: set[int] = set()
+    for number, operation in enumerate(operations):
+        sources = tuple(None if s is None else now[s] for s in operation.sources)
+        moved = replace(operation, sources=sources)
+        written.number, written.operation = number, moved
+        # Of a call with several results the first is the output.
+        key = id(operation.options)
+        if operation.options and key not in opened and len(operation.operands) >= 3:
+            opened.add(key)
+            steps = _product_attention if operation.name == "scaled_dot_product_attention" else _projected_attention
+            steps(written, operation.options, operation.host)
+        else:
+            written.operations.append(moved)
+            written.before.append(number)
+        now[number] = len(written.operations) - 1
+    return written.operations, written.before
+
+
+class _Written:
+    """The steps so far, and the call that is being written out."""
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.before: list[int] = []
+        self.number = 0
+        self.operation: Operation | None = None
+
+    def given(self, x: np.ndarray | None, place: int) -> _Value:
+        """An operand of the call: the one of these numbers, looked for from a place on."""
+        assert x is not None
+        assert self.operation is not None
+        whole = list(zip(self.operation.operands, self.operation.sources, self.operation.origins, strict=True))
+        for operand, source, origin in whole[place:] + whole[:place]:
+            if operand.shape == x.shape and np.array_equal(operand, x, equal_nan=operand.dtype.kind == "f"):
+                return operand, source, origin
+        return x, None, ""
+
+    def step(self, name: str, result: np.ndarray, *values: _Value, detail: str = "fused") -> _Value:
+        """One step more; gives its result."""
+        assert self.operation is not None
+        operands = tuple(np.asarray(x) for x, _, _ in values)
+        made = Operation(
+            name, tuple(s for _, s, _ in values), operands, result, np.asarray(result), self.operation.line,
+            detail, tuple(o for _, _, o in values),
+        )  # fmt: skip
+        self.operations.append(made)
+        self.before.append(self.number)
+        return result, len(self.operations) - 1, ""
+
+
+def _product_attention(written: _Written, options: Any, output: np.ndarray) -> None:
+    q, k, v = (written.given(options[name], i) for i, name in enumerate(("query", "key", "value")))
+    if options.get("enable_gqa") and q[0].shape[-3] != k[0].shape[-3]:
+        times = q[0].shape[-3] // k[0].shape[-3]
+        k, v = (written.step("repeat_interleave", np.repeat(x[0], times, axis=-3), x) for x in (k, v))
+    mask = options.get("attn_mask")
+    given = [] if mask is None else [written.given(mask, 3)]
+    scale = options.get("scale")
+    if options.get("is_causal"):
+        T, S = q[0].shape[-2], k[0].shape[-2]
+        given.append((np.tri(T, S, dtype=bool), None, ""))
+    _mixed(written, q, k, v, given, scale, output, float(options.get("dropout_p") or 0.0))
+
+
+def _mixed(
+    written: _Written, q: _Value, k: _Value, v: _Value, masks: list[_Value], scale: float | None, output: np.ndarray,
+    drop: float,
+) -> None:  # fmt: skip
+    with np.errstate(all="ignore"):
+        turned = written.step("transpose", k[0].swapaxes(-1, -2), k)
+        scores = written.step("matmul", q[0] @ turned[0], q, turned)
+        scores = written.step("mul", scores[0] * (q[0].shape[-1] ** -0.5 if scale is None else scale), scores)
+        for mask in masks:
+            boolean = mask[0].dtype.kind == "b"
+            made = np.where(mask[0], scores[0], -np.inf) if boolean else scores[0] + mask[0]
+            scores = written.step("where" if boolean else "add", made, mask, scores)
+        powers = np.exp(scores[0] - np.max(scores[0], -1, keepdims=True))
+        weights = written.step("softmax", np.nan_to_num(powers / powers.sum(-1, keepdims=True)), scores)
+        if drop:
+            # What is dropped inside cannot be seen.
+            weights = written.step("dropout", weights[0], weights, detail=f"fused {drop}")
+        made = weights[0] @ v[0]
+        written.step("matmul", output.reshape(made.shape) if output.size == made.size else made, weights, v)
+
+
+def _projected_attention(written: _Written, options: Any, output: np.ndarray) -> None:
+    """Of F.multi_head_attention_forward: q, k, v (T, B, width), or (T, width)."""
+    inputs = [written.given(options[name], i) for i, name in enumerate(("query", "key", "value"))]
+    width, heads = inputs[0][0].shape[-1], int(options["num_heads"])
+    bias = options.get("in_proj_bias")
+    biases = np.zeros(3 * width) if bias is None else bias
+    made: list[_Value] = []
+    for i, (name, x) in enumerate(zip("qkv", inputs, strict=True)):
+        if options.get("use_separate_proj_weight"):
+            weight = options[f"{name}_proj_weight"]
+        else:
+            weight = options["in_proj_weight"][i * width : (i + 1) * width]
+        y = x[0] @ weight.T + biases[i * width : (i + 1) * width]
+        y3 = written.step("linear", y, x, (weight, None, f"parameter {name}"))
+        shaped = y.reshape(len(y), -1, heads, width // heads).transpose(1, 2, 0, 3)
+        made.append(written.step("transpose", shaped, y3))
+    B, H, T, d = made[0][0].shape
+    masks = []
+    for name in ("attn_mask", "key_padding_mask"):
+        mask = options.get(name)
+        if mask is not None:
+            x = written.given(mask, 3)
+            # True hides here.
+            y = ~x[0] if x[0].dtype.kind == "b" else x[0]
+            if name == "key_padding_mask":
+                y = y.reshape(B, 1, 1, -1)
+            elif y.ndim == 3:
+                y = y.reshape(B, H, T, -1)
+            masks.append((y, x[1], x[2]))
+    start = len(written.operations)
+    q, k, v = made
+    mixed = np.zeros((B, H, T, d))
+    drop = float(options.get("dropout_p") or 0.0) if options.get("training", True) else 0.0
+    _mixed(written, q, k, v, masks, None, mixed, drop)
+    # The mixing has its own numbers here, and not those of the output.
+    last = written.operations[-1]
+    weights, values = last.operands
+    mixed = weights @ values
+    written.operations[-1] = replace(last, array=mixed, host=mixed)
+    assert len(written.operations) > start
+    merged = written.step("reshape", mixed.transpose(2, 0, 1, 3).reshape(T, B, H * d),
+                          (mixed, len(written.operations) - 1, ""))  # fmt: skip
+    out = options["out_proj_weight"]
+    written.step("linear", output, (merged[0], merged[1], ""), (out, None, "parameter out"))
