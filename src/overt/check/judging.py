@@ -1,0 +1,757 @@
+"""Every step of a recorded attention, judged on the candidate's own input to that step, and then the whole.
+
+Mistakes do not compound here: given its queries and keys, are these the scores; given its scores, is this the mask; given
+its masked scores, is this the softmax over the keys.  What no step of attention is, is located.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from overt.check import pipeline
+from overt.check.ledger import Entry, Outcome
+from overt.check.pipeline import Kind, classify, constant, near, shown
+from overt.recorder.core import VIEWS, Core, attentions, carriers, masklike, product
+from overt.recorder.operations import Line, Operation
+
+_PRODUCTS = {"mm", "addmm", "bmm", "matmul", "einsum", "dot", "linear", "baddbmm", "dot_general", "tensordot"}
+_SAMPLES = {"index", "split", "chunk", "unbind", "select", "repeat", "repeat_interleave", "index_select", "expand",
+            "broadcast_to", "take", "tile"}  # fmt: skip
+_UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A step that failed: the mistake that gives its numbers, or "unknown"; expected and actual are numbers to read."""
+
+    step: str
+    mistake: str
+    line: int | None
+    file: str
+    says: str
+    expected: str = ""
+    actual: str = ""
+
+
+@dataclass(eq=False)
+class Judged:
+    """What one recording came to: how many attentions there are, what failed, what was tried, and facts beside it."""
+
+    cores: int = 0
+    faults: list[Fault] = field(default_factory=list)
+    ledger: list[Entry] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def judge(
+    operations: Sequence[Operation],
+    outputs: Sequence[np.ndarray],
+    *,
+    causal: bool | None = None,
+    parameters: Sequence[str] = (),
+) -> Judged:
+    """Judge every attention of a recording.
+
+    outputs: the arrays that the candidate returned; causal: whether it promises to hide the future, None where nothing
+    is said; parameters: names of all that it has.
+    """
+    written, found, _ = attentions(operations)
+    judged = Judged(len(found))
+    data = carriers(written)
+    used = {o.removeprefix("parameter ") for op in operations for o in op.origins if o.startswith("parameter ")}
+    idle = [name for name in parameters if name not in used]
+    for number, core in enumerate(found):
+        one = _Judge(core, data, outputs, causal, idle)
+        one.run()
+        name = f"attention {number + 1}, " if len(found) > 1 else ""
+        judged.faults += [f for f in one.faults if f not in judged.faults]
+        judged.ledger += [Entry(name + e.step, e.outcome, e.why, e.line, e.mistake) for e in one.ledger]
+        for key, value in one.facts.items():
+            judged.facts.setdefault(key, value)
+    return judged
+
+
+class _Judge:
+    """One core."""
+
+    def __init__(
+        self, core: Core, data: list[bool], outputs: Sequence[np.ndarray], causal: bool | None, idle: list[str]
+    ) -> None:
+        self.core, self.data, self.outputs, self.promised, self.idle = core, data, outputs, causal, idle
+        self.operations = core.operations
+        self.faults: list[Fault] = []
+        self.ledger: list[Entry] = []
+        self.facts: dict[str, Any] = {}
+        self.total = 1.0
+        self.scale_lines: list[Line | None] = []
+        self.hidden: np.ndarray | None = None
+        self.mask_line: Line | None = None
+        self.before: np.ndarray | None = None
+        self.weights: np.ndarray | None = None
+        self.softmax_line: Line | None = None
+        self.learned = False
+        self.odd: list[str] = []
+
+    def fail(
+        self, step: str, mistake: str, line: Line | None, says: str, expected: Any = None, actual: Any = None
+    ) -> None:
+        told = ("" if expected is None else shown(expected)), ("" if actual is None else shown(actual))
+        number, file = (None, "") if line is None else (line.number, line.file)
+        self.faults.append(Fault(step, mistake, number, file, says, *told))
+        self.note(step, "failed", says, line, mistake)
+
+    def note(self, step: str, outcome: Outcome, why: str = "", line: Line | None = None, mistake: str = "") -> None:
+        self.ledger.append(Entry(step, outcome, why, None if line is None else line.number, mistake or None))
+
+    def failed(self, step: str) -> bool:
+        return any(f.step == step for f in self.faults)
+
+    def run(self) -> None:
+        core = self.core
+        self.q = self._origin(core.scores.queries, core.scores.sources[0], core.scores.left)
+        self.k = self._origin(core.scores.keys, core.scores.sources[1], core.scores.right)
+        values = core.mix.form(core.mix.right, core.mix.labels[1], core.mix.columns, core.mix.summed).swapaxes(1, 2)
+        self.v = self._origin(values, core.mix.sources[1], core.mix.right)
+        for name, one in (("queries", self.q), ("keys", self.k), ("values", self.v)):
+            self._split(name, one)
+        if not core.steps or core.steps[-1][1].shape[1] < 2 or core.steps[-1][1].size < 3:
+            self.note("scores", "not tried", "there is one key, to which every query attends whatever is done")
+            return
+        if core.place is None:
+            self._lost()
+            return
+        self._walk()
+        self._scale()
+        self._softmax()
+        self._mask()
+        self._dropped()
+        self._shared()
+        self._grouped()
+        self._merge()
+        self._whole()
+
+    # What is fed in.
+
+    def _origin(self, form: np.ndarray, source: int | None, operand: np.ndarray) -> _Origin:
+        """An operand of a product walked back through views and constant factors."""
+        factor, lines, current, views = 1.0, [], operand, []
+        while source is not None:
+            operation = self.operations[source]
+            own = [
+                (x, s) for x, s in zip(operation.operands, operation.sources, strict=True)
+                if s is not None and self.data[s] or (s is None and x.size == operation.host.size and x.dtype.kind == "f")
+            ]  # fmt: skip
+            if operation.name in _PRODUCTS or len(own) != 1:
+                break
+            x, before = own[0]
+            if x.size == operation.host.size and x.size:
+                one, two = np.sort(np.abs(x).ravel()), np.sort(np.abs(operation.host).ravel())
+                ratio = float(two[-1] / one[-1]) if one[-1] else 1.0
+                if not np.allclose(one * ratio, two, rtol=1e-6, atol=1e-12):
+                    break
+                views.append(source)
+                if abs(ratio - 1) > 1e-9:
+                    factor *= ratio
+                    lines.append(operation.line)
+            elif operation.name in _SAMPLES:
+                views.append(source)
+            else:
+                break
+            current, source = x, before
+        return _Origin(form, current, factor, lines, source, views)
+
+    def _split(self, name: str, one: _Origin) -> None:
+        """Heads that a reshape alone split off: each of them has some positions' numbers, and not its own features."""
+        n, length, width = one.form.shape
+        whole = one.array
+        if n < 2 or length < 2 or whole.ndim < 2:
+            return
+        step = "split"
+        for number in reversed(one.views):
+            operation = self.operations[number]
+            x = operation.operands[0]
+            heads = x.shape[-1] // width if x.ndim > 1 and x.shape[-1] % width == 0 else 0
+            # The one that takes the flat width apart.
+            if x.ndim < 2 or operation.host.shape[-1] == x.shape[-1] or heads < 2 or length not in x.shape[:-1]:
+                continue
+            flat = one.form / one.factor
+            if x.size == flat.size and np.allclose(x.ravel(), flat.ravel(), rtol=1e-6, atol=1e-12):
+                right = x.reshape(-1, length, heads, width).swapaxes(1, 2).reshape(-1, length, width)
+                self.fail(
+                    step, "split_view", operation.line,
+                    f"The heads of the {name} hold the features of other positions.", right[:, 1], flat[:, 1],
+                )  # fmt: skip
+            else:
+                self.note(step, "held", f"{name}: {heads} heads of {width}", operation.line)
+            return
+
+    # From scores to weights.
+
+    def _walk(self) -> None:
+        core = self.core
+        self.total = self.q.factor * self.k.factor
+        self.scale_lines = [*self.q.lines, *self.k.lines]
+        phase, shifted, capped = "raw", "", False
+        tentative: list[Any] = []
+        scores_line = self.operations[core.scores.number].line
+        self.note("scores", "held", "a product of queries and keys" if core.two else "a score", scores_line)
+        for (_, x), (number, y) in zip(core.steps, core.steps[1:], strict=False):
+            if number is None:
+                continue
+            operation = self.operations[number]
+            line = operation.line
+            kind = classify(x, y, operation, self._dependent(operation))
+            if kind.name == "same":
+                continue
+            if kind.name in ("term", "bias", "unknown") and self._largest(x, y):
+                kind = Kind("shift", detail="other")
+            if kind.name == "zero" and phase == "raw" and ((x < 0) == kind.cells).all():
+                kind = Kind("function", detail="relu")
+            if phase == "exp" and kind.name not in ("zero", "mask"):
+                phase, self.weights, self.softmax_line = "prob", y, line
+            elif kind.name in ("mask", "mask_sign_inf"):
+                self._hide(kind.cells, line)
+                if kind.name == "mask_sign_inf":
+                    self.fail("mask", "mask_sign_inf", line, "Hidden scores become +inf.", -np.inf, y[kind.cells])
+                elif phase == "prob":
+                    tentative.append((kind, line, x, y))
+            elif kind.name == "zero" and phase == "prob" and abs(kind.number - 1) > 1e-6:
+                says = f"Weights are dropped, and the rest multiplied by {kind.number:.3g}, where nothing is trained."
+                self.fail("dropout", "dropout_eval", line, says, x, y)
+            elif kind.name == "zero":
+                if phase == "prob":
+                    tentative.append((kind, line, x, y))
+                elif phase == "raw":
+                    says = "Hidden scores become 0, and exp(0) is 1."
+                    self.fail("mask", "mask_times_scores", line, says, -np.inf, y[kind.cells])
+                self._hide(kind.cells, line)
+            elif kind.name in ("fill", "weak") and phase == "raw":
+                small = kind.name == "fill" and abs(kind.number) < 1e-3
+                says = f"Hidden scores {'become' if kind.name == 'fill' else 'lose only'} {abs(kind.number):.4g}."
+                self.fail(
+                    "mask", "mask_times_scores" if small else "mask_fill_too_small", line, says, -np.inf, y[kind.cells]
+                )
+                self._hide(kind.cells, line)
+            elif kind.name == "add01" and phase == "raw":
+                self.fail("mask", "mask_bool_as_float", line, "0 and 1 are added to the scores.", x, y)
+                self.before = None
+            elif kind.name == "scale" and phase == "raw":
+                self.total *= kind.number
+                self.scale_lines.append(line)
+                self.learned = self.learned or any(o.startswith("parameter") for o in operation.origins)
+            elif kind.name == "tanh":
+                capped = True
+                if self.hidden is not None:
+                    self.fail("softcap", "softcap_after_mask", line, "Hidden scores are capped too.", x, y)
+            elif kind.name == "shift":
+                shifted = kind.detail if constant(y.max(axis=1), tolerance=1e-9) or kind.detail != "all" else "all"
+                self.before = x if self.before is None else self.before
+            elif kind.name in ("exp", "exp2"):
+                self._exponential(kind, x, line, shifted, capped)
+                phase, self.weights, self.softmax_line = "exp", y, line
+            elif kind.name == "softmax":
+                self.before = x
+                phase, self.weights, self.softmax_line = "prob", y, line
+            elif kind.name == "normalise":
+                tentative.clear()
+                phase, self.weights = "prob", y
+                self.softmax_line = self.softmax_line or line
+            elif phase == "raw" and kind.name in ("bias", "term"):
+                self.facts[kind.name] = line.number if line else None
+            elif phase == "raw" and self._normalises(x, y):
+                self.before, self.weights, self.softmax_line, phase = x, y, line, "prob"
+            elif kind.name in ("unknown", "function") or phase == "prob":
+                self._odd(kind, operation, x, y)
+        self.phase = phase
+        for kind, line, x, y in tentative:
+            says = "The weights are masked after the softmax, so hidden keys still count in the sum."
+            if not self._after(line):
+                self.fail("mask", "mask_after_softmax", line, says, x, y)
+
+    def _after(self, line: Line | None) -> bool:
+        """Whether the output is divided by the row sums later on."""
+        del line
+        final = self.core.steps[-1][1]
+        return self._divided(np.nansum(final, 1))
+
+    def _dependent(self, operation: Operation) -> bool:
+        """Whether more than one operand depends on the arguments' data."""
+        known = [
+            self.data[s] if s is not None else o.startswith("argument") and not masklike(x)
+            for s, o, x in zip(operation.sources, operation.origins, operation.operands, strict=True)
+        ]
+        return sum(known) > 1
+
+    def _largest(self, x: np.ndarray, y: np.ndarray) -> bool:
+        """Whether the largest along some axes was subtracted."""
+        shape = (*self.core.shape, x.shape[1])
+        one, two = x.reshape(shape), y.reshape(shape)
+        with np.errstate(all="ignore"):
+            gap = np.where(np.isfinite(one) & np.isfinite(two), one - two, np.nan)
+            for axes in pipeline._subsets(one.ndim):
+                top = np.broadcast_to(one.max(axis=axes, keepdims=True), shape)
+                live = np.isfinite(gap) & np.isfinite(top)
+                if live.any() and np.allclose(gap[live], top[live], rtol=1e-5, atol=1e-7):
+                    return True
+        return False
+
+    def _normalises(self, x: np.ndarray, y: np.ndarray) -> bool:
+        """Whether what came from raw scores at once is a softmax over some axes, or the scores by their sum."""
+        mistake, known = pipeline.softmax_mistake(self.core, x, y)
+        return known and (mistake is not None or bool(self.core.normal))
+
+    def _hide(self, cells: np.ndarray, line: Line | None) -> None:
+        self.hidden = cells if self.hidden is None else self.hidden | cells
+        self.mask_line = self.mask_line or line
+
+    def _exponential(self, kind: Kind, x: np.ndarray, line: Line | None, shifted: str, capped: bool) -> None:
+        if kind.name == "exp2":
+            self.facts["base 2"] = True
+            self.total *= float(np.log(2))
+        if self.before is None:
+            self.before = x
+        bounded = capped or self._unit()
+        if not shifted and not bounded:
+            self.fail("stability", "no_max", line, "exp is taken without subtracting the maximum of the row.")
+        elif shifted == "all" and x.shape[0] > 1 and not bounded:
+            self.fail("stability", "global_max", line, "The maximum of all rows is subtracted from each.")
+        else:
+            self.note("stability", "held", "the maximum is subtracted first", line)
+
+    def _odd(self, kind: Kind, operation: Operation, x: np.ndarray, y: np.ndarray) -> None:
+        self.odd.append(operation.name)
+        linear = operation.name in _PRODUCTS or operation.name.startswith("conv")
+        if kind.name == "function" or linear:
+            self.note("scores", "not tried", f"{operation.name} is no step of plain attention", operation.line)
+        else:
+            says = f"{operation.name} makes of the scores what no step of attention does."
+            self.fail("scores", _UNKNOWN, operation.line, says, x, y)
+
+    # Each step.
+
+    def _unit(self) -> bool:
+        """Whether queries and keys have the norm 1: cosines need no scale."""
+        return all(
+            one.factor and np.allclose((one.form**2).sum(-1) / one.factor**2, 1, rtol=1e-3) for one in (self.q, self.k)
+        )
+
+    def _scale(self) -> None:
+        core = self.core
+        width = core.scores.width
+        line = next((x for x in self.scale_lines[::-1] if x), None) or self.operations[core.scores.number].line
+        self.facts["scale"] = self.total
+        if not core.two or width < 2:
+            self.note("scale", "not tried", "the score is no product of two", line)
+            return
+        if self._unit() or self.learned or self._additive():
+            self.note("scale", "held", "cosines, a learned scale or an additive score need no 1/√d", line)
+            return
+        # One query without heads is a decoder's state: Luong's dot score has no scale.
+        alone = core.scores.queries.shape[1] == 1 and core.scores.queries.shape[0] <= max(core.scores.left.shape[0], 1)
+        n = core.scores.queries.shape[0]
+        inputs = {x.shape[-1] for x in (self.q.array, self.k.array) if x.ndim}
+        heads = {n // b for b in range(1, n + 1) if n % b == 0}
+        widths = {w for w in inputs if w != width} | {width * h for h in core.shape if h > 1 and width * h in inputs}
+        mistake = pipeline.scale_mistake(core, self.total, width, heads & set(core.shape) | heads & set(inputs), widths)
+        want = width**-0.5
+        if mistake == "":
+            self.note("scale", "held", f"1/√{width}", line)
+        elif mistake is None:
+            self.note("scale", "not tried", f"scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}", line)
+            self.facts["odd scale"] = self.total
+        elif mistake == "scale_missing" and alone:
+            self.note("scale", "not tried", "dot scores of one state (Luong) have no scale", line)
+        else:
+            says = f"The scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}."
+            self.fail("scale", mistake, line, says, want, self.total)
+
+    def _additive(self) -> bool:
+        """Whether the scores are made of tanh of sums: no product of queries and keys."""
+        return any(np.abs(x).max(initial=0) <= 1 and self._tanh(s)
+                   for x, s in zip((self.core.scores.left, self.core.scores.right), self.core.scores.sources,
+                                   strict=True))  # fmt: skip
+
+    def _tanh(self, source: int | None, far: int = 4) -> bool:
+        if source is None or not far:
+            return False
+        operation = self.operations[source]
+        return operation.name == "tanh" or (
+            operation.name in VIEWS and any(self._tanh(s, far - 1) for s in operation.sources)
+        )
+
+    def _softmax(self) -> None:
+        core, line = self.core, self.softmax_line or self.operations[self.core.mix.number].line
+        final = core.steps[-1][1]
+        if self.phase == "raw" or self.weights is None or self.before is None:
+            if not self.odd:
+                self.fail("softmax", "softmax_missing", line, "The scores mix the values without a softmax.")
+            return
+        if self.phase == "exp":
+            sums = np.nansum(final, 1)
+            if self._divided(sums):
+                self.note("softmax", "held", "divided by the sums after the values are mixed", line)
+                return
+            self.weights = final
+        before = self.before * (np.log(2) if self.facts.get("base 2") else 1)
+        mistake, known = pipeline.softmax_mistake(core, before, self.weights)
+        live = ~np.isneginf(before).all(1)
+        right = pipeline.softmax(before, (1,))
+        if known and mistake is None:
+            self.note("softmax", "held", "over the keys", line)
+        elif known and mistake is not None:
+            self.fail("softmax", mistake, line, "The weights are no softmax over the keys.", right[live], self.weights[live])
+        elif self.hidden is not None and near(self._renormalised(right), self.weights, 1e-4):
+            self.note("softmax", "held", "over the keys that are seen", line)
+        elif self.odd:
+            self.note("softmax", "not tried", "the scores before it were not understood", line)
+        elif self._quiet(before, self.weights):
+            self.note("softmax", "held", "over the keys and one more that has no value", line)
+        else:
+            self.fail(
+                "softmax", _UNKNOWN, line, "The weights are no softmax of the scores over the keys.", right[live],
+                self.weights[live],
+            )  # fmt: skip
+
+    def _renormalised(self, right: np.ndarray) -> np.ndarray:
+        assert self.hidden is not None
+        kept = np.where(self.hidden, 0, right)
+        with np.errstate(all="ignore"):
+            return np.asarray(kept / kept.sum(1, keepdims=True))
+
+    def _quiet(self, before: np.ndarray, weights: np.ndarray) -> bool:
+        """exp(s) / (1 + Σ exp(s)), as where a row may attend to nothing."""
+        powers = np.exp(before)
+        return near(powers / (1 + powers.sum(1, keepdims=True)), weights, 1e-4)
+
+    def _divided(self, sums: np.ndarray) -> bool:
+        """Whether a later value is the mixed values divided by the sums of their weights."""
+        core = self.core
+        mixed = core.mix.output
+        rows = len(sums)
+        if mixed.size % rows:
+            return True
+        per = mixed.reshape(rows, -1) if mixed.shape[0] * mixed.shape[1] == rows else None
+        if per is None:
+            return True
+        with np.errstate(all="ignore"):
+            want = np.sort(np.abs(per / sums[:, None]).ravel())
+        return any(
+            op.host.size == mixed.size and np.allclose(np.sort(np.abs(op.host).ravel()), want, rtol=1e-4)
+            for op in self.operations[core.mix.number + 1 :]
+        )
+
+    def _mask(self) -> None:
+        core = self.core
+        hidden = self.hidden
+        given = self._arguments()
+        if hidden is None or not hidden.any():
+            dropped = self._unused()
+            if dropped is not None:
+                says = f"The result of {dropped.name} is dropped, so the mask hides nothing."
+                self.fail("mask", "not_inplace", dropped.line, says)
+            elif self.promised and core.scores.queries.shape[1] > 1:
+                says = "Every query sees the keys that come after it."
+                self.fail("causal", "causal_missing", self.softmax_line, says)
+            elif given and not self.failed("mask"):
+                self.note("mask", "not tried", "the mask that was given hid nothing in the scores")
+            elif not self.failed("mask"):
+                self.note("mask", "not tried", "no mask was given")
+            return
+        labels = [a for axis, a in enumerate(core.mix.labels[0]) if axis not in core.key_axes]
+        whole = hidden.reshape(*core.shape, hidden.shape[1])
+        order = [labels.index(a) for a in core.mix.batch] + [labels.index(a) for a in core.mix.rows]
+        cells = whole.transpose([*order, whole.ndim - 1])
+        rows = int(np.prod([core.shape[labels.index(a)] for a in core.mix.rows]))
+        cells = cells.reshape(-1, rows, hidden.shape[1])
+        self.facts["hidden"] = int(cells.sum())
+        compared = self._compare(given, cells)
+        self._causal(cells, bool(given))
+        if not compared and not self.failed("mask"):
+            self.note("mask", "held", f"{cells.mean():.0%} of the cells are hidden", self.mask_line)
+
+    def _arguments(self) -> list[np.ndarray]:
+        """Masks among the arguments, as they were when they were first read."""
+        found: dict[str, np.ndarray] = {}
+        for operation in self.operations:
+            for origin, x in zip(operation.origins, operation.operands, strict=True):
+                if origin.startswith("argument") and masklike(x) and x.ndim and x.size > 1:
+                    found.setdefault(origin, x)
+        return list(found.values())
+
+    def _compare(self, given: list[np.ndarray], cells: np.ndarray) -> bool:
+        """The mask that was given against the cells that are hidden: its polarity, and whose mask each sample got."""
+        N, T, S = cells.shape
+        for mask in given:
+            additive = bool((mask.astype(float) < -1e3).any())
+            seen = (mask > -1e3) if additive else mask.astype(bool)
+            if seen.shape[-1] != S or seen.all() or not seen.any():
+                continue
+            if seen.ndim > 1 and seen.shape[-2] == T and seen.ndim != 2 or seen.shape == (T, S):
+                seen = seen.reshape(-1, T, S)
+            elif seen.size % S == 0 and (seen.ndim < 2 or T not in seen.shape[-2:-1] or seen.ndim == 2):
+                seen = np.repeat(seen.reshape(-1, 1, S), T, 1)
+            else:
+                continue
+            if len(np.unique(seen.reshape(len(seen), -1), axis=0)) != len(seen):
+                continue
+            for polarity, hides in (("keep", ~seen), ("drop", seen)):
+                who = [[b for b in range(len(seen)) if np.array_equal(hides[b], cells[n])] for n in range(N)]
+                if not all(len(w) == 1 for w in who):
+                    continue
+                if additive and polarity == "drop":
+                    says = "The zeros of an additive mask, which mean visible, hide."
+                    self.fail("mask", "mask_float_as_bool", self.mask_line, says)
+                    return True
+                self.facts["polarity"] = "additive" if additive else polarity
+                samples = [w[0] for w in who]
+                per = N // len(seen)
+                folds = ([n // per for n in range(N)], [n % len(seen) for n in range(N)])
+                mine = self._samples(N)
+                if len(seen) > 1 and mine is not None and len(set(mine)) == len(seen) and samples != mine:
+                    self.fail("mask", "mask_fold_order", self.mask_line, "Samples get the masks of other samples.", mine,
+                              samples)  # fmt: skip
+                elif len(seen) == 1 or samples in folds:
+                    self.note("mask", "held", f"the mask that was given, read as {polarity}", self.mask_line)
+                return True
+            whole = [any(np.array_equal(h, c) for h in (s.T if s.shape[0] == s.shape[1] else s for s in seen))
+                     for c in cells]  # fmt: skip
+            whole += [all(np.array_equal(~c.T if T == S else c, c) for c in cells)]
+            if mask.ndim == 2 and T == S and self._on_queries(~seen[:, 0], cells):
+                self.fail("mask", "pad_on_query", self.mask_line, "Whole queries are hidden, and no keys.")
+                return True
+        return False
+
+    def _on_queries(self, padded: np.ndarray, cells: np.ndarray) -> bool:
+        """Whether the rows of padded positions are hidden, and not their columns."""
+        N = len(cells)
+        per = N // len(padded) if N % len(padded) == 0 else 0
+        return bool(per) and any(
+            all(np.array_equal(cells[n], np.repeat(p[:, None], cells.shape[2], 1)) for n, p in rows)
+            for flip in (padded, ~padded)
+            for rows in ([(n, flip[n // per]) for n in range(N)], [(n, flip[n % len(padded)]) for n in range(N)])
+        )
+
+    def _samples(self, n: int) -> list[int] | None:
+        """Of each row of the batch of the core, whose sample's values it mixes."""
+        at = self.v.places()
+        if at is None or self.v.array.ndim < 3 or len(at[0]) != n or not constant_over(at[0]):
+            return None
+        return [int(b) for b in at[0][:, 0, 0]]
+
+    def _causal(self, cells: np.ndarray, masked: bool) -> None:
+        N, T, S = cells.shape
+        ahead = np.arange(S)[None] - np.arange(T)[:, None]
+        if T < 2:
+            return
+        for n in range(N):
+            if not cells[n].any() or cells[n].all():
+                continue
+            offset = next((o for o in range(-T, S + 1) if np.array_equal(cells[n], ahead > o)), None)
+            if offset is not None:
+                self.facts["causal"] = offset
+                if offset == S - T or masked:
+                    self.note("causal", "held", "a query sees no later key", self.mask_line)
+                elif S == T:
+                    says = f"A query sees {'the next key' if offset > 0 else 'not its own position'}."
+                    self.fail("causal", "causal_off_by_one", self.mask_line, says, ahead > 0, cells[n])
+                elif offset == 0:
+                    self.fail("causal", "causal_top_left", self.mask_line, "The first query stands at the first key.")
+                return
+            if not masked and S == T and np.array_equal(cells[n], ahead <= 0):
+                self.fail("causal", "mask_inverted", self.mask_line, "The past is hidden, and not the future.", ahead > 0,
+                          cells[n])  # fmt: skip
+                return
+            if not masked and S == T and np.array_equal(cells[n], ahead < 0):
+                self.fail("causal", "mask_inverted", self.mask_line, "The past is hidden, and not the future.", ahead > 0,
+                          cells[n])  # fmt: skip
+                return
+        if self.promised and not (cells | (ahead <= S - T)).all():
+            self.fail("causal", "causal_missing", self.mask_line, "A query sees keys that come after it.")
+
+    def _unused(self) -> Operation | None:
+        """A result as large as the scores that nobody used, between scores and mixing."""
+        core = self.core
+        used = {s for op in self.operations for s in op.sources if s is not None}
+        derived = {core.scores.number}
+        for i in range(core.scores.number + 1, len(self.operations)):
+            if derived & set(self.operations[i].sources):
+                derived.add(i)
+        for i in range(core.scores.number + 1, core.mix.number):
+            op = self.operations[i]
+            wanted = op.host.size == core.scores.result.size and op.host.dtype.kind == "f" and op.name not in VIEWS
+            kept = any(op.host.shape == o.shape and near(op.host, o) for o in self.outputs)
+            if i in derived and i not in used and wanted and op.name != "setitem" and not kept:
+                return op
+        return None
+
+    def _dropped(self) -> None:
+        for i in self.core.path:
+            op = self.operations[i]
+            if op.detail.startswith("fused ") and not self.failed("dropout"):
+                says = f"Dropout of {op.detail.removeprefix('fused ')} is active where nothing is trained."
+                self.fail("dropout", "dropout_eval", op.line, says)
+
+    def _shared(self) -> None:
+        """Two of queries, keys and values are the same numbers, and a projection is never used."""
+        if not self.idle:
+            return
+        pairs = (("queries", self.q, "keys", self.k), ("keys", self.k, "values", self.v), ("queries", self.q, "values", self.v))
+        for one, a, two, b in pairs:
+            x, y = np.sort(a.form.ravel() / a.factor), np.sort(b.form.ravel() / b.factor)
+            if a.source is not None and x.shape == y.shape and np.allclose(x, y):
+                says = f"{one} and {two} are the same numbers, and {', '.join(self.idle[:3])} is never used."
+                self.fail("projection", "shared_projection", self.operations[b.source or a.source].line, says)
+                return
+
+    def _grouped(self) -> None:
+        """Which key head each query head reads, where there are fewer."""
+        core = self.core
+        n, length, width = core.scores.keys.shape
+        at = self.k.places()
+        if at is None or not n or self.k.array.size * 2 > n * length * width:
+            return
+        # The head is the axis that follows the batch row alone, beside that of the samples.
+        mine = [c for c in at if constant_over(c) and len(np.unique(c)) > 1]
+        if not mine and self.k.array.shape[-1] > width:
+            mine = [at[-1] // width] if constant_over(at[-1] // width) else []
+        if len(mine) > 1:
+            mine = [c for c in mine if c is not at[0]]
+        if len(mine) != 1:
+            return
+        heads = mine[0][:, 0, 0]
+        G = len(np.unique(heads))
+        samples = at[0][:, 0, 0] if constant_over(at[0]) and at[0] is not mine[0] else np.zeros(n, int)
+        row = heads[samples == samples[0]]
+        if len(row) % G or len(row) == G:
+            return
+        line = self.operations[self.k.views[0]].line if self.k.views else self.operations[core.scores.number].line
+        if np.array_equal(row, np.arange(len(row)) // (len(row) // G)):
+            self.note("groups", "held", "head h reads key head h // (H/G)", line)
+        elif np.array_equal(row, np.arange(len(row)) % G):
+            self.fail("groups", "gqa_tile", line, "Query head h reads key head h mod G.", np.arange(len(row)) // (len(row) // G),
+                      row)  # fmt: skip
+
+    def _merge(self) -> None:
+        """What becomes of the mixed values: heads that a reshape alone merges."""
+        core = self.core
+        mixed = core.mix.output
+        n, length, width = mixed.shape
+        self.note("mixing", "held", "weights times values, summed over the keys", self.operations[core.mix.number].line)
+        if n < 2 or length < 2:
+            return
+        same = {core.mix.number}
+        for i in range(core.mix.number + 1, len(self.operations)):
+            op = self.operations[i]
+            if not (same & set(op.sources)) or op.host.size != mixed.size or op.name in _PRODUCTS:
+                continue
+            same.add(i)
+            heads = op.host.shape[-1] // width if op.host.ndim and op.host.shape[-1] % width == 0 else 0
+            x = op.operands[0]
+            if heads < 2 or x.shape[-1] == op.host.shape[-1] or length not in op.host.shape:
+                continue
+            if not np.allclose(np.sort(op.host.ravel()), np.sort(mixed.ravel()), rtol=1e-6, atol=1e-12):
+                return
+            if np.allclose(op.host.ravel(), mixed.ravel(), rtol=1e-6, atol=1e-12):
+                right = mixed.reshape(-1, heads, length, width).swapaxes(1, 2)
+                self.fail("merge", "merge_view", op.line, "A row of the output holds the heads of other positions.",
+                          right.reshape(-1, heads * width)[:1], op.host.reshape(-1, heads * width)[:1])  # fmt: skip
+            else:
+                self._folded(op, mixed)
+            return
+
+    def _folded(self, op: Operation, mixed: np.ndarray) -> None:
+        at = places(mixed, op.host)
+        mine = self._samples(len(mixed))
+        if at is None or mine is None or op.host.ndim < 3 or not constant_over(at[0]):
+            self.note("merge", "not tried", "where the heads came from could not be followed", op.line)
+            return
+        theirs = [int(b) for b in at[0][:, 0, 0]]
+        if len(set(mine)) > 1 and len(set(theirs)) == len(set(mine)) and theirs != mine:
+            says = "Heads are unfolded in another order than they were folded, so samples exchange them."
+            self.fail("merge", "fold_batch_head_swap", op.line, says, mine, theirs)
+        else:
+            self.note("merge", "held", "each position gets its own heads", op.line)
+
+    def _whole(self) -> None:
+        """The weights once more, from queries, keys, scale and mask, where nothing else was met on the way."""
+        if self.faults or self.odd or self.weights is None or {"bias", "term"} & set(self.facts):
+            return
+        core = self.core
+        raw = core.steps[0][1]
+        scores = raw * (self.total / (self.q.factor * self.k.factor))
+        if self.hidden is not None:
+            scores = np.where(self.hidden, -np.inf, scores)
+        with np.errstate(all="ignore"):
+            made = pipeline.softmax(scores, (1,))
+        live = np.isfinite(made).all(1) & np.isfinite(self.weights).all(1)
+        if not live.any():
+            return
+        if np.allclose(made[live], self.weights[live], rtol=1e-3, atol=1e-6):
+            self.note("output", "held", "recomputed from its queries, keys, values, scale and mask")
+
+    def _lost(self) -> None:
+        """Scores that come in blocks, or that were lost on the way to the weights: the whole alone can be judged."""
+        core = self.core
+        q, keys, values = core.scores.queries, core.scores.keys, self.v.form
+        blocks = [core]
+        line = self.operations[core.scores.number].line
+        for number in range(core.scores.number + 1, len(self.operations)):
+            op = self.operations[number]
+            if op.line == line and op.name == self.operations[core.scores.number].name:
+                again = product(self.operations, number)
+                if again is not None and again.queries.shape == q.shape and near(again.queries, q):
+                    keys = np.concatenate([keys, again.keys], axis=1) if keys.shape[0] == again.keys.shape[0] else keys
+        del blocks
+        if values.shape[0] == keys.shape[0] and values.shape[1] == keys.shape[1]:
+            for factor in (core.scores.width**-0.5, 1.0):
+                with np.errstate(all="ignore"):
+                    made = pipeline.softmax(q @ keys.swapaxes(1, 2) * factor, (2,)) @ values
+                want = np.sort(np.abs(made).ravel())
+                for op in self.operations[core.mix.number :]:
+                    if op.host.size == made.size and np.allclose(np.sort(np.abs(op.host).ravel()), want, rtol=1e-4):
+                        self.note("output", "held", "softmax of all scores times the values, recomputed", op.line)
+                        return
+        self.note("scores", "not tried", "the way from the scores to the weights could not be followed", line)
+
+
+@dataclass(frozen=True, eq=False)
+class _Origin:
+    """Queries, keys or values: (n, positions, width), and the array they were before views and constant factors."""
+
+    form: np.ndarray
+    array: np.ndarray
+    factor: float
+    lines: list[Line | None]
+    source: int | None
+    views: list[int]
+
+    def places(self) -> list[np.ndarray] | None:
+        """Coordinates in the array of every number of the form."""
+        return places(self.form / self.factor, self.array) if self.factor else None
+
+
+def places(small: np.ndarray, large: np.ndarray) -> list[np.ndarray] | None:
+    """Coordinates in ``large`` of every value of ``small``, by value; None where values are lost or not unique."""
+    flat = large.ravel()
+    if flat.dtype.kind != "f" or flat.size < 4 or large.ndim < 2 or not np.isfinite(flat).all():
+        return None
+    order = np.argsort(flat)
+    ranked = flat[order]
+    if (np.diff(ranked) == 0).any():
+        return None
+    wanted = small.ravel()
+    at = np.clip(np.searchsorted(ranked, wanted), 0, len(ranked) - 1)
+    below = np.clip(at - 1, 0, None)
+    at = np.where(np.abs(ranked[below] - wanted) < np.abs(ranked[at] - wanted), below, at)
+    if not np.allclose(ranked[at], wanted, rtol=1e-6, atol=1e-12):
+        return None
+    return [c.reshape(small.shape) for c in np.unravel_index(order[at], large.shape)]
+
+
+def constant_over(x: np.ndarray) -> bool:
+    """Whether coordinates (n, positions, width) depend on n alone."""
+    return bool((x == x[:, :1, :1]).all())

@@ -1,0 +1,202 @@
+"""The steps between scores and weights, each told from the numbers before and after it, and the mistakes of each.
+
+A step is a map from a matrix rows × keys to another.  Which it is, is measured; the name of the operation only says where
+a random or a data-dependent number comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from overt.recorder.core import Core, constant_ratio
+from overt.recorder.operations import Operation
+
+# What adds, or puts in, numbers from elsewhere.
+_ADDS = {
+    "add", "iadd", "radd", "sub", "isub", "subtract", "rsub", "where", "select_n", "masked_fill", "setitem", "add_any",
+    "select", "logical_and", "index_put", "baddbmm",
+}  # fmt: skip
+_RANDOM = {"dropout", "dropout_", "native_dropout", "feature_dropout", "alpha_dropout"}
+# A score as low as this was put there to hide.
+_LOW = -500.0
+_NONE = np.zeros((0, 0), bool)
+
+
+class Kind(NamedTuple):
+    """What a step is: its name, the number or the cells that belong to it."""
+
+    name: str
+    number: float = 0.0
+    cells: np.ndarray = _NONE
+    detail: str = ""
+
+
+def near(x: np.ndarray, y: np.ndarray, tolerance: float = 1e-5) -> bool:
+    """Whether two arrays are equal but for rounding; NaN equals NaN only where not all are NaN."""
+    if x.shape != y.shape or (np.isnan(x).all() and x.size):
+        return False
+    return np.allclose(x, y, rtol=tolerance, atol=tolerance * 1e-3, equal_nan=True)
+
+
+def constant(x: np.ndarray, axis: int | None = None, tolerance: float = 1e-6) -> bool:
+    """Whether the numbers, or those along an axis, are all one; NaN aside."""
+    with np.errstate(all="ignore"):
+        low, high = np.fmin.reduce(x, axis=axis), np.fmax.reduce(x, axis=axis)
+        return bool(np.all((high - low <= tolerance * (1 + np.abs(high))) | np.isnan(high)))
+
+
+def classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: bool) -> Kind:
+    """What turned x into y.  dependent: whether another operand depends on the arguments' data."""
+    with np.errstate(all="ignore"):
+        return _classify(x.astype(float), y.astype(float), operation, dependent)
+
+
+def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: bool) -> Kind:
+    if near(x, y, 1e-6) or np.array_equal(x, y, equal_nan=True) or x.shape[1] < 2:
+        return Kind("same")
+    finite = np.isfinite(x) & np.isfinite(y)
+    if not finite.any():
+        return Kind("unknown", detail=operation.name)
+    known = finite & (np.abs(x) > 1e-12)
+    ratio = np.where(known, y / np.where(known, x, 1), np.nan)
+    gap = np.where(finite, y - x, np.nan)
+    ones = np.abs(np.nansum(y, 1) - 1) < 1e-4
+    hidden = _hidden(x, y, finite)
+    if operation.name in _RANDOM:
+        hidden = np.zeros_like(hidden)
+    elif hidden.any() and near(x[~hidden & finite], y[~hidden & finite]):
+        return Kind("mask_sign_inf" if (y[hidden] > 0).any() else "mask", cells=hidden)
+    if constant(gap):
+        return Kind("shift", detail="all")
+    if constant(gap, 1):
+        return Kind("shift", detail="row")
+    scaled = constant_ratio(x[finite], y[finite])
+    if scaled is not None and (finite | (x == y)).all():
+        return Kind("scale", scaled)
+    for name, function in (("exp", np.exp), ("exp2", np.exp2), ("tanh", np.tanh)):
+        if near(y[finite], function(x[finite])) and (name == "tanh" or (y >= 0).all()):
+            return Kind(name)
+    if (y[finite] >= 0).all() and ones.any() and (ones | ~finite.all(1) | (y == 0).all(1)).all():
+        if (x[finite] >= 0).all() and constant(ratio, 1, 1e-4):
+            return Kind("normalise")
+        logs = np.where(finite & (y > 1e-30), np.log(np.where(y > 0, y, 1)) - x, np.nan)
+        if constant(logs, 1, 1e-3):
+            return Kind("softmax")
+    zero = finite & (y == 0) & (x != 0)
+    if zero.any():
+        left = ratio[known & ~zero]
+        if not left.size or constant(left, tolerance=1e-4):
+            return Kind("zero", 1.0 if not left.size else float(np.median(left)), zero)
+    changed = finite & ~np.isclose(x, y, rtol=1e-6, atol=1e-12)
+    if finite.all() and 2 < changed.sum() < changed.size:
+        if len(np.unique(y[changed])) == 1 and not (y >= 0).all():
+            return Kind("fill", float(y[changed][0]), changed)
+        if constant(gap[changed]) and gap[changed][0] < -2:
+            return Kind("weak", float(gap[changed][0]), changed)
+    if (x[finite] >= 0).all() and constant(ratio, 1, 1e-4):
+        return Kind("rowscale")
+    return _measured(x, y, operation, dependent, finite, gap)
+
+
+def _measured(
+    x: np.ndarray, y: np.ndarray, operation: Operation, dependent: bool, finite: np.ndarray, gap: np.ndarray
+) -> Kind:
+    if operation.name in _ADDS:
+        values = np.unique(np.round(gap[finite], 9))
+        if len(values) == 2 and values[0] * values[1] == 0 and abs(values.sum()) == 1:
+            return Kind("add01")
+        return Kind("term" if dependent else "bias")
+    order = np.argsort(x[finite])
+    if operation.name not in ("mul", "multiply", "rmul", "imul") and (np.diff(y[finite][order]) >= -1e-9).all():
+        return Kind("function", detail=operation.name)
+    return Kind("unknown", detail=operation.name)
+
+
+def _hidden(x: np.ndarray, y: np.ndarray, finite: np.ndarray) -> np.ndarray:
+    """Cells that became infinite, or as low as no score is."""
+    infinite = np.isfinite(x) & ~finite & ~np.isnan(y)
+    low = finite & (y < _LOW) & (y < x / 2 + _LOW / 2.5)
+    return np.asarray(infinite | low)
+
+
+def softmax(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """The exponentials of x divided by their sum over axes."""
+    with np.errstate(all="ignore"):
+        powers = np.exp(x - np.max(x, axis=axes, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=axes, keepdims=True))
+
+
+def _subsets(n: int) -> Iterator[tuple[int, ...]]:
+    """Groups of axes, the last one alone first."""
+    others = chain.from_iterable(combinations(range(n), k) for k in range(1, n + 1))
+    return chain([(n - 1,)], (axes for axes in others if axes != (n - 1,)))
+
+
+def softmax_mistake(core: Core, before: np.ndarray, after: np.ndarray) -> tuple[str | None, bool]:
+    """Which softmax made ``after`` of the scores ``before``: (mistake, whether one is known); (None, True) is right."""
+    shape = (*core.shape, before.shape[1])
+    x, y = before.reshape(shape), after.reshape(shape)
+    labels = [a for axis, a in enumerate(core.mix.labels[0]) if axis not in core.key_axes]
+    # A row that sees nothing, or holds infinities, says nothing.
+    live = np.isfinite(y) & ~np.isneginf(x).all(-1, keepdims=True)
+    if not live.any():
+        return None, False
+    for axes in _subsets(x.ndim):
+        made = softmax(x, axes)
+        if any(shape[a] == 1 for a in axes) and len(axes) > 1:
+            continue
+        if not np.allclose(made[live], y[live], rtol=1e-4, atol=1e-9, equal_nan=True):
+            continue
+        over = {labels[a] for a in axes if a < len(labels)}
+        keys = x.ndim - 1 in axes
+        if not over:
+            return None, True
+        rows = bool(over & set(core.mix.rows))
+        if keys:
+            return ("softmax_global" if rows else "softmax_heads_and_keys"), True
+        return ("softmax_axis_q" if rows and len(over) == 1 else "softmax_axis_head_or_batch"), True
+    with np.errstate(all="ignore"):
+        if np.allclose(x / x.sum(-1, keepdims=True), y, rtol=1e-4, equal_nan=True):
+            return "no_exp_norm", True
+        share = np.where(live & (y > 0), y / softmax(x, (x.ndim - 1,)), np.nan)
+        if constant(share, -1, 1e-4):
+            share = np.nanmax(share, axis=-1)
+            for top in (np.max(x, axis=-1), np.max(x)):
+                for sign in (1, -1):
+                    if np.allclose(share, np.exp(sign * top), rtol=1e-3):
+                        return "softmax_partial_max", True
+    return None, False
+
+
+def scale_mistake(core: Core, found: float, width: int, heads: set[int], widths: set[int]) -> str | None:
+    """The mistake that this scale is; "" where it is right and None where it is none that is known.
+
+    heads: numbers that may be that of heads; widths: those that may be that of all heads together.
+    """
+
+    def is_(wanted: float) -> bool:
+        return abs(found / wanted - 1) < 2e-3
+
+    rows, keys = core.scores.queries.shape[1], core.scores.keys.shape[1]
+    if is_(width**-0.5):
+        return ""
+    candidates: list[tuple[str, set[float]]] = [
+        ("scale_missing", {1.0}),
+        ("scale_dmodel", {n**-0.5 for n in widths}),
+        ("scale_d", {1.0 / width}),
+        ("scale_inverted", {float(width) ** 0.5, float(width)}),
+        ("scale_num_heads", {n**-0.5 for n in heads if n > 1}),
+        ("scale_seqlen", {keys**-0.5, rows**-0.5}),
+    ]
+    return next((name for name, values in candidates if any(is_(v) for v in values)), None)
+
+
+def shown(x: Any) -> str:
+    """A few numbers, to read."""
+    values = np.asarray(x, float).reshape(-1)[:6]
+    more = " …" if np.size(x) > 6 else ""
+    return str(np.array2string(values, precision=4, suppress_small=True, separator=", ", max_line_width=200)) + more
