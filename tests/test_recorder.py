@@ -18,6 +18,8 @@ from torch.nn import functional
 
 import overt
 from overt.errors import ArgumentError
+from overt.recorder import record_operations
+from overt.recorder.core import attentions
 
 HERE = Path(__file__).read_text().splitlines()
 
@@ -232,3 +234,139 @@ def test_a_function_of_jax(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert JAX.splitlines()[int(done.stdout) - 1].strip().startswith("scores = ")
+
+
+def test_numbers_and_arrays_made_of_them_are_followed() -> None:
+    q, k, v = drawn((3, 4), (5, 4), (5, 2))
+
+    def by_loops(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+        out = np.zeros((len(q), v.shape[1]))
+        for i, query in enumerate(q):
+            scores = np.array([query @ key / math.sqrt(q.shape[1]) for key in k])
+            powers = np.exp(scores - scores.max())
+            out[i] = powers / powers.sum() @ v
+        return out
+
+    result, operations = record_operations(by_loops, q, k, v)
+    np.testing.assert_allclose(result, softmax(q @ k.T / 2) @ v)
+    assert type(result) is np.ndarray
+    # From the result back to the arguments nothing is missing.
+    seen, open_, origins = set[int](), [len(operations) - 1], set[str]()
+    while open_:
+        number = open_.pop()
+        if number not in seen:
+            seen.add(number)
+            open_ += [s for s in operations[number].sources if s is not None]
+            origins |= {o for o in operations[number].origins if o}
+    assert origins == {"argument 0", "argument 1", "argument 2"}
+    assert np.array is sys.modules["numpy"].array
+
+
+def test_numbers_are_not_changed_in_place() -> None:
+    def running(x: np.ndarray) -> np.ndarray:
+        top = x[0]
+        before = top
+        top += 1
+        return np.array([before, top])
+
+    result, _ = record_operations(running, np.array([2.0, 3.0]))
+    np.testing.assert_array_equal(result, [2, 3])
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_what_is_written_through_a_view_is_seen(library: str) -> None:
+    def filled(x: Any) -> Any:
+        whole = x * 0
+        part = whole[:, 1]
+        part += x[:, 0]
+        return whole + 1
+
+    (x,) = drawn((3, 4))
+    given = torch.from_numpy(x) if library == "torch" else x
+    _, operations = record_operations(filled, given)
+    last = operations[-1]
+    assert last.name == "add"
+    (source,) = [s for s in last.sources if s is not None]
+    assert operations[source].name == "written"
+    parts = {operations[s].name for s in operations[source].sources}
+    assert parts & {"add", "iadd"}
+    np.testing.assert_array_equal(last.operands[0][:, 1], x[:, 0])
+
+
+def test_inside_an_autograd_function_too() -> None:
+    class Mix(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return torch.softmax(q @ k.mT / 2, -1) @ v
+
+    def attend(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return Mix.apply(x @ w, x + 1, x * 2) * 3
+
+    steps = overt.trace(attend, torch.randn(5, 4, requires_grad=True), torch.randn(4, 4))
+    (found,) = steps.attentions
+    assert steps[found["queries"]].shape == (5, 4)
+    assert steps.step(found["queries"]).operation == "matmul"
+
+
+def test_parameters_and_arguments_are_told_apart() -> None:
+    block = Block().eval()
+    _, operations = record_operations(block, torch.randn(2, 5, 8))
+    origins = {o for operation in operations for o in operation.origins if o}
+    assert {"argument 0", "parameter qkv.weight", "parameter out.bias", "parameter norm.weight"} <= origins
+
+
+def test_multi_head_attention_is_one_step_in_a_table_and_its_definition_inside() -> None:
+    layer = nn.MultiheadAttention(12, 3, batch_first=True).double().eval()
+    x = torch.randn(2, 5, 12, dtype=torch.float64)
+    mask = torch.ones(5, 5).triu(1).bool()
+    expected, _ = layer(x, x, x, attn_mask=mask)
+    steps = overt.trace(layer, x, x, x, attn_mask=mask)
+    assert len(steps.attentions) == 1
+    _, operations = record_operations(layer, x, x, x, attn_mask=mask)
+    written, (core,), before = attentions(operations)
+    assert len(before) == len(written)
+    assert core.weights.shape == (2, 3, 5, 5)
+    np.testing.assert_allclose(core.weights.sum(-1), 1)
+    assert not np.triu(core.weights, 1).any()
+    last = written[-1] if written[-1].host.shape == expected.shape else written[-2]
+    np.testing.assert_allclose(last.host.swapaxes(0, 1) if last.host.shape[0] == 5 else last.host,
+                               expected.detach().numpy(), atol=1e-12)  # fmt: skip
+
+
+class Experts(nn.Module):
+    """A router chooses: its weights sum to 1 too, over experts that are parameters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.experts = nn.Linear(8, 3), nn.Parameter(torch.randn(3, 8, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mixed = torch.einsum("btd,ndo->btno", x, self.experts)
+        return torch.einsum("btn,btno->bto", self.gate(x).softmax(-1), mixed)
+
+
+class Pool(nn.Module):
+    """Learned queries."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key = nn.Parameter(torch.randn(3, 8)), nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(self.query @ self.key(x).mT / 8**0.5, -1) @ x
+
+
+def test_a_router_is_no_attention_and_learned_queries_are() -> None:
+    x = torch.randn(2, 5, 8)
+    assert overt.trace(Experts(), x).attentions == ()
+    (found,) = overt.trace(Pool(), x).attentions
+    assert found["scores"]
+
+
+def test_a_recording_has_an_end() -> None:
+    def forever(x: np.ndarray) -> np.ndarray:
+        while True:
+            x = x + 1
+
+    with pytest.raises(ArgumentError, match="more than 50 operations"):
+        record_operations(forever, np.ones(3), _limit=50)

@@ -1,7 +1,7 @@
 """Every step of a recorded attention, judged on the candidate's own input to that step, and then the whole.
 
-Mistakes do not compound here: given its queries and keys, are these the scores; given its scores, is this the mask; given
-its masked scores, is this the softmax over the keys.  What no step of attention is, is located.
+Mistakes do not compound here: given its queries and keys, are these the scores; given its scores, is this the mask;
+given its masked scores, is this the softmax over the keys.  What no step of attention is, is located.
 """
 
 from __future__ import annotations
@@ -141,10 +141,12 @@ class _Judge:
         factor, lines, current, views = 1.0, [], operand, []
         while source is not None:
             operation = self.operations[source]
+            size = operation.host.size
             own = [
-                (x, s) for x, s in zip(operation.operands, operation.sources, strict=True)
-                if s is not None and self.data[s] or (s is None and x.size == operation.host.size and x.dtype.kind == "f")
-            ]  # fmt: skip
+                (x, s)
+                for x, s in zip(operation.operands, operation.sources, strict=True)
+                if (x.size == size and x.dtype.kind == "f" if s is None else self.data[s])
+            ]
             if operation.name in _PRODUCTS or len(own) != 1:
                 break
             x, before = own[0]
@@ -218,13 +220,13 @@ class _Judge:
                 if kind.name == "mask_sign_inf":
                     self.fail("mask", "mask_sign_inf", line, "Hidden scores become +inf.", -np.inf, y[kind.cells])
                 elif phase == "prob":
-                    tentative.append((kind, line, x, y))
+                    tentative.append((line, x, y))
             elif kind.name == "zero" and phase == "prob" and abs(kind.number - 1) > 1e-6:
                 says = f"Weights are dropped, and the rest multiplied by {kind.number:.3g}, where nothing is trained."
                 self.fail("dropout", "dropout_eval", line, says, x, y)
             elif kind.name == "zero":
                 if phase == "prob":
-                    tentative.append((kind, line, x, y))
+                    tentative.append((line, x, y))
                 elif phase == "raw":
                     says = "Hidden scores become 0, and exp(0) is 1."
                     self.fail("mask", "mask_times_scores", line, says, -np.inf, y[kind.cells])
@@ -267,7 +269,7 @@ class _Judge:
             elif kind.name in ("unknown", "function") or phase == "prob":
                 self._odd(kind, operation, x, y)
         self.phase = phase
-        for kind, line, x, y in tentative:
+        for line, x, y in tentative:
             says = "The weights are masked after the softmax, so hidden keys still count in the sum."
             if not self._after(line):
                 self.fail("mask", "mask_after_softmax", line, says, x, y)
@@ -361,7 +363,9 @@ class _Judge:
         if mistake == "":
             self.note("scale", "held", f"1/√{width}", line)
         elif mistake is None:
-            self.note("scale", "not tried", f"scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}", line)
+            self.note(
+                "scale", "not tried", f"scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}", line
+            )
             self.facts["odd scale"] = self.total
         elif mistake == "scale_missing" and alone:
             self.note("scale", "not tried", "dot scores of one state (Luong) have no scale", line)
@@ -403,7 +407,9 @@ class _Judge:
         if known and mistake is None:
             self.note("softmax", "held", "over the keys", line)
         elif known and mistake is not None:
-            self.fail("softmax", mistake, line, "The weights are no softmax over the keys.", right[live], self.weights[live])
+            self.fail(
+                "softmax", mistake, line, "The weights are no softmax over the keys.", right[live], self.weights[live]
+            )
         elif self.hidden is not None and near(self._renormalised(right), self.weights, 1e-4):
             self.note("softmax", "held", "over the keys that are seen", line)
         elif self.odd:
@@ -490,7 +496,7 @@ class _Judge:
             seen = (mask > -1e3) if additive else mask.astype(bool)
             if seen.shape[-1] != S or seen.all() or not seen.any():
                 continue
-            if seen.ndim > 1 and seen.shape[-2] == T and seen.ndim != 2 or seen.shape == (T, S):
+            if (seen.ndim > 1 and seen.shape[-2] == T and seen.ndim != 2) or seen.shape == (T, S):
                 seen = seen.reshape(-1, T, S)
             elif seen.size % S == 0 and (seen.ndim < 2 or T not in seen.shape[-2:-1] or seen.ndim == 2):
                 seen = np.repeat(seen.reshape(-1, 1, S), T, 1)
@@ -512,8 +518,8 @@ class _Judge:
                 folds = ([n // per for n in range(N)], [n % len(seen) for n in range(N)])
                 mine = self._samples(N)
                 if len(seen) > 1 and mine is not None and len(set(mine)) == len(seen) and samples != mine:
-                    self.fail("mask", "mask_fold_order", self.mask_line, "Samples get the masks of other samples.", mine,
-                              samples)  # fmt: skip
+                    says = "Samples get the masks of other samples."
+                    self.fail("mask", "mask_fold_order", self.mask_line, says, mine, samples)
                 elif len(seen) == 1 or samples in folds:
                     self.note("mask", "held", f"the mask that was given, read as {polarity}", self.mask_line)
                 return True
@@ -561,13 +567,9 @@ class _Judge:
                 elif offset == 0:
                     self.fail("causal", "causal_top_left", self.mask_line, "The first query stands at the first key.")
                 return
-            if not masked and S == T and np.array_equal(cells[n], ahead <= 0):
-                self.fail("causal", "mask_inverted", self.mask_line, "The past is hidden, and not the future.", ahead > 0,
-                          cells[n])  # fmt: skip
-                return
-            if not masked and S == T and np.array_equal(cells[n], ahead < 0):
-                self.fail("causal", "mask_inverted", self.mask_line, "The past is hidden, and not the future.", ahead > 0,
-                          cells[n])  # fmt: skip
+            if not masked and S == T and any(np.array_equal(cells[n], past) for past in (ahead <= 0, ahead < 0)):
+                says = "The past is hidden, and not the future."
+                self.fail("causal", "mask_inverted", self.mask_line, says, ahead > 0, cells[n])
                 return
         if self.promised and not (cells | (ahead <= S - T)).all():
             self.fail("causal", "causal_missing", self.mask_line, "A query sees keys that come after it.")
@@ -599,7 +601,11 @@ class _Judge:
         """Two of queries, keys and values are the same numbers, and a projection is never used."""
         if not self.idle:
             return
-        pairs = (("queries", self.q, "keys", self.k), ("keys", self.k, "values", self.v), ("queries", self.q, "values", self.v))
+        pairs = (
+            ("queries", self.q, "keys", self.k),
+            ("keys", self.k, "values", self.v),
+            ("queries", self.q, "values", self.v),
+        )
         for one, a, two, b in pairs:
             x, y = np.sort(a.form.ravel() / a.factor), np.sort(b.form.ravel() / b.factor)
             if a.source is not None and x.shape == y.shape and np.allclose(x, y):
@@ -632,8 +638,8 @@ class _Judge:
         if np.array_equal(row, np.arange(len(row)) // (len(row) // G)):
             self.note("groups", "held", "head h reads key head h // (H/G)", line)
         elif np.array_equal(row, np.arange(len(row)) % G):
-            self.fail("groups", "gqa_tile", line, "Query head h reads key head h mod G.", np.arange(len(row)) // (len(row) // G),
-                      row)  # fmt: skip
+            says = "Query head h reads key head h mod G."
+            self.fail("groups", "gqa_tile", line, says, np.arange(len(row)) // (len(row) // G), row)
 
     def _merge(self) -> None:
         """What becomes of the mixed values: heads that a reshape alone merges."""

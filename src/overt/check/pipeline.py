@@ -1,7 +1,7 @@
 """The steps between scores and weights, each told from the numbers before and after it, and the mistakes of each.
 
-A step is a map from a matrix rows × keys to another.  Which it is, is measured; the name of the operation only says where
-a random or a data-dependent number comes from.
+A step is a map from a matrix rows × keys to another.  Which it is, is measured; the name of the operation only says
+where a random or a data-dependent number comes from.
 """
 
 from __future__ import annotations

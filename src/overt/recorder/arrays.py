@@ -38,7 +38,7 @@ _REDUCTIONS = {"add.reduce": "sum", "maximum.reduce": "max", "minimum.reduce": "
 _WRITERS = {"copyto", "put", "fill_diagonal", "put_along_axis", "place", "putmask"}
 # What makes an array of something else than arrays, so that NumPy asks none of them.
 _MAKERS = {
-    "array", "asarray", "asanyarray", "ascontiguousarray", "zeros", "ones", "empty", "full", "eye", "float64", "float32",
+    "array", "asarray", "asanyarray", "ascontiguousarray", "zeros", "ones", "empty", "full", "eye",
 }  # fmt: skip
 
 
@@ -131,7 +131,7 @@ class _Proxy(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(np, name)
-        return _maker(found) if name in _MAKERS and not isinstance(found, type) else found
+        return _maker(found) if name in _MAKERS else found
 
 
 def _maker(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -170,12 +170,12 @@ def _proxied(function: Any) -> Iterator[None]:
     """In the module of a function, or of an object's class, NumPy's makers of arrays make watched ones meanwhile."""
     code = function if hasattr(function, "__globals__") else getattr(function, "__func__", None)
     if code is None:
-        code = getattr(type(function), "__call__", None)
+        code = type(function).__call__ if callable(function) else None
     scope = getattr(code, "__globals__", None)
     if scope is None:
         module = sys.modules.get(type(function).__module__)
         scope = {} if module is None else vars(module)
-    own = {id(getattr(np, name)) for name in _MAKERS if not isinstance(getattr(np, name), type)}
+    own = {id(getattr(np, name)) for name in _MAKERS}
     saved = {name: x for name, x in scope.items() if x is np or id(x) in own}
     scope.update({name: _Proxy() if x is np else _maker(x) for name, x in saved.items()})
     try:

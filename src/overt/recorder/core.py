@@ -1,9 +1,9 @@
 """The attention inside a recording, found by numbers and by what was computed from what; no name of the code is read.
 
-A core is two contractions: scores, a product of queries and keys, and the mixing of values by weights that come from the
-scores by steps that keep the number of entries.  Weights that sum to 1 are preferred to positive ones, and these to any.
-Every value between the two is brought to one form, rows × keys, keys being the axis that is summed over with the values,
-so that views vanish and each step left is a map from matrix to matrix.
+A core is two contractions: scores, a product of queries and keys, and the mixing of values by weights that come from
+the scores by steps that keep the number of entries.  Weights that sum to 1 are preferred to positive ones, and these to
+any.  Every value between the two is brought to one form, rows × keys, keys being the axis that is summed over with the
+values, so that views vanish and each step left is a map from matrix to matrix.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import ast
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, permutations
+from itertools import combinations, pairwise, permutations
 from math import prod
 
 import numpy as np
@@ -33,8 +33,8 @@ VIEWS = {
 }  # fmt: skip
 # What puts pieces together.
 _GATHERS = {
-    "setitem", "stack", "cat", "concat", "concatenate", "array", "asarray", "vstack", "hstack", "copy", "copyto", "written",
-    "index_put", "slice_scatter", "row_stack", "column_stack", "tensor",
+    "setitem", "stack", "cat", "concat", "concatenate", "array", "asarray", "vstack", "hstack", "copy", "copyto",
+    "written", "index_put", "slice_scatter", "row_stack", "column_stack", "tensor",
 }  # fmt: skip
 # How far back from the weights scores are looked for.
 _FAR = 80
@@ -85,7 +85,7 @@ class Product:
         """Left and right exchanged."""
         left, right, result = self.labels
         both = self.sources[::-1], self.origins[::-1]
-        return Product(self.number, self.right, self.left, self.result, *both, (right, left, result))  # type: ignore[arg-type]
+        return Product(self.number, self.right, self.left, self.result, *both, (right, left, result))
 
     def form(self, x: np.ndarray, labels: str, *groups: str) -> np.ndarray:
         """x (axes by labels) as (batch, *groups): one axis a group."""
@@ -176,10 +176,10 @@ def _labels(operation: Operation, left: np.ndarray, right: np.ndarray) -> tuple[
         return None
     if name in _MATRICES or (name in ("dot", "inner", "vdot") and max(x, y) <= (2 if name == "dot" else 1)):
         # Axes in front are counted from the end.
-        batch = letters[: max(x, y, 2) - 2]
-        one = batch[len(batch) - (x - 2) :] + "xz" if x > 1 else "z"
-        two = batch[len(batch) - (y - 2) :] + "zy" if y > 1 else "z"
-        return one, two, batch + "x" * (x > 1) + "y" * (y > 1)
+        front = letters[: max(x, y, 2) - 2]
+        one_axes = front[len(front) - (x - 2) :] + "xz" if x > 1 else "z"
+        two_axes = front[len(front) - (y - 2) :] + "zy" if y > 1 else "z"
+        return one_axes, two_axes, front + "x" * (x > 1) + "y" * (y > 1)
     if name in ("tensordot", "inner", "dot"):
         # Which axes meet is read off the numbers.
         for i in range(x):
@@ -222,9 +222,7 @@ def _summed_up(operations: Sequence[Operation], number: int) -> Product | None:
     if times.name not in _TIMES or len(times.operands) != 2:
         # A sum of one array is a product with ones.
         ones = np.ones(whole.shape[-1])
-        times = replace(
-            operation, operands=(operation.operands[0], ones), sources=(source, None), origins=("", "ones")
-        )
+        times = replace(operation, operands=(operation.operands[0], ones), sources=(source, None), origins=("", "ones"))
     axes = next(
         (
             group
@@ -346,7 +344,7 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
             for number, path in _back(operations, products, data, source, mix.left.size):
                 scores = products[number]
                 assert scores is not None
-                two = all(s is None and o.startswith("argument") or (s is not None and data[s])
+                two = all((s is None and o.startswith("argument")) or (s is not None and data[s])
                           for s, o in zip(scores.sources, scores.origins, strict=True))  # fmt: skip
                 core = Core(operations, scores, path[::-1], mix, two)
                 if two or core.normal:
@@ -414,7 +412,7 @@ def _named(core: Core) -> dict[str, int]:
     values = core.steps
     raw = values[0][1] if values else None
     low = 0.0 if raw is None or not raw.size else float(np.nanmin(raw))
-    for (_, x), (number, y) in zip(values, values[1:], strict=False):
+    for (_, x), (number, y) in pairwise(values):
         if number is None or np.array_equal(x, y, equal_nan=True):
             continue
         ratio = constant_ratio(x, y) if "scaled" not in found and "masked" not in found else None
@@ -496,9 +494,9 @@ def _normalise(core: Core) -> None:
     keys = prod(weights.shape[a] for a in axes)
     others = [a for a in range(weights.ndim) if a not in axes]
     order = np.arange(weights.size).reshape(weights.shape).transpose(others + axes).reshape(-1, keys)
-    tag = np.empty(weights.size, int)
-    tag[order.ravel()] = np.arange(weights.size)
-    tag = tag.reshape(weights.shape)
+    flat = np.empty(weights.size, int)
+    flat[order.ravel()] = np.arange(weights.size)
+    tag: np.ndarray = flat.reshape(weights.shape)
 
     def matrix(x: np.ndarray) -> np.ndarray:
         found = np.empty(order.size)
