@@ -21,8 +21,9 @@ from click.testing import CliRunner
 
 import overt
 from overt.check.checking import examine
+from overt.check.formats import junit
 from overt.check.mistakes import MISTAKES
-from overt.check.report import Report, junit
+from overt.check.report import Report
 from overt.check.session import Session
 from overt.cli.check import command
 from overt.errors import ArgumentError

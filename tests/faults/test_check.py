@@ -24,6 +24,7 @@ import overt as package
 from faults.conftest import Run, environment, one_line
 from overt.check import wire
 from overt.check.interface import _unpacked
+from overt.check.report import CallError
 from overt.check.session import EndedError, Here, Session
 from overt.errors import ArgumentError, OvertError
 
@@ -162,6 +163,62 @@ def test_what_libraries_map_is_no_memory(tmp_path: Path) -> None:
             {"op": "call", "handle": None, "calls": [{"backend": "numpy", "args": [{"value": 0}] * 3, "kwargs": {}}]}
         )
         assert reply["replies"][0]["error"]["type"] == "MemoryError"
+
+
+def test_libraries_have_room_to_load(overt: Run, tmp_path: Path) -> None:
+    # The limit counts from where they stand.
+    write(
+        tmp_path,
+        "import torch\n\ndef attend(q, k, v):\n    return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v",
+    )
+    assert overt("check", "mine.py:attend", "--memory", "64").returncode == 0
+
+
+def test_slow_is_not_wrong(tmp_path: Path) -> None:
+    slow = RIGHT.replace("    s = q", "    time.sleep(0.1)\n    s = q").replace(
+        "import numpy", "import time\nimport numpy"
+    )
+    target = f"{write(tmp_path, slow)}:attend"
+    # Each call has a second, however many there are.
+    report = package.check(target, timeout=1.0)
+    assert report.ok, str(report)
+    with pytest.raises(CallError, match=r"not understood in time: 0\.5 seconds for all calls.*raise --deadline"):
+        package.check(target, deadline=0.5)
+    # What was found before stands.
+    late = RIGHT.replace("    s = q", "    time.sleep(30 * (q.dtype == np.float32))\n    s = q")
+    some = package.check(f"{write(tmp_path, 'import time' + late, 'late.py')}:attend", deadline=4.0)
+    assert some.ok
+    assert some.convention["layout"] == "BHTD"
+    assert some.ledger[-1].step == "the rest"
+    assert "4 seconds" in some.ledger[-1].why
+
+
+def test_large_files_and_pictures_of_memory_are_not_written(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """
+        import resource
+
+        def attend(q, k, v):
+            with open("large", "wb") as file:
+                file.truncate(1 << 30)
+
+        def core(q, k, v):
+            return resource.getrlimit(resource.RLIMIT_CORE)[0] + 0.0
+
+        def seconds(q, k, v):
+            return resource.getrlimit(resource.RLIMIT_CPU)[0] + 0.0
+        """,
+    )
+    call = {"op": "call", "handle": None, "calls": [{"backend": "numpy", "args": [{"value": 0}] * 3, "kwargs": {}}]}
+    with Session(deadline=50.0) as session:
+        session.ask({"op": "load", "target": f"{tmp_path}/mine.py:attend"})
+        error = session.ask(call)[0]["replies"][0]["error"]
+        assert (error["type"], "too large" in error["message"]) == ("OSError", True)
+        session.ask({"op": "load", "target": f"{tmp_path}/mine.py:core"})
+        assert session.ask(call)[1]["0.0"] == 0
+        session.ask({"op": "load", "target": f"{tmp_path}/mine.py:seconds"})
+        assert 50 <= session.ask(call)[1]["0.0"] <= 60 + 50 * (os.cpu_count() or 1)
 
 
 @pytest.mark.parametrize("closed", ["<&- 2>&-", ">&- 2>&-"])
@@ -334,6 +391,7 @@ def attend(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
             ({"timeout": x}, "timeout must be seconds")
             for x in (-1, 0, float("nan"), float("inf"), "20", None, True, 1e9)
         ),
+        ({"deadline": -1}, "deadline must be seconds"),
         *(({"memory": x}, "memory must be") for x in (-1, 0, 1.5, "2", None, True)),
         *(({"layout": x}, "layout must be one of BHTD, BTHD") for x in ("XYZ", "bhtd", "", 3)),
         *(({"mask": x}, "mask must be one of keep, drop") for x in ("yes", True, "KEEP")),

@@ -15,9 +15,10 @@ from overt.check.findings import Findings
 from overt.check.forms import PuzzledError
 from overt.check.instances import HEADS, build, first_call, instance
 from overt.check.interface import Interface
-from overt.check.report import Report
+from overt.check.report import CallError, CheckerError, Report
 from overt.check.roles import LAYOUTS, MASKS, ROLES, role
 from overt.check.session import EndedError, Here, Session
+from overt.check.steps import relevant
 from overt.errors import ArgumentError, OvertError
 from overt.grid import whole
 
@@ -44,7 +45,7 @@ def examine(
             if reply["error"]["type"] in ("SystemExit", "MemoryError"):
                 findings = Findings(_NOTHING)
                 findings.raised(None, reply["error"])
-                return Report(name or str(target), {}, list(findings.found.values()))
+                return findings.report(name or str(target))
             raise ArgumentError(f"cannot load {target or name}: {reply['error']['type']}: {reply['error']['message']}")
         description = reply["description"]
         _agree(description, overrides, mask)
@@ -69,6 +70,12 @@ def examine(
         assert findings is not None
     except EndedError as ended:
         findings = findings or Findings(_NOTHING)
+        if ended.kind == "time":
+            # Slow is not wrong: what was found until then stands.
+            if not findings.found and not findings.convention:
+                raise CallError(f"{name or target} was not understood in time: {ended}: raise --deadline") from None
+            findings.entered("the rest", str(ended), tried=False)
+            return findings.report(name or target or "it")
         says = {
             "hang": f"It hangs: {ended}.",
             "crash": f"It crashes: {ended}.",
@@ -79,16 +86,16 @@ def examine(
         )
         shown = name or target or "it"
     except PuzzledError as puzzled:
-        raise ArgumentError(str(puzzled)) from None
-    except (LookupError, AttributeError, TypeError, ValueError) as error:
-        if isinstance(error, OvertError):
-            raise
+        raise CallError(str(puzzled)) from None
+    except OvertError:
+        raise
+    except Exception as error:
         # Nothing is said of a candidate whose answers make no sense, such as one that wrote into the checker's pipe.
-        raise OvertError(
+        raise CheckerError(
             f"{name or target} gave answers that cannot be understood ({type(error).__name__}: {error}): "
             "it writes where it should not, or the checker is wrong"
         ) from error
-    return Report(shown, findings.convention, list(findings.found.values()))
+    return findings.report(shown)
 
 
 def _agree(description: dict[str, Any], overrides: dict[str, str], mask: str | None) -> None:
@@ -124,6 +131,7 @@ def _check(
         raise PuzzledError(f"{interface.name} has no method forward, call or __call__: check one of its functions")
     for special in (blocks.check, recurrent.check):
         if special(session, interface, findings, overrides):
+            findings.entered("numbers", "those of a part of attention, or of a recurrent network's")
             return
     made: Instance | None = None
     maker: Interface | None = None
@@ -166,6 +174,29 @@ def _check(
     diagnosis = Diagnosis(attention, findings, layout=layout, mask=mask)
     diagnosis.rebuild = maker
     around.check(diagnosis, overrides)
+    _enter(diagnosis, session.passed)
+
+
+def _enter(diagnosis: Diagnosis, passed: set[str | int]) -> None:
+    """What was tried of a candidate that attends, and what was not."""
+    findings, face = diagnosis.findings, diagnosis.interface
+    if not diagnosis.understood:
+        findings.entered("masks, options, half precision, gradients", "what it computes was not found out", tried=False)
+        return
+    for step in sorted(relevant(diagnosis.base_trials[0].case) - {"mask"}):
+        findings.entered(step)
+    hides = [kind for kind in ("mask", "padding", "lengths") if face.has(kind)]
+    for kind in hides:
+        name = face.by_role[kind].name
+        why = findings.convention.get(name, findings.convention.get(kind, ""))
+        findings.entered("mask", f"{name}: {why}" if why else name, tried=kind in diagnosis.masked)
+    if not hides:
+        findings.entered("mask", "it takes none", tried=False)
+    if not diagnosis.wide:
+        findings.entered("more keys than queries", "it takes as many keys as queries", tried=False)
+    for number, argument in enumerate(face.arguments):
+        if not {argument.name, number} & passed:
+            findings.entered(f"argument {argument.name}", "it was never passed", tried=False)
 
 
 def _global_weights(session: Session | Here, interface: Interface) -> Instance | None:
@@ -187,28 +218,32 @@ def check(
     mask: str | None = None,
     arguments: dict[str, str] | None = None,
     timeout: float = 20.0,
+    deadline: float = 300.0,
     memory: int = 2 << 30,
     isolate: bool = True,
 ) -> Report:
     """Run ``overt.check``, which tells the arguments."""
-    _validate(layout, mask, arguments, timeout, memory)
+    _validate(layout, mask, arguments, memory)
+    limits: dict[str, Any] = {
+        "timeout": _seconds("timeout", timeout),
+        "deadline": _seconds("deadline", deadline),
+        "memory": memory,
+    }
     options: dict[str, Any] = {"layout": layout, "mask": mask, "arguments": arguments}
     if isinstance(target, str):
         if ":" not in target:
             raise ArgumentError(f"{target!r} names no candidate: give FILE.py:name or module:name")
-        with Session(timeout=timeout, memory=memory) as session:
+        with Session(**limits) as session:
             return examine(session, target, **options)
     if not callable(target):
         raise ArgumentError(f"check takes a function, a class, an instance or a string, not a {type(target).__name__}")
     name = getattr(target, "__name__", type(target).__name__)
-    where = Session(target, timeout=timeout, memory=memory) if isolate and _forks(target) else Here(target)
+    where = Session(target, **limits) if isolate and _forks(target) else Here(target)
     with where as session:
         return examine(session, None, name=name, **options)
 
 
-def _validate(
-    layout: str | None, mask: str | None, arguments: dict[str, str] | None, timeout: float, memory: int
-) -> None:
+def _validate(layout: str | None, mask: str | None, arguments: dict[str, str] | None, memory: int) -> None:
     for what, value, known in (("layout", layout, LAYOUTS), ("mask", mask, MASKS)):
         if value is not None and value not in known:
             raise ArgumentError(f"{what} must be one of {', '.join(known)}, not {value!r}")
@@ -217,11 +252,15 @@ def _validate(
     for name, meaning in (arguments or {}).items():
         if meaning not in ROLES:
             raise ArgumentError(f"{meaning!r} is no role for {name}: give one of {', '.join(ROLES)}")
-    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    if not number or not 0 < timeout <= _LONGEST:
-        raise ArgumentError(f"timeout must be seconds, more than 0 and at most {_LONGEST}, not {timeout!r:.80}")
     if whole("memory", memory) < 1:
         raise ArgumentError(f"memory must be at least 1 byte, not {memory}")
+
+
+def _seconds(name: str, value: Any) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 < value <= _LONGEST:
+        raise ArgumentError(f"{name} must be seconds, more than 0 and at most {_LONGEST}, not {value!r:.80}")
+    return float(value)
 
 
 def _forks(target: Any) -> bool:

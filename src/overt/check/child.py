@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import io
 import linecache
+import math
 import os
 import random
 import re
@@ -19,11 +20,11 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -57,6 +58,8 @@ class Candidate:
         self.file: str | None = None
         # what calls of one request share, filled by the first
         self.kept: dict[str, Any] = {}
+        # told how many calls of a request have come back
+        self.alive: Callable[[int], None] = lambda calls: None
 
     def answer(self, message: dict[str, Any], arrays: wire.Arrays) -> tuple[dict[str, Any], wire.Arrays]:
         """Do one request; whatever the candidate's code raises comes back as text."""
@@ -164,7 +167,11 @@ class Candidate:
         replies: list[dict[str, Any]] = []
         cache: dict[str, Any] = {}
         self.kept = {}
+        told = time.monotonic()
         for number, call in enumerate(message["calls"]):
+            if time.monotonic() - told > _SILENT:
+                told = time.monotonic()
+                self.alive(number)
             if replies and replies[-1].get("error", {}).get("type") == "MemoryError":
                 # It would fill the memory again.
                 replies.append(replies[-1])
@@ -333,34 +340,56 @@ def _named(module: Any, name: str) -> Any:
     return module
 
 
-def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limit: int | None) -> None:
+class Limits(NamedTuple):
+    """What the process may take: bytes beyond its libraries, and seconds for one candidate."""
+
+    memory: int
+    seconds: float
+
+
+# Seconds between two signs of life; bytes of the largest file; and of memory and of a file while libraries are loaded.
+_SILENT, _FILE, _LOADING = 0.25, 256 << 20, (4 << 30, 64 << 30)
+
+
+def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limits: Limits) -> None:
     """Answer until the checker goes away."""
     # In a fork of a process that has used it, JAX only waits for threads that are not there.
     inherited = "jax" in sys.modules
-    if limit is not None:
-        _restrict(limit)
+    candidate.alive = lambda calls: wire.send(outgoing, {"calls": calls})
     # A name that NumPy 2 has dropped is found in the text; here the code shall run all the same.
     vars(np)["infty"] = np.inf
     while (request := wire.receive(incoming)) is not None:
         message, arrays = request
+        if message["op"] == "load":
+            _restrict(max(limits.memory, _LOADING[0]), _LOADING[1], limits.seconds)
         reply, out = candidate.answer(message, arrays)
-        if limit is not None and message["op"] == "load":
+        if message["op"] == "load":
             # What it has imported is not what it takes.
-            _restrict(limit, starting=not inherited)
+            _restrict(limits.memory, _FILE, limits.seconds, starting=not inherited)
         try:
             wire.send(outgoing, reply, out)
         except (MemoryError, TypeError) as error:
             wire.send(outgoing, {"error": {"type": type(error).__name__, "message": str(error), "line": None}})
 
 
-def _restrict(limit: int, *, starting: bool = False) -> None:
+def _restrict(memory: int, file: int, seconds: float, *, starting: bool = False) -> None:
     """So many bytes more than the process may write to now; the files that its libraries map are not counted.
 
+    Files of so many bytes, so many seconds more of every processor, and no picture of the memory where it crashes.
     starting: libraries may start threads that they will need first.
     """
     with suppress(ImportError, OSError, ValueError):
         import resource
 
+        def restrict(kind: int, wanted: int) -> None:
+            most = resource.getrlimit(kind)[1]
+            resource.setrlimit(kind, (wanted if most < 0 else min(wanted, most), most))
+
+        restrict(resource.RLIMIT_CORE, 0)
+        restrict(resource.RLIMIT_FSIZE, file)
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        wanted = usage.ru_utime + usage.ru_stime + seconds * (os.cpu_count() or 1)
+        restrict(resource.RLIMIT_CPU, math.ceil(wanted))
         _, most = resource.getrlimit(resource.RLIMIT_DATA)
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
         jax = sys.modules.get("jax") if starting else None
@@ -369,8 +398,7 @@ def _restrict(limit: int, *, starting: bool = False) -> None:
             jax.numpy.zeros(1).block_until_ready()
         told = re.search(r"^VmData:\s*(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
         if told is not None:
-            wanted = 1024 * int(told[1]) + limit
-            resource.setrlimit(resource.RLIMIT_DATA, (wanted if most < 0 else min(wanted, most), most))
+            restrict(resource.RLIMIT_DATA, 1024 * int(told[1]) + memory)
 
 
 # Of <linux/prctl.h>.
@@ -397,8 +425,8 @@ def follow(parent: int, pipe: int) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def main(parent: int, reading: int, writing: int, limit: int) -> None:
-    """Serve requests: the process that checks, pipes in and out, and a limit of memory in bytes."""
+def main(parent: int, reading: int, writing: int, memory: int, seconds: float) -> None:
+    """Serve requests: the process that checks, pipes in and out, and limits of memory in bytes and of seconds."""
     follow(parent, reading)
     # What the candidate prints past Python goes nowhere, and what it reads is empty.
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -406,4 +434,4 @@ def main(parent: int, reading: int, writing: int, limit: int) -> None:
         os.dup2(nowhere, number)
     sys.argv = [""]
     with os.fdopen(reading, "rb") as incoming, os.fdopen(writing, "wb") as outgoing:
-        serve(incoming, outgoing, Candidate(), limit)
+        serve(incoming, outgoing, Candidate(), Limits(memory, seconds))

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from overt.check.attention import Size, UnknownError, difference
+from overt.check.ledger import Entry
 from overt.check.mistakes import MISTAKES, name_of
-from overt.check.report import Finding, Kind
+from overt.check.report import Finding, Kind, Report
+from overt.check.steps import STEPS
 
 if TYPE_CHECKING:
     from overt.check.calling import Calling
@@ -21,6 +23,26 @@ if TYPE_CHECKING:
 _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
 
 
+# What is found of a candidate beside the mistakes of the catalogue.
+SYMPTOMS = {
+    "raises": "It raises on a call that should work: the one that was given, or one that nothing in the call explains.",
+    "hangs": "A call does not come back within --timeout.",
+    "crashes": "A call ends the process with a signal, or writes into the pipe of the checker.",
+    "exits": "A call ends the process.",
+    "memory": "A call asks for more memory than --memory.",
+    "memory_quadratic": "It holds T × S numbers at once, as textbook attention does: 256 MiB a head at 8,192 tokens.",
+    "prints": "It prints while it computes.",
+    "state": "A call changes what the next one returns.",
+    "global_read": "It reads a global of the same meaning instead of its argument.",
+    "dtype_changed": "Another dtype comes out than went in.",
+    "gradient_cut": "No gradient reaches an input.",
+    "gradient_wrong": "A gradient is not the slope of the output.",
+    "decode_differs": "Decoding with a cache does not give what all tokens at once give.",
+    "removed_name": "It uses a name that NumPy 2 does not have.",
+    "unknown": "It is wrong, and no known mistake gives its numbers.",
+}
+
+
 class Findings:
     """The findings on one candidate, one for each id."""
 
@@ -28,6 +50,7 @@ class Findings:
         self.description = description
         self.found: dict[str, Finding] = {}
         self.convention: dict[str, str] = {}
+        self.ledger: list[Entry] = []
 
     def add(
         self,
@@ -59,6 +82,27 @@ class Findings:
             self.where(name, line, look or (known.look if known else "")),
             also,
         )
+
+    def entered(self, step: str, why: str = "", *, tried: bool = True) -> None:
+        """One step that was tried and held, or failed where a finding says so; or that was not tried."""
+        names = {name_of(option) for option in STEPS.get(step, ())} | {step}
+        wrong = [f for f in self.found.values() if f.id in names and f.kind in ("mistake", "unknown")]
+        if not tried:
+            self.ledger.append(Entry(step, "not tried", why))
+        elif wrong:
+            line = wrong[0].where["line"] if wrong[0].where else None
+            self.ledger.append(Entry(step, "failed", why or wrong[0].message, line, wrong[0].id))
+        else:
+            self.ledger.append(Entry(step, "held", why))
+
+    def report(self, target: str) -> Report:
+        """All of it.  What was found in no step that was entered is a failure of its own."""
+        known = {entry.mistake for entry in self.ledger}
+        rest = [f for f in self.found.values() if f.kind in ("mistake", "unknown") and f.id not in known]
+        failed = [Entry(f.id, "failed", f.message, f.where["line"] if f.where else None, f.id) for f in rest]
+        file = self.description["file"]
+        place = {"file": file, "line": max(1, self.description["line"])} if file else None
+        return Report(target, self.convention, list(self.found.values()), [*failed, *self.ledger], place)
 
     def option(
         self,

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
-from xml.sax.saxutils import escape, quoteattr
+
+from overt.check.ledger import Entry
+from overt.errors import ArgumentError, OvertError
 
 Kind = Literal["mistake", "convention", "risk", "unknown"]
+# Of what to_dict gives, which programs read: it grows when an entry goes, or comes to mean something else.
+VERSION = 2
 _HEADS = {"mistake": "wrong", "unknown": "wrong", "risk": "risk", "convention": "convention"}
 _COLOURS = {"mistake": "31", "unknown": "31", "risk": "33", "convention": "36"}
 
@@ -38,16 +43,28 @@ class Finding:
 class Report:
     """The verdict on one candidate.
 
-    ``ok`` is whether nothing is wrong; what is convention, or goes wrong at the edge only, does not count against it.
+    ``ok`` is whether nothing is wrong in what was tried; what is convention, or goes wrong at the edge only, does not
+    count against it.  ``ledger`` says what was tried, and what was not.
     """
 
     target: str
     convention: dict[str, str]
     findings: list[Finding] = field(default_factory=list)
+    ledger: list[Entry] = field(default_factory=list)
+    # where the candidate is defined: {"file", "line"}
+    place: dict[str, Any] | None = None
+    # ids of findings that somebody asked not to be told of
+    ignored: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         return not any(f.kind in ("mistake", "unknown") for f in self.findings)
+
+    def without(self, ids: Sequence[str]) -> Report:
+        """The same report, without the findings of these ids, whose names it keeps."""
+        found = {f.id for f in self.findings}
+        lost = tuple(dict.fromkeys(name for name in ids if name in found))
+        return replace(self, findings=[f for f in self.findings if f.id not in ids], ignored=(*self.ignored, *lost))
 
     @property
     def verdict(self) -> str:
@@ -62,10 +79,16 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """For ``--json``."""
+        tested = [asdict(entry) for entry in self.ledger if entry.outcome != "not tried"]
         return {
+            "version": VERSION,
+            "target": self.target,
             "ok": self.ok,
             "convention": self.convention,
             "findings": [asdict(finding) for finding in self.findings],
+            "ignored": list(self.ignored),
+            "tested": tested,
+            "not_tested": [{"step": e.step, "why": e.why} for e in self.ledger if e.outcome == "not tried"],
         }
 
     def __repr__(self) -> str:
@@ -102,7 +125,48 @@ class Report:
             lines += ["", "convention"]
             for name, text in self.convention.items():
                 lines += _wrapped(f"{name}: {text}", width, "    ")
+        held = list(dict.fromkeys(entry.step for entry in self.ledger if entry.outcome == "held"))
+        if held:
+            lines += ["", "tested, and held", *_wrapped(", ".join(held), width, "  ")]
+        untried = [entry for entry in self.ledger if entry.outcome == "not tried"]
+        if untried:
+            lines += ["", "not tested"]
+            for entry in untried:
+                lines += _wrapped(f"{entry.step}: {entry.why}" if entry.why else entry.step, width, "    ")
+        if self.ignored:
+            lines += ["", *_wrapped("ignored, as asked: " + ", ".join(self.ignored), width)]
         return "\n".join(lines)
+
+
+class CallError(ArgumentError):
+    """No call of the candidate was found that works: nothing is said of it but what was tried."""
+
+    kind = "call"
+
+
+class CheckerError(OvertError):
+    """The checker itself is at fault, or what the candidate wrote into its pipe: nothing is said of the candidate."""
+
+    kind = "checker"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A target of which nothing can be said, and why: the words of the error that ``check`` raised."""
+
+    target: str
+    # "target" where it could not be found or loaded, "call" where no call was found, "checker" where that is at fault
+    kind: str
+    message: str
+
+    @staticmethod
+    def of(target: str, error: OvertError) -> Failure:
+        return Failure(target, getattr(error, "kind", "target"), " ".join(str(error).split()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``--json``."""
+        error = {"kind": self.kind, "message": self.message}
+        return {"version": VERSION, "target": self.target, "ok": None, "error": error}
 
 
 def _wrapped(text: str, width: int, hanging: str = "  ") -> list[str]:
@@ -121,29 +185,3 @@ def _shown(name: str, value: Any, width: int) -> list[str]:
     if len(rows) == 1 and len(rows[0]) + 12 <= width:
         return [f"  {name:9s} {rows[0]}"]
     return [f"  {name:9s} {rows[0][: width - 12]}", *(f"{'':12s}{row[: width - 12]}" for row in rows[1:])]
-
-
-def junit(reports: list[Report]) -> str:
-    """JUnit XML: one test case a candidate, failed where something is wrong."""
-    failed = sum(not report.ok for report in reports)
-    lines = [
-        '<?xml version="1.0" encoding="utf-8"?>',
-        f'<testsuite name="overt check" tests="{len(reports)}" failures="{failed}" errors="0">',
-    ]
-    for report in reports:
-        lines.append(f'  <testcase classname="overt.check" name={quoteattr(_clean(report.target))}>')
-        lines += [
-            f"    <failure type={quoteattr(f.id)} message={quoteattr(_clean(f.message))}>"
-            f"{escape(_clean(f.mend))}</failure>"
-            for f in report.findings
-            if f.kind in ("mistake", "unknown")
-        ]
-        lines += [f"    <system-out>{escape(_clean(report.text(width=100)))}</system-out>", "  </testcase>"]
-    return "\n".join([*lines, "</testsuite>", ""])
-
-
-def _clean(text: str) -> str:
-    """Without the control characters that XML forbids."""
-    return "".join(
-        c for c in text if c in "\n\t" or (c >= " " and c not in "\ufffe\uffff" and not "\ud800" <= c <= "\udfff")
-    )

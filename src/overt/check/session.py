@@ -36,12 +36,33 @@ class EndedError(Exception):
         self.kind = kind
 
 
-class Session:
+class _Passed:
+    """Which arguments of the candidate calls have passed, by name or by number."""
+
+    def __init__(self) -> None:
+        self.passed: set[str | int] = set()
+
+    def note(self, message: dict[str, Any]) -> None:
+        """Look at a request."""
+        if message["op"] == "load":
+            self.passed = set()
+        for call in message.get("calls", ()):
+            self.passed |= {*call["kwargs"], *range(len(call["args"]))}
+
+
+class Session(_Passed):
     """A process that runs candidates; a context manager."""
 
-    def __init__(self, target: Any = None, *, timeout: float = 20.0, memory: int = 2 << 30) -> None:
-        """A thing runs in a fork of this process; None starts a fresh process, which loads what it is told to."""
-        self.timeout = timeout
+    def __init__(
+        self, target: Any = None, *, timeout: float = 20.0, deadline: float = 300.0, memory: int = 2 << 30
+    ) -> None:
+        """A thing runs in a fork of this process; None starts a fresh process, which loads what it is told to.
+
+        ``timeout`` is for each call, ``deadline`` for all calls of one candidate.
+        """
+        super().__init__()
+        self.timeout, self.deadline = timeout, deadline
+        self._end = time.monotonic() + deadline
         down, up = _pipe(), _pipe()
         parent = os.getpid()
         self._process: subprocess.Popen | None = None
@@ -50,7 +71,7 @@ class Session:
             here = str(Path(__file__).parents[2])
             start = (
                 f"import sys; sys.path.insert(0, {here!r}); from overt.check.child import main; "
-                f"sys.path.remove({here!r}); main({parent}, {down[0]}, {up[1]}, {memory})"
+                f"sys.path.remove({here!r}); main({parent}, {down[0]}, {up[1]}, {memory}, {deadline})"
             )
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", start],
@@ -64,7 +85,7 @@ class Session:
                 warnings.simplefilter("ignore")
                 self.pid = os.fork()
             if self.pid == 0:
-                _forked(target, parent, down, up, memory)
+                _forked(target, parent, down, up, memory, deadline)
         os.close(down[0])
         os.close(up[1])
         self._out, self._in = os.fdopen(down[1], "wb"), up[0]
@@ -90,16 +111,24 @@ class Session:
 
     def ask(self, message: dict[str, Any], arrays: wire.Arrays | None = None) -> Reply:
         """One request and its answer."""
+        self.note(message)
         if not self.pid:
             raise EndedError("crash", "the process has ended")
-        # A large library is loaded in more time than an answer may take.
-        deadline = time.monotonic() + self.timeout * (3 if message["op"] == "load" else 1)
+        loads = message["op"] == "load"
+        if loads:
+            self._end = time.monotonic() + self.deadline
         try:
             wire.send(self._out, message, arrays)
-            size = struct.unpack("<q", self._read(8, deadline))[0]
-            if not 0 < size < wire.LARGEST:
-                raise ForgedError(f"a message of {size} bytes")
-            return wire.parse(self._read(size, deadline))
+            while True:
+                # A large library is loaded in more time than a call may take.
+                seconds = self.timeout * (3 if loads else 1)
+                size = struct.unpack("<q", self._read(8, seconds))[0]
+                if not 0 < size < wire.LARGEST:
+                    raise ForgedError(f"a message of {size} bytes")
+                reply = wire.parse(self._read(size, seconds))
+                # A sign of life between two calls of a request.
+                if set(reply[0]) != {"calls"}:
+                    return reply
         except ForgedError:
             self.close()
             raise EndedError("crash", "the process wrote to the checker's pipe") from None
@@ -107,12 +136,15 @@ class Session:
             ended = self._ended()
             raise ended from None
 
-    def _read(self, count: int, deadline: float) -> bytes:
+    def _read(self, count: int, seconds: float) -> bytes:
         parts, missing = [], count
+        end = min(time.monotonic() + seconds, self._end)
         while missing:
-            ready, _, _ = select.select([self._in], [], [], max(0.0, deadline - time.monotonic()))
+            ready, _, _ = select.select([self._in], [], [], max(0.0, end - time.monotonic()))
             if not ready:
                 self.close()
+                if end == self._end:
+                    raise EndedError("time", f"{self.deadline:g} seconds for all calls were not enough")
                 raise EndedError("hang", f"it did not answer within {self.timeout:g} seconds")
             part = os.read(self._in, min(missing, 1 << 20))
             if not part:
@@ -124,6 +156,8 @@ class Session:
 
     def _ended(self) -> EndedError:
         status = self._reap()
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
+            return EndedError("time", f"processor time for {self.deadline:g} seconds was not enough")
         if os.WIFSIGNALED(status):
             return EndedError("crash", f"its process was killed by {signal.Signals(os.WTERMSIG(status)).name}")
         return EndedError("exit", f"it ended the process with code {os.WEXITSTATUS(status)}")
@@ -139,12 +173,13 @@ class Session:
         return status
 
 
-class Here:
+class Here(_Passed):
     """The same, in this process: without limits, for what cannot be forked; on a copy, leaving all as it was."""
 
     def __init__(self, target: Any = None) -> None:
         from overt.check.child import Candidate
 
+        super().__init__()
         try:
             # Weights, dtype and mode of an instance are the user's.
             own = copy.deepcopy(target)
@@ -162,6 +197,7 @@ class Here:
 
     def ask(self, message: dict[str, Any], arrays: wire.Arrays | None = None) -> Reply:
         """One request and its answer."""
+        self.note(message)
         with _untouched():
             return self._candidate.answer(message, arrays or {})
 
@@ -196,9 +232,9 @@ def _pipe() -> tuple[int, int]:
     return moved[0], moved[1]
 
 
-def _forked(target: Any, parent: int, down: tuple[int, int], up: tuple[int, int], memory: int) -> None:
+def _forked(target: Any, parent: int, down: tuple[int, int], up: tuple[int, int], memory: int, deadline: float) -> None:
     """Serve in the child of a fork, and never come back."""
-    from overt.check.child import Candidate, follow, serve
+    from overt.check.child import Candidate, Limits, follow, serve
 
     code = 1
     try:
@@ -214,7 +250,7 @@ def _forked(target: Any, parent: int, down: tuple[int, int], up: tuple[int, int]
             # The threads of the parent's pool are not in the child.
             torch.set_num_threads(1)
         with os.fdopen(down[0], "rb") as incoming, os.fdopen(up[1], "wb") as outgoing:
-            serve(incoming, outgoing, Candidate(target), memory)
+            serve(incoming, outgoing, Candidate(target), Limits(memory, deadline))
         code = 0
     finally:
         os._exit(code)

@@ -1,0 +1,56 @@
+"""The functions and classes in files and folders that may attend, found in their text: nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from overt.errors import FileError
+
+# What libraries call the parts of attention: normalising, and mixing or comparing by products.
+_WHOLE = {"scaled_dot_product_attention", "MultiheadAttention", "dot_product_attention", "flex_attention"}
+_NORMS = {"softmax", "Softmax", "exp", "log_softmax", "logsumexp", "exp2"}
+_PRODUCTS = {"matmul", "einsum", "bmm", "baddbmm", "dot", "tensordot", "inner", "vdot", "mm", "mv"}
+_SKIPPED = {"node_modules", "__pycache__", "build", "dist", "site-packages", "venv", "env"}
+
+
+def discover(path: Path) -> list[str]:
+    """Targets such as ``FILE.py:name`` in a file, or in all files of a folder, in their order."""
+    if not path.exists():
+        raise FileError(f"there is no {path}: give FILE.py:name, module:name, a file or a folder")
+    found = []
+    for file in [path] if path.is_file() else sorted(_files(path)):
+        try:
+            tree = ast.parse(file.read_bytes())
+        except (OSError, SyntaxError, ValueError) as error:
+            if path.is_file():
+                raise FileError(f"cannot read {file}: {error}") from None
+            continue
+        found += [f"{file}:{name}" for name in _candidates(tree)]
+    return found
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _SKIPPED)
+        yield from (Path(here) / file for file in files if file.endswith(".py") and not file.startswith("test_"))
+
+
+def _candidates(tree: ast.Module) -> Iterator[str]:
+    """Functions and classes at the top that attend, or that call a function beside them that normalises."""
+    defined = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+    norms = {n.name for n in defined if _names(n) & _NORMS}
+    for node in defined:
+        names = _names(node)
+        mixes = bool(names & _PRODUCTS) or any(isinstance(n, ast.MatMult) for n in ast.walk(node))
+        if names & _WHOLE or (mixes and names & (_NORMS | norms - {node.name})):
+            yield node.name
+
+
+def _names(node: ast.AST) -> set[str]:
+    """Names and attributes that a definition reads."""
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} | {
+        n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)
+    }
