@@ -13,7 +13,7 @@ SANITIZERS = PYTHONPATH=build/sanitized/site ASAN_OPTIONS=detect_leaks=0 UBSAN_O
 TSAN = PYTHONPATH=build/threads/site TSAN_OPTIONS=halt_on_error=1:ignore_noninstrumented_modules=1 OPENBLAS_NUM_THREADS=1 \
   LD_PRELOAD="$$(g++ -print-file-name=libtsan.so)"
 
-.PHONY: example test lint check sanitize tsan fuzz docs clean
+.PHONY: example test lint check sanitize tsan fuzz aarch64 docs clean
 
 # The main job on what comes with the project.
 example: $(VENV)/overt
@@ -52,6 +52,18 @@ tsan: $(VENV)/dev
 SECONDS ?= 600
 fuzz: $(VENV)/dev
 	$(BIN)/python tests/fuzz.py --seconds $(SECONDS)
+
+# The kernels on an emulated AArch64: takes a cross compiler and qemu (Debian: g++-aarch64-linux-gnu, qemu-user-static).
+AARCH64 = $(patsubst native/%.cpp,build/aarch64/%.o,$(filter-out native/bind.cpp,$(wildcard native/*.cpp)))
+aarch64: build/aarch64/run
+	qemu-aarch64-static build/aarch64/run
+
+build/aarch64/run: tests/aarch64.cpp $(AARCH64)
+	aarch64-linux-gnu-g++ -std=c++20 -O2 -static -pthread -Inative $^ -o $@
+
+build/aarch64/%.o: native/%.cpp $(wildcard native/*.h)
+	mkdir -p build/aarch64
+	aarch64-linux-gnu-g++ -std=c++20 -O2 -pthread -DOVERT_LEVEL=base -c $< -o $@
 
 # The site, offline, with lessons that run while it is built.
 docs: $(VENV)/docs
