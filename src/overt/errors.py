@@ -29,5 +29,9 @@ class RecordingError(OvertError, RuntimeError):
     """An attention of a model that could not be recorded, or whose record does not give the model's own output."""
 
 
+class ProcessError(OvertError, RuntimeError):
+    """Another process of a group is gone, does not answer, or asks for something else; the message says which."""
+
+
 class QuadraticWarning(UserWarning):
     """Memory quadratic in length where linear memory is the rule; the message says why, and what would do better."""

@@ -340,12 +340,13 @@ def _log_sums(
     An lse of blocks, which is finer than their scores, is divided.
     """
     if lse.dtype != problem.accumulate:
+        value = lse.astype(problem.accumulate, order="C")
         if not is_large(np, lse):
-            return lse.astype(problem.accumulate), None
-        value = lse.astype(problem.accumulate)
-        return value, np.where(np.isfinite(lse), lse - np.where(np.isfinite(lse), value, 0), 0).astype(value.dtype)
+            return value, None
+        finite = np.where(np.isfinite(lse), lse, 0)
+        return value, (finite - np.where(np.isfinite(lse), value, 0)).astype(value.dtype, order="C")
     if len(problem.s) < problem.shape.S or not is_large(np, lse):
-        return lse, None
+        return np.ascontiguousarray(lse), None
     if back and (level or levels()[0]) == "amx":
         # Tiles know no way back.
         level = "v4"

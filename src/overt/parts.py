@@ -127,7 +127,7 @@ def seen(asked: Problem, place: Place, keys: Sequence[range]) -> list[bool]:
     cells = replace(asked, **place._asdict()).cells
     first, last, rest = mask.lowered(cells)
     some = first < last
-    found = [bool((some & (first < s.stop) & (last > s.start)).any()) for s in keys]
+    found = [bool(s and (some & (first < s.stop) & (last > s.start)).any()) for s in keys]
     if rest is None or prod(asked.shape.full) > _CELLS:
         return found
     parts = [replace(asked, **place._replace(s=s)._asdict()) for s in keys]

@@ -7,7 +7,7 @@ try:
 except ImportError:
     raise DependencyError("overt.torch needs PyTorch: pip install 'overt[torch]'") from None
 
-from overt.torch import nn
+from overt.torch import nn, ring
 from overt.torch.attended import Attended
 from overt.torch.attention import attend, attention
 from overt.torch.modules import (
@@ -40,4 +40,5 @@ __all__ = [
     "attend",
     "attention",
     "nn",
+    "ring",
 ]

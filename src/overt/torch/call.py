@@ -129,14 +129,15 @@ class Call:
     def hosted(self, q: Tensor, k: Tensor, v: Tensor) -> Problem:
         """The problem for the kernels, in the memory of CPU tensors."""
         threads = torch.get_num_threads() if self.num_threads is None else self.num_threads
-        return Problem.of(array(q), array(k), array(v), num_threads=threads, **self._options(self.mask))
+        return Problem.of(array(q), array(k), array(v), num_threads=threads, **self.options(self.mask))
 
     def opened(self, q: Tensor, k: Tensor, v: Tensor) -> Problem:
         """The problem for blocks of rows in torch, in the dtype of accumulation, differentiable in every tensor."""
         mask = Held(self.mask.to(q.device)) if isinstance(self.mask, Tensor) else self.mask
-        return widened(Problem.of(q, k, v, **self._options(mask)))
+        return widened(Problem.of(q, k, v, **self.options(mask)))
 
-    def _options(self, mask: Any) -> dict[str, Any]:
+    def options(self, mask: Any) -> dict[str, Any]:
+        """What ``Problem.of`` is asked, with this mask."""
         sinks = self.sinks
         if sinks is not None and sinks.dtype in HALVES:
             sinks = sinks.float()

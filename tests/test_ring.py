@@ -1,0 +1,212 @@
+"""A sequence divided among processes: overt.torch.ring on gloo, 2 and 4 processes of this machine, against one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import overt
+from overt import parts
+
+pytest.importorskip("torch")
+from overt.torch import ring
+
+HEADER = """
+import sys
+import numpy as np
+import torch
+import torch.distributed as dist
+import overt, overt.positions
+from overt.torch import ring
+rank, size = int(sys.argv[1]), int(sys.argv[2])
+torch.set_num_threads(1)
+dist.init_process_group("gloo", init_method="file://" + sys.argv[3], rank=rank, world_size=size)
+"""
+
+AGREES = (
+    HEADER
+    + """
+def drawn(seed, shape, dtype):
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(rng.normal(size=shape)).to(dtype)
+
+
+def check(name, T, S, options, dtype=torch.float32, parameters=(), batch=(2,), G=2):
+    shapes = (*batch, 4, T, 8), (*batch, G, S, 8), (*batch, G, S, 6), (*batch, 4, T, 6), (*batch, 4, T)
+    q, k, v, dy, dlse = (drawn(i, shape, dtype) for i, shape in enumerate(shapes))
+    dlse = dlse.double() if dtype is torch.float64 else dlse.float()
+    whole = [x.clone().requires_grad_() for x in (q, k, v)]
+    expected = overt.torch.attend(*whole, **options)
+    inputs = [*whole, *parameters]
+    wanted = torch.autograd.grad([expected.output, expected.lse], inputs, [dy, dlse])
+    mine = [ring.share(x).requires_grad_() for x in (q, k, v)]
+    seen = ring.attend(*mine, **options)
+    found = torch.autograd.grad(
+        [seen.output, seen.lse], [*mine, *parameters], [ring.share(dy), ring.share(dlse, -1)]
+    )
+    close = {torch.float32: 1e-6, torch.float64: 1e-12, torch.bfloat16: 2e-2}[dtype]
+
+    def same(what, x, y, close=close):
+        # Relative to the largest number there is.
+        limit = close * max(1.0, float(y.detach().abs().max()) if y.numel() else 1.0) * 4
+        assert x.shape == y.shape and x.dtype == y.dtype, (name, what, x.shape, y.shape, x.dtype, y.dtype)
+        error = float((x.double() - y.double()).detach().abs().max()) if x.numel() else 0.0
+        assert error <= limit, (name, what, error, limit)
+
+    same("output", seen.output, ring.share(expected.output))
+    finite = torch.where(expected.lse.isfinite(), expected.lse, 0.0)
+    same("lse", torch.where(seen.lse.isfinite(), seen.lse, 0.0), ring.share(finite, -1), min(close, 1e-6))
+    same("received", seen.received(), ring.share(expected.received(), -1), min(close, 1e-6))
+    same("entropy", seen.entropy(), ring.share(expected.entropy(), -1), min(close, 1e-6))
+    for x, y in zip(seen.top(min(3, S)), expected.top(min(3, S))):
+        same("top", x, ring.share(y), min(close, 1e-6))
+    for what, x, y in zip("qkv", found, wanted):
+        same("d" + what, x, ring.share(y))
+    for what, x, y in zip(parameters, found[3:], wanted[3:]):
+        # Each process has its part of the gradient of what all of them share.
+        total = x.clone()
+        dist.all_reduce(total)
+        same("parameter", total, y)
+    same("gathered", ring.gather(seen.output), expected.output.detach())
+
+
+slopes = torch.tensor([0.5, 0.25, 0.1, 0.05], requires_grad=True)
+table = drawn(9, (8, 4), torch.float32).requires_grad_()
+sinks = drawn(8, (4,), torch.float32).requires_grad_()
+weight = drawn(7, (8, 8), torch.float32).requires_grad_()
+dense = drawn(6, (4, 1, 37), torch.float32).requires_grad_()
+causal = overt.causal()
+check("full", 32, 32, {})
+check("causal", 32, 32, {"mask": causal})
+check("causal, odd lengths", 37, 37, {"mask": causal})
+check("causal, one key head", 37, 37, {"mask": causal}, G=1)
+check("doubles, more keys", 21, 50, {"mask": causal}, torch.float64)
+check("fewer positions than chunks", 3, 5, {"mask": causal})
+check("no batch", 19, 19, {"mask": causal}, batch=())
+check("window", 40, 40, {"mask": overt.window(3, 1)})
+check("padding", 24, 24, {"mask": overt.padding(np.array([0, 11])) & causal})
+check("prefix", 24, 24, {"mask": overt.prefix(np.array([3, 11]))})
+check("documents", 24, 24, {"mask": overt.documents(np.repeat([5, 3, 4], 8)) & causal})
+check("packed", 24, 24, {"mask": overt.packed([0, 7, 24]) & causal})
+check("keep", 24, 24, {"mask": torch.from_numpy(np.random.default_rng(1).random((24, 24)) < 0.3)})
+check("where", 24, 24, {"mask": overt.where(lambda b, h, t, s: (t * s + h) % 3 != b)})
+check("not", 24, 24, {"mask": ~overt.window(2, 2) | overt.window(0, 0)})
+check("alibi", 37, 37, {"mask": causal, "bias": overt.alibi(slopes), "softcap": 20.0}, parameters=[slopes])
+check("relative", 37, 37, {"bias": overt.relative(table)}, parameters=[table])
+check("sinks", 37, 37, {"mask": overt.window(0, 0), "sinks": sinks}, parameters=[sinks])
+check("bilinear", 20, 37, {"score": overt.bilinear(weight), "bias": dense}, parameters=[weight, dense])
+check("halves", 33, 33, {"mask": causal}, torch.bfloat16)
+dist.destroy_process_group()
+"""
+)
+
+
+def run(program: str, size: int, folder: Path, *given: str) -> tuple[list[int], list[str]]:
+    """Exit codes and what so many processes say on stderr."""
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(rank), str(size), str(folder / "store"), *given],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    try:
+        errors = [process.communicate(timeout=200)[1] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    return [process.returncode for process in running], errors
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_processes_agree_with_one(size: int, tmp_path: Path) -> None:
+    codes, errors = run(AGREES, size, tmp_path)
+    assert codes == [0] * size, "\n".join(errors)
+
+
+REFUSES = (
+    HEADER
+    + """
+from overt.errors import ArgumentError, DtypeError, ProcessError, ShapeError
+
+
+def refused(kind, text, call):
+    try:
+        call()
+    except kind as error:
+        assert type(error) is kind and text in str(error), repr(error)
+    else:
+        raise AssertionError(text)
+
+
+x = torch.ones(2, 8, 4)
+mine = ring.share(x)
+refused(ProcessError, "asks for something else", lambda: ring.attention(mine, mine, mine, softcap=2.0 + rank))
+other = (DtypeError, "masks are boolean") if rank else (ProcessError, "process 1 cannot take part")
+mask = torch.ones(8, 8) if rank else torch.ones(8, 8, dtype=torch.bool)
+refused(*other, lambda: ring.attention(mine, mine, mine, mask=mask))
+refused(ShapeError, "process 0 has 5 of 8 positions of q", lambda: ring.attention(x[:, : 5 - 2 * rank], mine, mine))
+refused(ShapeError, "mask has shape (7, 8)", lambda: ring.attention(mine, mine, mine, mask=torch.ones(7, 8) > 0))
+refused(ArgumentError, "top(k)", lambda: ring.attend(mine, mine, mine).top(9))
+# All of them can still talk to each other.
+torch.testing.assert_close(ring.gather(ring.attention(mine, mine, mine)), overt.torch.attention(x, x, x))
+dist.destroy_process_group()
+"""
+)
+
+
+def test_what_is_wrong_is_said_on_every_process(tmp_path: Path) -> None:
+    codes, errors = run(REFUSES, 2, tmp_path)
+    assert codes == [0, 0], "\n".join(errors)
+
+
+DIES = (
+    HEADER
+    + """
+import os, signal
+x = ring.share(torch.ones(1, 4096, 16)).requires_grad_()
+y = ring.attention(x, x, x, mask=overt.causal())
+if rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    y.sum().backward()
+except overt.errors.ProcessError as error:
+    assert "another process of the group is gone" in str(error)
+    os._exit(3)
+os._exit(0)
+"""
+)
+
+
+def test_a_killed_process_is_an_error_for_the_others_and_no_number(tmp_path: Path) -> None:
+    codes, errors = run(DIES, 2, tmp_path)
+    assert codes == [3, -9], "\n".join(errors)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 7])
+def test_causal_work_is_the_same_for_every_process_in_every_step(size: int) -> None:
+    chunk = 16
+    length = 2 * size * chunk
+    hollow = np.broadcast_to(np.empty((), np.float32), (1, 1, length, 4))
+    needs = ring._needs(parts.asked(hollow, hollow, hollow, score=overt.scaled_dot(), mask=overt.causal()), size)
+    dense = overt.causal().dense(length, length)[0]
+    for step in range(size):
+        cells = set()
+        for rank in range(size):
+            owner = (rank - step) % size
+            pairs = [(i, j) for i in (rank, 2 * size - 1 - rank) for j in (owner, 2 * size - 1 - owner) if needs[i, j]]
+            blocks = (dense[chunk * i : chunk * i + chunk, chunk * j : chunk * j + chunk] for i, j in pairs)
+            cells.add(sum(int(block.sum()) for block in blocks))
+        assert len(cells) == 1
+
+
+def test_what_nobody_sees_does_not_travel() -> None:
+    hollow = np.broadcast_to(np.empty((), np.float32), (1, 1, 1024, 4))
+    asked = parts.asked(hollow, hollow, hollow, score=overt.scaled_dot(), mask=overt.window(100, 0))
+    # A chunk of 128 sees itself and the one before.
+    np.testing.assert_array_equal(ring._needs(asked, 4), np.eye(8, dtype=bool) | np.eye(8, k=-1, dtype=bool))
