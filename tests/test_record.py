@@ -20,6 +20,8 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import overt
 from overt.errors import ArgumentError, DtypeError, RecordingError
+from overt.torch.record.call import Call
+from overt.torch.record.measures import measures
 
 B, H, T, D = 2, 4, 9, 8
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
@@ -545,3 +547,55 @@ assert rec.names == [""], rec.names
 assert "transformers" not in sys.modules
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=120)
+
+
+DEVICES = {
+    "plain": (lambda q, k, v: SDPA(q, k, v), {}),
+    "causal": (lambda q, k, v: SDPA(q, k, v, is_causal=True), {}),
+    "holes": (lambda q, k, v: SDPA(q, k, v, attn_mask=OPTIONS["holes"][0]["attn_mask"]), {}),
+    "numbers": (lambda q, k, v: SDPA(q, k, v, attn_mask=FLOATS.to(q.dtype)), {}),
+    "groups": (lambda q, k, v: SDPA(q, k, v, enable_gqa=True), {"groups": 2}),
+    "no lse": (lambda q, k, v: SDPA(q, k, v[..., :3], attn_mask=CAUSAL), {}),
+    "by hand": (by_hand, {}),
+}
+
+
+@pytest.mark.parametrize("case", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_other_devices_get_the_same_by_blocks(case: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a device would run, forced on the CPU: blocks of rows in torch in place of the kernels."""
+    attend, sizes = DEVICES[case]
+
+    class Widths(Attention):
+        def forward(self, x: Tensor) -> Tensor:
+            q, k, v = (y.to(dtype) for y in self.project(x))
+            return self.attend(q, k, v).float().mean((1, 3))[..., None].expand_as(x)
+
+    torch.manual_seed(0)
+    model = Model(Widths(attend, **sizes)).eval()
+    options: dict[str, Any] = {"keep": "statistics", "top": 3}
+    expected, _ = recorded(model, X, **options)
+    monkeypatch.setattr(Call, "near", False)
+    found, _ = recorded(model, X, **options)
+    a, b = expected["layers.0"], found["layers.0"]
+    np.testing.assert_allclose(b.lse, a.lse, atol=1e-5)
+    np.testing.assert_allclose(b.received(), a.received(), atol=1e-5)
+    np.testing.assert_allclose(b.entropy(), a.entropy(), atol=1e-5)
+    np.testing.assert_array_equal(b.top(3)[0], a.top(3)[0])
+    for name in ("previous", "induction"):
+        np.testing.assert_allclose(getattr(measures(b), name), getattr(measures(a), name), atol=1e-5)
+
+
+def test_statistics_stay_on_the_device_until_somebody_asks() -> None:
+    """Nothing can be copied from ``meta``, so nothing was."""
+    model = build(lambda q, k, v: SDPA(q, k, v, is_causal=True), layers=2).to("meta")
+    with torch.no_grad(), overt.record(model, keep="statistics", top=2, check=False) as rec:
+        model(X.to("meta"))
+    held = rec._chains["layers.1"][0].links[0].statistics
+    assert held is not None
+    assert held.top is not None
+    for x in (held.received, held.entropy, held.previous, *held.top):
+        assert x.device.type == "meta"
+    assert rec.nbytes > 0
+    with pytest.raises(NotImplementedError, match="meta"):
+        rec["layers.1"].received()

@@ -9,7 +9,7 @@ is followed too, and nobody misses it.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch import Tensor
 
 _SOFTMAX = {"softmax", "_softmax", "softmax_", "_safe_softmax"}
 _PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addbmm"}
+_BEGINNINGS = _SOFTMAX | _PRODUCTS
 # Products with parameters and everything else after which scores are no scores any more.
 _ENDS = {"linear", "conv1d", "conv2d", "conv3d", "layer_norm", "group_norm", "batch_norm", "rms_norm", "embedding"}
 _DROPOUT = {"dropout", "dropout_", "feature_dropout", "alpha_dropout", "native_dropout"}
@@ -62,9 +63,15 @@ class _Weights:
 class Follower:
     """What became of scores and weights; holds on to no tensor that its owner has let go."""
 
-    def __init__(self) -> None:
+    def __init__(self, others: Iterable[Any] = ()) -> None:
+        """others: functions that somebody else heeds."""
+        self._begin_with = _BEGINNINGS | {func.__name__ for func in others}
         self._known: dict[int, tuple[weakref.ref[Tensor], _Weights | None]] = {}
         self._softmaxes: list[Softmax] = []
+
+    def heeds(self, func: Callable[..., Any]) -> bool:
+        """Whether a function is anything to ``see`` now, or to others."""
+        return func.__name__ in self._begin_with or bool(self._known)
 
     def see(self, place: Any, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Use | None:
         """Take note of one operation; where weights of a softmax met values, say so."""

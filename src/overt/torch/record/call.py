@@ -11,7 +11,7 @@ from torch import Tensor
 from overt import given
 from overt.problem import Problem
 from overt.scores import scaled_dot
-from overt.torch.record.arrays import array, owned
+from overt.torch.record.arrays import array
 from overt.torch.record.visible import Visible
 
 
@@ -56,60 +56,74 @@ class Call:
         """The dtype of scores and statistics."""
         return torch.float64 if self.q.dtype == torch.float64 else torch.float32
 
-    def rows(self, at: list[int]) -> Tensor:
-        """Weights (B, H, N, S) of N queries, from q, k and the lse, in torch."""
+    @property
+    def near(self) -> bool:
+        """Whether it lies in the memory that overt's kernels reach."""
+        return self.q.device.type == "cpu"
+
+    def rows(self, at: slice) -> Tensor:
+        """Weights (B, H, N, S) of some queries, from q, k and the lse, in torch."""
         if self.weights is not None:
             return self.weights[:, :, at].to(self.wide)
         assert self.lse is not None
-        (B, H, _, S), G, N = self.sizes, self.k.shape[1], len(at)
-        q = self.q[:, :, at].to(self.wide).reshape(B, G, H // G * N, -1)
-        scores = (q @ self.k.to(self.wide).mT).mul_(self.scale).reshape(B, H, N, S)
+        (B, H, _, S), G = self.sizes, self.k.shape[1]
+        q = self.q[:, :, at].to(self.wide)
+        N = q.shape[2]
+        scores = (q.reshape(B, G, H // G * N, -1) @ self.k.to(self.wide).mT).mul_(self.scale).reshape(B, H, N, S)
         if self.softcap is not None:
             scores = self.softcap * torch.tanh(scores / self.softcap)
         if self.bias is not None:
-            scores = scores + self.bias[:, :, at if self.bias.shape[2] > 1 else [0]]
-        seen = self.visible.rows(at, S, scores.device)
-        lse = self.lse[:, :, at].to(self.wide)[..., None]
-        return torch.where(seen & (lse > -torch.inf), (scores - lse).exp(), 0.0)
+            scores = scores + (self.bias[:, :, at] if self.bias.shape[2] > 1 else self.bias)
+        weights = (scores - self.lse[:, :, at, None]).exp_()
+        # What is hidden may be anything, and queries that see nothing have an lse of −∞.
+        return torch.where(self.visible.rows(at, S, scores.device), weights, 0.0)
 
-    def at(self, keys: Tensor) -> Tensor:
+    def at(self, keys: np.ndarray) -> Tensor:
         """Weight (B, H, T) of one key for each query: keys (B, T), −1 for none; NaN for none and for a blind query."""
-        (B, H, T, S), G = self.sizes, self.k.shape[1]
-        none, keys = keys < 0, keys.clamp(min=0)
+        B, H, T, S = self.sizes
+        none, keys = keys < 0, np.maximum(keys, 0)
+        place = torch.from_numpy(keys).to(self.q.device)[:, None, :, None].expand(B, H, T, 1)
         if self.weights is not None:
-            found = self.weights.gather(3, keys[:, None, :, None].expand(B, H, T, 1))[..., 0].to(self.wide)
-            return found.masked_fill(none[:, None], torch.nan)
+            found = self.weights.gather(3, place)[..., 0].to(self.wide)
+            return found.masked_fill(torch.from_numpy(none[:, None]).to(found.device), torch.nan)
         assert self.lse is not None
-        picked = self.k.gather(2, keys[:, None, :, None].expand(B, G, T, self.k.shape[-1]))
-        picked = picked.to(self.wide).repeat_interleave(H // G, 1)
-        scores = (self.q.to(self.wide) * picked).sum(-1) * self.scale
+        scores = self._against(keys).mul_(self.scale)
         if self.softcap is not None:
             scores = self.softcap * torch.tanh(scores / self.softcap)
         if self.bias is not None:
-            bias = self.bias.expand(B, H, T, S)
-            scores = scores + bias.gather(3, keys[:, None, :, None].expand(B, H, T, 1))[..., 0]
-        visible = np.broadcast_to(self.visible.at(keys.cpu().numpy()), (B, H, T))
-        seen = owned(visible).to(scores.device)
-        lse = self.lse.to(self.wide)
-        blind = lse == -torch.inf
-        found = torch.where(seen & ~blind, (scores - lse).exp(), 0.0)
-        return found.masked_fill(none[:, None] | blind, torch.nan)
+            scores = scores + self.bias.expand(B, H, T, S).gather(3, place)[..., 0]
+        # What is hidden from its query has weight 0.
+        hidden = torch.from_numpy(~self.visible.at(keys)).to(scores.device)
+        found = (scores - self.lse).exp_().masked_fill_(hidden, 0)
+        gone = torch.from_numpy(none[:, None]).to(scores.device) | (self.lse == -torch.inf)
+        return found.masked_fill_(gone, torch.nan)
+
+    def _against(self, keys: np.ndarray) -> Tensor:
+        """Each query times a key of its own, (B, T): (B, H, T)."""
+        (B, H, T, _), G, wide = self.sizes, self.k.shape[1], self.wide
+        q, k, rows = self.q.reshape(B, G, H // G, T, -1), self.k.transpose(1, 2), np.arange(B)[:, None]
+        if q.dtype == wide and self.near:
+            # NumPy adds up products without making them.
+            found = torch.from_numpy(np.einsum("bgrtd,btgd->bgrt", array(q), array(k)[rows, keys]))
+        else:
+            own = k[torch.from_numpy(rows).to(k.device), torch.from_numpy(keys).to(k.device)]
+            found = (q.to(wide) * own.to(wide).transpose(1, 2)[:, :, None]).sum(-1)
+        return found.reshape(B, H, T)
 
     def problem(self, *, values: bool = False) -> Problem:
-        """The same as a problem of arrays, without values unless they are asked for."""
+        """The same as a problem, without values unless they are asked for: of arrays, or of tensors elsewhere."""
         if self.weights is not None:
             return given.problem(array(self.weights.to(self.wide)))
-        q, k = array(self.q), array(self.k)
-        v = array(self.v) if values else np.empty((*k.shape[:3], 0), k.dtype)
-        bias = None if self.bias is None else array(self.bias.to(self.wide))
+        here = array if self.near else Tensor.detach
+        q, k = here(self.q), here(self.k)
         return Problem.of(
             q,
             k,
-            v,
+            here(self.v) if values else k[..., :0],
             score=scaled_dot(self.scale),
             mask=self.visible.mask,
-            bias=bias,
+            bias=None if self.bias is None else here(self.bias.to(self.wide)),
             softcap=self.softcap,
-            sinks=None if self.sinks is None else array(self.sinks.to(self.wide)),
+            sinks=None if self.sinks is None else here(self.sinks.to(self.wide)),
             num_threads=torch.get_num_threads(),
         )

@@ -16,6 +16,7 @@ from overt.errors import RecordingError
 from overt.grid import dtype_name, widened
 from overt.problem import Problem
 from overt.scores import scaled_dot
+from overt.torch.record.arrays import array
 from overt.torch.record.call import Call
 from overt.torch.record.keeping import Link
 from overt.torch.record.visible import Visible
@@ -206,7 +207,7 @@ class Chain:
     def lse(self, index: int | None = None) -> np.ndarray:
         """(B, H, T) of one call, or of all of them joined."""
         parts = self.parts(index)
-        return np.concatenate([_taken(link.lse, order)[:, :, :count] for link, count, order in parts], 2)
+        return np.concatenate([_taken(array(link.lse), order)[:, :, :count] for link, count, order in parts], 2)
 
     def counts(self, index: int | None = None) -> np.ndarray:
         """How many keys each query sees, (B or 1, H or 1, T), of one call or joined."""
@@ -221,7 +222,7 @@ class Chain:
         if any(getattr(link.statistics, name) is None for link, _, _ in parts):
             return None
         return np.concatenate(
-            [_taken(getattr(link.statistics, name), order)[:, :, :count] for link, count, order in parts], 2
+            [_taken(array(getattr(link.statistics, name)), order)[:, :, :count] for link, count, order in parts], 2
         )
 
     def received(self, index: int | None = None) -> np.ndarray:
@@ -229,7 +230,7 @@ class Chain:
         if index is not None:
             link = self.links[index]
             assert link.statistics is not None
-            return link.statistics.received[:, :, : link.S]
+            return array(link.statistics.received)[:, :, : link.S]
         parts = self.parts()
         if len(parts) < len(self.links) or any(count < link.T for link, count, _ in parts):
             raise RecordingError(
@@ -240,7 +241,8 @@ class Chain:
         total = np.zeros((last.batch, last.heads, self.width), last.wide)
         for link, _, order in parts:
             assert link.statistics is not None
-            total[:, :, link.offset : link.offset + link.S] += _taken(link.statistics.received, order)[:, :, : link.S]
+            received = _taken(array(link.statistics.received), order)
+            total[:, :, link.offset : link.offset + link.S] += received[:, :, : link.S]
         return total
 
     def top(self, index: int | None = None) -> tuple[np.ndarray, np.ndarray] | None:
@@ -255,7 +257,7 @@ class Chain:
         indices, weights = [], []
         for (link, count, order), found in zip(parts, tops, strict=True):
             assert found is not None
-            i, w = (_taken(x, order)[:, :, :count, :most] for x in found)
+            i, w = (_taken(array(x), order)[:, :, :count, :most] for x in found)
             i = i + (link.offset if index is None else 0)
             short = ((0, 0), (0, 0), (0, 0), (0, most - i.shape[-1]))
             indices.append(np.pad(i, short))

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from overt.attended import Attended
+from overt.torch import blocks
 from overt.torch.record.arrays import owned
 from overt.torch.record.call import Call
 
@@ -21,12 +22,15 @@ def complete(call: Call) -> None:
     if call.weights is not None:
         call.lse = call.weights.new_zeros(call.weights.shape[:3], dtype=call.wide)
         return
-    if call.lse is None:
+    if call.lse is None and call.near:
         seen = Attended(call.problem())
-        call.lse = owned(seen.lse).to(call.q.device)
+        call.lse = owned(seen.lse)
         call.along = owned(seen.received()), owned(seen.entropy())
+    elif call.lse is None:
+        call.lse = blocks.forward(blocks.widened(call.problem()))[1]
+    call.lse = call.lse.to(call.wide).contiguous()
     blind = call.visible.blind
-    if blind.any():
+    if blind is not None:
         call.lse = call.lse.masked_fill(torch.from_numpy(blind).to(call.lse.device), -torch.inf)
 
 
@@ -38,27 +42,36 @@ def deviation(call: Call) -> tuple[float, float] | None:
     (B, H, T, S), G = call.sizes, call.v.shape[1]
     if call.dropped or not (B and H and T and S):
         return None
-    at = sorted({0, T // 2, T - 1})
+    # The last query, one in the middle and one of the first.
+    step = max((T - 1) // 2, 1)
+    at = slice((T - 1) % step, None, step)
     weights = call.rows(at)
     values = call.v.to(call.wide)
-    # What nobody sees may be anything.
-    values = torch.where(values.isfinite(), values, 0)
-    mixed = (weights.reshape(B, G, H // G * len(at), S) @ values).reshape(B, H, len(at), -1)
-    sees = weights.sum(-1, keepdim=True) > 0
-    off = (mixed - call.output[:, :, at].to(call.wide)).abs()
-    off = torch.where(sees, off, 0).amax()
-    return off.item(), _tolerance(call, at, values)
+    largest = _largest(values)
+    if not largest.isfinite():
+        # What nobody sees may be anything.
+        values = torch.where(values.isfinite(), values, 0)
+        largest = _largest(values)
+    mixed = (weights.reshape(B, G, -1, S) @ values).reshape(B, H, weights.shape[2], -1)
+    off = mixed.sub_(call.output[:, :, at]).abs_()
+    if call.visible.blind is not None or call.sinks is not None:
+        off = torch.where(weights.sum(-1, keepdim=True) > 0, off, 0)
+    return off.amax().item(), _tolerance(call, at, largest.item())
 
 
-def _tolerance(call: Call, at: list[int], values: Tensor) -> float:
-    """Rounding of the sum of values, and of scores as large as these may be."""
-    largest = float(values.abs().amax())
+def _tolerance(call: Call, at: slice, largest: float) -> float:
+    """Rounding of the sum of values up to the largest, and of scores as large as these may be."""
     eps = torch.finfo(call.output.dtype).eps
     scores = 0.0
     if call.weights is None:
-        q, k = (x.to(call.wide) for x in (call.q[:, :, at], call.k))
-        scores = float(q.norm(dim=-1).amax() * k.norm(dim=-1).nan_to_num(0, 0, 0).amax()) * abs(call.scale)
+        q, k = (torch.linalg.vector_norm(x, dim=-1, dtype=call.wide) for x in (call.q[:, :, at], call.k))
+        scores = (_largest(q) * _largest(k.nan_to_num(0, 0, 0))).item() * abs(call.scale)
         if call.softcap is not None:
             scores = min(scores, call.softcap)
     wide = torch.finfo(call.wide).eps
     return largest * (_PLACES * eps + wide * (256 + 4 * scores)) + 1e-30
+
+
+def _largest(x: Tensor) -> Tensor:
+    """The largest size of any number, not finite unless all are."""
+    return x.abs().amax()

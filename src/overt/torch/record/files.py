@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from overt.errors import FileError
 from overt.grid import dtype_name, widened
+from overt.torch.record.arrays import array, owned
 from overt.torch.record.chain import Chain
 from overt.torch.record.keeping import Link, Statistics
 from overt.torch.record.visible import Visible
@@ -71,14 +74,21 @@ def _joined(chain: Chain) -> Link:
     seen, bias = chain.seen()
     link = Link(
         last.way, last.step, last.scale, last.softcap, last.sinks, seen, last.heads, last.key_heads, last.batch,
-        chain.rows, chain.width, last.wide, chain.lse(), chain.counts(), last.start, chain.deviation,
+        chain.rows, chain.width, last.wide, owned(chain.lse()), chain.counts(), last.start, chain.deviation,
         bias=bias, ids=chain.ids,
     )  # fmt: skip
     if last.statistics is not None:
-        entropy, previous = chain.per_row("entropy"), chain.per_row("previous")
+        entropy, previous, induction = (_tensor(chain.per_row(x)) for x in ("entropy", "previous", "induction"))
+        top = chain.top()
         assert entropy is not None
         assert previous is not None
-        link.statistics = Statistics(chain.received(), entropy, chain.top(), previous, chain.per_row("induction"))
+        link.statistics = Statistics(
+            owned(chain.received()),
+            entropy,
+            None if top is None else (owned(top[0]), owned(top[1])),
+            previous,
+            induction,
+        )
         return link
     problem = chain.problem()
     if last.weights is None:
@@ -90,15 +100,16 @@ def _joined(chain: Chain) -> Link:
 
 
 def _arrays(link: Link) -> Iterator[tuple[str, np.ndarray]]:
-    yield from (("lse", link.lse), ("counts", link.counts), ("start", link.start))
+    yield from (("lse", array(link.lse)), ("counts", link.counts), ("start", link.start))
     yield from (("first", link.visible.first), ("last", link.visible.last))
     optional = {"sinks": link.sinks, "rest": link.visible.rest, "bias": link.bias, "ids": link.ids}
     optional |= {name: None if x is None else x.array for name, x in _held(link).items()}
     if link.statistics is not None:
         kept = link.statistics
         indices, heaviest = kept.top or (None, None)
-        optional |= {"received": kept.received, "entropy": kept.entropy, "indices": indices, "heaviest": heaviest}
-        optional |= {"previous": kept.previous, "induction": kept.induction}
+        found = {"received": kept.received, "entropy": kept.entropy, "indices": indices, "heaviest": heaviest}
+        found |= {"previous": kept.previous, "induction": kept.induction}
+        optional |= {name: None if x is None else array(x) for name, x in found.items()}
     yield from ((name, np.asarray(x)) for name, x in optional.items() if x is not None)
 
 
@@ -120,7 +131,7 @@ def _chain(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Chain:
         sinks=arrays.get("sinks"),
         visible=Visible(arrays["first"], arrays["last"], arrays.get("rest")),
         wide=np.float64 if arrays["lse"].dtype == np.float64 else np.float32,
-        lse=arrays["lse"],
+        lse=torch.from_numpy(arrays["lse"]),
         counts=arrays["counts"],
         start=arrays["start"],
         bias=arrays.get("bias"),
@@ -130,14 +141,23 @@ def _chain(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Chain:
         if name in arrays:
             setattr(link, name, Loaded(arrays[name]))
     if "received" in arrays:
-        top = (arrays["indices"], arrays["heaviest"]) if "indices" in arrays else None
-        kept = arrays["received"], arrays["entropy"], top, arrays["previous"], arrays.get("induction")
-        link.statistics = Statistics(*kept)
+        indices, heaviest, received, entropy, previous, induction = (
+            _tensor(arrays.get(name))
+            for name in ("indices", "heaviest", "received", "entropy", "previous", "induction")
+        )
+        top = None if indices is None or heaviest is None else (indices, heaviest)
+        if received is None or entropy is None or previous is None:
+            raise KeyError("entropy")
+        link.statistics = Statistics(received, entropy, top, previous, induction)
     elif "weights" not in arrays and not {"q", "k"} <= set(arrays):
         raise KeyError("q")
     chain = Chain(link)
     chain.cross, chain.lead = bool(entry["cross"]), int(entry["lead"])
     return chain
+
+
+def _tensor(x: np.ndarray | None) -> Tensor | None:
+    return None if x is None else owned(x)
 
 
 def _plain(x: np.ndarray) -> np.ndarray:

@@ -90,15 +90,12 @@ def _through(listener: Listener, run: Callable[..., Any], name: str, module: Any
     return listener.interface(run, name, module, args, kwargs)
 
 
-def observe(run: Callable[..., Any], call: Call, module: Any, args: Any, kwargs: Any) -> tuple[Any, Call]:
-    """Run an implementation, and add what came out to what was described.  Its output has the axes (B, T, H, E)."""
-    with Tap() as tap:
-        result = run(module, *args, **kwargs)
+def complete(call: Call, result: Any, tap: Tap) -> None:
+    """Add what came out to what was described.  The output of an implementation has the axes (B, T, H, E)."""
     B, H, T, _ = call.sizes
     call.output = result[0].detach().reshape(B, T, H, -1).transpose(1, 2)
     # Kernels without sinks are told of them afterwards, if at all.
     call.lse = lse_of(tap, B, H, T, call.wide) if call.sinks is None else None
-    return result, call
 
 
 def returned(call: Call, result: Any) -> Call | None:

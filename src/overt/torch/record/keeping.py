@@ -15,6 +15,7 @@ from torch import Tensor
 
 from overt import kernels
 from overt.errors import ArgumentError, RecordingError
+from overt.torch import blocks
 from overt.torch.record.arrays import array
 from overt.torch.record.call import Call
 from overt.torch.record.visible import Visible
@@ -28,19 +29,20 @@ class Statistics:
 
     received (B, H, S), entropy (B, H, T), indices and weights of the heaviest keys (B, H, T, N), and the weight
     (B, H, T) of the key before the query's own and of the key after the last one with the query's token, NaN for none.
+    On the device of the model, until somebody asks.
     """
 
-    received: np.ndarray
-    entropy: np.ndarray
-    top: tuple[np.ndarray, np.ndarray] | None
-    previous: np.ndarray
-    induction: np.ndarray | None
+    received: Tensor
+    entropy: Tensor
+    top: tuple[Tensor, Tensor] | None
+    previous: Tensor
+    induction: Tensor | None
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        arrays = (self.received, self.entropy, self.previous, self.induction, *(self.top or ()))
-        return sum(x.nbytes for x in arrays if x is not None)
+        tensors = (self.received, self.entropy, self.previous, self.induction, *(self.top or ()))
+        return sum(x.nbytes for x in tensors if x is not None)
 
 
 class Numbers(Protocol):
@@ -121,7 +123,7 @@ class Link:
     T: int
     S: int
     wide: Any
-    lse: np.ndarray
+    lse: Tensor
     counts: np.ndarray
     start: np.ndarray
     deviation: float | None
@@ -192,15 +194,16 @@ class Keeper:
             T,
             S,
             np.float64 if call.wide == torch.float64 else np.float32,
-            np.array(array(call.lse)),
+            call.lse,
             _counts(call),
             np.minimum(_start(call), max(S - 1, 0)),
             off,
             ids=ids,
         )
         if self.keep == "statistics":
-            # Booleans for each cell are not linear.
-            link.visible = replace(call.visible, rest=None)
+            if call.visible.rest is not None:
+                # Booleans for each cell are not linear.
+                link.visible = replace(call.visible, rest=None)
         else:
             if call.weights is not None:
                 link.weights = self._hold(call.weights, name)
@@ -232,30 +235,32 @@ class Keeper:
 
 
 def statistics(call: Call, top: int, previous: np.ndarray, induction: np.ndarray | None) -> Statistics:
-    """Everything about a call that needs no cells later."""
+    """Everything about a call that needs no cells later, computed where the model is."""
     S = call.sizes[3]
     assert call.lse is not None
-    chosen: tuple[np.ndarray, np.ndarray] | None = None
+    chosen: tuple[Tensor, Tensor] | None = None
     if call.weights is not None:
         weights = call.weights.to(call.wide)
         received, entropy = weights.sum(-2), -torch.xlogy(weights, weights).sum(-1)
         if top:
             # torch breaks ties as it likes, this to the lower index.
             indices = weights.argsort(dim=-1, descending=True, stable=True)[..., : min(top, S)]
-            chosen = array(indices), array(weights.gather(-1, indices))
-        found = array(received), array(entropy)
-    else:
-        problem = call.problem()
-        lse = np.ascontiguousarray(array(call.lse))
-        found = (array(call.along[0]), array(call.along[1])) if call.along else kernels.statistics(problem, lse)
+            chosen = indices, weights.gather(-1, indices)
+    elif call.near:
+        problem, lse = call.problem(), array(call.lse)
+        received, entropy = call.along or _tensors(*kernels.statistics(problem, lse))
         if top:
-            chosen = kernels.top(problem, lse, min(top, S))
-    related = [
-        None if keys is None else array(call.at(torch.from_numpy(keys).to(call.q.device)))
-        for keys in (previous, induction)
-    ]
-    assert related[0] is not None
-    return Statistics(*found, chosen, related[0], related[1])
+            chosen = _tensors(*kernels.top(problem, lse, min(top, S)))
+    else:
+        problem = blocks.widened(call.problem())
+        received, entropy = blocks.statistics(problem, call.lse)
+        if top:
+            chosen = blocks.top(problem, call.lse, min(top, S))
+    return Statistics(received, entropy, chosen, call.at(previous), None if induction is None else call.at(induction))
+
+
+def _tensors(x: np.ndarray, y: np.ndarray) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(x), torch.from_numpy(y)
 
 
 def _counts(call: Call) -> np.ndarray:

@@ -22,6 +22,11 @@ class Tap(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.lse: Tensor | None = None
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Nothing is compiled while a model is recorded, and to say so at every operation would take longer than it.
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, kwargs = func.__name__, kwargs or {}
         if name.startswith("flex_attention") and "backward" not in name:

@@ -15,7 +15,7 @@ from overt.torch.record.call import Call
 
 def replaced(call: Call, name: str) -> Tensor:
     """The output (B, H, T, E) of a call, by overt's kernel; the call learns its log-sum-exp and statistics."""
-    if call.q.device.type != "cpu":
+    if not call.near:
         raise RecordingError(f'{name}: compute="overt" is for the CPU, and the model is on {call.q.device}')
     if torch.is_grad_enabled() and call.grad:
         raise RecordingError(f'{name}: compute="overt" gives no gradients: run the model under torch.no_grad()')

@@ -19,6 +19,7 @@ from overt.torch.record.visible import Visible
 SDPA = functional.scaled_dot_product_attention
 FLEX = torch.ops.higher_order.flex_attention
 MULTI_HEAD = functional.multi_head_attention_forward
+FUSED = frozenset({SDPA, FLEX, MULTI_HEAD})
 # The same code, whose inside a function mode can see: it asks ``has_torch_function`` whether to hide it.
 OPEN_MULTI_HEAD = types.FunctionType(
     MULTI_HEAD.__code__,
@@ -73,7 +74,7 @@ def flex(args: Any, result: Any) -> Call:
     # What the function makes of scores is known by running it: on all cells, for the operator itself does no less here.
     scores = (q.to(call.wide) @ k.to(call.wide).repeat_interleave(H // k.shape[1], 1).mT) * scale
     scores = visible.evaluated(score_mod, B, H, range(T), S, device, call.wide, scores)
-    scores = scores.masked_fill(~seen.rows(list(range(T)), S, device), -torch.inf)
+    scores = scores.masked_fill(~seen.rows(slice(None), S, device), -torch.inf)
     call.weights = scores.softmax(-1).nan_to_num()
     return call
 

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from overt.errors import DtypeError, RecordingError
 from overt.recorder.torch import Follower
 from overt.torch.record import checking, interface, sdpa
-from overt.torch.record.arrays import array
 from overt.torch.record.call import Call
 from overt.torch.record.chain import Chain, marks
-from overt.torch.record.keeping import Keeper, statistics
+from overt.torch.record.keeping import Keeper, Link, statistics
+from overt.torch.record.kernel import Tap
 from overt.torch.record.relations import following, previous
 from overt.torch.record.replacing import replaced
-from overt.torch.record.watch import Mode, Watch, backward
+from overt.torch.record.watch import Mode, Pass, Watch, backward
 
 Layers = str | Sequence[str] | Callable[[str], bool] | None
 # Attributes in which modules say how many heads they have, where three axes do not.
@@ -37,7 +37,7 @@ class Session:
         self._keeper, self._replace, self._check = keeper, compute == "overt", check
         self._chosen = _chooser(layers)
         self._watch = Watch(model)
-        self._follower = Follower()
+        self._follower = Follower(sdpa.FUSED)
         self._context = ExitStack()
         self._mode: Mode | None = None
         self._inside = False
@@ -51,7 +51,7 @@ class Session:
         self._context.callback(interface.leave, self)
         # What was compiled shows nothing of its inside.
         self._context.enter_context(torch.compiler.set_stance("force_eager"))
-        self._mode = self._context.enter_context(Mode(self._see))
+        self._mode = self._context.enter_context(Mode(self._follower.heeds, self._see))
 
     def stop(self) -> None:
         """Leave everything as it was."""
@@ -112,14 +112,18 @@ class Session:
         try:
             if not self._wanted(name):
                 return run(module, *args, **kwargs)
-            described = interface.describe(implementation, module, args, kwargs)
-            self._keeper.allow(described, name)
-            if self._replace:
-                described.output = replaced(described, name)
-                self._take(described, name)
-                return described.output.transpose(1, 2).contiguous(), None
-            result, call = interface.observe(run, described, module, args, kwargs)
-            self._take(call, name, interface.returned(call, result))
+            with torch._C.DisableTorchFunction():
+                call = interface.describe(implementation, module, args, kwargs)
+                self._keeper.allow(call, name)
+                if self._replace:
+                    call.output = replaced(call, name)
+                    self._take(call, name)
+                    return call.output.transpose(1, 2).contiguous(), None
+            with Tap() as tap:
+                result = run(module, *args, **kwargs)
+            with torch._C.DisableTorchFunction():
+                interface.complete(call, result, tap)
+                self._take(call, name, interface.returned(call, result))
             return result
         finally:
             self._inside = inside
@@ -175,8 +179,6 @@ class Session:
         for softmax in self._follower.lost():
             module = softmax.place
             name = names[module]
-            if isinstance(module, nn.Softmax | nn.Dropout):
-                name = name.rpartition(".")[0]
             self.seen.add(name)
             if self._chosen(name):
                 after = f"{softmax.lost} changes its weights" if softmax.lost else "its weights met no values"
@@ -210,7 +212,7 @@ class Session:
         name = current.name(module)
         chains = self.chains.setdefault(name, [])
         known = marks(call)
-        ids = _ids_of(current.ids, call)
+        ids = current.tokens(call.sizes[0], call.sizes[2])
         placed = chains[-1].follow(call, known, current.row) if chains else None
         new = slice(None) if placed is None else slice(placed[0] - placed[1], placed[0] - placed[1] + call.sizes[2])
         link = self._keeper.link(call, name, current.number, new, ids, off)
@@ -226,7 +228,7 @@ class Session:
             chain.append(link, known)
         kept = None
         if self._keeper.keep == "statistics":
-            kept = statistics(call, self._keeper.top, *_relations(call, link, chains[-1]))
+            kept = statistics(call, self._keeper.top, *_relations(link, chains[-1], current))
         self._keeper.add(link, kept)
 
     def _wanted(self, name: str) -> bool:
@@ -252,22 +254,16 @@ def _chooser(layers: Layers) -> Callable[[str], bool]:
     return lambda name: any(fnmatchcase(name, glob) for glob in globs)
 
 
-def _ids_of(given: list[Tensor], call: Call) -> np.ndarray | None:
-    """The tokens of a call's queries, where the model was given as many."""
-    B, _, T, _ = call.sizes
-    return next((array(ids).astype(np.int64) for ids in given if tuple(ids.shape) == (B, T)), None)
-
-
-def _relations(call: Call, link: Any, chain: Chain) -> tuple[np.ndarray, np.ndarray | None]:
+def _relations(link: Link, chain: Chain, current: Pass) -> tuple[np.ndarray, np.ndarray | None]:
     """The key before each query's own, and the one after the last query with the same token, (B, T)."""
-    B, _, T, S = call.sizes
-    base = chain.base(link)
+    B, T, S, base = link.batch, link.T, link.S, chain.base(link)
     before = previous(B, T, base, S)
     # What stands before the first key that anybody sees is padding.
     before[before < np.broadcast_to(link.start, B)[:, None]] = -1
     if base is None or chain.ids is None:
         return before, None
-    after = following(chain.ids, T)
+    # The layers of a pass that begins read the same tokens.
+    after = current.following(link.ids) if chain.ids is link.ids else following(chain.ids, T)
     # Places among all queries become places among this call's keys.
     keys = after + base - link.row
     return before, np.where((after >= 0) & (keys >= 0), keys, -1)

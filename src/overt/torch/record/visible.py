@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,31 +27,35 @@ class Visible:
     rest: np.ndarray | None = None
 
     @staticmethod
+    @lru_cache(maxsize=16)
     def everything(S: int) -> Visible:
         """All keys."""
         return Visible(np.zeros((1, 1, 1), np.int64), np.full((1, 1, 1), S))
 
     @staticmethod
+    @lru_cache(maxsize=16)
     def causal(T: int, S: int, offset: int, left: int | None = None) -> Visible:
         """Keys up to position t + offset, and no more than ``left`` before it."""
         position = np.arange(T) + offset
         first = np.zeros(T, np.int64) if left is None else np.clip(position - left, 0, S)
         return Visible(first[None, None], np.clip(position + 1, 0, S)[None, None])
 
-    @property
+    # Layers share what they may see, and so what follows from it.
+
+    @cached_property
     def mask(self) -> Mask | None:
         """The same as one of overt's masks."""
         spans = Spans(self.first, self.last)
         return spans if self.rest is None else spans & keep(self.rest)
 
-    @property
+    @cached_property
     def counts(self) -> np.ndarray:
         """How many keys each query sees, (B or 1, H or 1, T or 1)."""
         if self.rest is None:
             return np.maximum(self.last - self.first, 0)
         return self._dense().sum(-1)
 
-    @property
+    @cached_property
     def start(self) -> np.ndarray:
         """The first key that anybody sees, (B or 1,)."""
         if self.rest is None:
@@ -58,17 +63,18 @@ class Visible:
         anybody = self._dense().any(axis=(1, 2))
         return anybody.argmax(-1)
 
-    @property
-    def blind(self) -> np.ndarray:
-        """Queries that see nothing, (B or 1, H or 1, T or 1)."""
-        return self.counts == 0
+    @cached_property
+    def blind(self) -> np.ndarray | None:
+        """Queries that see nothing, (B or 1, H or 1, T or 1); None where all see something."""
+        found = self.counts == 0
+        return found if found.any() else None
 
     def _dense(self) -> np.ndarray:
         assert self.rest is not None
         s = np.arange(self.rest.shape[-1])
         return self.rest & (self.first[..., None] <= s) & (s < self.last[..., None])
 
-    def rows(self, at: list[int], S: int, device: torch.device) -> Tensor:
+    def rows(self, at: slice, S: int, device: torch.device) -> Tensor:
         """Booleans (B or 1, H or 1, N or 1, S) of some queries."""
         first, last = (x if x.shape[2] == 1 else x[:, :, at] for x in (self.first, self.last))
         s = np.arange(S)

@@ -6,10 +6,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
+
+from overt.torch.record.arrays import array
+from overt.torch.record.relations import following
 
 
 class Pass:
@@ -22,6 +26,22 @@ class Pass:
         self.number, self.ids = number, ids
         self.row: int | None = None
         self.times: dict[str, int] = {}
+        # Asked by every layer, and the same for all.
+        self._tokens: dict[tuple[int, int], np.ndarray | None] = {}
+        self._following: dict[int, np.ndarray] = {}
+
+    def tokens(self, B: int, T: int) -> np.ndarray | None:
+        """Tokens (B, T), if as many were read."""
+        if (B, T) not in self._tokens:
+            found = (array(ids).astype(np.int64) for ids in self.ids if tuple(ids.shape) == (B, T))
+            self._tokens[B, T] = next(found, None)
+        return self._tokens[B, T]
+
+    def following(self, ids: np.ndarray) -> np.ndarray:
+        """``relations.following`` of all tokens that ``tokens`` gave."""
+        if id(ids) not in self._following:
+            self._following[id(ids)] = following(ids, ids.shape[1])
+        return self._following[id(ids)]
 
     def name(self, module: str) -> str:
         """The second attention of a module is called ``name#2``."""
@@ -47,8 +67,8 @@ class Watch:
         """Hang up the hooks; ``finished`` is told when the outermost module is done."""
         self._finished = finished
         self.thread = threading.get_ident()
-        for module in self.names:
-            if isinstance(module, torch.jit.ScriptModule):
+        for module, name in self.names.items():
+            if isinstance(module, torch.jit.ScriptModule) or (name and _mixes_nothing(module)):
                 continue
             self._hooks.append(module.register_forward_pre_hook(self._enter, with_kwargs=True))
             self._hooks.append(module.register_forward_hook(self._leave, always_call=True))
@@ -90,12 +110,20 @@ class Watch:
 class Mode(TorchFunctionMode):
     """Every torch function that is called while the model runs."""
 
-    def __init__(self, see: Callable[[Any, Any, Any], Any]) -> None:
+    def __init__(self, heeds: Callable[[Any], bool], see: Callable[[Any, Any, Any], Any]) -> None:
+        """heeds: whether a function is anything to ``see``; most are not, and cost no more than the question."""
         super().__init__()
-        self._see = see
+        self._heeds, self._see = heeds, see
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self._see(func, args, kwargs or {})
+        if self._heeds(func):
+            return self._see(func, args, kwargs or {})
+        return func(*args, **kwargs) if kwargs else func(*args)
+
+
+def _mixes_nothing(module: nn.Module) -> bool:
+    """Whether it is one of torch's own that consist of nothing else, such as a linear map: these never attend."""
+    return type(module).__module__.startswith("torch.nn.modules.") and not module._modules
 
 
 def backward() -> bool:
