@@ -53,6 +53,8 @@ class Outcome:
     form: str = ""
     # bytes and seconds, where they were asked for
     weight: tuple[int, float] | None = None
+    # what its recording came to, where it was recorded
+    judged: dict[str, Any] = field(default_factory=dict)
 
     @property
     def main(self) -> np.ndarray | None:
@@ -442,6 +444,7 @@ class Attention:
                     else {n.split("_", 1)[-1]: None if g is None else found[g] for n, g in gradients.items()},
                     one["form"],
                     (one["bytes"], one["seconds"]) if "bytes" in one else None,
+                    one.get("judged", {}),
                 )
             )
         self.printed += reply.get("printed", 0)

@@ -30,6 +30,7 @@ import numpy as np
 
 from overt.check import wire
 from overt.check.arrays import backends, leaves
+from overt.check.recorded import watched
 from overt.check.describe import attending, describe, is_keras, parameters, widen
 
 
@@ -225,6 +226,9 @@ class Candidate:
         if call.get("dtype") and hasattr(thing, "half") and hasattr(thing, "parameters"):
             thing = copy.deepcopy(thing).to(getattr(sys.modules["torch"], call["dtype"]))
         method = getattr(thing, call["method"]) if call.get("method") and not is_keras(type(thing)) else thing
+        told: dict[str, Any] = {}
+        if call.get("record") is not None:
+            method = watched(method, thing, call["record"], told)
         if call.get("seed") is not None:
             np.random.seed(call["seed"])  # noqa: NPY002
             backend.seed(call["seed"])
@@ -241,7 +245,7 @@ class Candidate:
                 # It makes arrays of its own in float32, and not in the default dtype.
                 result = method(*args, **kwargs)
         results.append(result)
-        reply: dict[str, Any] = {"outputs": [], "form": type(result).__name__}
+        reply: dict[str, Any] = {"outputs": [], "form": type(result).__name__, "judged": told}
         if call.get("weigh"):
             reply |= {"bytes": max(weight), "seconds": time.perf_counter() - start, "changed": []}
             return reply

@@ -15,12 +15,14 @@ import numpy as np
 from overt.check import pipeline
 from overt.check.ledger import Entry, Outcome
 from overt.check.pipeline import Kind, classify, constant, near, shown
-from overt.recorder.core import VIEWS, Core, attentions, carriers, masklike, product
+from overt.recorder.core import GATHERS, VIEWS, Core, attentions, carriers, masklike, product
 from overt.recorder.operations import Line, Operation
 
 _PRODUCTS = {"mm", "addmm", "bmm", "matmul", "einsum", "dot", "linear", "baddbmm", "dot_general", "tensordot"}
-_SAMPLES = {"index", "split", "chunk", "unbind", "select", "repeat", "repeat_interleave", "index_select", "expand",
-            "broadcast_to", "take", "tile"}  # fmt: skip
+_SAMPLES = {
+    "index", "split", "chunk", "unbind", "select", "repeat", "repeat_interleave", "index_select", "expand", "broadcast_to",
+    "take", "tile", "array_split",
+}  # fmt: skip
 _UNKNOWN = "unknown"
 
 
@@ -64,8 +66,9 @@ def judge(
     data = carriers(written)
     used = {o.removeprefix("parameter ") for op in operations for o in op.origins if o.startswith("parameter ")}
     idle = [name for name in parameters if name not in used]
-    for number, core in enumerate(found):
+    for number, core in enumerate(_whole(found)):
         one = _Judge(core, data, outputs, causal, idle)
+        one.blocks = [other for other in found if other is not core and _follows(core, other)]
         one.run()
         name = f"attention {number + 1}, " if len(found) > 1 else ""
         judged.faults += [f for f in one.faults if f not in judged.faults]
@@ -73,6 +76,21 @@ def judge(
         for key, value in one.facts.items():
             judged.facts.setdefault(key, value)
     return judged
+
+
+def _follows(core: Core, other: Core) -> bool:
+    """Whether another core is the same lines once more, for the same queries and other keys: a block of them."""
+    lines = [(c.operations[c.mix.number].line, c.operations[c.scores.number].line) for c in (core, other)]
+    return lines[0] == lines[1] and near(core.scores.queries, other.scores.queries) and not core.normal
+
+
+def _whole(found: list[Core]) -> list[Core]:
+    """Of the blocks of one attention the first."""
+    first: list[Core] = []
+    for core in found:
+        if not any(_follows(before, core) for before in first):
+            first.append(core)
+    return first
 
 
 class _Judge:
@@ -95,6 +113,8 @@ class _Judge:
         self.softmax_line: Line | None = None
         self.learned = False
         self.odd: list[str] = []
+        self.blocks: list[Core] = []
+        self.phase = "raw"
 
     def fail(
         self, step: str, mistake: str, line: Line | None, says: str, expected: Any = None, actual: Any = None
@@ -126,6 +146,9 @@ class _Judge:
             return
         self._walk()
         self._scale()
+        if self.blocks:
+            self._joined()
+            return
         self._softmax()
         self._mask()
         self._dropped()
@@ -164,7 +187,23 @@ class _Judge:
             else:
                 break
             current, source = x, before
+        if source is not None and self.operations[source].name in GATHERS and factor:
+            current = self._gathered(form / factor, source, current)
         return _Origin(form, current, factor, lines, source, views)
+
+    def _gathered(self, form: np.ndarray, source: int, array: np.ndarray) -> np.ndarray:
+        """What was taken apart before it was put together again: the earlier array that has all these numbers."""
+        open_, seen = [source], set[int]()
+        while open_ and len(seen) < 200:
+            operation = self.operations[open_.pop()]
+            for x, before in zip(operation.operands, operation.sources, strict=True):
+                if x.dtype.kind == "f" and x.size >= form.size and x.ndim > 2 and x.shape[-1] > form.shape[-1]:
+                    if places(form, x) is not None:
+                        return x
+                if before is not None and before not in seen and operation.name in GATHERS | VIEWS | _SAMPLES:
+                    seen.add(before)
+                    open_.append(before)
+        return array
 
     def _split(self, name: str, one: _Origin) -> None:
         """Heads that a reshape alone split off: each of them has some positions' numbers, and not its own features."""
@@ -213,7 +252,10 @@ class _Judge:
                 kind = Kind("shift", detail="other")
             if kind.name == "zero" and phase == "raw" and ((x < 0) == kind.cells).all():
                 kind = Kind("function", detail="relu")
-            if phase == "exp" and kind.name not in ("zero", "mask"):
+            if phase == "raw" and kind.name == "scale" and np.allclose(y.sum(1), 1, rtol=1e-6) and self._normalises(x, y):
+                # One row, divided by its sum.
+                self.before, self.weights, self.softmax_line, phase = x, y, line, "prob"
+            elif phase == "exp" and kind.name not in ("zero", "mask"):
                 phase, self.weights, self.softmax_line = "prob", y, line
             elif kind.name in ("mask", "mask_sign_inf"):
                 self._hide(kind.cells, line)
@@ -243,6 +285,7 @@ class _Judge:
                 self.before = None
             elif kind.name == "scale" and phase == "raw":
                 self.total *= kind.number
+                self.before = None if self.before is None else self.before * kind.number
                 self.scale_lines.append(line)
                 self.learned = self.learned or any(o.startswith("parameter") for o in operation.origins)
             elif kind.name == "tanh":
@@ -296,7 +339,7 @@ class _Judge:
             gap = np.where(np.isfinite(one) & np.isfinite(two), one - two, np.nan)
             for axes in pipeline._subsets(one.ndim):
                 top = np.broadcast_to(one.max(axis=axes, keepdims=True), shape)
-                live = np.isfinite(gap) & np.isfinite(top)
+                live = np.isfinite(gap) & np.isfinite(top) & (one > pipeline.LOW)
                 if live.any() and np.allclose(gap[live], top[live], rtol=1e-5, atol=1e-7):
                     return True
         return False
@@ -308,14 +351,17 @@ class _Judge:
 
     def _hide(self, cells: np.ndarray, line: Line | None) -> None:
         self.hidden = cells if self.hidden is None else self.hidden | cells
+        if self.before is not None and self.weights is None:
+            self.before = np.where(cells, -np.inf, self.before)
         self.mask_line = self.mask_line or line
 
     def _exponential(self, kind: Kind, x: np.ndarray, line: Line | None, shifted: str, capped: bool) -> None:
+        if self.before is None:
+            self.before = x
         if kind.name == "exp2":
             self.facts["base 2"] = True
             self.total *= float(np.log(2))
-        if self.before is None:
-            self.before = x
+            self.before = self.before * np.log(2)
         bounded = capped or self._unit()
         if not shifted and not bounded:
             self.fail("stability", "no_max", line, "exp is taken without subtracting the maximum of the row.")
@@ -355,10 +401,10 @@ class _Judge:
         # One query without heads is a decoder's state: Luong's dot score has no scale.
         alone = core.scores.queries.shape[1] == 1 and core.scores.queries.shape[0] <= max(core.scores.left.shape[0], 1)
         n = core.scores.queries.shape[0]
-        inputs = {x.shape[-1] for x in (self.q.array, self.k.array) if x.ndim}
-        heads = {n // b for b in range(1, n + 1) if n % b == 0}
-        widths = {w for w in inputs if w != width} | {width * h for h in core.shape if h > 1 and width * h in inputs}
-        mistake = pipeline.scale_mistake(core, self.total, width, heads & set(core.shape) | heads & set(inputs), widths)
+        heads = {n // b for b in range(1, n + 1) if n % b == 0 and n // b > 1}
+        widths = {width * h for h in heads} & self._widths()
+        widths |= {w for w in (self.q.array.shape[-1:] + self.k.array.shape[-1:]) if w != width}
+        mistake = pipeline.scale_mistake(core, self.total, width, {h for h in heads if width * h in widths}, widths)
         want = width**-0.5
         if mistake == "":
             self.note("scale", "held", f"1/√{width}", line)
@@ -372,6 +418,16 @@ class _Judge:
         else:
             says = f"The scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}."
             self.fail("scale", mistake, line, says, want, self.total)
+
+    def _widths(self) -> set[int]:
+        """Widths of arguments and parameters."""
+        return {
+            n
+            for operation in self.operations[: self.core.mix.number + 1]
+            for x, origin in zip(operation.operands, operation.origins, strict=True)
+            if origin
+            for n in (x.shape if origin.startswith("parameter") else x.shape[-1:])
+        }
 
     def _additive(self) -> bool:
         """Whether the scores are made of tanh of sums: no product of queries and keys."""
@@ -390,6 +446,8 @@ class _Judge:
     def _softmax(self) -> None:
         core, line = self.core, self.softmax_line or self.operations[self.core.mix.number].line
         final = core.steps[-1][1]
+        if any(f.mistake == "mask_sign_inf" for f in self.faults):
+            return
         if self.phase == "raw" or self.weights is None or self.before is None:
             if not self.odd:
                 self.fail("softmax", "softmax_missing", line, "The scores mix the values without a softmax.")
@@ -400,13 +458,16 @@ class _Judge:
                 self.note("softmax", "held", "divided by the sums after the values are mixed", line)
                 return
             self.weights = final
-        before = self.before * (np.log(2) if self.facts.get("base 2") else 1)
+        before = self.before
         mistake, known = pipeline.softmax_mistake(core, before, self.weights)
         live = ~np.isneginf(before).all(1)
         right = pipeline.softmax(before, (1,))
         if known and mistake is None:
             self.note("softmax", "held", "over the keys", line)
         elif known and mistake is not None:
+            # One maximum for all is right where all are summed.
+            self.faults = [f for f in self.faults if f.mistake != "global_max"]
+            self.ledger = [e for e in self.ledger if e.mistake != "global_max"]
             self.fail(
                 "softmax", mistake, line, "The weights are no softmax over the keys.", right[live], self.weights[live]
             )
@@ -459,7 +520,7 @@ class _Judge:
             if dropped is not None:
                 says = f"The result of {dropped.name} is dropped, so the mask hides nothing."
                 self.fail("mask", "not_inplace", dropped.line, says)
-            elif self.promised and core.scores.queries.shape[1] > 1:
+            elif self.promised and core.scores.queries.shape[1] > 1 and not self.failed("mask"):
                 says = "Every query sees the keys that come after it."
                 self.fail("causal", "causal_missing", self.softmax_line, says)
             elif given and not self.failed("mask"):
@@ -567,11 +628,12 @@ class _Judge:
                 elif offset == 0:
                     self.fail("causal", "causal_top_left", self.mask_line, "The first query stands at the first key.")
                 return
-            if not masked and S == T and any(np.array_equal(cells[n], past) for past in (ahead <= 0, ahead < 0)):
+            past = next((o for o in range(-T, S + 1) if np.array_equal(cells[n], ahead <= o)), None)
+            if not masked and past is not None and T > 2:
                 says = "The past is hidden, and not the future."
-                self.fail("causal", "mask_inverted", self.mask_line, says, ahead > 0, cells[n])
+                self.fail("causal", "mask_inverted", self.mask_line, says, ahead > S - T, cells[n])
                 return
-        if self.promised and not (cells | (ahead <= S - T)).all():
+        if self.promised and not self.failed("mask") and not (cells | (ahead <= S - T)).all():
             self.fail("causal", "causal_missing", self.mask_line, "A query sees keys that come after it.")
 
     def _unused(self) -> Operation | None:
@@ -607,10 +669,13 @@ class _Judge:
             ("queries", self.q, "values", self.v),
         )
         for one, a, two, b in pairs:
-            x, y = np.sort(a.form.ravel() / a.factor), np.sort(b.form.ravel() / b.factor)
-            if a.source is not None and x.shape == y.shape and np.allclose(x, y):
-                says = f"{one} and {two} are the same numbers, and {', '.join(self.idle[:3])} is never used."
-                self.fail("projection", "shared_projection", self.operations[b.source or a.source].line, says)
+            x, y = (
+                set(self.operations[o.source].origins) - {""} if o.source is not None else set[str]() for o in (a, b)
+            )
+            both = {origin for origin in x & y if origin.startswith("parameter")}
+            if both and b.source is not None and a.source != b.source:
+                says = f"{one} and {two} have one projection, and {', '.join(self.idle[:3])} is never used."
+                self.fail("projection", "shared_projection", self.operations[b.source].line, says)
                 return
 
     def _grouped(self) -> None:
@@ -698,6 +763,51 @@ class _Judge:
             return
         if np.allclose(made[live], self.weights[live], rtol=1e-3, atol=1e-6):
             self.note("output", "held", "recomputed from its queries, keys, values, scale and mask")
+
+    def _joined(self) -> None:
+        """Blocks of keys, whose results are joined later: all together against one softmax of all scores."""
+        core, parts = self.core, [self.core, *self.blocks]
+        hides = {"mask": "mask", "stability": "softmax"}
+        self.faults = [f for f in self.faults if f.step not in hides]
+        self.ledger = [e for e in self.ledger if e.step not in hides]
+        line = self.operations[core.mix.number].line
+        walked = [self, *(_Judge(c, self.data, self.outputs, None, []) for c in self.blocks)]
+        scores, values = [], []
+        for part, judge_ in zip(parts, walked, strict=True):
+            if judge_ is not self:
+                judge_.q, judge_.k = self.q, self.k
+                judge_._walk()
+            if judge_.before is None or part.place is None or part.steps[0][1].shape[0] != len(core.steps[0][1]):
+                self.note("output", "not tried", "blocks of keys whose scores could not be followed", line)
+                return
+            hidden = judge_.hidden if judge_.hidden is not None else np.zeros_like(judge_.before, bool)
+            scores.append(np.where(hidden, -np.inf, judge_.before))
+            mix = part.mix
+            values.append(mix.form(mix.right, mix.labels[1], mix.columns, mix.summed).swapaxes(1, 2))
+        whole = np.concatenate(scores, axis=1)
+        keys = np.concatenate(values, axis=1)
+        weights = pipeline.softmax(whole, (1,)).reshape(len(keys), -1, whole.shape[1])
+        made = weights @ keys
+        if self._appears(made, core.mix.number):
+            self.note("softmax", "held", f"of {len(parts)} blocks of keys together", line)
+            self.note("output", "held", "softmax of all scores times the values, recomputed", line)
+        else:
+            says = f"What {len(parts)} blocks of keys give together is not softmax of all their scores times the values."
+            self.fail("softmax", _UNKNOWN, line, says, made)
+
+    def _appears(self, made: np.ndarray, after: int) -> bool:
+        """Whether numbers, in whatever order, are what a later operation gave, or rows of what was returned."""
+        want = np.sort(np.abs(made).ravel())
+        several = [op.host for op in self.operations[after + 1 :]] + list(self.outputs)
+        for x in several:
+            if x.size == made.size and np.allclose(np.sort(np.abs(x).ravel()), want, rtol=1e-4, atol=1e-9):
+                return True
+            rows = x.reshape(-1, x.shape[-1]) if x.ndim else x
+            if x.size > made.size and x.shape[-1:] == made.shape[-1:]:
+                near_ = (np.abs(rows[:, None] - made.reshape(-1, made.shape[-1])) < 1e-6).all(-1).any(0)
+                if near_.all():
+                    return True
+        return False
 
     def _lost(self) -> None:
         """Scores that come in blocks, or that were lost on the way to the weights: the whole alone can be judged."""

@@ -22,7 +22,7 @@ _ADDS = {
 }  # fmt: skip
 _RANDOM = {"dropout", "dropout_", "native_dropout", "feature_dropout", "alpha_dropout"}
 # A score as low as this was put there to hide.
-_LOW = -500.0
+LOW = -500.0
 _NONE = np.zeros((0, 0), bool)
 
 
@@ -61,20 +61,24 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
     finite = np.isfinite(x) & np.isfinite(y)
     if not finite.any():
         return Kind("unknown", detail=operation.name)
-    known = finite & (np.abs(x) > 1e-12)
+    # What is hidden already is too large for what is done to the rest to show.
+    live = finite & (x > LOW)
+    known = live & (np.abs(x) > 1e-12)
     ratio = np.where(known, y / np.where(known, x, 1), np.nan)
-    gap = np.where(finite, y - x, np.nan)
+    gap = np.where(live, y - x, np.nan)
     ones = np.abs(np.nansum(y, 1) - 1) < 1e-4
     hidden = _hidden(x, y, finite)
     if operation.name in _RANDOM:
         hidden = np.zeros_like(hidden)
     elif hidden.any() and near(x[~hidden & finite], y[~hidden & finite]):
         return Kind("mask_sign_inf" if (y[hidden] > 0).any() else "mask", cells=hidden)
+    if not live.any():
+        return Kind("unknown", detail=operation.name)
     if constant(gap):
         return Kind("shift", detail="all")
     if constant(gap, 1):
         return Kind("shift", detail="row")
-    scaled = constant_ratio(x[finite], y[finite])
+    scaled = constant_ratio(x[live], y[live])
     if scaled is not None and (finite | (x == y)).all():
         return Kind("scale", scaled)
     for name, function in (("exp", np.exp), ("exp2", np.exp2), ("tanh", np.tanh)):
@@ -95,8 +99,9 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
     if finite.all() and 2 < changed.sum() < changed.size:
         if len(np.unique(y[changed])) == 1 and not (y >= 0).all():
             return Kind("fill", float(y[changed][0]), changed)
-        if constant(gap[changed]) and gap[changed][0] < -2:
-            return Kind("weak", float(gap[changed][0]), changed)
+        less = gap[changed & live]
+        if less.size and constant(less) and less[0] < -2:
+            return Kind("weak", float(less[0]), changed)
     if (x[finite] >= 0).all() and constant(ratio, 1, 1e-4):
         return Kind("rowscale")
     return _measured(x, y, operation, dependent, finite, gap)
@@ -106,7 +111,7 @@ def _measured(
     x: np.ndarray, y: np.ndarray, operation: Operation, dependent: bool, finite: np.ndarray, gap: np.ndarray
 ) -> Kind:
     if operation.name in _ADDS:
-        values = np.unique(np.round(gap[finite], 9))
+        values = np.unique(np.round(gap[np.isfinite(gap)], 9))
         if len(values) == 2 and values[0] * values[1] == 0 and abs(values.sum()) == 1:
             return Kind("add01")
         return Kind("term" if dependent else "bias")
@@ -119,7 +124,7 @@ def _measured(
 def _hidden(x: np.ndarray, y: np.ndarray, finite: np.ndarray) -> np.ndarray:
     """Cells that became infinite, or as low as no score is."""
     infinite = np.isfinite(x) & ~finite & ~np.isnan(y)
-    low = finite & (y < _LOW) & (y < x / 2 + _LOW / 2.5)
+    low = finite & (y < LOW) & (y < x / 2 + LOW / 2.5)
     return np.asarray(infinite | low)
 
 

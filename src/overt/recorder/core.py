@@ -32,7 +32,7 @@ VIEWS = {
     "expand_as", "reshape_as", "rollaxis", "H", "real", "atleast_2d", "atleast_3d", "tensor", "half", "bfloat16",
 }  # fmt: skip
 # What puts pieces together.
-_GATHERS = {
+GATHERS = {
     "setitem", "stack", "cat", "concat", "concatenate", "array", "asarray", "vstack", "hstack", "copy", "copyto",
     "written", "index_put", "slice_scatter", "row_stack", "column_stack", "tensor",
 }  # fmt: skip
@@ -460,7 +460,7 @@ def _back(
         if products[number] is not None and (operation.name not in _SUMS or operation.host.size >= size):
             found.append((number, path))
             continue
-        gather = operation.name in _GATHERS
+        gather = operation.name in GATHERS
         for x, source in sorted(
             zip(operation.operands, operation.sources, strict=True), key=lambda pair: -(pair[1] or 0)
         ):

@@ -31,6 +31,8 @@ def expand(operations: Sequence[Operation]) -> tuple[list[Operation], list[int]]
             opened.add(key)
             steps = _product_attention if operation.name == "scaled_dot_product_attention" else _projected_attention
             steps(written, operation.options, operation.host)
+        elif operation.name == "einsum" and len(operation.operands) == 3 and "->" in operation.detail:
+            _two_by_two(written, moved)
         else:
             written.operations.append(moved)
             written.before.append(number)
@@ -68,6 +70,21 @@ class _Written:
         self.operations.append(made)
         self.before.append(self.number)
         return result, len(self.operations) - 1, ""
+
+
+def _two_by_two(written: _Written, operation: Operation) -> None:
+    """An einsum of three as one of the first two, and one of that and the third."""
+    left, _, out = operation.detail.partition("->")
+    one, two, three = left.split(",")
+    values = list(zip(operation.operands, operation.sources, operation.origins, strict=True))
+    if "." in operation.detail:
+        made = values
+        written.step("einsum", operation.host, *made, detail=operation.detail)
+        return
+    kept = "".join(a for a in dict.fromkeys(one + two) if a in three + out)
+    equation = f"{one},{two}->{kept}"
+    inner = written.step("einsum", np.einsum(equation, *(x for x, _, _ in values[:2])), *values[:2], detail=equation)
+    written.step("einsum", operation.host, inner, values[2], detail=f"{kept},{three}->{out}")
 
 
 def _product_attention(written: _Written, options: Any, output: np.ndarray) -> None:
