@@ -19,6 +19,7 @@ from overt.check.search import LOOSE, Trial
 def check(diagnosis: Diagnosis, overrides: dict[str, str]) -> None:
     """The stages of one candidate or, where it holds more than attention, of the attention inside."""
     from overt.check import decoding, probes
+    from overt.check.recorded import consult
 
     probes.before(diagnosis)
     try:
@@ -26,8 +27,11 @@ def check(diagnosis: Diagnosis, overrides: dict[str, str]) -> None:
             diagnosis.features()
             diagnosis.extras()
             decoding.check(diagnosis)
+        consult(diagnosis)
     except MoreError as more:
-        if not _inside(diagnosis, overrides):
+        inside = _inside(diagnosis, overrides)
+        seen = consult(diagnosis, list(more.usable)[:1])
+        if not inside and not seen:
             raise
         for form, trials in more.usable.items():
             if _outside(diagnosis, form, trials[0]):

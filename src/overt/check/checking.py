@@ -183,7 +183,8 @@ def _enter(diagnosis: Diagnosis, passed: set[str | int]) -> None:
     if not diagnosis.understood:
         findings.entered("masks, options, half precision, gradients", "what it computes was not found out", tried=False)
         return
-    for step in sorted(relevant(diagnosis.base_trials[0].case) - {"mask"}):
+    seen = {entry.step for entry in findings.ledger if entry.outcome != "not tried"}
+    for step in sorted(relevant(diagnosis.base_trials[0].case) - {"mask"} - seen):
         findings.entered(step)
     hides = [kind for kind in ("mask", "padding", "lengths") if face.has(kind)]
     for kind in hides:

@@ -30,8 +30,8 @@ import numpy as np
 
 from overt.check import wire
 from overt.check.arrays import backends, leaves
-from overt.check.recorded import watched
 from overt.check.describe import attending, describe, is_keras, parameters, widen
+from overt.check.watching import watched
 
 
 class _Counter(io.TextIOBase):

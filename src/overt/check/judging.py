@@ -20,8 +20,8 @@ from overt.recorder.operations import Line, Operation
 
 _PRODUCTS = {"mm", "addmm", "bmm", "matmul", "einsum", "dot", "linear", "baddbmm", "dot_general", "tensordot"}
 _SAMPLES = {
-    "index", "split", "chunk", "unbind", "select", "repeat", "repeat_interleave", "index_select", "expand", "broadcast_to",
-    "take", "tile", "array_split",
+    "index", "split", "chunk", "unbind", "select", "repeat", "repeat_interleave", "index_select", "expand",
+    "broadcast_to", "take", "tile", "array_split",
 }  # fmt: skip
 _UNKNOWN = "unknown"
 
@@ -145,6 +145,9 @@ class _Judge:
             self._lost()
             return
         self._walk()
+        if self.phase == "raw" and self.odd:
+            # Without a softmax and with steps of no attention there is nothing to measure by.
+            return
         self._scale()
         if self.blocks:
             self._joined()
@@ -167,9 +170,13 @@ class _Judge:
             size = operation.host.size
             own = [
                 (x, s)
-                for x, s in zip(operation.operands, operation.sources, strict=True)
-                if (x.size == size and x.dtype.kind == "f" if s is None else self.data[s])
+                for x, s, o in zip(operation.operands, operation.sources, operation.origins, strict=True)
+                if (x.dtype.kind == "f" and (x.size == size or bool(o)) if s is None else self.data[s])
             ]
+            if len(own) > 1 and operation.name in GATHERS and len({id(s) if s is None else s for _, s in own}) == 1:
+                # The same once more, as where heads are repeated.
+                alike = all(x.shape == own[0][0].shape and np.array_equal(x, own[0][0]) for x, _ in own)
+                own = own[:1] if alike else own
             if operation.name in _PRODUCTS or len(own) != 1:
                 break
             x, before = own[0]
@@ -182,7 +189,7 @@ class _Judge:
                 if abs(ratio - 1) > 1e-9:
                     factor *= ratio
                     lines.append(operation.line)
-            elif operation.name in _SAMPLES:
+            elif operation.name in _SAMPLES | GATHERS:
                 views.append(source)
             else:
                 break
@@ -197,9 +204,9 @@ class _Judge:
         while open_ and len(seen) < 200:
             operation = self.operations[open_.pop()]
             for x, before in zip(operation.operands, operation.sources, strict=True):
-                if x.dtype.kind == "f" and x.size >= form.size and x.ndim > 2 and x.shape[-1] > form.shape[-1]:
-                    if places(form, x) is not None:
-                        return x
+                large = x.dtype.kind == "f" and x.size >= form.size and x.ndim > 2 and x.shape[-1] > form.shape[-1]
+                if large and places(form, x) is not None:
+                    return x
                 if before is not None and before not in seen and operation.name in GATHERS | VIEWS | _SAMPLES:
                     seen.add(before)
                     open_.append(before)
@@ -252,7 +259,12 @@ class _Judge:
                 kind = Kind("shift", detail="other")
             if kind.name == "zero" and phase == "raw" and ((x < 0) == kind.cells).all():
                 kind = Kind("function", detail="relu")
-            if phase == "raw" and kind.name == "scale" and np.allclose(y.sum(1), 1, rtol=1e-6) and self._normalises(x, y):
+            if (
+                phase == "raw"
+                and kind.name == "scale"
+                and np.allclose(y.sum(1), 1, rtol=1e-6)
+                and self._normalises(x, y)
+            ):
                 # One row, divided by its sum.
                 self.before, self.weights, self.softmax_line, phase = x, y, line, "prob"
             elif phase == "exp" and kind.name not in ("zero", "mask"):
@@ -261,7 +273,9 @@ class _Judge:
                 self._hide(kind.cells, line)
                 if kind.name == "mask_sign_inf":
                     self.fail("mask", "mask_sign_inf", line, "Hidden scores become +inf.", -np.inf, y[kind.cells])
-                elif phase == "prob":
+                    # What follows is NaN.
+                    break
+                if phase == "prob":
                     tentative.append((line, x, y))
             elif kind.name == "zero" and phase == "prob" and abs(kind.number - 1) > 1e-6:
                 says = f"Weights are dropped, and the rest multiplied by {kind.number:.3g}, where nothing is trained."
@@ -408,11 +422,14 @@ class _Judge:
         want = width**-0.5
         if mistake == "":
             self.note("scale", "held", f"1/√{width}", line)
+        elif mistake is None and self.total < 0:
+            says = f"The scores are multiplied by {self.total:.4g}, so the least alike get the largest weights."
+            self.fail("scale", _UNKNOWN, line, says, want, self.total)
         elif mistake is None:
             self.note(
                 "scale", "not tried", f"scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}", line
             )
-            self.facts["odd scale"] = self.total
+            self.facts["odd scale"] = line.number if line else None
         elif mistake == "scale_missing" and alone:
             self.note("scale", "not tried", "dot scores of one state (Luong) have no scale", line)
         else:
@@ -792,7 +809,9 @@ class _Judge:
             self.note("softmax", "held", f"of {len(parts)} blocks of keys together", line)
             self.note("output", "held", "softmax of all scores times the values, recomputed", line)
         else:
-            says = f"What {len(parts)} blocks of keys give together is not softmax of all their scores times the values."
+            says = (
+                f"What {len(parts)} blocks of keys give together is not softmax of all their scores times the values."
+            )
             self.fail("softmax", _UNKNOWN, line, says, made)
 
     def _appears(self, made: np.ndarray, after: int) -> bool:

@@ -1,51 +1,122 @@
-"""A call of the candidate, recorded and judged where it runs."""
+"""What of the candidate's recorded calls, judged step by step, becomes a finding."""
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Callable
-from dataclasses import asdict
+import linecache
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from overt.check.arrays import leaves
-from overt.check.judging import judge
-from overt.recorder import record_operations
-
-# Operations on arrays in one call.
-_MOST = 20_000
+from overt.check.attention import SQUARE, WIDE, Form, UnknownError
+from overt.check.diagnosis import Diagnosis
+from overt.check.findings import Findings
+from overt.check.ledger import Entry
+from overt.check.mistakes import MISTAKES
 
 
-def watched(function: Callable[..., Any], thing: Any, asked: dict[str, Any], told: dict[str, Any]) -> Callable[..., Any]:
-    """The function, which when it is called fills ``told`` with what its recording came to: {"cores", "faults", …}."""
+def consult(diagnosis: Diagnosis, forms: Iterable[Form] = ()) -> bool:
+    """Record the calls that work, and let what was seen decide where the numbers of the whole could not.
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        result, operations = record_operations(function, *args, _limit=_MOST, **kwargs)
-        outputs = [x for x in (_plain(leaf) for _, leaf in leaves(result)) if x is not None]
-        names = [name for name, _ in thing.named_parameters()] if hasattr(thing, "named_parameters") else []
-        try:
-            judged = judge(operations, outputs, causal=asked.get("causal"), parameters=names)
-        except (ValueError, IndexError, TypeError, KeyError, AssertionError):
-            # The recording is of a kind that was not foreseen: nothing is said of it.
-            told["error"] = traceback.format_exc()
-            return result
-        told.update({
-            "cores": judged.cores,
-            "faults": [asdict(fault) for fault in judged.faults],
-            "ledger": [asdict(entry) for entry in judged.ledger],
-            "facts": judged.facts,
-        })
-        return result
+    forms: the ways to call where no diagnosis was made.  Returns whether an attention was seen.
+    """
+    told = [one for one in _runs(diagnosis, list(forms)) if one.get("cores")]
+    findings = diagnosis.findings
+    if not told:
+        findings.ledger.append(Entry("steps", "not tried", "no attention was found in what it computes"))
+        return False
+    faults: dict[str, dict[str, Any]] = {}
+    for one in told:
+        for fault in one["faults"]:
+            faults.setdefault(fault["mistake"], fault)
+    for name, fault in faults.items():
+        if name in findings.found and name != "unknown":
+            _locate(findings, name, fault)
+    if "unknown" in findings.found or forms:
+        _decide(findings, told, faults)
+    enter(findings, told)
+    return True
 
-    return call
+
+def enter(findings: Findings, told: list[dict[str, Any]]) -> None:
+    """What each step came to, once; one that failed in any recording has failed."""
+    best: dict[tuple[str, str], dict[str, Any]] = {}
+    order = ("failed", "held", "not tried")
+    for entry in (entry for one in told for entry in one["ledger"]):
+        key = entry["step"], entry["mistake"] or ""
+        if key not in best or order.index(entry["outcome"]) < order.index(best[key]["outcome"]):
+            best[key] = entry
+    findings.ledger += [
+        Entry(**entry) for entry in best.values() if not entry["mistake"] or entry["mistake"] in findings.found
+    ]
 
 
-def _plain(leaf: Any) -> np.ndarray | None:
-    if hasattr(leaf, "detach"):
-        leaf = leaf.detach()
-    try:
-        array = np.asarray(leaf)
-    except (TypeError, ValueError, RuntimeError):
-        return None
-    return array if array.dtype.kind == "f" else None
+def _decide(findings: Findings, told: list[dict[str, Any]], faults: dict[str, dict[str, Any]]) -> None:
+    """Mistakes that were seen stand for numbers that nothing explained; where all steps held there is no mistake."""
+    known = {name: fault for name, fault in faults.items() if name != "unknown"}
+    if known:
+        findings.found.pop("unknown", None)
+        for name, fault in known.items():
+            tell(findings, name, fault)
+    elif "unknown" in faults:
+        findings.found.pop("unknown", None)
+        tell(findings, "unknown", faults["unknown"])
+    elif any("odd scale" in one["facts"] for one in told):
+        found = findings.found.get("unknown")
+        line = next(one["facts"]["odd scale"] for one in told if "odd scale" in one["facts"])
+        if found is not None:
+            file = findings.description["file"] or ""
+            says = {"line": line, "file": file, "expected": "", "says": ""}
+            findings.found["unknown"] = replace(found, message=found.message + " Its scale is none that is known.")
+            _locate(findings, "unknown", says)
+    elif all(any(e["step"].endswith("output") and e["outcome"] == "held" for e in one["ledger"]) for one in told):
+        findings.found.pop("unknown", None)
+
+
+def tell(findings: Findings, name: str, fault: dict[str, Any]) -> None:
+    """One step that failed as a finding."""
+    if name in MISTAKES:
+        findings.add(name)
+    else:
+        findings.add(
+            "unknown",
+            kind="unknown",
+            message=f"Up to this line it is attention; here, at the step {fault['step']}, it computes something else. "
+            + fault["says"],
+            mend="Compare its steps with those of overt.trace(q, k, v).",
+        )
+    _locate(findings, name, fault)
+
+
+def _locate(findings: Findings, name: str, fault: dict[str, Any]) -> None:
+    """The line of the step that failed, and its numbers where there are no better ones."""
+    found = findings.found[name]
+    where = found.where
+    if fault["line"] is not None:
+        text = linecache.getline(fault["file"], fault["line"]).strip()
+        where = {"file": fault["file"], "line": fault["line"], "text": text}
+    example = found.example
+    if example is None and fault["expected"]:
+        example = {"expected": fault["expected"], "actual": fault["actual"]}
+    findings.found[name] = replace(found, where=where, example=example)
+
+
+def _runs(diagnosis: Diagnosis, forms: list[Form]) -> list[dict[str, Any]]:
+    """What recordings of the calls that work came to: the plain one, those with masks, the causal one."""
+    face = diagnosis.interface
+    plans: list[tuple[Form, dict[str, Any]]] = [(form, {}) for form in forms or [diagnosis.form]]
+    if not forms:
+        plans += [(form, {"mask": True}) for form in diagnosis.masked.values()]
+        plans += [(diagnosis.form, {"causal": True})] if face.has("causal") else []
+    told = []
+    for form, extra in plans:
+        for size in (SQUARE, WIDE):
+            if size is WIDE and (diagnosis.single(form, size) or not diagnosis.wide):
+                continue
+            features = diagnosis.attention.mask(form, size) if extra.get("mask") else dict(extra)
+            causal = True if extra.get("causal") or (form.causal and not face.has("causal")) else None
+            try:
+                case = diagnosis.attention.case(form, size, **features)
+                told.append(diagnosis.attention.one(form, case, record={"causal": causal}).judged)
+            except (ValueError, IndexError, UnknownError):
+                continue
+    return told
