@@ -736,8 +736,10 @@ def test_modules_are_scopes_of_their_own_and_import_one_way(monkeypatch: pytest.
     monkeypatch.setattr("overt.views.page.script.files", lambda _: folder)
     script.cache_clear()
     assert script("one") == (
-        '"use strict";\nconst two_js = (() => {\nconst secret = 2;\nfunction f() {\nreturn secret;\n}\nreturn { f };\n})();\n'
-        "const one_js = (() => {\nconst { f } = two_js;\nconst secret = 1;\nwindow.found = f() + secret;\nreturn {  };\n})();\n"
+        '"use strict";\nconst two_js = (() => {\nconst secret = 2;\nfunction f() {\n'
+        "return secret;\n}\nreturn { f };\n})();\n"
+        "const one_js = (() => {\nconst { f } = two_js;\nconst secret = 1;\n"
+        "window.found = f() + secret;\nreturn {  };\n})();\n"
     )
     with pytest.raises(ValueError, match="three → four → three"):
         script("three")

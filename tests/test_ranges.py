@@ -80,7 +80,8 @@ def check(case: Case, level: str) -> None:
         problem, output, lse, dy.astype(case.q.dtype), dlse.astype(problem.accumulate), level=level
     )
     expected = reference.gradient(wide, dy.astype(case.q.dtype).astype(np.float64), dlse)
-    # A gradient may itself be beyond the range, and that of weights other than the definition's may be where its is not.
+    # A gradient may itself be beyond the range, and that of weights other than the definition's may be where its is
+    # not.
     largest = max(np.abs(x.astype(float)).max(initial=0) for x in (case.q, case.k, np.ones(1)))
     steep = np.abs(wide.score.factors(np, wide.q, wide.heads(wide.k))[2]) * largest > 1e30
     for got, exact in zip((*pulled[:3], pulled.sinks), (*expected[:3], expected.sinks), strict=True):
