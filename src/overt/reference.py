@@ -127,15 +127,17 @@ def steps(problem: Problem) -> list[Step]:
     xp = problem.xp
     found = _scoring(problem)
     with _quiet():
+        last = found[-1].name
         weights, lse = _softmax(problem, found[-1].array)
-        found.append(Step("lse", "log Σ exp(scores)", "T", lse))
-        found.append(Step("weights", "exp(scores − lse)", "T S", weights))
+        summed = f"log Σ exp({last})" if problem.sinks is None else f"log(exp(sink) + Σ exp({last}))"
+        found.append(Step("lse", summed, "T", lse))
+        found.append(Step("weights", f"softmax({last}) = exp({last} − lse)", "T S", weights))
         if problem.dropout is not None:
             weights = weights * _dropout(problem)
             found.append(Step("dropped", f"weights · kept / {1 - problem.dropout.rate:g}", "T S", weights))
         v = problem.heads(xp.astype(problem.v, problem.accumulate))
         found.append(Step("value", "v", "S E", v))
-        found.append(Step("output", "weights v", "T E", _mix(xp, weights, v)))
+        found.append(Step("output", f"{found[-2].name} v", "T E", _mix(xp, weights, v)))
     return found
 
 
@@ -254,15 +256,16 @@ def _scoring(problem: Problem) -> list[Step]:
         scores = found[-1].array
         if problem.softcap is not None:
             scores = problem.softcap * xp.tanh(scores / problem.softcap)
-            found.append(Step("capped", f"{problem.softcap:g} tanh(scores / {problem.softcap:g})", "T S", scores))
+            formula = f"{problem.softcap:g} tanh({found[-1].name} / {problem.softcap:g})"
+            found.append(Step("capped", formula, "T S", scores))
         if problem.bias is not None:
             for term in problem.bias.terms:
                 scores = scores + problem.beside(term.at(problem.cells))
-            found.append(Step("biased", "scores + bias", "T S", scores))
+            found.append(Step("biased", f"{found[-1].name} + bias", "T S", scores))
         if problem.mask is not None:
             visible = xp.asarray(problem.mask.visible(problem.cells), device=device(q))
             scores = xp.where(visible, scores, _full(xp, -xp.inf, scores))
-            found.append(Step("masked", "−∞ where the mask is False", "T S", scores))
+            found.append(Step("masked", f"{found[-1].name}, −∞ where the mask is False", "T S", scores))
     return found
 
 

@@ -83,7 +83,8 @@ class Product(Score):
         scores = xp.matmul(left, xp.matrix_transpose(right))
         yield "scores", "q kᵀ", "T S", scores
         if scale != 1 or self.scale is None:
-            yield "scaled", f"scores · {scale:.6g}", "T S", scores * scale
+            by = f"/ √{q.shape[-1]}" if self.scale is None else f"· {scale:.6g}"
+            yield "scaled", f"scores {by}", "T S", scores * scale
 
     def pull(self, xp: Any, q: Array, k: Array, gradient: Array) -> Pulled:
         left, right, scale = self.factors(xp, q, k)

@@ -71,10 +71,11 @@ export class Steps {
         right = add("unit key", "k / ‖k‖", "S D", key.map(unit));
       } else if (kind === "bilinear") left = add("projected query", "q W", "T D", times(query, weights.weight));
       scores = add("scores", kind === "cosine" ? "q kᵀ of unit vectors" : "q kᵀ", "T S", times(left, turned(right)));
+      const width = query[0].length;
       if (this.scale !== 1)
         scores = add(
           "scaled",
-          `scores · ${+this.scale.toPrecision(6)}`,
+          Math.abs(this.scale * this.scale * width - 1) < 1e-12 ? `scores / √${width}` : `scores · ${+this.scale.toPrecision(6)}`,
           "T S",
           scores.map((line) => line.map((x) => x * this.scale)),
         );
@@ -84,24 +85,25 @@ export class Steps {
     if (cap !== null)
       scores = add(
         "capped",
-        `${cap} tanh(scores / ${cap})`,
+        `${cap} tanh(${found.at(-1).name} / ${cap})`,
         "T S",
         cells((x) => cap * Math.tanh(x / cap)),
       );
     if (part.meta.bias)
       scores = add(
         "biased",
-        "scores + bias",
+        `${found.at(-1).name} + bias`,
         "T S",
         cells((x, t, s) => x + part.bias(row, head, t, s)),
       );
     if (part.meta.mask !== null)
       scores = add(
         "masked",
-        "−∞ where the mask is False",
+        `${found.at(-1).name}, −∞ where the mask is False`,
         "T S",
         cells((x, t, s) => (part.visible(row, head, t, s) ? x : -Infinity)),
       );
+    const last = found.at(-1).name;
     const sink = sinks ? sinks[head] : -Infinity;
     const lse = scores.map((line) => {
       const top = Math.max(sink, ...line);
@@ -110,13 +112,13 @@ export class Steps {
     });
     add(
       "lse",
-      "log Σ exp(scores)",
+      sinks ? `log(exp(sink) + Σ exp(${last}))` : `log Σ exp(${last})`,
       "T",
       lse.map((x) => [x]),
     );
     const w = add(
       "weights",
-      "exp(scores − lse)",
+      `softmax(${last}) = exp(${last} − lse)`,
       "T S",
       cells((x, t) => (x === -Infinity ? 0 : Math.exp(x - lse[t]))),
     );
