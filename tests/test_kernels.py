@@ -80,7 +80,7 @@ def check_forward(case: Case, level: str) -> None:
 def check_statistics(case: Case, level: str, k: int, rows: int, columns: int) -> None:
     problem, wide = case.problem(), case.wide().problem()
     exact_lse = reference.forward(wide)[1]
-    lse = exact_lse.astype(problem.accumulate)
+    lse = exact_lse.astype(problem.accumulate, order="C")
     tolerance = (1e-12 if case.q.dtype == np.float64 else 2e-6) * slack(case)
     w = reference.weights(wide, exact_lse)
 
