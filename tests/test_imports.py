@@ -41,7 +41,7 @@ LAYERS = [
     ["cache"],
     ["views", "check"],
     ["__init__"],
-    ["dask"],
+    ["dask", "files"],
     ["layers"],
     ["models"],
     ["torch"],
@@ -204,7 +204,7 @@ def test_modules_come_when_they_are_asked_for() -> None:
     code = """
 import sys
 import overt
-lazy = ["dask", "layers", "models", "torch"]
+lazy = ["dask", "files", "layers", "models", "torch"]
 before = set(sys.modules)
 assert {*lazy, "record"} <= set(dir(overt))
 assert not {"torch", "dask"} & set(sys.modules)

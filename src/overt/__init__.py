@@ -21,6 +21,7 @@ from overt.weights import Weights
 
 if TYPE_CHECKING:
     from overt import dask as dask
+    from overt import files as files
     from overt import layers as layers
     from overt import models as models
     from overt import torch as torch
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # What is imported when somebody asks for it, and what it cannot do without.
-_LAZY = {"dask": "dask", "layers": "numpy", "models": "numpy", "torch": "torch", "record": "torch"}
+_LAZY = {"dask": "dask", "files": "numpy", "layers": "numpy", "models": "numpy", "torch": "torch", "record": "torch"}
 
 __all__ = [
     "Attended",

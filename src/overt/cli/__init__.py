@@ -21,7 +21,7 @@ from overt import __version__
 from overt.errors import OvertError
 
 # In the order of --help.  The module overt.cli.<name> holds the command, under the name `command`.
-COMMANDS: tuple[str, ...] = ("translate", "show", "record", "check", "train", "models", "export")
+COMMANDS: tuple[str, ...] = ("translate", "show", "record", "check", "train", "attend", "models", "export")
 
 
 def _debugged(context: click.Context, option: click.Parameter, value: bool) -> None:

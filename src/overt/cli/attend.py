@@ -1,0 +1,109 @@
+"""``overt attend``: attention of arrays in files, of any length."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from overt.errors import ArgumentError
+from overt.masks import Mask, causal, window
+from overt.scores import scaled_dot
+
+
+@click.command()
+@click.argument("q", type=click.Path(path_type=Path))
+@click.argument("k", type=click.Path(path_type=Path))
+@click.argument("v", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder for the results.")
+@click.option("--causal", "is_causal", is_flag=True, help="Let no query look at keys after its own position.")
+@click.option("--window", "sides", type=click.IntRange(0), nargs=2, help="Keys from so many before to so many after.")
+@click.option("--rows", help="Queries FROM:TO alone, such as 0:65536.")
+@click.option("--top", type=click.IntRange(0), default=8, show_default=True, help="The heaviest keys of each query.")
+@click.option("--scale", type=float, help="Of scores, by default 1/√D.")
+@click.option("--softcap", type=click.FloatRange(0, min_open=True), help="Scores become cap · tanh(scores / cap).")
+@click.option("--threads", type=click.IntRange(1), help="By default one per core.")
+@click.option("--resume", is_flag=True, help="Go on where a run with the same files and options was stopped.")
+@click.option("--overwrite", is_flag=True, help="Begin anew where something is.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def command(
+    q: Path,
+    k: Path,
+    v: Path,
+    output: Path,
+    is_causal: bool,
+    sides: tuple[int, int] | None,
+    rows: str | None,
+    top: int,
+    scale: float | None,
+    softcap: float | None,
+    threads: int | None,
+    resume: bool,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Attention of Q, K and V, .npy files (…, heads, positions, width) that need not fit into memory.
+
+    The folder gets output, lse, received, entropy and the heaviest keys as .npy files.  Ctrl-C stops; the same command
+    with --resume goes on.
+
+    \b
+    overt attend q.npy k.npy v.npy --window 4095 0 -o seen
+    overt attend q.npy k.npy v.npy --causal --rows 0:65536 -o seen
+    """  # noqa: D301, click reads \b
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from overt import files
+
+    mask: Mask | None = causal() if is_causal else None
+    if sides is not None:
+        mask = window(*sides) if mask is None else mask & window(*sides)
+    columns = (
+        BarColumn(),
+        TextColumn("{task.percentage:.1f} % of {task.fields[cells]} cells,"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    progress = Progress(*columns, console=Console(stderr=True))
+    bar = progress.add_task("", total=None, cells="")
+
+    def report(done: int, total: int) -> None:
+        # The bar appears when there is something to do, so that what is wrong from the start is one line.
+        progress.start()
+        progress.update(bar, total=max(total, 1), completed=done if total else 1, cells=f"{total:.3g}")
+
+    try:
+        seen = files.attend(
+            output,
+            q,
+            k,
+            v,
+            mask=mask,
+            score=scaled_dot(scale),
+            softcap=softcap,
+            rows=None if rows is None else _range(rows),
+            top=top,
+            num_threads=threads,
+            resume=resume,
+            overwrite=overwrite,
+            report=report,
+        )
+    finally:
+        if progress.live.is_started:
+            progress.stop()
+    shapes = {name: list(x.shape) for name, x in vars(seen).items() if hasattr(x, "shape")}
+    if as_json:
+        click.echo(json.dumps({"folder": str(output), "rows": [seen.rows.start, seen.rows.stop], "shapes": shapes}))
+        return
+    for name, shape in shapes.items():
+        click.echo(f"{output / name}.npy  {tuple(shape)}")
+
+
+def _range(text: str) -> range:
+    begin, colon, end = text.partition(":")
+    if not (colon and begin.isdecimal() and end.isdecimal() and int(begin) <= int(end)):
+        raise ArgumentError(f"--rows wants two positions FROM:TO, such as 0:65536, not {text!r}")
+    return range(int(begin), int(end))

@@ -1,0 +1,319 @@
+"""Attention of arrays in files, into files: lengths of which only a block fits into memory.
+
+Queries are worked on some rows at a time, keys some at a time, with the statistics in a second pass over the keys of
+the same rows by the lse of whole rows.  What is done is written down every few seconds, so that a run that was stopped
+goes on; memory beside the arrays themselves, which the system pages in and out, is the same at every length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from overt import parts
+from overt.biases import Bias
+from overt.errors import ArgumentError, FileError
+from overt.grid import Array, Shape, shown, whole
+from overt.masks import Mask
+from overt.parts import Place
+from overt.problem import Problem
+from overt.scores import Score, scaled_dot
+from overt.writing import replaced
+
+_SCALED_DOT = scaled_dot()
+# Numbers of a block of queries, of all heads that share their keys, and of a block of keys; and the most keys of that.
+# With these the kernels' own memory stays the same from call to call, which else the system's allocator would spread.
+_ROWS, _KEYS, _MOST_KEYS = 1 << 19, 1 << 20, 1 << 14
+# Seconds after which what is done is written down.
+_SAVED = 10.0
+_STATE = "unfinished.npz"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What ``attend`` has written to a folder, as arrays in the memory of the files, of the rows that it was asked.
+
+    output (…, H, T, E) in the dtype of q; lse and entropy (…, H, T), received (…, H, S), which these rows give, and the
+    heaviest keys of each row, indices and weights (…, H, T, top), in float32, or float64 for float64.
+    """
+
+    folder: Path
+    rows: range
+    output: np.ndarray
+    lse: np.ndarray
+    received: np.ndarray
+    entropy: np.ndarray
+    indices: np.ndarray | None
+    weights: np.ndarray | None
+
+    @staticmethod
+    def of(folder: str | Path) -> Stored:
+        """Open a folder.  Raises FileError where no finished attention is in it."""
+        folder = Path(folder)
+        try:
+            said = json.loads((folder / "attention.json").read_text())
+            rows = range(*said["rows"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise FileError(f"{folder} holds no finished attention: overt attend writes it, --resume goes on") from None
+        names = ("output", "lse", "received", "entropy", "indices", "weights")
+        arrays = [_mapped(folder / f"{name}.npy") if name in said["arrays"] else None for name in names]
+        return Stored(folder, rows, *arrays)  # type: ignore[arg-type]  # only the last two may be None
+
+
+def attend(
+    folder: str | Path,
+    q: str | Path | np.ndarray,
+    k: str | Path | np.ndarray,
+    v: str | Path | np.ndarray,
+    *,
+    score: Score = _SCALED_DOT,
+    mask: Mask | Array | None = None,
+    bias: Bias | Array | None = None,
+    softcap: float | None = None,
+    sinks: Array | None = None,
+    rows: range | None = None,
+    top: int = 8,
+    num_threads: int | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    report: Callable[[int, int], None] | None = None,
+) -> Stored:
+    """Attention of q (…, H, T, D), k (…, G, S, D) and v (…, G, S, E) of .npy files or arrays, written to a folder.
+
+    rows: which queries, by default all; received is what these give.  top: how many of the heaviest keys of each row,
+    0 for none.  Other arguments are those of ``overt.attention``.
+    report: told how many cells of the score matrix are done, and of how many, after each block.
+
+    resume: go on where a run of the same arrays and options was stopped; overwrite: begin anew where something is.
+    Memory beyond that of the arrays is at most 64 MiB.  Raises FileError for what cannot be read, written or resumed.
+    """
+    given = [x if isinstance(x, np.ndarray) else _mapped(Path(x)) for x in (q, k, v)]
+    options: dict[str, Any] = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks}
+    problem = Problem.of(*given, num_threads=num_threads, **options)
+    T, S = problem.shape.T, problem.shape.S
+    rows = range(T) if rows is None else rows
+    if not (rows.step == 1 and 0 <= rows.start <= rows.stop <= T):
+        raise ArgumentError(f"rows must be a range of 0…{T} with step 1, not {rows!r}")
+    if whole("top", top) > S:
+        raise ArgumentError(f"top must be at most S = {S}, not {shown(top)}")
+    return _Run(Path(folder), problem, rows, top, resume, overwrite).run(report or (lambda done, total: None))
+
+
+class _Run:
+    """One run, which may be stopped anywhere and goes on from what it wrote last."""
+
+    def __init__(self, folder: Path, problem: Problem, rows: range, top: int, resume: bool, overwrite: bool) -> None:
+        self.folder, self.problem, self.rows, self.top = folder, problem, rows, top
+        self.asked = replace(problem, q=problem.q[:0], k=problem.k[:0], v=problem.v[:0])
+        self.state = folder / _STATE
+        there = folder.exists() and any(folder.iterdir())
+        if resume and not self.state.exists():
+            raise FileError(f"there is nothing to resume in {folder}: leave out --resume (resume=True)")
+        if there and not resume and not overwrite:
+            raise FileError(f"{folder} is not empty: say --resume or --overwrite, or choose another folder")
+        self.identity = _identity(problem, rows, top)
+        B, H, S = problem.shape.B, problem.shape.H, problem.shape.S
+        wide, E, T = np.dtype(problem.accumulate), problem.v.shape[-1], len(rows)
+        self.shapes: dict[str, tuple[tuple[int, ...], np.dtype]] = {
+            "output": ((B, H, T, E), problem.q.dtype),
+            "lse": ((B, H, T), wide),
+            "received": ((B, H, S), wide),
+            "entropy": ((B, H, T), wide),
+        }
+        if top:
+            self.shapes |= {"indices": ((B, H, T, top), np.dtype(np.int64)), "weights": ((B, H, T, top), wide)}
+        per_key = H // max(problem.k.shape[1], 1)
+        wider = max(problem.q.shape[-1], E, 1)
+        self.step = max(_ROWS // (per_key * wider), 16)
+        self.key_step = min(max(_KEYS // wider, 256), _MOST_KEYS)
+        # What a run of the same identity has done, in blocks, and what keys of the group of heads received meanwhile.
+        self.done, self.received = 0, np.zeros((per_key, S))
+        folder.mkdir(parents=True, exist_ok=True)
+        if resume:
+            self._restore()
+        self.arrays = {name: self._array(name, new=not resume) for name in self.shapes}
+        self.saved = time.monotonic()
+
+    def run(self, report: Callable[[int, int], None]) -> Stored:
+        begun = time.monotonic()
+        blocks = list(self._blocks())
+        # Spans say how much is left, whatever else a mask hides inside them.
+        cells = [self._cells(place) for place in blocks]
+        total, done = sum(cells), sum(cells[: self.done])
+        report(done, total)
+        if not self.done:
+            self._save()
+        try:
+            for place, count in list(zip(blocks, cells, strict=True))[self.done :]:
+                self._compute(place)
+                self.done += 1
+                done += count
+                report(done, total)
+                if time.monotonic() - self.saved > _SAVED:
+                    self._save()
+        except BaseException:
+            self._save()
+            raise
+        for name, array in self.arrays.items():
+            array.flush()
+            (self.folder / f"{name}.npy.part").replace(self.folder / f"{name}.npy")
+        said = {
+            "arrays": list(self.shapes),
+            "rows": [self.rows.start, self.rows.stop],
+            "problem": repr(self.problem),
+            "cells": total,
+            "seconds": round(time.monotonic() - begun, 3),
+        }
+        with replaced(self.folder / "attention.json") as file:
+            file.write(json.dumps(said, ensure_ascii=False, indent=2).encode())
+        self.state.unlink()
+        return Stored.of(self.folder)
+
+    def _blocks(self) -> Iterator[Place]:
+        """Rows of all heads that share their keys, in order."""
+        shape, per_key = self.problem.shape, len(self.received)
+        for b in range(shape.B):
+            for h in range(0, shape.H, max(per_key, 1)):
+                for t in range(self.rows.start, self.rows.stop, self.step):
+                    queries = range(t, min(t + self.step, self.rows.stop))
+                    yield Place(range(b, b + 1), range(h, h + per_key), queries, range(shape.S))
+
+    def _spans(self, place: Place) -> tuple[int, int, int]:
+        """First and past-the-last key that any row of a block may see, and how many cells its spans hold."""
+        S, mask = self.problem.shape.S, self.problem.mask
+        rows = len(place.h) * len(place.t)
+        if mask is None:
+            return 0, S, rows * S
+        full = len(place.b), len(place.h), len(place.t)
+        plan = mask.lowered(replace(self.asked, **place._asdict()).cells)
+        first, last = (np.broadcast_to(edge, full) for edge in plan[:2])
+        some = first < last
+        if not some.any():
+            return 0, 0, 0
+        return int(first[some].min()), int(last[some].max()), int((last - first)[some].sum())
+
+    def _cells(self, place: Place) -> int:
+        return self._spans(place)[2]
+
+    def _compute(self, place: Place) -> None:
+        problem = self.problem
+        first, last, _ = self._spans(place)
+        tiles = [range(s, min(s + self.key_step, last)) for s in range(first, last, self.key_step)]
+        tiles = [s for s, seen in zip(tiles, parts.seen(self.asked, place, tiles), strict=True) if seen]
+        b, h = (slice(part.start, part.stop) for part in place[:2])
+        at = b, h, slice(place.t.start - self.rows.start, place.t.stop - self.rows.start)
+        pairs: list[parts.Pair] = []
+        for s in tiles:
+            # A sum so far is one array, whatever the number of keys.
+            pairs = [parts.joined([*pairs, parts.forward(self._block(place, s, first=not pairs))])]
+        output, lse = pairs[0] if pairs else parts.blind(self.asked, place, problem.v.shape[-1])
+        self.arrays["output"][at], self.arrays["lse"][at] = output, lse
+        del output, pairs
+        entropy = np.zeros(lse.shape, problem.accumulate)
+        heaviest: list[parts.Pair] = []
+        for s in tiles:
+            block = self._block(place, s)
+            received, more = parts.statistics(block, lse)
+            self.received[:, s.start : s.stop] += received[0]
+            entropy += more
+            if self.top:
+                heaviest = [parts.heaviest([*heaviest, parts.top(block, lse, self.top)], [], self.top)]
+        self.arrays["entropy"][at] = entropy
+        if self.top:
+            if not heaviest:
+                heaviest = [(np.zeros((*lse.shape, 0), np.int64), np.zeros((*lse.shape, 0), problem.accumulate))]
+            hidden = _between(tiles, problem.shape.S, self.top)
+            self.arrays["indices"][at], self.arrays["weights"][at] = parts.heaviest(heaviest, hidden, self.top)
+        if place.t.stop == self.rows.stop:
+            self.arrays["received"][b, h] = self.received
+            self.received[...] = 0
+
+    def _block(self, place: Place, s: range, *, first: bool = False) -> Problem:
+        problem, g = self.problem, place.h.start // max(len(place.h), 1)
+        b, h, t = (slice(part.start, part.stop) for part in place[:3])
+        keys = b, slice(g, g + 1), slice(s.start, s.stop)
+        return parts.block(
+            self.asked, problem.q[b, h, t], problem.k[keys], problem.v[keys], place._replace(s=s), first=first
+        )
+
+    def _array(self, name: str, *, new: bool) -> Any:
+        path = self.folder / f"{name}.npy.part"
+        shape, dtype = self.shapes[name]
+        shape = (*self.problem.outer, *shape[2:])
+        try:
+            if 0 in shape:
+                raise ArgumentError(f"there are no numbers to write: {name} would have shape {shape}")
+            opened = np.lib.format.open_memmap(path, "w+" if new else "r+", dtype, None if not new else shape)
+        except (OSError, ValueError) as error:
+            raise FileError(f"cannot {'write' if new else 'go on with'} {path}: {error}") from None
+        if opened.shape != shape or opened.dtype != dtype:
+            raise FileError(f"{path} is of another run: say --overwrite (overwrite=True)")
+        return opened.reshape(self.shapes[name][0])
+
+    def _save(self) -> None:
+        for array in self.arrays.values():
+            array.flush()
+        with replaced(self.state) as file:
+            np.savez(file, done=self.done, received=self.received, identity=self.identity)
+        self.saved = time.monotonic()
+
+    def _restore(self) -> None:
+        try:
+            with np.load(io.BytesIO(self.state.read_bytes()), allow_pickle=False) as held:
+                found = {name: held[name] for name in ("done", "received", "identity")}
+        except (OSError, ValueError, KeyError) as error:
+            raise FileError(f"{self.state} does not describe a run ({error}): say --overwrite") from None
+        if str(found["identity"]) != self.identity or found["received"].shape != self.received.shape:
+            raise FileError(f"{self.folder} is of a run of other arrays or options: repeat its command, or --overwrite")
+        self.done, self.received = int(found["done"]), found["received"].astype(np.float64)
+
+
+def _between(tiles: Sequence[range], S: int, count: int) -> list[range]:
+    """Keys that belong to no tile, the first few of each gap."""
+    edges = [0, *(edge for s in tiles for edge in (s.start, s.stop)), S]
+    return [range(a, min(b, a + count)) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
+
+
+def _mapped(path: Path) -> np.ndarray:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise FileError(f"cannot read {path}: {error}; give an array that numpy.save wrote") from None
+
+
+def _identity(problem: Problem, rows: range, top: int) -> str:
+    """What makes a run this run and no other: every number that goes into it."""
+    digest = hashlib.blake2b(digest_size=16)
+    options = [problem.score, problem.mask, problem.bias, problem.softcap, problem.sinks]
+    for value in (problem.shape, rows, top, problem.q, problem.k, problem.v, *options):
+        _digest(value, digest)
+    return digest.hexdigest()
+
+
+def _digest(value: Any, into: Any) -> None:
+    if isinstance(value, np.ndarray):
+        into.update(repr((value.shape, str(value.dtype))).encode())
+        # Some at a time: what is mapped stays where it is.
+        rows = value.reshape(-1, value.shape[-1]) if value.ndim else value[None]
+        step = (1 << 22) // max(rows[:1].nbytes, 1) or 1
+        for start in range(0, len(rows), step):
+            into.update(rows[start : start + step].tobytes())
+    elif is_dataclass(value) and not isinstance(value, Shape):
+        into.update(type(value).__name__.encode())
+        for field in fields(value):
+            _digest(getattr(value, field.name), into)
+    elif isinstance(value, tuple):
+        for part in value:
+            _digest(part, into)
+    elif callable(value) and hasattr(value, "__code__"):
+        into.update(value.__code__.co_code + repr(value.__code__.co_consts).encode())
+    else:
+        into.update(repr(value).encode())

@@ -1,0 +1,253 @@
+"""Attention of files: block by block, stopped anywhere, in memory that does not grow with length."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import overt
+import overt.positions
+from overt import files
+from overt.cli import main
+from overt.errors import ArgumentError, FileError, ShapeError
+
+MIB = 2**20
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 32 rows and of 256 keys, so that there are many."""
+    monkeypatch.setattr(files, "_ROWS", 32 * 16 * 2)
+    monkeypatch.setattr(files, "_KEYS", 256 * 16)
+
+
+def arrays(T: int = 300, S: int = 700, dtype: Any = np.float32, batch: tuple[int, ...] = (2,)) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    shapes = (*batch, 4, T, 16), (*batch, 2, S, 16), (*batch, 2, S, 8)
+    return [rng.normal(size=shape).astype(dtype) for shape in shapes]
+
+
+def same(found: files.Stored, whole: list[np.ndarray], rows: range, top: int, **options: Any) -> None:
+    expected = overt.attend(*whole, **options)
+    t = slice(rows.start, rows.stop)
+    close = {"rtol": 1e-5, "atol": 2e-6} if whole[0].dtype != np.float16 else {"rtol": 2e-3, "atol": 2e-3}
+    np.testing.assert_allclose(found.output, expected.output[..., t, :], **close)
+    close = {"rtol": 1e-5, "atol": 4e-6}
+    np.testing.assert_allclose(found.lse, expected.lse[..., t], **close)
+    np.testing.assert_allclose(found.entropy, expected.entropy()[..., t], **close)
+    received = np.asarray(expected.weights)[..., t, :].sum(axis=-2)
+    np.testing.assert_allclose(found.received, received, rtol=1e-5, atol=1e-5)
+    if top:
+        indices, weights = expected.top(top)
+        np.testing.assert_allclose(found.weights, weights[..., t, :], **close)
+        there = np.take_along_axis(np.asarray(expected.weights)[..., t, :], np.asarray(found.indices), -1)
+        np.testing.assert_allclose(there, weights[..., t, :], **close)
+        assert indices[..., t, :].shape == found.indices.shape  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("rows", "top", "options"),
+    [
+        (None, 5, {}),
+        (range(37, 211), 5, {"mask": overt.causal()}),
+        (range(5), 0, {"mask": overt.window(20, 3)}),
+        (None, 3, {"mask": overt.window(9, 0) | overt.where(lambda b, h, t, s: (t + s) % 97 == 0)}),
+        (None, 4, {"mask": overt.padding(np.array([0, 300])), "sinks": np.ones(4, np.float32)}),
+        (None, 2, {"bias": overt.alibi(overt.positions.alibi_slopes(4)), "softcap": 20.0}),
+    ],
+)
+def test_files_hold_what_arrays_give(tmp_path: Path, rows: range | None, top: int, options: dict[str, Any]) -> None:
+    whole = arrays()
+    for name, x in zip("qkv", whole, strict=True):
+        np.save(tmp_path / f"{name}.npy", x)
+    told: list[tuple[int, int]] = []
+    paths = [tmp_path / f"{name}.npy" for name in "qkv"]
+    found = files.attend(
+        tmp_path / "seen", *paths, rows=rows, top=top, report=lambda *numbers: told.append(numbers), **options
+    )
+    same(found, whole, rows or range(300), top, **options)
+    assert found.rows == (rows or range(300))
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    # What is left is known from the start, and in the end it is nothing.
+    assert len({total for _, total in told}) == 1
+    assert told[-1][0] == told[-1][1]
+    assert not list((tmp_path / "seen").glob("*.part"))
+    same(files.Stored.of(tmp_path / "seen"), whole, found.rows, top, **options)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+@pytest.mark.parametrize("batch", [(), (1, 2)])
+def test_dtypes_and_leading_axes(tmp_path: Path, dtype: Any, batch: tuple[int, ...]) -> None:
+    whole = arrays(90, 90, dtype, batch)
+    found = files.attend(tmp_path / "seen", *whole, mask=overt.causal(), top=3)
+    assert found.output.dtype == dtype
+    same(found, whole, range(90), 3, mask=overt.causal())
+
+
+def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = arrays()
+    options: dict[str, Any] = {"mask": overt.causal(), "sinks": np.ones(4, np.float32)}
+    once = files.attend(tmp_path / "once", *whole, **options)
+    for save in (0.0, 1e9):
+        # What is written down after each block, or only when a run stops, and what a kill in between leaves.
+        monkeypatch.setattr(files, "_SAVED", save)
+        folder = tmp_path / f"often-{save:g}"
+        calls = 0
+
+        def stop(done: int, total: int) -> None:
+            nonlocal calls
+            calls += 1
+            if calls % 4 == 0:
+                raise KeyboardInterrupt
+
+        begun = False
+        while True:
+            try:
+                found = files.attend(folder, *whole, **options, resume=begun, report=stop)
+                break
+            except KeyboardInterrupt:
+                begun = True
+                with pytest.raises(FileError, match="no finished attention"):
+                    files.Stored.of(folder)
+        assert calls > 40
+        for name in ("output", "lse", "received", "entropy", "indices", "weights"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(once, name))
+
+
+def test_a_killed_run_goes_on(tmp_path: Path) -> None:
+    whole = arrays()
+    for name, x in zip("qkv", whole, strict=True):
+        np.save(tmp_path / f"{name}.npy", x)
+    program = f"""
+import os, signal
+import overt
+from overt import files
+files._ROWS, files._KEYS, files._SAVED = {files._ROWS}, {files._KEYS}, 0.0
+def report(done, total):
+    if done > total // 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+files.attend("seen", "q.npy", "k.npy", "v.npy", mask=overt.causal(), report=report)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=100)
+    assert done.returncode == -signal.SIGKILL
+    left: list[int] = []
+    found = files.attend(
+        tmp_path / "seen",
+        *whole,
+        mask=overt.causal(),
+        resume=True,
+        report=lambda done, total: left.append(total - done),
+    )
+    assert 0 < left[0] < 0.6 * max(left[0] * 2, 1)
+    same(found, whole, range(300), 8, mask=overt.causal())
+
+
+def test_what_is_in_the_way_is_said(tmp_path: Path) -> None:
+    whole, folder = arrays(40, 40), tmp_path / "seen"
+    with pytest.raises(FileError, match="nothing to resume"):
+        files.attend(folder, *whole, resume=True)
+
+    def stop(done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        files.attend(folder, *whole, mask=overt.keep(np.ones((40, 40), bool)), report=stop)
+    with pytest.raises(FileError, match="is not empty"):
+        files.attend(folder, *whole)
+    other = np.ones((40, 40), bool)
+    other[3, 4] = False
+    with pytest.raises(FileError, match="other arrays or options"):
+        files.attend(folder, *whole, mask=overt.keep(other), resume=True)
+    changed = whole[0].copy()
+    changed[0, 0, 0, 0] += 1
+    with pytest.raises(FileError, match="other arrays or options"):
+        files.attend(folder, changed, *whole[1:], mask=overt.keep(np.ones((40, 40), bool)), resume=True)
+    (folder / "unfinished.npz").write_bytes(b"nothing")
+    with pytest.raises(FileError, match="does not describe a run"):
+        files.attend(folder, *whole, resume=True)
+    same(files.attend(folder, *whole, overwrite=True, top=2), whole, range(40), 2)
+    with pytest.raises(FileError, match="is not empty"):
+        files.attend(folder, *whole)
+    with pytest.raises(ArgumentError, match="rows must be a range of"):
+        files.attend(folder, *whole, rows=range(30, 50), overwrite=True)
+    with pytest.raises(ArgumentError, match="top must be at most"):
+        files.attend(folder, *whole, top=41, overwrite=True)
+    with pytest.raises(ShapeError, match="v has 39 positions"):
+        files.attend(folder, *whole[:2], whole[2][:, :, :-1])
+    with pytest.raises(FileError, match="cannot read"):
+        files.attend(folder, tmp_path / "none.npy", *whole[1:])
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[Any, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        main([str(argument) for argument in arguments])
+    return stopped.value.code, *capsys.readouterr()
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = arrays(80, 80, batch=())
+    paths = [tmp_path / f"{name}.npy" for name in "qkv"]
+    for path, x in zip(paths, whole, strict=True):
+        np.save(path, x)
+    common = ["attend", *paths, "-o", tmp_path / "seen", "--window", 9, 0, "--rows", "10:70", "--top", 2]
+    code, out, _ = said(capsys, *common, "--json")
+    assert code == 0
+    assert json.loads(out)["shapes"]["indices"] == [4, 60, 2]
+    same(files.Stored.of(tmp_path / "seen"), whole, range(10, 70), 2, mask=overt.window(9, 0))
+    code, _, err = said(capsys, *common)
+    assert (code, len(err.splitlines())) == (2, 1)
+    code, out, err = said(capsys, *common, "--overwrite")
+    assert code == 0
+    assert "received.npy" in out
+    assert "100.0 %" in err
+    assert said(capsys, *common, "--rows", "7")[0] == 2
+
+
+MEASURE = """
+import json, resource
+import numpy as np
+import overt
+from overt import files
+
+def peak():
+    # Kilobytes on Linux.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+x = np.ones((1, 64, 64), np.float32)
+overt.attend(x, x, x).top(8)
+before = peak()
+files.attend("window", "q.npy", "k.npy", "v.npy", mask=overt.window(127, 0))
+window = peak() - before
+files.attend("rows", "q.npy", "k.npy", "v.npy", mask=overt.causal(), rows=range({T} - 1024, {T}))
+print(json.dumps([window, peak() - before]))
+"""
+
+
+def test_memory_is_the_arrays_and_64_mib(tmp_path: Path) -> None:
+    T = 262_144
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, T, 64), np.float32)
+    for name in "qkv":
+        np.save(tmp_path / f"{name}.npy", x)
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE.format(T=T)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    # Output, lse, entropy, received, and eight indices and weights; all that is beside these would be 110 MiB for the
+    # whole of the keys at once.
+    outputs = T * (64 * 4 + 4 + 4 + 4 + 8 * 12)
+    assert max(json.loads(done.stdout)) <= 3 * x.nbytes + outputs + 64 * MIB
+    assert os.path.getsize(tmp_path / "window" / "output.npy") > x.nbytes
