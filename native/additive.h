@@ -1,16 +1,16 @@
 // The score that is no dot product: Σ v tanh(q + k), never as an array of T × S × D.
 //
 // With r = 1 / (1 + e^{2(q + k)}),  tanh = 1 − 2r  and  tanh' = 4 (r − r²).
-// Where q and k are modest, e^{2q} and e^{2k} are computed once each and a cell only multiplies them.
+// Where q and k are bounded, e^{2q} and e^{2k} are computed once each and a cell only multiplies them.
 // Two terms share a reciprocal:  v₁/a + v₂/b = (v₁b + v₂a) / ab.
 #pragma once
 #include "pack.h"
 
 namespace overt::OVERT_LEVEL {
 
-// Packed q or k becomes e^{2x} if they are modest.
-template <class Acc> void raise(bool modest, Acc* packed, Index count) {
-  if (!modest) return;
+// Packed q or k becomes e^{2x} if they are bounded.
+template <class Acc> void raise(bool bounded, Acc* packed, Index count) {
+  if (!bounded) return;
   for (Index i = 0; i < count; i += kLanes<Acc>) store(packed + i, exp2<Acc>(load(packed + i) * Acc(2 * kLog2e)));
 }
 
@@ -27,15 +27,15 @@ template <class Acc> void make_finite(Acc* packed, Index count) {
 }
 
 // 1 + e^{2(q + k)} from packed q and k; beyond 2^60 it makes no difference, and two of them may be multiplied.
-template <class Acc, bool modest> OVERT_INLINE Lane<Acc> one_more(Lane<Acc> q, Lane<Acc> k) {
-  if constexpr (modest) return q * k + Acc(1);
+template <class Acc, bool bounded> OVERT_INLINE Lane<Acc> one_more(Lane<Acc> q, Lane<Acc> k) {
+  if constexpr (bounded) return q * k + Acc(1);
   Lane<Acc> x = (q + k) * Acc(2 * kLog2e);
   // A NaN stays.
   return exp2<Acc>(x > Acc(60) ? all(Acc(60)) : x) + Acc(1);
 }
 
 // Scores of M rows, packed [D][kQueries], with `panels` consecutive panels [D][kPanel]:  base + slope · Σ v r.
-template <class Acc, int M, bool modest>
+template <class Acc, int M, bool bounded>
 void add_terms(const Acc* rows, const Acc* panel, const Acc* v, Index D, int panels, Acc base, Acc slope, Acc* tile,
                Index stride) {
   constexpr int lanes = kLanes<Acc>;
@@ -48,14 +48,14 @@ void add_terms(const Acc* rows, const Acc* panel, const Acc* v, Index D, int pan
       const Acc* row = rows + d * kQueries<Acc>;
       OVERT_UNROLL
       for (int r = 0; r < M; ++r) {
-        Lane<Acc> a = one_more<Acc, modest>(all(row[r]), first);
-        Lane<Acc> b = one_more<Acc, modest>(all(row[kQueries<Acc> + r]), second);
+        Lane<Acc> a = one_more<Acc, bounded>(all(row[r]), first);
+        Lane<Acc> b = one_more<Acc, bounded>(all(row[kQueries<Acc> + r]), second);
         sums[r] += (v1 * b + v2 * a) * reciprocal<Acc>(a * b);
       }
     }
     if (d < D)
       for (int r = 0; r < M; ++r) {
-        Lane<Acc> a = one_more<Acc, modest>(all(rows[d * kQueries<Acc> + r]), load(panel + d * kPanel<Acc>));
+        Lane<Acc> a = one_more<Acc, bounded>(all(rows[d * kQueries<Acc> + r]), load(panel + d * kPanel<Acc>));
         sums[r] += v[d] * reciprocal<Acc>(a);
       }
     for (int r = 0; r < M; ++r) store(tile + r * stride + half * lanes, base + slope * sums[r]);
@@ -66,7 +66,7 @@ void add_terms(const Acc* rows, const Acc* panel, const Acc* v, Index D, int pan
 // The way back.  `pulls` holds the gradients of the scores, one row for each of the M rows, columns as in the panels.
 // For one feature: adds Σ ds (r − r²) along a row to across[r · wide] and along a column to down[column], and returns
 // Σ ds r.
-template <class Acc, int M, bool modest>
+template <class Acc, int M, bool bounded>
 OVERT_INLINE Acc pull_feature(const Acc* row, const Acc* panel, Index D, int width, const Acc* pulls, Index stride,
                               Acc* across, Index wide, Acc* down) {
   constexpr int lanes = kLanes<Acc>;
@@ -80,11 +80,11 @@ OVERT_INLINE Acc pull_feature(const Acc* row, const Acc* panel, Index D, int wid
       total += ds * inverse;
     };
     if constexpr (M == 1) {
-      take(0, reciprocal<Acc>(one_more<Acc, modest>(all(row[0]), x)));
+      take(0, reciprocal<Acc>(one_more<Acc, bounded>(all(row[0]), x)));
     } else {
       OVERT_UNROLL
       for (int r = 0; r < M; r += 2) {
-        Lane<Acc> a = one_more<Acc, modest>(all(row[r]), x), b = one_more<Acc, modest>(all(row[r + 1]), x);
+        Lane<Acc> a = one_more<Acc, bounded>(all(row[r]), x), b = one_more<Acc, bounded>(all(row[r + 1]), x);
         Lane<Acc> both = reciprocal<Acc>(a * b);
         take(r, both * b);
         take(r + 1, both * a);

@@ -52,14 +52,18 @@ template <class In> struct Backward {
     meeting.pulled = 0;
     if (p.additive) __builtin_memset(work.additive, 0, p.D * sizeof(double));
     for (Index i = 0; i < way.query_blocks && !stopped(); ++i) pull_block(i, int(block));
-    Acc* dk = static_cast<Acc*>(pull.dk) + (set * p.S + keys.begin) * p.D;
-    Acc* dv = static_cast<Acc*>(pull.dv) + (set * p.S + keys.begin) * p.E;
     const Acc scale = Acc(p.scale), *additive = meeting.scoring.v;
     for (int s = 0; s < keys.end - keys.begin; ++s) {
-      for (Index d = 0; d < p.D; ++d) dk[s * p.D + d] = work.dk[s * way.wide_D + d] * scale;
-      // tanh' = 4 (r − r²).
-      for (Index d = 0; additive && d < p.D; ++d) dk[s * p.D + d] *= 4 * additive[d];
-      for (Index e = 0; e < p.E; ++e) dv[s * p.E + e] = work.dv[s * way.wide_E + e];
+      Index place = set * p.S + keys.begin + s;
+      if (pull.dk) {
+        Acc* dk = static_cast<Acc*>(pull.dk) + place * p.D;
+        for (Index d = 0; d < p.D; ++d) dk[d] = work.dk[s * way.wide_D + d] * scale;
+        // tanh' = 4 (r − r²).
+        for (Index d = 0; additive && d < p.D; ++d) dk[d] *= 4 * additive[d];
+      }
+      if (!pull.dv) continue;
+      Acc* dv = static_cast<Acc*>(pull.dv) + place * p.E;
+      for (Index e = 0; e < p.E; ++e) dv[e] = work.dv[s * way.wide_E + e];
     }
     // tanh = 1 − 2r.
     for (Index d = 0; p.additive && d < p.D; ++d)
@@ -90,7 +94,7 @@ template <class In> struct Backward {
   void settle(Acc* packed, Index size) const {
     if (!p.additive) return;
     make_finite(packed, size);
-    raise(p.modest, packed, size);
+    raise(p.bounded, packed, size);
   }
 
   // The task's keys and one block of queries.
@@ -102,6 +106,7 @@ template <class In> struct Backward {
       load_rows();
       meeting.meet();
     }
+    if (!pull.dq) return;
     int* turn = shared.turns + set * way.query_blocks + index;
     // Whoever comes before us has started before us, and waits for nobody who comes after.
     wait_for_turn(turn, block);

@@ -8,7 +8,9 @@
 #include <atomic>
 #include <chrono>
 #include <climits>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <optional>
 #include <string>
@@ -31,49 +33,86 @@ std::atomic<bool> poison_scratch{false};
 
 [[noreturn]] void reject(const std::string& message) { throw nb::value_error(message.c_str()); }
 
-// The kinds of element, by the letters that the buffer protocol uses for them.
+// The kinds of element, by the letters that the buffer protocol uses for them and the code of DLPack.
 struct Element {
   const char* letters;
+  char code;
   const char* name;
   Index size;
 };
-constexpr Element kFloat32 = {"f", "float32", 4}, kFloat64 = {"d", "float64", 8}, kHalf = {"H", "uint16", 2},
-                  kInt32 = {"il", "int32", 4}, kInt64 = {"lq", "int64", 8}, kBool = {"?", "bool", 1};
+constexpr Element kFloat32 = {"f", 2, "float32", 4}, kFloat64 = {"d", 2, "float64", 8},
+                  kFloat16 = {"H", 2, "uint16", 2}, kBfloat16 = {"H", 4, "uint16", 2},
+                  kInt32 = {"il", 0, "int32", 4},
+                  kInt64 = {"lq", 0, "int64", 8}, kBool = {"?", 6, "bool", 1};
 
-// An array lent by Python for as long as this object lives, seen through the buffer protocol, which copies nothing and
-// converts nothing.
+// What DLPack's C exchange API (dlpack.h, version 1) lends of an array, in the layout of its ABI.
+struct Lent {
+  void* data;
+  std::int32_t device, device_number, axes;
+  std::uint8_t code, bits;
+  std::uint16_t lanes;
+  std::int64_t *shape, *strides;
+  std::uint64_t offset;
+};
+struct ExchangeApi {
+  std::uint32_t major, minor;
+  void *older, *allocate, *give, *take;
+  int (*lend)(void* object, Lent* out);
+};
+constexpr int kCpu = 1;
+
+// The exchange API of an object's type, such as torch's tensors; null where it has none that is known here.
+const ExchangeApi* exchange_api(nb::handle object) {
+  // The last type that was asked about, held so that its address stays its own.
+  static nb::object* last = new nb::object;
+  static const ExchangeApi* known = nullptr;
+  nb::handle type = object.type();
+  if (!last->is(type)) {
+    nb::object capsule = nb::getattr(type, "__dlpack_c_exchange_api__", nb::none());
+    void* found = PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")
+                      ? PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api")
+                      : nullptr;
+    known = static_cast<const ExchangeApi*>(found);
+    if (known && (known->major != 1 || !known->lend)) known = nullptr;
+    *last = nb::borrow(type);
+  }
+  return known;
+}
+
+// An array lent by Python for as long as this object lives, seen through the buffer protocol or DLPack, which copy
+// nothing and convert nothing.  What lacks the first of its axes has one element along it.
 class Array {
  public:
   Array() = default;
   Array(nb::handle object, const char* name, Element element, int axes, bool output = false) : name_(name) {
-    int flags = PyBUF_FORMAT | (output ? PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE : PyBUF_STRIDES);
-    if (PyObject_GetBuffer(object.ptr(), &buffer_, flags)) {
-      PyErr_Clear();
-      reject(text() + (output ? " must be a writable C-contiguous array" : " must be an array"));
-    }
-    held_ = true;
-    try {
-      check(element, axes);
-    } catch (...) {
-      PyBuffer_Release(&buffer_);
-      throw;
-    }
+    if (PyObject_CheckBuffer(object.ptr()))
+      view_buffer(object, element, axes, output);
+    else
+      view_tensor(object, element, axes);
+    check(element, axes, output);
   }
-  Array(Array&& other) noexcept : buffer_(other.buffer_), held_(other.held_), name_(other.name_) { other.held_ = false; }
+  Array(Array&& other) noexcept
+      : buffer_(other.buffer_), held_(other.held_), tensor_(std::move(other.tensor_)), data_(other.data_),
+        whole_(other.whole_), lacks_(other.lacks_), name_(other.name_) {
+    std::copy_n(other.size_, kAxes, size_);
+    std::copy_n(other.stride_, kAxes, stride_);
+    other.held_ = false;
+  }
   Array& operator=(Array&&) = delete;
   ~Array() {
     if (held_) PyBuffer_Release(&buffer_);
   }
 
-  void* data() const { return buffer_.buf; }
-  Index size(int axis) const { return buffer_.shape[axis]; }
+  void* data() const { return data_; }
+  Index size(int axis) const { return size_[axis]; }
+  // Whether its first axis was left out.
+  bool lacks_axis() const { return lacks_; }
   // In elements.  The stride of an axis of one element means nothing, whatever it says.
-  Index stride(int axis) const { return size(axis) > 1 ? buffer_.strides[axis] / buffer_.itemsize : 0; }
+  Index stride(int axis) const { return size(axis) > 1 ? stride_[axis] : 0; }
 
   // As (batch, head, row, last).
   View view() const {
-    if (buffer_.ndim > 3 && size(3) > 1 && buffer_.strides[3] != buffer_.itemsize)
-      reject(text() + " must have unit stride on its last axis");
+    if (size(3) > 1 && stride_[3] != 1) reject(text() + " must have unit stride on its last axis");
     return {data(), stride(0), stride(1), stride(2)};
   }
   void expect(std::initializer_list<Index> shape) const {
@@ -87,26 +126,78 @@ class Array {
   }
 
  private:
+  static constexpr int kAxes = 4;
+
   std::string text() const { return name_; }
 
-  void check(Element element, int axes) const {
-    if (buffer_.ndim != axes)
-      reject(text() + " must have " + std::to_string(axes) + " axes, not " + std::to_string(buffer_.ndim));
-    const char* format = buffer_.format ? buffer_.format : "B";
-    if (*format == '@' || *format == '=') ++format;
-    if (!*format || format[1] || !std::strchr(element.letters, *format) || buffer_.itemsize != element.size)
-      reject(text() + " must be " + element.name + " in native byte order");
+  void view_buffer(nb::handle object, Element element, int axes, bool output) {
+    if (PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_FORMAT | PyBUF_STRIDES | (output ? PyBUF_WRITABLE : 0))) {
+      PyErr_Clear();
+      reject(text() + (output ? " must be a writable array" : " must be an array"));
+    }
+    held_ = true;
+    try {
+      const char* format = buffer_.format ? buffer_.format : "B";
+      if (*format == '@' || *format == '=') ++format;
+      if (!*format || format[1] || !std::strchr(element.letters, *format) || buffer_.itemsize != element.size)
+        reject(text() + " must be " + element.name + " in native byte order");
+      take(buffer_.buf, axes, buffer_.ndim, buffer_.shape, buffer_.strides, element.size);
+    } catch (...) {
+      PyBuffer_Release(&buffer_);
+      throw;
+    }
+  }
+
+  void view_tensor(nb::handle object, Element element, int axes) {
+    const ExchangeApi* api = exchange_api(object);
+    Lent lent;
+    if (!api || api->lend(object.ptr(), &lent)) {
+      PyErr_Clear();
+      reject(text() + " must be an array");
+    }
+    tensor_ = nb::borrow(object);
+    if (lent.device != kCpu) reject(text() + " must lie in the memory of the CPU");
+    if (lent.code != element.code || lent.bits != 8 * element.size || lent.lanes != 1) reject(text() + " must be " + element.name);
+    take(static_cast<char*>(lent.data) + lent.offset, axes, lent.axes, lent.shape, lent.strides, 1);
+    // Memory may have been taken away from a tensor.
     bool empty = false;
     for (int axis = 0; axis < axes; ++axis) empty |= size(axis) == 0;
+    if (!lent.data && !empty) reject(text() + " has no memory");
+  }
+
+  // Strides in units of so many to an element.
+  template <class Size> void take(void* data, int axes, int given, const Size* shape, const Size* strides, Index unit) {
+    if (given != axes && given != axes - 1)
+      reject(text() + " must have " + std::to_string(axes) + " axes, not " + std::to_string(given));
+    data_ = data;
+    int missing = axes - given;
+    lacks_ = missing;
+    if (missing) size_[0] = 1, stride_[0] = 0;
+    for (int axis = 0; axis < given; ++axis) {
+      whole_ &= shape[axis] <= 1 || strides[axis] % unit == 0;
+      size_[axis + missing] = shape[axis], stride_[axis + missing] = strides[axis] / unit;
+    }
+  }
+
+  void check(Element element, int axes, bool output) const {
+    Index packed = 1;
+    bool contiguous = true, empty = false;
+    for (int axis = axes - 1; axis >= 0; --axis) {
+      empty |= size(axis) == 0;
+      contiguous &= size(axis) <= 1 || stride_[axis] == packed;
+      packed *= size(axis);
+    }
     if (empty) return;
-    bool aligned = reinterpret_cast<std::uintptr_t>(buffer_.buf) % element.size == 0;
-    for (int axis = 0; axis < axes; ++axis)
-      aligned &= size(axis) == 1 || buffer_.strides[axis] % element.size == 0;
-    if (!aligned) reject(text() + " must be aligned");
+    if (!whole_ || reinterpret_cast<std::uintptr_t>(data_) % element.size) reject(text() + " must be aligned");
+    if (output && !contiguous) reject(text() + " must be a C-contiguous array");
   }
 
   Py_buffer buffer_ = {};
   bool held_ = false;
+  nb::object tensor_;
+  void* data_ = nullptr;
+  Index size_[kAxes] = {}, stride_[kAxes] = {};
+  bool whole_ = true, lacks_ = false;
   const char* name_ = "";
 };
 
@@ -118,7 +209,7 @@ Type type_of(const char* name) {
   reject("dtype must be float16, bfloat16, float32 or float64, not " + std::string(name));
 }
 Element element_of(Type type) {
-  return type == Type::float32 ? kFloat32 : type == Type::float64 ? kFloat64 : kHalf;
+  return type == Type::float32 ? kFloat32 : type == Type::float64 ? kFloat64 : type == Type::float16 ? kFloat16 : kBfloat16;
 }
 
 // A Problem and the arrays it points into.
@@ -137,7 +228,7 @@ struct HeldProblem : Problem {
 
   HeldProblem(nb::object q_, nb::object k_, nb::object v_, const char* dtype, double scale_, double softcap_,
               nb::object first_, nb::object last_, nb::object bits_, nb::object bias_, nb::object sinks_,
-              nb::object additive_, bool modest_, double dropout_, std::uint64_t seed_, Index first_query_,
+              nb::object additive_, bool bounded_, double dropout_, std::uint64_t seed_, Index first_query_,
               Index whole_rows_, Index whole_keys_) {
     held.reserve(9);
     type = type_of(dtype);
@@ -169,7 +260,7 @@ struct HeldProblem : Problem {
     bias = cells(bias_, "bias", accumulator(), even_bias ? 1 : S);
     sinks = vector(sinks_, "sinks", H);
     additive = vector(additive_, "additive", D);
-    modest = modest_;
+    bounded = bounded_;
     if (!(dropout_ >= 0 && dropout_ < 1)) reject("dropout must be at least 0 and below 1");
     dropout = dropout_;
     seed = seed_;
@@ -272,6 +363,21 @@ void check_bins(const Array& bins, const char* name, Index size) {
       reject(std::string(name) + " must hold non-empty intervals [start, end) within 0 and " + std::to_string(size));
 }
 
+// The largest |lse| that is finite.
+double largest(const HeldProblem& p, nb::object lse_) {
+  Array lse = p.rows(lse_, "lse");
+  auto find = [&]<class Acc>(const Acc* value) {
+    Acc most = 0;
+    for (Index i = 0; i < p.B * p.H * p.T; ++i) {
+      Acc size = value[i] < 0 ? -value[i] : value[i];
+      if (size > most && size <= std::numeric_limits<Acc>::max()) most = size;
+    }
+    return double(most);
+  };
+  return p.type == Type::float64 ? find(static_cast<const double*>(lse.data()))
+                                 : find(static_cast<const float*>(lse.data()));
+}
+
 // Whether received and entropy were filled as well.
 bool forward(const HeldProblem& p, nb::object output_, nb::object lse_, nb::object rest_, nb::object received_,
              nb::object entropy_, int threads, Name level, bool panels) {
@@ -298,12 +404,13 @@ void backward(const HeldProblem& p, nb::object output_, nb::object lse_, nb::obj
   HeldLogSum lse(p, lse_, rest_);
   Array dlse = dlse_.is_none() ? Array() : p.rows(dlse_, "dlse");
   for (const Array* array : {&output, &dy}) array->expect({p.B, p.H, p.T, p.E});
-  Array dq(dq_, "dq", p.accumulator(), 4, true), dk(dk_, "dk", p.accumulator(), 4, true),
-      dv(dv_, "dv", p.accumulator(), 4, true);
-  dq.expect({p.B, p.H, p.T, p.D});
-  dk.expect({p.B, p.G, p.S, p.D});
-  dv.expect({p.B, p.G, p.S, p.E});
-  Array dbias = dbias_.is_none() ? Array() : Array(dbias_, "dbias", p.accumulator(), 4, true);
+  auto wanted = [&](const nb::object& object, const char* name) {
+    return object.is_none() ? Array() : Array(object, name, p.accumulator(), 4, true);
+  };
+  Array dq = wanted(dq_, "dq"), dk = wanted(dk_, "dk"), dv = wanted(dv_, "dv"), dbias = wanted(dbias_, "dbias");
+  if (dq.data()) dq.expect({p.B, p.H, p.T, p.D});
+  if (dk.data()) dk.expect({p.B, p.G, p.S, p.D});
+  if (dv.data()) dv.expect({p.B, p.G, p.S, p.E});
   if (dbias.data()) dbias.expect({p.B, p.H, p.T, p.S});
   Array dsinks = dsinks_.is_none() ? Array() : Array(dsinks_, "dsinks", p.accumulator(), 1, true);
   if (dsinks.data()) dsinks.expect({p.H});
@@ -314,6 +421,35 @@ void backward(const HeldProblem& p, nb::object output_, nb::object lse_, nb::obj
   Pull pull = {output.view(), dy.view(), lse,          dlse.data(),   dq.data(),
                dk.data(),     dv.data(), dbias.data(), dsinks.data(), dadditive.data()};
   compute(p, threads, level, [&](const Kernels& kernels, const Run& run) { return kernels.backward(p, run, pull); });
+}
+
+// Softmax(q kᵀ / √D) v of arrays that need no description.
+struct Plain : HeldProblem {
+  Plain(nb::object q, nb::object k, nb::object v, const char* dtype, std::optional<double> scale, nb::object first,
+        nb::object last)
+      : HeldProblem(q, k, v, dtype, scale.value_or(0), 0, first, last, nb::none(), nb::none(), nb::none(), nb::none(),
+                    false, 0, 0, 0, 0, 0) {
+    if (B * H * T * D == 0 || !has_values) reject("there is nothing to compare");
+    // Axes broadcast otherwise, and that is a longer story.
+    if (held[0].lacks_axis() != held[1].lacks_axis() || held[0].lacks_axis() != held[2].lacks_axis())
+      reject("q, k and v must have as many axes");
+    if (!scale) this->scale = 1 / std::sqrt(double(D));
+  }
+};
+
+void plain_forward(nb::object q, nb::object k, nb::object v, const char* dtype, std::optional<double> scale,
+                   nb::object first, nb::object last, nb::object output, nb::object lse, int threads) {
+  forward(Plain(q, k, v, dtype, scale, first, last), output, lse, nb::none(), nb::none(), nb::none(), threads, {}, false);
+}
+
+// Whether it was computed: not where an lse is beyond the limit.
+bool plain_backward(nb::object q, nb::object k, nb::object v, const char* dtype, std::optional<double> scale,
+                    nb::object first, nb::object last, nb::object output, nb::object lse, nb::object dy, nb::object dq,
+                    nb::object dk, nb::object dv, double limit, int threads) {
+  Plain p(q, k, v, dtype, scale, first, last);
+  if (largest(p, lse) > limit) return false;
+  backward(p, output, lse, nb::none(), dy, nb::none(), dq, dk, dv, nb::none(), nb::none(), nb::none(), threads, {});
+  return true;
 }
 
 void statistics(const HeldProblem& p, nb::object lse_, nb::object rest_, nb::object received_, nb::object entropy_, int threads,
@@ -373,11 +509,12 @@ NB_MODULE(_native, m) {
                     nb::object, nb::object, nb::object, bool, double, std::uint64_t, Index, Index, Index>(),
            "q"_a, "k"_a, "v"_a.none(), nb::kw_only(), "dtype"_a = "float32", "scale"_a, "softcap"_a = 0.0,
            "first"_a = nb::none(), "last"_a = nb::none(), "bits"_a = nb::none(), "bias"_a = nb::none(),
-           "sinks"_a = nb::none(), "additive"_a = nb::none(), "modest"_a = false, "dropout"_a = 0.0, "seed"_a = 0,
+           "sinks"_a = nb::none(), "additive"_a = nb::none(), "bounded"_a = false, "dropout"_a = 0.0, "seed"_a = 0,
            "first_query"_a = 0, "whole_rows"_a = 0, "whole_keys"_a = 0);
   m.def("forward", &forward, "problem"_a, "output"_a, "lse"_a = nb::none(), "rest"_a = nb::none(), "received"_a = nb::none(),
         "entropy"_a = nb::none(), nb::kw_only(), "threads"_a = 0, "level"_a = nb::none(), "panels"_a = false);
-  m.def("backward", &backward, "problem"_a, "output"_a, "lse"_a, "rest"_a.none(), "dy"_a, "dlse"_a.none(), "dq"_a, "dk"_a, "dv"_a,
+  m.def("backward", &backward, "problem"_a, "output"_a, "lse"_a, "rest"_a.none(), "dy"_a, "dlse"_a.none(), "dq"_a.none(), "dk"_a.none(),
+        "dv"_a.none(),
         "dbias"_a = nb::none(), "dsinks"_a = nb::none(), "dadditive"_a = nb::none(), nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
   m.def("statistics", &statistics, "problem"_a, "lse"_a, "rest"_a.none(), "received"_a = nb::none(), "entropy"_a = nb::none(),
         nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
@@ -386,6 +523,10 @@ NB_MODULE(_native, m) {
   m.def("map", &map, "problem"_a, "lse"_a, "rest"_a.none(), "row_bins"_a, "col_bins"_a, "out"_a, "pool"_a, nb::kw_only(),
         "threads"_a = 0, "level"_a = nb::none());
   m.def("weights", &weights, "problem"_a, "lse"_a, "rest"_a.none(), "out"_a, nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
+  m.def("plain_forward", &plain_forward, "q"_a, "k"_a, "v"_a, "dtype"_a, "scale"_a.none(), "first"_a.none(), "last"_a.none(),
+        "output"_a, "lse"_a.none(), "threads"_a);
+  m.def("plain_backward", &plain_backward, "q"_a, "k"_a, "v"_a, "dtype"_a, "scale"_a.none(), "first"_a.none(),
+        "last"_a.none(), "output"_a, "lse"_a, "dy"_a, "dq"_a.none(), "dk"_a.none(), "dv"_a.none(), "limit"_a, "threads"_a);
   m.def("levels", [] {
     std::vector<std::string> names;
     for (const Level* l = kLevels; l->name; ++l)

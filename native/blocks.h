@@ -153,7 +153,7 @@ template <class In> struct Source {
 #else
       if (!plan.thin) {
         pack_panel<In>(at<In>(p.k, b, g, s), p.k.row, count, p.D, panels + key);
-        raise(p.additive && p.modest, panels + key, p.D * kPanel<Acc>);
+        raise(p.additive && p.bounded, panels + key, p.D * kPanel<Acc>);
       }
       if (values)
         pack_rows<In>(at<In>(p.v, b, g, s), p.v.row, count, p.E, plan.width, plan.value_step, slice, values + value);

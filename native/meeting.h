@@ -218,7 +218,7 @@ template <class Acc> struct Meeting {
   void meet() {
     if (scoring.v) __builtin_memset(work.turned, 0, p.D * kQueryBlock * sizeof(Acc));
     for (int s = keys.begin; s < keys.end; s += kRows) meet_keys(s);
-    pull_queries();
+    if (pull.dq) pull_queries();
   }
 
   bool visible(int i, Range group) const {
@@ -252,8 +252,9 @@ template <class Acc> struct Meeting {
     int column = begin * panel, rows = smaller(count, end * panel) - column;
     const Acc* key = work.keys + index * p.D * kQueries<Acc>;
     compare<Acc, M, kStep>(scoring, key, work.queries + column * p.D, p.D, end - begin, work.weights + column);
-    multiply<Acc, M, kStep>(work.values + index * p.E * kQueries<Acc>, work.dys + column * p.E, p.E, end - begin,
-                            pulls + column);
+    if (pull.dq || pull.dk || pull.dbias || pull.dadditive)
+      multiply<Acc, M, kStep>(work.values + index * p.E * kQueries<Acc>, work.dys + column * p.E, p.E, end - begin,
+                              pulls + column);
     if (scoring.cap > 0) cap<M>(column, end * panel);
     if (p.bias.data) add_bias<M>(group, column, end * panel);
     if (p.bits.data) hide(group, column, column + rows);
@@ -280,10 +281,10 @@ template <class Acc> struct Meeting {
     Acc* dk = work.dk + index * kRows * way.wide_D;
     Acc* dv = work.dv + index * kRows * way.wide_E;
     const Acc* dys = work.dy_rows + column * way.wide_E;
-    if (wild) add_carefully<Acc>(M, work.weights + column, dys, rows, dv, way.wide_E);
-    else add<Acc, false, M>(work.weights + column, dys, rows, dv, way.wide_E);
+    if (pull.dv && wild) add_carefully<Acc>(M, work.weights + column, dys, rows, dv, way.wide_E);
+    if (pull.dv && !wild) add<Acc, false, M>(work.weights + column, dys, rows, dv, way.wide_E);
     if (scoring.v) return pull_additive<M>(group, column, end * panel - column, pulls + column, dk);
-    add<Acc, false, M>(pulls + column, work.query_rows + column * way.wide_D, rows, dk, way.wide_D);
+    if (pull.dk) add<Acc, false, M>(pulls + column, work.query_rows + column * way.wide_D, rows, dk, way.wide_D);
   }
 
   template <int M> void pull_additive(Range group, int column, int width, Acc* pulls, Acc* dk) {
@@ -298,7 +299,7 @@ template <class Acc> struct Meeting {
       const Acc *row = key + d * kQueries<Acc>, *queries = work.queries + column * p.D + d * panel;
       Acc* down = work.turned + d * kQueryBlock + column;
       work.additive[d] +=
-          scoring.modest ? pull_feature<Acc, M, true>(row, queries, p.D, width, pulls, kStep, dk + d, way.wide_D, down)
+          scoring.bounded ? pull_feature<Acc, M, true>(row, queries, p.D, width, pulls, kStep, dk + d, way.wide_D, down)
                          : pull_feature<Acc, M, false>(row, queries, p.D, width, pulls, kStep, dk + d, way.wide_D, down);
     }
   }

@@ -29,7 +29,7 @@ struct Problem {
   double scale, softcap;
   // (D,) or null, of the accumulator's type: score = scale · Σ vector tanh(q + k), and not scale · q kᵀ.
   const void* additive;
-  bool modest;  // no |q| or |k| exceeds 10, so that e^2q e^2k is far from overflow
+  bool bounded;  // no |q| or |k| exceeds 10, so that e^2q e^2k is far from overflow
   // Each weight is dropped with this probability.
   double dropout;
   std::uint64_t seed;
@@ -74,8 +74,9 @@ struct Along {
 
 // What the way back reads beside the problem: `output` and `dy` of the problem's type, (B, H, T, E), the log-sums, and
 // unless null the gradient dlse (B, H, T) of these, of the accumulator's type.
-// What it writes, all of the accumulator's type: dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, E) and, unless null,
-// the gradient dbias (B, H, T, S) of the biased scores, dsinks (H,) and dadditive (D,).
+// What it writes unless null, all of the accumulator's type: dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, E), the
+// gradient dbias (B, H, T, S) of the biased scores, dsinks (H,) and dadditive (D,), which is never null in the additive
+// score.  What is null costs nothing.
 struct Pull {
   View output, dy;
   LogSum lse;

@@ -84,12 +84,12 @@ template <class Acc> struct Scoring {
   Acc late;       // multiplies the product
   Acc cap;        // 0: none
   const Acc* v;   // of the additive score, or null
-  bool modest;
+  bool bounded;
   Acc base, slope;  // of the additive score
   bool even_bias;
 
   explicit Scoring(const Problem& p)
-      : factor(1), late(1), cap(Acc(p.softcap)), v(static_cast<const Acc*>(p.additive)), modest(p.additive && p.modest), even_bias(p.even_bias) {
+      : factor(1), late(1), cap(Acc(p.softcap)), v(static_cast<const Acc*>(p.additive)), bounded(p.additive && p.bounded), even_bias(p.even_bias) {
     const double scale = p.softcap > 0 ? p.scale / p.softcap : p.scale, size = __builtin_fabs(scale);
     double total = 0;
     for (Index d = 0; v && d < p.D; ++d) total += v[d];
@@ -157,7 +157,7 @@ void fill_group(const Problem& p, const Rows& rows, Index first, int count, bool
   group.odd = pack_query_tiles<In>(row, count, group.size, p.D, scoring.factor, queries);
 #else
   pack_queries<In>(row, count, p.D, scoring.factor, queries);
-  raise(scoring.modest, queries, p.D * kQueries<Acc>);
+  raise(scoring.bounded, queries, p.D * kQueries<Acc>);
 #endif
 }
 
@@ -295,7 +295,7 @@ OVERT_INLINE void compare(const Scoring<Acc>& scoring, const Acc* rows, const Ac
   if (!scoring.v) {
     multiply<Acc, M, stride>(rows, panel, D, panels, tile, half);
     scale_tile<Acc, M, stride>(tile, panels * kPanel<Acc> - half * kLanes<Acc>, scoring.late);
-  } else if (scoring.modest)
+  } else if (scoring.bounded)
     add_terms<Acc, M, true>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
   else add_terms<Acc, M, false>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
 }

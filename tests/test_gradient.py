@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import pickle
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
 import overt
+from overt import kernels
 from overt.errors import ArgumentError, DtypeError, ShapeError
+from overt.problem import Problem
 from overt.reference import Gradient
 
 
@@ -168,3 +171,22 @@ def test_a_gradient_is_a_tree_of_torch() -> None:
     assert len(leaves) == 6
     assert same(trees.tree_unflatten(leaves, shape), found)
     np.testing.assert_array_equal(trees.tree_map(lambda x: 2 * x, found).sinks, 2 * found.sinks)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_what_is_not_wanted_is_not_computed(dtype: type, by_rows: bool) -> None:
+    rng = np.random.default_rng(0)
+    shapes = (2, 4, 40, 8), (2, 2, 300, 8), (2, 2, 300, 5), (2, 4, 40, 5)
+    q, k, v, dy = (rng.normal(size=shape).astype(dtype) for shape in shapes)
+    # Masks without a span or a bias are computed some rows at a time.
+    more = {"mask": overt.where(lambda b, h, t, s: (s + t) % 3 > 0), "bias": overt.alibi(np.ones(4, dtype))}
+    problem = Problem.of(q, k, v, score=overt.scaled_dot(), softcap=3.0, **(more if by_rows else {}))
+    output, lse = kernels.forward(problem)
+    whole = kernels.gradient(problem, output, lse, dy)
+    for wanted in product([False, True], repeat=3):
+        some = kernels.gradient(problem, output, lse, dy, wanted=wanted)
+        for want, part, full in zip(wanted, some[:3], whole[:3], strict=True):
+            assert (part is not None) == want
+            assert part is None or np.array_equal(part, full)
+        assert whole.bias is None or np.array_equal(some.bias, whole.bias)

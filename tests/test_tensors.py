@@ -17,7 +17,7 @@ import overt
 from overt import reference
 from overt.errors import ArgumentError, DtypeError, ShapeError
 from overt.problem import Problem
-from overt.torch import Attended, attend, attention, blocks
+from overt.torch import Attended, attend, attention, blocks, short
 from overt.torch.call import Call
 from overt.torch.fused import can, fused
 from strategies import Case, cases
@@ -454,3 +454,85 @@ def test_other_devices_answer_and_are_told_what_is_wrong() -> None:
     ):
         with pytest.raises(ShapeError, match=message):
             attention(**{"q": q, "k": k, "v": v, **wrong})  # type: ignore[arg-type]
+
+
+SHORT = [((2, 3, 4, 8), (2, 1, 5, 8), (2, 1, 5, 6)), ((3, 4, 8), (3, 4, 8), (3, 4, 8))]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("shapes", SHORT, ids=["grouped", "three axes"])
+@pytest.mark.parametrize("mask", [None, overt.causal()], ids=["full", "causal"])
+def test_short_calls_are_what_all_calls_are(dtype: torch.dtype, shapes: Any, mask: Any) -> None:
+    inputs = draw(*shapes, dtype=dtype)
+    found = short.forward(*inputs, mask)
+    assert found is not None
+    y = attention(*inputs, mask=mask)
+    # One thread is asked for in words, which is more than a short call says.
+    longer = attention(*inputs, mask=mask, num_threads=1)
+    assert torch.equal(y, longer)
+    assert torch.equal(y, found[0])
+    dy = torch.randn_like(y)
+    for slope in (dy, dy[..., :1].expand_as(dy)):
+        expected = torch.autograd.grad(longer, inputs, slope, retain_graph=True)
+        torch.testing.assert_close(torch.autograd.grad(y, inputs, slope, retain_graph=True), expected, rtol=0, atol=0)
+        for i, one in enumerate(inputs):
+            assert torch.equal(torch.autograd.grad(y, one, slope, retain_graph=True)[0], expected[i])
+
+
+def test_what_is_no_short_call_takes_the_general_way() -> None:
+    q, k, v = draw(*SHORT[0])
+    assert short.forward(torch._neg_view(q), k, v, None) is None
+    assert short.forward(q, k[0], v, None) is None
+    assert short.forward(q, k, v.float(), None) is None
+    assert short.forward(q.bfloat16(), k.half(), v.half(), None) is None
+    assert short.forward(q, k, v[..., :4, :], None) is None
+    assert short.forward(q[:, :2], k, v, overt.window(2, 0)) is None
+    freed = torch.empty(8, 5, 8, dtype=torch.float64)
+    freed.untyped_storage().resize_(0)
+    assert short.forward(freed, freed, freed, None) is None
+    # Large sums are summed up anew.
+    large = (q * 1e4).detach().requires_grad_()
+    y = attention(large, k, v)
+    assert short.gradients(large, k, v, None, (y, attend(large, k, v).lse), y, [True] * 3) is None
+    expected = torch.autograd.grad(definition(large, k, v)[0].sum(), large)
+    torch.testing.assert_close(torch.autograd.grad(y.sum(), large), expected)
+
+
+OLDER = """
+import torch
+torch.Tensor.__dlpack_c_exchange_api__ = None
+import overt
+from overt.torch import short
+q = torch.randn(2, 3, 4, 8, requires_grad=True)
+assert short.forward(q, q, q, None) is None
+overt.attention(q, q, q, mask=overt.causal()).sum().backward()
+assert q.grad is not None
+"""
+
+
+def test_torch_before_it_lent_its_memory() -> None:
+    subprocess.run([sys.executable, "-c", OLDER], check=True, capture_output=True, timeout=120)
+
+
+def test_what_needs_no_gradient_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from overt import kernels
+
+    calls: list[tuple[Any, ...]] = []
+
+    def watched(name: str) -> None:
+        real = getattr(kernels._native, name)
+
+        def record(*given: Any, **options: Any) -> Any:
+            calls.append(given)
+            return real(*given, **options)
+
+        monkeypatch.setattr(kernels._native, name, record)
+
+    watched("backward")
+    watched("plain_backward")
+    q, k, v, *_ = problem()
+    attention(q, k.detach(), v.detach()).sum().backward()
+    attention(q.detach(), k.detach(), v, mask=overt.causal(), softcap=2.0).sum().backward()
+    (_, *_, dq, dk, dv, _, _), (_, _, _, _, _, _, *general) = calls
+    assert [x is None for x in (dq, dk, dv)] == [False, True, True]
+    assert [x is None for x in general[:3]] == [True, True, False]

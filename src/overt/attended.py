@@ -109,7 +109,7 @@ class Attended(Generic[ArrayT]):
         self._check(picture)
         return self._problem.outward(picture)
 
-    def gradient(self, dy: Array, dlse: Array | None = None) -> Gradient:
+    def gradient(self, dy: ArrayT, dlse: ArrayT | None = None) -> Gradient[ArrayT]:
         """Vector-Jacobian product with dy (…, H, T, E): named tuple (q, k, v, bias), each shaped like its input.
 
         dlse (…, H, T) is the gradient of the lse, where the loss depends on that.

@@ -5,10 +5,10 @@ Every function takes a ``Problem`` of NumPy arrays and returns the same as its n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, reduce
-from math import prod, sqrt
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ _CELLS = 1 << 21
 _ROWS = 16
 _ALL = slice(None)
 # Projections up to this size can be raised to e^{2x} and multiplied without overflow.
-_MODEST = 10
+_BOUND = 10
 _CAUSAL = causal()
 # What each key receives (B, H, S) and the entropy of each row (B, H, T).
 Statistics = tuple[np.ndarray, np.ndarray]
@@ -106,80 +106,69 @@ def plain(q: Array, k: Array, v: Array, scale: float | None, mask: Any, threads:
     """
     if threads is not None and not (type(threads) is int and 0 < threads <= MOST_THREADS):
         return None
-    native = _plain(q, k, v, scale, mask)
-    if native is None:
-        return None
-    output = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
-    _native.forward(native, _four(output), threads=threads or _threads)
-    return output
-
-
-def plain_forward(
-    q: Array, k: Array, v: Array, mask: Any, threads: int, *, rows: bool = True
-) -> tuple[np.ndarray, np.ndarray | None] | None:
-    """Output of the same and, of all ``rows``, the lse."""
-    native = _plain(q, k, v, None, mask)
-    if native is None:
-        return None
-    output = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
-    lse = np.empty(q.shape[:-1], np.float64 if q.itemsize == 8 else np.float32) if rows else None
-    rows_of_four = lse if lse is None or q.ndim == 4 else lse[None]
-    _native.forward(native, _four(output), rows_of_four, threads=threads or _threads)
-    return output, lse
-
-
-def plain_gradient(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any, threads: int, found: tuple[Any, Any], dy: np.ndarray
-) -> list[np.ndarray] | None:
-    """Gradients of q, k and v in the dtype of accumulation from what ``plain_forward`` found; None as there."""
-    native = _plain(q, k, v, None, mask)
-    output, lse = found
-    if native is None or dy.dtype != q.dtype or not (dy.shape == output.shape and dy.strides == output.strides):
-        return None
-    # Large rows are summed up anew.
-    if not (lse.max(initial=0) <= LARGE and lse.min(initial=0) >= -LARGE):
-        return None
-    sums = [np.empty(x.shape, lse.dtype) for x in (q, k, v)]
-    gradients = [x[None] for x in sums] if q.ndim == 3 else sums
-    _native.backward(
-        native,
-        _four(output),
-        lse[None] if q.ndim == 3 else lse,
-        None,
-        _four(dy),
-        None,
-        *gradients,
-        threads=threads or _threads,
-    )
-    return sums
-
-
-def _plain(q: Array, k: Array, v: Array, scale: float | None, mask: Any) -> Any:
-    if not (type(q) is type(k) is type(v) is np.ndarray and q.ndim == k.ndim == v.ndim and q.ndim in (3, 4)):
+    if not (type(q) is type(k) is type(v) is np.ndarray and q.dtype is k.dtype is v.dtype and v.ndim):
         return None
     dtype = q.dtype
     name = _PLAIN.get(dtype) or (dtype.itemsize == 2 and dtype.name == "bfloat16" and "bfloat16")
-    if not (name and dtype is k.dtype is v.dtype and q.size):
+    if not name:
         return None
-    first = last = None
-    if mask is not None:
-        if mask is not _CAUSAL or k.shape[-2] > MOST_POSITIONS:
-            return None
-        first, last, _ = _remembered_plan(mask, q.shape[:-3], *q.shape[-3:-1], k.shape[-2])
-    scale = 1 / sqrt(q.shape[-1]) if scale is None else scale
-    if q.ndim == 3 or dtype.itemsize == 2:
-        q, k, v = _four(q), _four(k), _four(v)
+    output = np.empty((*q.shape[:-1], v.shape[-1]), dtype)
+    halves = dtype.itemsize == 2
+    q, k, v, filled = (_words(x) for x in (q, k, v, output)) if halves else (q, k, v, output)
+    return output if plain_forward(q, k, v, name, scale, mask, filled, None, threads or 0) else None
+
+
+def plain_forward(
+    q: Array,
+    k: Array,
+    v: Array,
+    dtype: str,
+    scale: float | None,
+    mask: Any,
+    output: Array,
+    lse: Array | None,
+    threads: int,
+) -> bool:
+    """Fill the output and, unless None, the lse of the same; of NumPy's arrays, half types as words, or of tensors."""
     try:
-        return _native.Problem(q, k, v, dtype=name, scale=scale, first=first, last=last)
+        first, last = _plain_spans(q, k, mask)
+        _native.plain_forward(q, k, v, dtype, scale, first, last, output, lse, threads or _threads)
     except ValueError:
         # What is wrong, if anything, is said by Problem.of.
-        return None
+        return False
+    return True
 
 
-def _four(x: np.ndarray) -> np.ndarray:
-    """With four axes, and half types as words."""
-    x = x.view(np.uint16) if x.itemsize == 2 else x
-    return x if x.ndim == 4 else x[None]
+def plain_gradient(
+    q: Array,
+    k: Array,
+    v: Array,
+    dtype: str,
+    mask: Any,
+    output: Array,
+    lse: Array,
+    dy: Array,
+    dq: Array | None,
+    dk: Array | None,
+    dv: Array | None,
+    threads: int,
+) -> bool:
+    """Fill the gradients of q, k and v, in the dtype of accumulation, that are not None; False where a sum is large."""
+    try:
+        first, last = _plain_spans(q, k, mask)
+        return _native.plain_backward(
+            q, k, v, dtype, None, first, last, output, lse, dy, dq, dk, dv, LARGE, threads or _threads
+        )
+    except ValueError:
+        return False
+
+
+def _plain_spans(q: Array, k: Array, mask: Any) -> Any:
+    if mask is None:
+        return None, None
+    if mask is not _CAUSAL or not (q.ndim == k.ndim and q.ndim in (3, 4)) or k.shape[-2] > MOST_POSITIONS:
+        raise ValueError("only the causal mask is plain")
+    return _remembered_plan(mask, tuple(q.shape[:-3]), *q.shape[-3:-1], k.shape[-2])[:2]
 
 
 def gradient(
@@ -190,9 +179,13 @@ def gradient(
     dlse: np.ndarray | None = None,
     *,
     constant: bool = False,
+    wanted: Sequence[bool] = (True, True, True),
     level: str | None = None,
 ) -> Gradient:
-    """Vector-Jacobian product from what ``forward`` gave, in the dtype of accumulation, of a ``constant`` bias none."""
+    """Vector-Jacobian product from what ``forward`` gave, in the dtype of accumulation.
+
+    A ``constant`` bias gets none, and of q, k and v only those that are ``wanted`` do: the others cost nothing.
+    """
     score, bias, accumulate = problem.score, None if constant else problem.bias, problem.accumulate
     (B, H, T, _), S = problem.q.shape, problem.k.shape[2]
     # A dy that is finer than the inputs stays so.
@@ -204,20 +197,23 @@ def gradient(
     additive = score.v.shape if isinstance(score, Additive) else None
     # Of what the score compares.
     D = additive[0] if additive else problem.k.shape[3]
-    dq = np.empty((B, H, T, D), accumulate)
+    # What is compared is made of q, k and the score's parameters, and pulls at all of them.
+    of_q, of_k, of_v = wanted if score.identity else (True, True, wanted[2])
+    dq = np.empty((B, H, T, D), accumulate) if of_q else None
     dbias = None if bias is None else bias.zeros()
     # The kernel writes the gradient of all scores when asked for the bias's, so ask for some rows at a time.
     step = None if bias is None else max(_CELLS // max(B * H * S, 1), _ROWS)
     calls = _calls(problem, wide=wide, step=step)
     once = isinstance(calls, tuple)
     # dk, dv, dsinks and that of the additive score's v: where there are several calls, each gives a part.
-    shapes = (*problem.k.shape[:3], D), problem.v.shape, (H,), additive or (0,)
-    sums = [(np.empty if once and B * H else np.zeros)(shape, accumulate) for shape in shapes]
+    shapes = (*problem.k.shape[:3], D) if of_k else None, problem.v.shape if of_v else None, (H,), additive or (0,)
+    room = np.empty if once and B * H else np.zeros
+    sums = [None if shape is None else room(shape, accumulate) for shape in shapes]
     sums_of_rows = _log_sums(problem, lse, level, wide=wide, back=True)
     for native, rows in calls:
-        row_dq = _rows(dq, rows)
-        parts = sums if once else [np.zeros_like(x) for x in sums]
-        dscores = None if bias is None else np.empty((*row_dq.shape[:3], S), accumulate)
+        row_dq = None if dq is None else _rows(dq, rows)
+        parts = sums if once else [None if x is None else np.zeros_like(x) for x in sums]
+        dscores = None if bias is None else np.empty((B, H, len(range(T)[rows]), S), accumulate)
         _native.backward(
             native,
             _words(output[:, :, rows]),
@@ -233,14 +229,16 @@ def gradient(
             threads=problem.threads or _threads,
             level=level,
         )
-        _put(dq, rows, row_dq)
+        if dq is not None and row_dq is not None:
+            _put(dq, rows, row_dq)
         if not once:
             for whole, part in zip(sums, parts, strict=True):
-                whole += part
+                if whole is not None and part is not None:
+                    whole += part
         if bias is not None and dbias is not None and dscores is not None:
             bias.pull(dscores, problem.part(t=problem.t[rows]).cells, dbias)
     dk, dv, dsinks, dadditive = sums
-    into_score: dict[str, np.ndarray] = {}
+    into_score: dict[str, Any] = {}
     if not score.identity:
         # A masked key may hold anything.
         q, k = (np.where(np.isfinite(x), x, 0).astype(accumulate) for x in (problem.q, problem.k))
@@ -407,7 +405,7 @@ def _calls(problem: Problem, *, wide: bool = False, step: int | None = None) -> 
         same["additive"] = np.array(host("v", score.v), problem.accumulate, order="C")
         # NaN are no reason to take care.
         numbers = (widened(x, np.dtype(np.float32)) if x.dtype == WORDS else x for x in (q, k))
-        same["modest"] = not any((np.abs(x) > _MODEST).any() for x in numbers)
+        same["bounded"] = not any((np.abs(x) > _BOUND).any() for x in numbers)
     if problem.dropout is not None:
         same |= {"dropout": problem.dropout.rate, "seed": problem.dropout.seed, "first_query": problem.t.start}
     q, k, v = _words(q), _words(k), _words(v)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import numpy as np
 
 from overt.errors import ArgumentError
-from overt.grid import Array, device, host
+from overt.grid import Array, ArrayT, device, host
 from overt.problem import Problem
 
 
@@ -45,7 +45,7 @@ class Step:
         return array[np.isfinite(array)]
 
 
-class Gradient(tuple[Array, ...]):
+class Gradient(tuple[Array, ...], Generic[ArrayT]):
     """Vector-Jacobian product: one array shaped like each input, and like the bias's parameter, if any.
 
     A named tuple (q, k, v, bias).  Beside it stand the gradient of the sinks, (H,), as ``sinks``, None where there are
@@ -55,22 +55,26 @@ class Gradient(tuple[Array, ...]):
 
     # What takes every named tuple for a tree of just its items looks for `_make`, which is not here.
     _fields = ("q", "k", "v", "bias")
-    q: Array = property(itemgetter(0))
-    k: Array = property(itemgetter(1))
-    v: Array = property(itemgetter(2))
-    bias: Array | None = property(itemgetter(3))
-    sinks: Array | None
-    score: dict[str, Array]
+    if TYPE_CHECKING:
+        q: ArrayT
+        k: ArrayT
+        v: ArrayT
+        # A tuple of arrays for a sum of biases.
+        bias: Any
+    else:
+        q, k, v, bias = (property(itemgetter(i)) for i in range(4))
+    sinks: ArrayT | None
+    score: dict[str, ArrayT]
 
     def __new__(
         cls,
-        q: Array,
-        k: Array,
-        v: Array,
-        bias: Array | None,
-        sinks: Array | None = None,
-        score: dict[str, Array] | None = None,
-    ) -> Gradient:
+        q: ArrayT,
+        k: ArrayT,
+        v: ArrayT,
+        bias: Any,
+        sinks: ArrayT | None = None,
+        score: dict[str, ArrayT] | None = None,
+    ) -> Gradient[ArrayT]:
         self = super().__new__(cls, (q, k, v, bias))
         self.sinks = sinks
         self.score = score or {}
@@ -93,7 +97,7 @@ class Gradient(tuple[Array, ...]):
         """All six by name."""
         return dict(zip((*self._fields, "sinks", "score"), self.__getnewargs__(), strict=True))
 
-    def _replace(self, **changes: Any) -> Gradient:
+    def _replace(self, **changes: Any) -> Gradient[ArrayT]:
         """The same with some of the six changed."""
         named = self._asdict()
         if unknown := set(changes) - set(named):

@@ -30,8 +30,17 @@ assert_type(overt.merge([(seen.output, seen.lse)]), tuple[np.ndarray[Any, Any], 
 # Steps are at least in single precision.
 assert_type(overt.trace(q, q, q)["weights"], np.ndarray[Any, Any])
 
+gradient = seen.gradient(seen.output)
+assert_type(gradient, overt.Gradient[np.ndarray[Any, Any]])
+assert_type(gradient.q, np.ndarray[Any, Any])
+dq, dk, dv, dbias = gradient
+assert_type(gradient.score, dict[str, np.ndarray[Any, Any]])
+
 of_tensors = overt.attend(t, t, t)
 assert_type(of_tensors.lse, torch.Tensor)
+assert_type(of_tensors.gradient(t, of_tensors.lse), overt.Gradient[torch.Tensor])
+assert_type(of_tensors.gradient(t).v, torch.Tensor)
+assert_type(of_tensors.gradient(t)._replace(q=t).sinks, torch.Tensor | None)
 assert_type(of_tensors.received(), torch.Tensor)
 assert_type(of_tensors.entropy(), torch.Tensor)
 assert_type(of_tensors.weights[0], torch.Tensor)

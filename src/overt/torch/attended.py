@@ -93,7 +93,7 @@ class Attended(attended.Attended[Tensor]):
         """(…, H, T, S), computed when indexed, and only the cells asked for."""
         return Weights(self._problem, self._lse, self._engine.weights)
 
-    def gradient(self, dy: Tensor | None, dlse: Tensor | None = None) -> Gradient:
+    def gradient(self, dy: Tensor | None, dlse: Tensor | None = None) -> Gradient[Tensor]:
         """Vector-Jacobian product with dy (…, H, T, E) and dlse (…, H, T): as with arrays.
 
         ``torch.autograd`` gives the same through ``output`` and ``lse``.

@@ -8,15 +8,13 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from overt import kernels
 from overt.biases import Bias
 from overt.dropout import Dropout
 from overt.grid import Array
 from overt.interchange import warn_of_quadratic
 from overt.masks import Mask, causal
 from overt.scores import Score, scaled_dot
-from overt.torch import blocks
-from overt.torch.arrays import array, tensor
+from overt.torch import blocks, short
 from overt.torch.attended import Attended
 from overt.torch.call import HALVES, Call
 from overt.torch.fused import can, fused
@@ -98,18 +96,13 @@ def _plain(q: Any, k: Any, v: Any, mask: Any) -> Tensor | None:
     """Output where a small problem would compute in less time than it takes to describe it; None everywhere else."""
     if torch.compiler.is_compiling() or not (type(q) in _PLAIN and type(k) in _PLAIN and type(v) in _PLAIN):
         return None
-    call = _PLAIN_CALLS.get(mask) if mask is None or mask is _CAUSAL else None
-    if call is None or not (q.is_cpu and k.is_cpu and v.is_cpu) or not _eager():
+    if not (mask is None or mask is _CAUSAL) or not q.is_cpu or not _eager():
         return None
-    found = kernels.plain_forward(
-        array(q), array(k), array(v), mask, torch.get_num_threads(), rows=torch.is_grad_enabled()
-    )
-    if found is None:
-        return None
-    output = tensor(found[0])
-    if not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)):
-        return output
-    return Plain.apply(call, (output, torch.from_numpy(found[1])), q, k, v)  # type: ignore[no-untyped-call]
+    graph = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+    found = short.forward(q, k, v, mask, rows=graph)
+    if found is None or not graph:
+        return found and found[0]
+    return Plain.apply(_PLAIN_CALLS[mask], found, q, k, v)  # type: ignore[no-untyped-call]
 
 
 def _eager() -> bool:

@@ -158,7 +158,15 @@ class Call:
 
 def read(text: str, tensors: Sequence[Tensor], integers: Sequence[int], floats: Sequence[float]) -> Call:
     """What ``Call.write`` wrote."""
+    if not (tensors or integers or floats):
+        return _constant(text)
     return Call(*_read(_parsed(text), {"t": tensors, "i": integers, "f": floats}))
+
+
+@lru_cache(maxsize=64)
+def _constant(text: str) -> Call:
+    """Of a call that names no tensors and no numbers."""
+    return Call(*_read(_parsed(text), {}))
 
 
 def _tensor(name: str, x: Any) -> Tensor:

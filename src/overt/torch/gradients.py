@@ -13,7 +13,7 @@ from torch.autograd import Function
 
 from overt import kernels
 from overt.problem import Problem
-from overt.torch import blocks
+from overt.torch import blocks, short
 from overt.torch.arrays import array
 from overt.torch.call import Call
 
@@ -59,12 +59,14 @@ class Plain(Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Maybe, ...]:
-        output, lse, *tensors = ctx.saved_tensors
+        output, lse, q, k, v = ctx.saved_tensors
         wanted = ctx.needs_input_grad[2:]
         if torch.is_grad_enabled():
             fixed = output.detach(), lse
-            return None, None, *_Pull.apply(ctx.call, fixed, wanted, dy, None, *tensors)  # type: ignore[no-untyped-call]
-        return None, None, *pull(ctx.call, (output, lse), wanted, dy, None, tensors)
+            return None, None, *_Pull.apply(ctx.call, fixed, wanted, dy, None, q, k, v)  # type: ignore[no-untyped-call]
+        found = output, lse
+        slopes = short.gradients(q, k, v, ctx.call.mask, found, dy, wanted)
+        return None, None, *(pull(ctx.call, found, wanted, dy, None, (q, k, v)) if slopes is None else slopes)
 
 
 class _Pull(Function):
@@ -100,19 +102,20 @@ def pull(
     if tensors[0].device.type != "cpu":
         return _pull_blocks(call, wanted, dy, dlse, tensors)
     if call.plain and dy is not None and dlse is None:
-        q, k, v, output, lse, slope = (array(x) for x in (*tensors, *found, dy))
-        sums = kernels.plain_gradient(q, k, v, call.mask, torch.get_num_threads(), (output, lse), slope)
-        if sums is not None:
-            slopes = (torch.from_numpy(x) if want else None for x, want in zip(sums, wanted, strict=True))
-            return [x if x is None else x.to(dy.dtype) for x in slopes]
+        q, k, v = tensors
+        slopes = short.gradients(q, k, v, call.mask, found, dy, wanted)
+        if slopes is not None:
+            return slopes
     names = call.parameters
     problem = call.exchanged(dict(zip(names, tensors[3:], strict=True))).hosted(*tensors[:3])
     dy = torch.zeros_like(found[0]) if dy is None else dy
     output, lse, slope = (_inward(problem, array(x)) for x in (*found, dy))
     constant = not any(want for name, want in zip(names, wanted[3:], strict=True) if name.startswith("bias"))
     lse_slope = None if dlse is None else _inward(problem, array(dlse))
-    gradient = kernels.gradient(problem, output, lse, slope, lse_slope, constant=constant)
-    arrays: list[Any] = [problem.unbroadcast(x, shape) for x, shape in zip(gradient[:3], problem.given, strict=True)]
+    gradient = kernels.gradient(problem, output, lse, slope, lse_slope, constant=constant, wanted=wanted[:3])
+    arrays: list[Any] = [
+        x if x is None else problem.unbroadcast(x, shape) for x, shape in zip(gradient[:3], problem.given, strict=True)
+    ]
     bias = gradient.bias if isinstance(gradient.bias, tuple) else (gradient.bias,)
     by_name = {"sinks": gradient.sinks, **{f"bias {i}": x for i, x in enumerate(bias)}}
     by_name |= {f"score {name}": x for name, x in gradient.score.items()}

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from overt import kernels
-from overt.torch import blocks
-from overt.torch.arrays import array, tensor
+from overt.torch import blocks, short
+from overt.torch.arrays import tensor
 from overt.torch.call import Call, read
 from overt.torch.gradients import pull
 
@@ -19,9 +20,9 @@ Found = tuple[Tensor, Tensor]
 def compute(call: Call, q: Tensor, k: Tensor, v: Tensor, along: list[Any] | None = None) -> Found:
     """Output (…, H, T, E) and lse (…, H, T), without a graph; statistics that come along are appended to ``along``."""
     if q.device.type == "cpu" and along is None and call.plain:
-        found = kernels.plain_forward(array(q), array(k), array(v), call.mask, torch.get_num_threads())
+        found = short.forward(q, k, v, call.mask)
         if found is not None:
-            return tensor(found[0]), torch.from_numpy(found[1])
+            return found
     if q.device.type == "cpu":
         problem = call.hosted(q, k, v)
         if along is None:
@@ -44,8 +45,7 @@ def call_operator(call: Call, q: Tensor, k: Tensor, v: Tensor) -> Found:
     return attention(q, k, v, others, integers, floats, text)
 
 
-@torch.library.custom_op("overt::attention", mutates_args=())
-def attention(
+def _attention(
     q: Tensor, k: Tensor, v: Tensor, others: list[Tensor], integers: list[int], floats: list[float], asked: str
 ) -> tuple[Tensor, Tensor]:
     """Output and lse.  ``asked`` is all that was asked as a text: scores, masks and biases by their names.
@@ -55,16 +55,14 @@ def attention(
     return compute(read(asked, others, integers, floats), q, k, v)
 
 
-@attention.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, *asked: Any) -> Found:
+def _attention_shapes(q: Tensor, k: Tensor, v: Tensor, *asked: Any) -> Found:
     batch = torch.broadcast_shapes(*(x.shape[:-3] for x in (q, k, v)))  # type: ignore[no-untyped-call]
     rows = (*batch, *q.shape[-3:-1])
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     return q.new_empty((*rows, v.shape[-1])), q.new_empty(rows, dtype=wide)
 
 
-@torch.library.custom_op("overt::attention_backward", mutates_args=())
-def attention_backward(
+def _backward(
     dy: Tensor | None,
     dlse: Tensor | None,
     output: Tensor,
@@ -91,21 +89,8 @@ def attention_backward(
     return [x for x in (by_place[i] for i, want in enumerate(wanted) if want) if x is not None]
 
 
-@attention_backward.register_fake
-def _(
-    dy: Tensor | None,
-    dlse: Tensor | None,
-    output: Tensor,
-    lse: Tensor,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    others: list[Tensor],
-    integers: list[int],
-    floats: list[float],
-    asked: str,
-    wanted: list[bool],
-) -> list[Tensor]:
+def _backward_shapes(*given: Any) -> list[Tensor]:
+    _, _, _, _, q, k, v, others, *_, wanted = given
     return [x.new_empty(x.shape) for x, want in zip((q, k, v, *others), wanted, strict=True) if want]
 
 
@@ -127,4 +112,22 @@ def _pull(ctx: Any, dy: Tensor | None, dlse: Tensor | None) -> tuple[Any, ...]:
     return *gradients[:3], gradients[3:], *numbers, None
 
 
-attention.register_autograd(_pull, setup_context=_remember)
+def _registered(name: str, function: Callable[..., Any], shapes: Callable[..., Any]) -> Any:
+    """An operator whose results share nothing with its inputs: ``torch.library.custom_op`` without its checks of that.
+
+    In a compiled graph these take longer than a short attention.
+    """
+    schema = torch.library.infer_schema(function, mutates_args=())
+    torch.library.define(f"overt::{name}", schema, lib=_LIBRARY, tags=torch.Tag.pt2_compliant_tag)
+    # Compiled graphs call it, and are not to compile it in turn.
+    called: Any = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    _LIBRARY.impl(name, called, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"overt::{name}", shapes, lib=_LIBRARY)
+    return getattr(torch.ops.overt, name)
+
+
+# Kept, since operators go with their library.
+_LIBRARY: Any = torch.library.Library("overt", "FRAGMENT")  # type: ignore[no-untyped-call]
+attention = _registered("attention", _attention, _attention_shapes)
+attention_backward = _registered("attention_backward", _backward, _backward_shapes)
+torch.library.register_autograd("overt::attention", _pull, setup_context=_remember, lib=_LIBRARY)
