@@ -13,7 +13,7 @@ SANITIZERS = PYTHONPATH=build/sanitized/site ASAN_OPTIONS=detect_leaks=0 UBSAN_O
 TSAN = PYTHONPATH=build/threads/site TSAN_OPTIONS=halt_on_error=1:ignore_noninstrumented_modules=1 OPENBLAS_NUM_THREADS=1 \
   LD_PRELOAD="$$(g++ -print-file-name=libtsan.so)"
 
-.PHONY: example test lint check sanitize tsan fuzz aarch64 docs clean
+.PHONY: example test lint check sanitize tsan fuzz aarch64 docs screenshots clean
 
 # The main job on what comes with the project.
 example: $(VENV)/overt
@@ -69,6 +69,10 @@ build/aarch64/%.o: native/%.cpp $(wildcard native/*.h)
 docs: $(VENV)/docs
 	$(BIN)/python -m sphinx -q -b html docs build/site
 	@echo "open build/site/index.html"
+
+# The page as a desktop, the dark and a phone show it, of eleven tokens and of 131,072: look at them.
+screenshots: $(VENV)/dev
+	$(BIN)/python -m benchmarks.screenshots build/screenshots
 
 $(VENV)/overt: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py' -o -path '*/views/page/*')
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

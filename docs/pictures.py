@@ -96,7 +96,7 @@ def main() -> None:
         page = opened(browser, john, folder, height=900)
         page.screenshot(path=DOCS / "steps.png")
         page = opened(browser, john, folder, width=390, height=760, scheme="dark")
-        page.click("#map-tab")
+        page.click("#matrix-tab")
         settle(page)
         page.screenshot(path=DOCS / "phone.png")
         browser.close()

@@ -64,6 +64,7 @@ def test_marks_that_a_text_merely_holds_make_no_words(opened: Opened) -> None:
 def test_the_chosen_token_is_scrolled_into_view(opened: Opened) -> None:
     q = normal(1, 400, 4)
     page = opened(View(overt.attend(q, q, q), tokens=[f"quite a long token {i}" for i in range(400)]), width=900)
+    page.click("#text-tab")
     page.evaluate("() => overt.go(200, 190)")
     settled(page)
     for name in ("keys", "queries"):

@@ -32,7 +32,8 @@ class Tiles:
     "cells": (T, S) weights, with ``how`` "mean" or "max" for more heads than one.
     "picture": (rows, columns) largest weights of all these heads, pooled.
     "scan": the same of one head, where ``t`` is a slice of all queries: the bins (rows, columns) of the whole matrix as
-    far as the slice fills them, the attention (S,) that it gives and the entropy (T,) of its queries.
+    far as the slice fills them, the attention (S,) that it gives, the entropy (T,) of its queries, how many of them may
+    look at each key (S,) and at how many keys each may look (T,).
     "score": the score that the softmax takes and the log-sum-exp, of the first cell.
     """
 
@@ -104,7 +105,27 @@ class Tiles:
         filled = np.flatnonzero(rows_of[:, 0] < rows_of[:, 1])
         largest = np.full((rows, columns), MASKED, np.float32)
         largest[filled] = self._pooled(label, b, heads[0], t, s, rows_of[filled], bins(shape.S, columns))
-        return [largest, received, entropy]
+        return [largest, received, entropy, *self._counts(label, b, heads[0], t)]
+
+    def _counts(self, label: Labelled, b: int, h: int, t: range) -> list[np.ndarray]:
+        """How many of some queries may look at each key (S,), and at how many keys each of them may look."""
+        shape, mask = label.problem.shape, label.problem.mask
+        plan = None if mask is None else mask.plan(shape.T, shape.S, shape.batch, shape.H)
+        seers, seen = np.zeros(shape.S, np.int32), np.zeros(len(t), np.int32)
+        if plan is not None and plan.rest is not None:
+            for i, query in enumerate(t):
+                visible = label.visible(b, h, query)[0]
+                seers += visible
+                seen[i] = visible.sum()
+            return [seers, seen]
+        first, last = (
+            np.broadcast_to(edge, (shape.B, shape.H, shape.T))[b, h, t.start : t.stop] for edge in self._spans(label)
+        )
+        seen = np.maximum(last - first, 0).astype(np.int32)
+        edges = np.zeros(shape.S + 1, np.int32)
+        np.add.at(edges, first[seen > 0], 1)
+        np.add.at(edges, last[seen > 0], -1)
+        return [np.cumsum(edges[:-1], dtype=np.int32), seen]
 
     def _score(
         self, label: Labelled, b: int, heads: list[int], t: range, s: range, message: Mapping[str, Any]

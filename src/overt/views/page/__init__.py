@@ -18,7 +18,7 @@ from overt.grid import host
 from overt.scores import Additive, Bilinear, Cosine, Product
 from overt.views.colors import STOPS
 from overt.views.labels import Labelled, readable
-from overt.views.page.script import script
+from overt.views.page.script import bundled
 from overt.views.stored import Stored
 from overt.views.subject import Subject
 from overt.writing import replaced
@@ -51,7 +51,7 @@ def pieces(view: Subject, precision: str | None = None, *, remote: bool = False)
     """
     here = files("overt.views.page")
     style = (here / "page.css").read_text("utf-8")
-    code = script("app")
+    code = bundled("app")
     policy = (
         f"default-src 'none'; script-src 'sha256-{_digest(code)}'; style-src 'sha256-{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"

@@ -1,57 +1,113 @@
 // The page: what is shown, and what the reader may do with it.
 
-import { Attention, MASKED, largest } from "./cells.js";
-import { DARK, DARK_THEME, LIGHT_THEME, Scale, ramp } from "./shades.js";
-import { Units, inWords, merged } from "./words.js";
-import { Overview } from "./overview.js";
-import { Inspector, element, shortened } from "./inspector.js";
-import { controls } from "./controls.js";
-import { Python, Remote } from "./remote.js";
-import { Steps } from "./steps.js";
+import { Card } from "./card.js";
+import { Attention, MASKED } from "./cells.js";
+import { Compare } from "./compare.js";
+import { TABS, controls } from "./controls.js";
+import { byId, counted, element, shortened } from "./dom.js";
+import { Finding } from "./finding.js";
+import { Heads } from "./heads.js";
+import { LeftOut, Look } from "./look.js";
 import { Matrix } from "./matrix.js";
+import { Minimap } from "./minimap.js";
+import { Profile } from "./profile.js";
+import { Python, Remote } from "./remote.js";
+import { Scheduler } from "./scheduler.js";
+import { color, hatching, rampOf, themes } from "./shades.js";
+import { Steps } from "./steps.js";
+import { Store } from "./store.js";
+import { tabulate } from "./table.js";
+import { FEW, Text } from "./text.js";
+import { special } from "./words.js";
 
 class App {
   constructor(meta) {
     this.meta = meta;
     const python = meta.remote ? new Python() : null;
     this.parts = meta.parts.map((part, i) =>
-      python && !part.q ? new Remote(part, meta.lists, i, python) : new Attention(part, meta.lists),
+      python && !part.q ? new Remote(part, meta.lists, i, python) : new Attention(part, meta.lists, i),
     );
-    this.part = this.parts[0];
-    Object.assign(this, {
-      row: 0,
-      head: 0,
-      how: "one",
-      words: false,
-      wish: "auto",
-      query: 0,
-      key: 0,
-      selected: new Set(),
-      version: 0,
-    });
-    this.themes = { light: { ...LIGHT_THEME, ramp: ramp(meta.stops) }, dark: { ...DARK_THEME, ramp: ramp(DARK) } };
-    this.matrix = new Matrix(document.getElementById("matrix"), this);
-    this.inspector = new Inspector(this);
-    this.steps = new Steps(this);
-    this.queue = [];
+    this.longest = Math.max(...this.parts.map((part) => part.S));
+    this.themes = themes(meta.stops);
+    this.scheduler = new Scheduler();
+    this.scheduler.background = (slice) => this._background(slice);
+    this.store = new Store((before) => this._changed(before));
+    /** Which side of the cell was chosen last: its lines are shown. */
+    this.side = "query";
+    this.lefts = new Map();
     this.playing = null;
+    this.scanning = null;
   }
 
   async start() {
-    this.overview = new Overview(this);
+    const first = opening(this.parts),
+      part = await this.opened(first),
+      said = this.store.read(),
+      // Alignment is what all heads of a cross-attention agree on.
+      how = part.meta.name === "cross" && part.H > 1 ? "mean" : "one",
+      few = part.T <= FEW && part.S <= FEW,
+      tab = this.meta.steps && part.meta.steps ? "steps" : few ? "text" : "matrix";
+    Object.assign(this.store.state, { part: first, how, tab });
+    this._look();
+    this.profile = new Profile(this);
+    this.finding = new Finding(this);
+    this.matrix = new Matrix(byId("matrix"), this, () => this.look, (scale, what, { lost }) =>
+      this.legend(byId("legend"), scale, what, this.look, lost),
+    );
+    this.minimap = new Minimap(this);
+    this.card = new Card(this);
+    this.steps = new Steps(this);
+    this.text = new Text(this);
+    this.heads = new Heads(this);
+    this.compare = new Compare(this);
     controls(this);
-    const first = opening(this.parts);
-    // Alignment is what all heads of a cross-attention agree on.
-    if (this.parts[first].meta.name === "cross" && this.parts[first].H > 1) this.how = "mean";
-    await this.choose(first, 0);
-    this.tab(this.meta.steps && this.part.meta.steps ? "steps" : "map");
-    for (const part of this.parts)
-      for (let b = 0; b < part.B; b++) for (let h = 0; h < part.H; h++) this.queue.push([part, b, h]);
-    this._idle();
+    this._follows();
+    this._begin();
+    if (said) await this._apply(said);
   }
 
-  get heads() {
-    return this.how === "one" ? [this.head] : Array.from({ length: this.part.H }, (_, h) => h);
+  get state() {
+    return this.store.state;
+  }
+  get part() {
+    return this.parts[this.state.part];
+  }
+  get row() {
+    return this.state.row;
+  }
+  get head() {
+    return this.state.head;
+  }
+  get how() {
+    return this.state.how;
+  }
+  get words() {
+    return this.state.words;
+  }
+  get wish() {
+    return this.state.wish;
+  }
+  get query() {
+    return this.state.query;
+  }
+  get key() {
+    return this.state.key;
+  }
+  get tabName() {
+    return this.state.tab;
+  }
+  get rows() {
+    return this.look.rows;
+  }
+  get columns() {
+    return this.look.columns;
+  }
+  get busy() {
+    return this.scheduler.busy || this.scheduler.frames.size > 0;
+  }
+  /** The matrix that zoom and pan are meant for. */
+  get seen() {
+    return this.tabName === "compare" ? this.compare.shown[0] : this.matrix;
   }
 
   get dark() {
@@ -60,212 +116,373 @@ class App {
   }
 
   get theme() {
-    return this.themes[this.dark ? "dark" : "light"];
+    const theme = this.themes[this.dark ? "dark" : "light"];
+    if (!matchMedia("(forced-colors: active)").matches) return theme;
+    // The reader's own colours for all that is written on the page's ground.
+    const { color: ink } = getComputedStyle(document.body);
+    return { ...theme, ink, soft: ink, bar: ink, line: ink };
   }
 
-  // Weights of a box of units, of one head or of all together.
+  /** Weights of a box of units. */
   cells(r0, r1, c0, c1) {
-    const { rows, columns } = this;
-    const w = this.part.blend(
-      this.row,
-      this.heads,
-      this.how,
-      rows.start(r0),
-      rows.end(r1 - 1),
-      columns.start(c0),
-      columns.end(c1 - 1),
-    );
-    return merged(w, rows, columns, r0, r1, c0, c1);
+    return this.look.cells(r0, r1, c0, c1);
   }
 
-  async choose(index, head, row = this.row) {
-    const part = this.parts[index],
-      other = part !== this.part || !this.rows;
-    await part.open();
-    Object.assign(this, { part, head: Math.min(head, part.H - 1), row: Math.min(row, part.B - 1) });
-    this.changed(other);
-    this._describe();
-    if (part.meta.steps) this.steps.show();
-    document.getElementById("steps-tab").hidden = !part.meta.steps;
-    if (!part.meta.steps) this.tab("map");
+  /** An attention, when its numbers are here. */
+  async opened(index) {
+    return this.parts[index].open();
   }
 
-  // What the axes mean, again; the cursor stays at its tokens where it can.
-  changed(refit) {
-    const at = this.rows && !refit ? [this.rows.start(this.query), this.columns.start(this.key)] : null;
-    this.version++;
-    this.rows = new Units(this.part.T, this.part.queries, this.words);
-    this.columns = new Units(this.part.S, this.part.keys, this.words);
-    const same = at && this.rows.length === this.matrix.rowsBefore && this.columns.length === this.matrix.columnsBefore;
-    [this.matrix.rowsBefore, this.matrix.columnsBefore] = [this.rows.length, this.columns.length];
-    if (at) [this.query, this.key] = [this.rows.of(at[0]), this.columns.of(at[1])];
-    else {
-      const version = this.version,
-        last = this.rows.length - 1;
-      [this.query, this.key] = [last, 0];
-      this.attempt(() => {
-        // Cells may come late, when the reader looks elsewhere.
-        if (this.version !== version || this.query !== last || this.key) return;
-        const best = largest(this.cells(last, last + 1, 0, this.columns.length), 1);
-        this.key = best.length ? best[0][0] : 0;
-        this.refresh();
-      });
+  rowOf(part) {
+    return Math.min(this.row, part.B - 1);
+  }
+
+  /** The keys of an attention that are left out, null for none. @returns {LeftOut | null} */
+  leftOf(part) {
+    const { left } = this.state,
+      id = `${part.index} ${left}`;
+    if (!left) return null;
+    if (!this.lefts.has(id)) {
+      let keys = [];
+      if (left === "first") keys = [0];
+      else if (left === "special") part.keys?.forEach((key, s) => special(key) && keys.push(s));
+      // Keys by number are those of attentions over the same tokens.
+      else if (part.S === this.part.S) keys = left.split(",").map(Number).filter((s) => s >= 0 && s < part.S);
+      this.lefts.set(id, keys.length && keys.length < part.S ? new LeftOut(left, keys.sort((a, b) => a - b), part.S) : null);
     }
-    if (!same) {
-      this.selected.clear();
-      this.matrix.fit();
-    }
-    document.getElementById("words-label").hidden = !(this.rows.marks || this.columns.marks);
-    this.refresh();
+    return this.lefts.get(id);
   }
 
-  go(r, c) {
-    this.query = Math.max(0, Math.min(this.rows.length - 1, r));
-    this.key = Math.max(0, Math.min(this.columns.length - 1, c));
-    this.matrix.reveal(this.query, this.key);
-    this.refresh();
+  /** Choose an attention and a head of it. */
+  async choose(index, head, row = this.row, how = this.how) {
+    await this.opened(index);
+    const part = this.parts[index];
+    this.store.change({ part: index, head: Math.min(head, part.H - 1), row: Math.min(row, part.B - 1), how });
+  }
+
+  pick(index, head) {
+    return this.choose(index, head, this.row, "one");
+  }
+
+  second(chosen) {
+    this.store.change({ second: chosen });
+  }
+
+  compareWith(index, head) {
+    this.store.change({ second: [index, this.rowOf(this.parts[index]), head], tab: "compare" });
+  }
+
+  /** Choose a cell. */
+  go(r, c, side = this.side) {
+    this.side = side;
+    this.store.change({
+      query: Math.max(0, Math.min(this.rows.length - 1, r)),
+      key: Math.max(0, Math.min(this.columns.length - 1, c)),
+    });
   }
 
   toggle(r) {
-    if (!this.selected.delete(r)) this.selected.add(r);
-    this.query = r;
+    this.side = "query";
+    this.store.change({ selected: turned(this.selected, r), query: r });
+  }
+
+  mark(c) {
+    this.side = "key";
+    this.store.change({ marked: turned(this.marked, c), key: c });
+  }
+
+  /** Leave keys out of all that is shown: "", "first", "special" or "marked". */
+  leave(which) {
+    let left = which;
+    if (which === "marked") {
+      const keys = [];
+      for (const c of this.marked) for (let s = this.columns.start(c); s < this.columns.end(c); s++) keys.push(s);
+      left = keys.sort((a, b) => a - b).join(",");
+      if (!left) this.say("No key is selected: hold Shift and click on keys, or press k.");
+    }
+    this.store.change({ left });
+    if (left && !this.look.left) this.say("There is no such key here, or nothing would be left.");
+  }
+
+  setHow(how) {
+    this.store.change({ how });
+  }
+
+  setWords(words) {
+    this.store.change({ words });
+  }
+
+  tab(name) {
+    if (!byId(`${name}-tab`).hidden) this.store.change({ tab: name });
+  }
+
+  setTheme() {
+    document.documentElement.dataset.theme = this.dark ? "light" : "dark";
+    this.repaint();
+  }
+
+  repaint() {
+    if (this.part.meta.steps) this.steps.update();
+    this.scheduler.frame("heads", () => this.heads.drawAll());
     this.refresh();
   }
 
-  // Do what needs cells.  Those that are computed elsewhere are thrown as a promise until they are here: then `again`.
-  attempt(act, again = () => this.attempt(act)) {
-    try {
-      act();
-    } catch (cells) {
-      if (!(cells instanceof Promise)) throw cells;
-      cells.then(again, ({ message }) => (document.getElementById("status").textContent = message));
-    }
+  /** Say something that went otherwise than wished. */
+  say(text) {
+    const said = byId("said");
+    said.textContent = text;
+    said.hidden = text === "";
+    clearTimeout(this.silence);
+    this.silence = setTimeout(() => this.say(""), text ? 8000 : 0);
+    if (!text) clearTimeout(this.silence);
   }
 
-  // Draw again, once, when the browser next paints.
-  redraw() {
-    this.waiting ??= requestAnimationFrame(() => {
-      this.waiting = null;
-      this.attempt(
-        () => this.matrix.draw(),
-        () => this.redraw(),
-      );
-      this._idle();
+  attempt(act, again) {
+    this.scheduler.attempt(act, again);
+  }
+
+  // What follows from a change of the state.
+  _changed(before) {
+    const { state } = this,
+      other = (...names) => names.some((name) => String(before[name]) !== String(state[name]));
+    if (other("selected", "marked")) this._chosen();
+    if (other("part", "row", "head", "how", "words", "left")) this._looks(before);
+    if (other("query", "key") && this.tabName === "matrix") this.matrix.reveal(this.query, this.key);
+    if (other("query", "key") && this.tabName === "compare")
+      for (const matrix of this.compare.shown) matrix.reveal(this.query, this.key);
+    if (other("tab", "part", "wish", "order", "left", "how", "row")) this._follows();
+    if (other("tab", "second", "apart", "part", "head", "row", "how", "words", "left") && this.tabName === "compare")
+      this.compare.update();
+    if (other("tab") && this.tabName === "matrix") this.matrix.resized();
+    this.refresh();
+    clearTimeout(this.writing);
+    this.writing = setTimeout(() => this.store.write(), 150);
+  }
+
+  _chosen() {
+    this.selected = new Set(this.state.selected);
+    this.marked = new Set(this.state.marked);
+  }
+
+  _look() {
+    const { part } = this;
+    this.look = new Look(part, this.row, this.head, this.how, this.words, this.leftOf(part));
+    this._chosen();
+  }
+
+  // Another look: the cursor stays at its tokens where there are such.
+  _looks(before) {
+    const old = this.look,
+      { state } = this;
+    this._look();
+    const same = old.part.T === this.part.T && old.part.S === this.part.S;
+    if (!same || before.words !== state.words) {
+      state.selected = [];
+      state.marked = [];
+      this._chosen();
+    }
+    if (!same) this._begin();
+    else if (before.words !== state.words) {
+      state.query = this.rows.of(old.rows.start(Math.min(before.query, old.rows.length - 1)));
+      state.key = this.columns.of(old.columns.start(Math.min(before.key, old.columns.length - 1)));
+    }
+    if (old.rows.length !== this.rows.length || old.columns.length !== this.columns.length) this.matrix.fit();
+    if (this.part.meta.steps && (before.part !== state.part || before.row !== state.row || before.head !== state.head)) this.steps.show();
+    this.heads.mark();
+    if (before.part !== state.part || before.head !== state.head) this.heads.reveal();
+    this.scheduler.frame("heads", () => this.heads.drawAll());
+    this.scheduler.wake();
+  }
+
+  // The last query, and what it looks at most.
+  _begin() {
+    const { state, look } = this;
+    [state.query, state.key] = [this.rows.length - 1, 0];
+    this.attempt(() => {
+      // Cells may come late, when the reader looks elsewhere.
+      if (this.look !== look || this.query !== this.rows.length - 1 || this.key) return;
+      const best = look.heaviest(this.query);
+      if (best) this.store.change({ key: best });
     });
+    if (this.part.meta.steps) this.steps.show();
+    this.matrix.fit();
+    this.refresh();
+  }
+
+  // Panels, buttons and lists that say what the state says.
+  _follows() {
+    const { part, state } = this,
+      alone = this.parts.length === 1 && part.H === 1 && part.B === 1;
+    byId("steps-tab").hidden = !part.meta.steps;
+    byId("compare-tab").hidden = alone;
+    if (byId(`${state.tab}-tab`).hidden) state.tab = part.T <= FEW && part.S <= FEW ? "text" : "matrix";
+    for (const tab of TABS) {
+      byId(`${tab}-panel`).hidden = tab !== state.tab;
+      byId(`${tab}-tab`).setAttribute("aria-selected", String(tab === state.tab));
+      byId(`${tab}-tab`).tabIndex = tab === state.tab ? 0 : -1;
+    }
+    document.body.dataset.tab = state.tab;
+    byId("zooming").hidden = state.tab === "text";
+    byId("tools").hidden = state.tab === "steps";
+    byId("words-label").hidden = !(this.rows.marks || this.columns.marks);
+    byId("words").checked = state.words;
+    byId("how-label").hidden = part.H < 2;
+    byId("row-label").hidden = part.B < 2;
+    if (byId("row").options.length !== part.B)
+      byId("row").replaceChildren(...Array.from({ length: part.B }, (_, b) => element("option", { value: b }, String(b))));
+    const left = byId("left");
+    left.options[2].disabled = !part.keys?.some(special);
+    for (const [id, value] of Object.entries({ how: state.how, row: state.row, scale: state.wish, order: state.order }))
+      byId(id).value = String(value);
+    left.value = ["", "first", "special"].includes(state.left) ? state.left : "marked";
+    byId("left-note").hidden = !this.look.left;
+    byId("left-note").textContent = this.leftText().replace(/^ · l/, "L");
+    if (this.ordered !== `${state.order} ${state.left} ${state.row}`) {
+      this.ordered = `${state.order} ${state.left} ${state.row}`;
+      this.heads.arrange();
+    }
+    this.scheduler.frame("heads", () => this.heads.drawAll());
+  }
+
+  /** What is left out, and that the rest is divided by what remains. */
+  leftText() {
+    const { left, part } = this.look;
+    if (!left) return "";
+    const names = left.keys.slice(0, 3).map((s) => `“${shortened(part.key(s), 20)}”`),
+      more = left.keys.length - names.length;
+    return ` · left out: ${names.join(", ")}${more > 0 ? ` and ${counted(more)} more` : ""}; every query's other weights are renormalised to 1`;
+  }
+
+  redraw() {
+    this.scheduler.frame("draw", () => {
+      if (this.tabName === "matrix") {
+        this.matrix.draw();
+        this.minimap.draw();
+      }
+      if (this.tabName === "compare") this.compare.draw();
+    });
+  }
+
+  moved() {
+    if (this.matrix) this.redraw();
+  }
+
+  resized() {
+    if (this.tabName === "matrix") this.matrix.resized();
+    if (this.tabName === "compare") for (const matrix of this.compare.shown) matrix.resized();
+    if (this.tabName === "text") this.refresh();
   }
 
   refresh() {
+    if (!this.matrix) return;
     this.redraw();
-    this.refreshing ??= requestAnimationFrame(() => {
-      this.refreshing = null;
+    this.scheduler.frame("panels", () => {
       this._timeline();
-      this.attempt(
-        () => {
-          this.inspector.draw();
-          this._status();
-        },
-        () => this.refresh(),
-      );
+      this._describe();
+      this.card.draw();
+      if (this.tabName === "text") {
+        this.text.draw();
+        const { scale } = this.heads;
+        this.legend(byId("text-legend"), scale, "exact cells", this.look);
+      }
+      if (this.tabName === "matrix") tabulate(this);
+      if (this.tabName === "compare") this._compared();
+      this._status();
     });
   }
 
-  // Largest weights of the whole matrix, as far as they are known.
-  coarse() {
-    const scans = this.heads.map((h) => this.part.scan(this.row, h));
-    if (scans.some((scan) => !scan)) return null;
-    if (this.blended?.version === this.version) return this.blended;
-    const values = Float32Array.from(scans[0].largest);
-    if (scans.length > 1)
-      for (let i = 0; i < values.length; i++) {
-        const bins = scans.map(({ largest }) => largest[i]).filter((w) => w !== MASKED);
-        const sum = bins.reduce((a, b) => a + b, 0) / scans.length;
-        values[i] = bins.length === 0 ? MASKED : this.how === "max" ? Math.max(...bins) : sum;
-      }
-    const { rows, columns } = scans[0];
-    this.blended = { version: this.version, ...inWords({ rows, columns, values }, this.rows, this.columns) };
-    return this.blended;
+  // The chosen cell in both.
+  _compared() {
+    const { query, key, compare } = this,
+      has = ({ rows, columns }) => query < rows.length && key < columns.length,
+      weight = (look) => (has(look) ? look.cells(query, query + 1, key, key + 1)[0] : MASKED);
+    if (!compare.other) return;
+    const [a, b] = [weight(this.look), weight(compare.other)],
+      text = (w) => (w === MASKED ? "masked" : w.toPrecision(5));
+    const difference = Math.max(b, 0) - Math.max(a, 0);
+    byId("compared").replaceChildren(
+      ...[
+        [this.nameOf(this.look), text(a)],
+        [this.nameOf(compare.other), text(b)],
+        ["difference", `${difference > 0 ? "+" : ""}${difference.toPrecision(5)}`],
+      ].flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]),
+    );
   }
 
-  // The same shades whatever part of a head is seen.
-  scaleOf(values) {
-    const whole = this.heads.length === 1 ? this.coarse() : null;
-    const key = `${this.version} ${this.wish} ${whole !== null}`;
-    if (this.scaled?.key !== key) this.scaled = { key, scale: new Scale((whole ?? { values }).values, this.wish) };
-    return this.scaled.scale;
-  }
-
-  // Received attention of each unit of keys and entropy of each unit of queries, the mean of the heads shown.
-  sums() {
-    const scans = this.heads.map((h) => this.part.scan(this.row, h));
-    if (scans.some((scan) => !scan)) return null;
-    if (this.summed?.version === this.version) return this.summed;
-    const over = (units, name, mean) => {
-      const out = new Float64Array(units.length);
-      for (let i = 0; i < units.length; i++) {
-        for (let j = units.start(i); j < units.end(i); j++)
-          for (const scan of scans) out[i] += scan[name][j] / scans.length;
-        if (mean) out[i] /= units.end(i) - units.start(i);
-      }
-      return out;
-    };
-    const received = over(this.columns, "received", false),
-      entropy = over(this.rows, "entropy", true);
-    const most = (x) => x.reduce((a, b) => Math.max(a, b), 0) || 1;
-    this.summed = {
-      version: this.version,
-      received,
-      entropy,
-      mostReceived: most(received),
-      mostEntropy: most(entropy),
-    };
-    return this.summed;
-  }
-
-  hover(hit, px, py) {
-    const tip = document.getElementById("tip");
+  hover(matrix, px, py) {
+    const tip = byId("tip"),
+      hit = matrix?.hit(px, py) ?? null;
     this.hovered = hit;
     tip.hidden = true;
-    if (hit?.row && hit.column) this.attempt(() => this.hovered === hit && this._tip(tip, hit, px, py));
+    if (hit?.row && hit.column) this.attempt(() => this.hovered === hit && this._tip(tip, matrix, hit, px, py));
   }
 
-  _tip(tip, hit, px, py) {
-    const w = this.cells(hit.r, hit.r + 1, hit.c, hit.c + 1)[0];
+  _tip(tip, matrix, hit, px, py) {
+    const { look } = matrix,
+      [r0, r1, c0, c1] = matrix.bin(px, py),
+      many = (r1 - r0) * (c1 - c0);
+    // Where a dot is many cells it is the heaviest that is seen.
+    const { r, c } = many > 1 && many * look.cost < 2 ** 22 ? matrix.heaviest([r0, r1, c0, c1]) : hit;
+    let [w] = look.cells(r, r + 1, c, c + 1);
+    if (look.signed && w !== MASKED) w = 2 * w - 1;
     tip.replaceChildren(
-      element("bdi", {}, shortened(this.rows.name(hit.r), 30)),
+      element("bdi", {}, shortened(look.rows.name(r), 30)),
       " → ",
-      element("bdi", {}, shortened(this.columns.name(hit.c), 30)),
-      element("b", {}, `  ${w === MASKED ? "masked" : w.toPrecision(4)}`),
+      element("bdi", {}, shortened(look.columns.name(c), 30)),
+      element("b", {}, `  ${w === MASKED ? (look.leftOut(c) ? "left out" : "masked") : w.toPrecision(4)}`),
     );
     tip.hidden = false;
-    const area = this.matrix.canvas.getBoundingClientRect();
-    tip.style.left = `${Math.max(4, Math.min(px + 14, area.width - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${py + 18 + tip.offsetHeight > area.height ? py - tip.offsetHeight - 10 : py + 18}px`;
+    const area = matrix.canvas.getBoundingClientRect(),
+      [x, y] = [area.left + px, area.top + py];
+    tip.style.left = `${Math.max(4, Math.min(x + 14, innerWidth - tip.offsetWidth - 4))}px`;
+    tip.style.top = `${y + 18 + tip.offsetHeight > innerHeight ? y - tip.offsetHeight - 10 : y + 18}px`;
   }
 
-  legend(scale, what) {
-    const host = document.getElementById("legend"),
-      { ramp } = this.theme,
-      stops = [];
-    for (let i = 0; i <= 8; i++) {
-      const at = 3 * Math.round((i / 8) * 255);
-      stops.push(`rgb(${ramp[at]},${ramp[at + 1]},${ramp[at + 2]})`);
+  /** What the shades below a picture mean. */
+  legend(host, scale, what, look, lost = false) {
+    const sums = look.sums(),
+      key = [scale?.key, what, look.key, this.dark, sums !== null, lost].join();
+    if (host.dataset.key === key) return;
+    host.dataset.key = key;
+    const items = [];
+    if (scale) {
+      const table = rampOf(this.theme, scale),
+        stops = Array.from({ length: 17 }, (_, i) => color(table, i / 16)),
+        bar = element("span", { class: "ramp", role: "img", "aria-label": `shades: ${scale.name}` });
+      bar.style.background = `linear-gradient(to right, ${stops.join(",")})`;
+      const ticks = scale.ticks.map(({ at, text }) => {
+        const tick = element("span", { class: "tick" }, text);
+        tick.style.left = `${100 * at}%`;
+        return tick;
+      });
+      items.push(element("span", { class: "scale" }, bar, element("span", { class: "ticks" }, ...ticks)), element("span", {}, scale.name));
+      if (scale.faint)
+        items.push(element("strong", {}, `all of this is faint: the darkest shade is ${scale.ticks.at(-1).text} here, not 1`));
     }
-    const bar = element("span", {
-      class: "ramp",
-      role: "img",
-      "aria-label": "shades from the lowest to the highest weight",
-    });
-    bar.style.background = `linear-gradient(to right, ${stops.join(",")})`;
-    const ends = scale ? [scale.log ? scale.low.toExponential(0) : "0", scale.high.toPrecision(3)] : null;
-    host.replaceChildren(
-      ...(ends
-        ? [element("span", {}, ends[0]), bar, element("span", {}, `${ends[1]}${scale.log ? ", logarithmic" : ""}`)]
-        : []),
-      element("span", { class: "what" }, what),
-      ...(this.part.meta.mask
-        ? [element("span", { class: "swatch" }), element("span", {}, `masked by ${this.part.meta.mask}`)]
-        : []),
-    );
+    items.push(element("span", {}, what));
+    if (lost) {
+      const offers = [element("button", { onclick: () => this.store.change({ wish: "log" }) }, "logarithmic shades")];
+      if (!look.left && sums && sums.receivedShare[0] === sums.mostReceived)
+        offers.push(element("button", { onclick: () => this.leave("first") }, "leave out the first token"));
+      items.push(element("span", { class: "offer" }, "Most weights here are below 0.04: ", ...offers));
+    }
+    if (look.part.meta.mask || look.left) {
+      const swatch = element("canvas", { class: "swatch", width: 28, height: 28, "aria-hidden": "true" }),
+        g = swatch.getContext("2d");
+      g.fillStyle = hatching(g, this.theme);
+      g.fillRect(0, 0, 28, 28);
+      const why = [look.part.meta.mask ? `masked by ${look.part.meta.mask}` : null, look.left ? "left out" : null];
+      items.push(swatch, element("span", {}, why.filter(Boolean).join(", or ")));
+    }
+    if (sums && host.id === "legend")
+      items.push(
+        element(
+          "span",
+          {},
+          `bars above: received, of what could look, 0 – ${Number(sums.mostReceived.toPrecision(3))}; beside: entropy, of the most possible, 0 – 1`,
+        ),
+      );
+    host.replaceChildren(...items);
   }
 
   title(part) {
@@ -274,83 +491,89 @@ class App {
       : part.meta.name;
   }
 
+  /** What a look shows, in words. */
+  nameOf({ part, head, how, row }) {
+    const which = { one: `head ${head} of ${part.H}`, mean: `mean of ${part.H} heads`, max: `largest of ${part.H} heads` }[how];
+    return `${this.title(part)}${part.H > 1 && which ? ` · ${which}` : ""}${part.B > 1 ? ` · row ${row}` : ""}`;
+  }
+
   _describe() {
-    const { part } = this,
-      n = (x) => x.toLocaleString("en");
-    const which =
-      this.how === "one"
-        ? `head ${this.head} of ${part.H}`
-        : `${this.how === "mean" ? "mean" : "largest"} of ${part.H} heads`;
-    document.getElementById("where").textContent =
-      `${this.title(part)} · ${part.H > 1 ? `${which} · ` : ""}${n(part.T)} queries × ${n(part.S)} keys` +
+    const { part } = this;
+    byId("where").textContent =
+      `${this.nameOf(this.look)} · ${counted(part.T)} queries × ${counted(part.S)} keys` +
       `${part.meta.rounded ? ` · q and k kept in ${part.meta.q.dtype}, cells exact for these` : ""}`;
-    this.overview.mark();
-    const rows = document.getElementById("row");
-    document.getElementById("row-label").hidden = part.B < 2;
-    if (rows.options.length !== part.B)
-      rows.replaceChildren(...Array.from({ length: part.B }, (_, b) => element("option", { value: b }, String(b))));
-    rows.value = String(this.row);
-    document.getElementById("how-label").hidden = part.H < 2;
-    document.getElementById("how").value = this.how;
   }
 
   _status() {
-    const w = this.cells(this.query, this.query + 1, this.key, this.key + 1)[0];
-    document.getElementById("status").textContent =
-      `query ${shortened(this.rows.name(this.query))}, key ${shortened(this.columns.name(this.key))}: ${w === MASKED ? "masked" : w.toPrecision(4)}`;
+    const [w] = this.cells(this.query, this.query + 1, this.key, this.key + 1);
+    byId("status").textContent =
+      `query ${shortened(this.rows.name(this.query))}, key ${shortened(this.columns.name(this.key))}: ${w === MASKED ? (this.look.leftOut(this.key) ? "left out" : "masked") : w.toPrecision(4)}`;
   }
 
-  // What nobody waits for: the exact picture of a large window, then the overview of every head, the current ones first.
-  _idle() {
-    if (this.busy) return;
-    this.busy = true;
-    const slice = async () => {
-      if (this.matrix.work()) {
-        setTimeout(slice, 0);
-        return;
-      }
-      if (!this.scanning) {
-        const here = this.queue.findIndex(
-          ([part, b, h]) => part === this.part && b === this.row && this.heads.includes(h),
-        );
-        const next = this.queue.splice(Math.max(0, here), 1)[0];
-        if (!next) {
-          this.busy = false;
-          return;
+  // What nobody waits for: a pass over every head, those that are shown first.
+  async _background(slice) {
+    if (!this.scanning) {
+      const next = this._unknown();
+      if (!next) return null;
+      const { part, b, h, left } = next;
+      await part.open();
+      await part.prepare(b, h, left, () => part === this.part && this.redraw());
+      this.scanning = { ...next, steps: part.scanning(b, h, left) };
+    }
+    const { part, b, h, left, steps } = this.scanning,
+      until = performance.now() + slice;
+    let next = steps.next();
+    while (!next.done && performance.now() < until) next = steps.next();
+    if (!next.done) return true;
+    part.scans.set(part.scanned(b, h, left), next.value);
+    this.scanning = null;
+    const shown = part === this.part && b === this.row && left === this.look.left && this.look.heads.includes(h);
+    if (b === this.rowOf(part) && left === this.leftOf(part)) this.heads.draw(part, h, this.drawnScale ?? this.heads.scale);
+    if (shown && this.look.sums()) {
+      this.drawnScale = this.heads.scale;
+      this.scheduler.frame("heads", () => this.heads.drawAll());
+      this.refresh();
+    }
+    if (this.state.order !== "layer") this.scheduler.frame("order", () => this.heads.arrange());
+    return true;
+  }
+
+  // The next head that no pass has been over.
+  _unknown() {
+    const looks = [this.look, this.tabName === "compare" ? this.compare.other : null];
+    for (const look of looks)
+      for (const h of look?.heads ?? [])
+        if (!look.part.scan(look.row, h, look.left)) return { part: look.part, b: look.row, h, left: look.left };
+    const whole = (part) => part.scan(this.rowOf(part), 0, this.leftOf(part));
+    // A first picture of every attention before the last one's last head.
+    for (const only of [true, false])
+      for (const part of this.parts) {
+        if (only && whole(part)) continue;
+        for (let h = 0; h < (only ? 1 : part.H); h++) {
+          const b = this.rowOf(part),
+            left = this.leftOf(part);
+          if (!part.scan(b, h, left)) return { part, b, h, left };
         }
-        const [part, b, h] = next;
-        await part.prepare(b, h, () => part === this.part && this.redraw());
-        this.scanning = { part, b, h, steps: part.scanning(b, h) };
       }
-      const { part, b, h, steps } = this.scanning,
-        until = performance.now() + 12;
-      let next = steps.next();
-      while (!next.done && performance.now() < until) next = steps.next();
-      if (next.done) {
-        part.scans.set(b * part.H + h, next.value);
-        this.scanning = null;
-        if (b === Math.min(this.row, part.B - 1)) this.overview.draw(part, h);
-        if (part === this.part && this.sums()) this.refresh();
-      }
-      setTimeout(slice, 0);
-    };
-    setTimeout(slice, 0);
+    for (const part of this.parts)
+      for (let b = 0; b < part.B; b++)
+        for (let h = 0; h < part.H; h++) if (!part.scan(b, h)) return { part, b, h, left: null };
+    return null;
   }
 
   _timeline() {
-    const { prompt } = this.part.meta,
-      host = document.getElementById("timeline");
-    host.hidden = prompt === null;
+    const { prompt } = this.part.meta;
+    byId("timeline").hidden = prompt === null || this.tabName === "steps";
     if (prompt === null) return;
-    const slider = document.getElementById("time");
+    const slider = byId("time");
     [slider.min, slider.max, slider.value] = [0, this.rows.length - 1, this.query];
     const token = this.rows.start(this.query);
-    document.getElementById("time-name").textContent =
+    byId("time-name").textContent =
       token < prompt ? `prompt, token ${token}` : `generated token ${token - prompt + 1} of ${this.part.T - prompt}`;
   }
 
   play() {
-    const button = document.getElementById("play");
+    const button = byId("play");
     if (this.playing) {
       clearInterval(this.playing);
       this.playing = null;
@@ -358,47 +581,50 @@ class App {
       return;
     }
     button.textContent = "Pause";
-    if (this.query === this.rows.length - 1) this.go(this.rows.of(this.part.meta.prompt), this.key);
+    if (this.query === this.rows.length - 1) this.go(this.rows.of(this.part.meta.prompt), this.key, "query");
     this.playing = setInterval(() => {
       if (this.query >= this.rows.length - 1) this.play();
-      else this.go(this.query + 1, this.key);
+      else this.go(this.query + 1, this.key, "query");
     }, 700);
   }
 
-  tab(name) {
-    for (const tab of ["map", "steps"]) {
-      document.getElementById(`${tab}-panel`).hidden = tab !== name;
-      document.getElementById(`${tab}-tab`).setAttribute("aria-selected", String(tab === name));
-      document.getElementById(`${tab}-tab`).tabIndex = tab === name ? 0 : -1;
-    }
-    document.getElementById("tabs").hidden = !this.part.meta.steps;
-    this.redraw();
+  /** Go where the address says. */
+  async follow() {
+    const said = this.store.read();
+    if (said) await this._apply(said);
   }
 
-  repaint() {
-    this.version++;
-    this.overview.drawAll();
-    if (this.part.meta.steps) this.steps.update();
-    this.refresh();
-  }
-
-  setHow(how) {
-    this.how = how;
-    this.changed(false);
-    this._describe();
-  }
-
-  setWords(words) {
-    this.words = words;
-    document.getElementById("words").checked = words;
-    this.changed(false);
-  }
-
-  setTheme() {
-    document.documentElement.dataset.theme = this.dark ? "light" : "dark";
-    this.repaint();
+  async _apply(said) {
+    const whole = { ...this.state, left: "", selected: [], marked: [], how: "one", second: [], ...said },
+      part = this.parts[whole.part] ?? this.part,
+      within = (x, n) => Math.max(0, Math.min(n - 1, x));
+    await this.opened(part.index);
+    if (!TABS.includes(whole.tab)) whole.tab = this.tabName;
+    if (!["one", "mean", "max"].includes(whole.how)) whole.how = "one";
+    if (!["linear", "largest", "log"].includes(whole.wish)) whole.wish = "linear";
+    this.store.change({
+      ...whole,
+      part: part.index,
+      head: within(whole.head, part.H),
+      row: within(whole.row, part.B),
+      query: this.query,
+      key: this.key,
+      selected: [],
+      marked: [],
+    });
+    const some = (list, n) => list.filter((x) => x >= 0 && x < n);
+    this.store.change({
+      query: within(whole.query, this.rows.length),
+      key: within(whole.key, this.columns.length),
+      selected: some(whole.selected, this.rows.length),
+      marked: some(whole.marked, this.columns.length),
+    });
+    // What was read is what is written.
+    this.store.push = false;
   }
 }
+
+const turned = (set, x) => (set.has(x) ? [...set].filter((y) => y !== x) : [...set, x]);
 
 // A translation is looked at for its alignment: the last of its cross-attentions.  All else begins at its beginning.
 function opening(parts) {
@@ -408,7 +634,7 @@ function opening(parts) {
   );
 }
 
-const app = new App(JSON.parse(document.getElementById("meta").textContent));
+const app = new App(JSON.parse(byId("meta").textContent));
 window.overt = app;
 app.ready = app
   .start()

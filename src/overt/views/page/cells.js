@@ -7,8 +7,9 @@ export const MASKED = -1;
 const BLOCK = 1 << 18;
 
 export class Attention {
-  constructor(meta, lists) {
+  constructor(meta, lists, index) {
     this.meta = meta;
+    this.index = index;
     Object.assign(this, { B: meta.B, H: meta.H, G: meta.G, T: meta.T, S: meta.S, A: meta.A });
     this.keys = meta.keys === null ? null : lists[meta.keys];
     this.queries = meta.queries === null ? null : lists[meta.queries];
@@ -138,24 +139,17 @@ export class Attention {
     return out;
   }
 
-  // The same over several heads: the mean or the largest of each cell, MASKED where no head may look.
+  // The same over several heads: the mean or the largest of each cell.
   blend(b, heads, how, t0, t1, s0, s1) {
-    const out = this.tile(b, heads[0], t0, t1, s0, s1);
-    if (heads.length === 1) return out;
-    for (const h of heads.slice(1)) {
-      const more = this.tile(b, h, t0, t1, s0, s1);
-      for (let i = 0; i < out.length; i++) {
-        if (more[i] === MASKED) continue;
-        if (out[i] === MASKED) out[i] = more[i];
-        else out[i] = how === "max" ? Math.max(out[i], more[i]) : out[i] + more[i];
-      }
-    }
-    if (how === "mean") for (let i = 0; i < out.length; i++) if (out[i] !== MASKED) out[i] /= heads.length;
-    return out;
+    return blended(
+      heads.map((h) => this.tile(b, h, t0, t1, s0, s1)),
+      how,
+    );
   }
 
-  // One pass over a head: overview of the largest weights, received, entropy.  A generator, so that a page stays alive.
-  *scanning(b, h) {
+  // One pass over a head: overview of the largest weights, received, entropy, how many could see and be seen, and what
+  // the head is like; without keys that are left out, if any.  A generator, so that a page stays alive.
+  *scanning(b, h, left) {
     const rows = Math.min(256, this.T),
       columns = Math.min(256, this.S);
     const result = {
@@ -164,19 +158,33 @@ export class Attention {
       largest: new Float32Array(rows * columns).fill(MASKED),
       received: new Float64Array(this.S),
       entropy: new Float64Array(this.T),
+      // Queries that may look at a key, keys that a query may look at.
+      seers: new Float64Array(this.S),
+      seen: new Float64Array(this.T),
+      // Whether keys should have been left out and could not.
+      rough: false,
     };
+    yield* this.bits ? this._countBits(b, h, result) : this._countSpans(b, h, result);
+    if (left) for (const s of left.keys) result.seers[s] = 0;
     if (this.overview) {
       const at = b * this.H + h;
       loaded(this.overview, at * rows * columns, rows * columns, result.largest);
       this._hide(b, h, rows, columns, result.largest);
       loaded(this.received, at * this.S, this.S, result.received);
       loaded(this.entropy, at * this.T, this.T, result.entropy);
-      return result;
-    }
-    const step = Math.max(1, Math.floor(2e6 / (this.S * this.A)));
+      result.rough = left !== null;
+      if (left) for (const s of left.keys) result.received[s] = 0;
+    } else yield* this._pass(b, h, left, result);
+    result.like = yield* this._like(b, h, left, result);
+    return result;
+  }
+
+  *_pass(b, h, left, result) {
+    const { rows, columns } = result,
+      step = Math.max(1, Math.floor(2e6 / (this.S * (this.A + 8))));
     for (let t0 = 0; t0 < this.T; t0 += step) {
       const t1 = Math.min(this.T, t0 + step),
-        w = this.tile(b, h, t0, t1, 0, this.S);
+        w = left ? left.tile(this, b, h, t0, t1, 0, this.S) : this.tile(b, h, t0, t1, 0, this.S);
       for (let t = t0; t < t1; t++) {
         let entropy = 0;
         for (let s = 0, i = (t - t0) * this.S; s < this.S; s++, i++) {
@@ -190,7 +198,64 @@ export class Attention {
       pooled(w, t0, t1, 0, this.S, this.T, this.S, rows, columns, result.largest);
       yield null;
     }
-    return result;
+  }
+
+  *_countSpans(b, h, { seers, seen }) {
+    for (let t = 0; t < this.T; t++) {
+      const [first, last] = this.span(b, h, t);
+      if (first >= last) continue;
+      seen[t] = last - first;
+      seers[first]++;
+      if (last < this.S) seers[last]--;
+    }
+    for (let s = 1; s < this.S; s++) seers[s] += seers[s - 1];
+  }
+
+  *_countBits(b, h, { seers, seen }) {
+    for (let t = 0; t < this.T; t++) {
+      const [first, last] = this.span(b, h, t);
+      for (let s = first; s < last; s++)
+        if (this._bit(b, h, t, s)) {
+          seen[t]++;
+          seers[s]++;
+        }
+      if (t % 64 === 63) yield null;
+    }
+  }
+
+  // What tells heads apart, each 0 to 1: their entropy over its bound, and the mean weight on the first token, on the
+  // token before, and on what followed the same token earlier, over the queries that could.
+  *_like(b, h, left, { entropy, seen, received, seers }) {
+    const like = { entropy: spread({ entropy, seen }), first: seers[0] ? received[0] / seers[0] : null };
+    if (this.meta.name === "cross") return like;
+    const ahead = this.S - this.T,
+      own = (t) => t + ahead;
+    like.previous = yield* this._mean(b, h, left, (t) => own(t) - 1);
+    if (!this.keys) return like;
+    const after = new Int32Array(this.S).fill(-1),
+      before = new Map();
+    this.keys.forEach((key, s) => {
+      if (before.has(key)) after[s] = before.get(key) + 1;
+      before.set(key, s);
+    });
+    like.induction = yield* this._mean(b, h, left, (t) => after[own(t)] ?? -1);
+    return like;
+  }
+
+  // The mean weight on one key for each query, over those that may see theirs.
+  *_mean(b, h, left, key) {
+    let sum = 0,
+      many = 0;
+    for (let t = 0; t < this.T; t++) {
+      const s = key(t);
+      if (t % 512 === 511) yield null;
+      if (s < 0 || s >= this.S) continue;
+      const [w] = left ? left.tile(this, b, h, t, t + 1, s, s + 1) : this.tile(b, h, t, t + 1, s, s + 1);
+      if (w === MASKED) continue;
+      sum += w;
+      many++;
+    }
+    return many ? sum / many : null;
   }
 
   // Bins of the overview that lie outside all spans are masked.
@@ -207,8 +272,13 @@ export class Attention {
     for (let i = 0; i < seen.length; i++) if (!seen[i]) largest[i] = MASKED;
   }
 
-  scan(b, h) {
-    return this.scans.get(b * this.H + h);
+  // What a pass found; undefined before it is done.
+  scan(b, h, left = null) {
+    return this.scans.get(this.scanned(b, h, left));
+  }
+
+  scanned(b, h, left) {
+    return `${b} ${h} ${left?.id}`;
   }
 }
 
@@ -243,4 +313,30 @@ export function largest(values, k) {
     if (best.length > k) best.pop();
   }
   return best;
+}
+
+/** The mean or the largest of several heads' cells, MASKED where none may look. */
+export function blended(tiles, how) {
+  const out = tiles[0];
+  if (tiles.length === 1) return out;
+  for (const more of tiles.slice(1))
+    for (let i = 0; i < out.length; i++) {
+      if (more[i] === MASKED) continue;
+      if (out[i] === MASKED) out[i] = more[i];
+      else out[i] = how === "max" ? Math.max(out[i], more[i]) : out[i] + more[i];
+    }
+  if (how === "mean") for (let i = 0; i < out.length; i++) if (out[i] !== MASKED) out[i] /= tiles.length;
+  return out;
+}
+
+// The mean entropy of queries that have a choice, over its bound.
+export function spread({ entropy, seen }) {
+  let sum = 0,
+    many = 0;
+  for (let t = 0; t < seen.length; t++) {
+    if (seen[t] < 2) continue;
+    sum += Math.min(1, entropy[t] / Math.log(seen[t]));
+    many++;
+  }
+  return many ? sum / many : null;
 }

@@ -25,7 +25,7 @@ export function pointing(matrix) {
     const now = place(event),
       before = pointers.get(event.pointerId);
     if (!before) {
-      app.hover(matrix.hit(...now), ...now);
+      app.hover(matrix, ...now);
       return;
     }
     const others = [...pointers].filter(([id]) => id !== event.pointerId);
@@ -47,15 +47,17 @@ export function pointing(matrix) {
     const known = pointers.delete(event.pointerId);
     if (event.type !== "pointerup" || !known || moved > 4) return;
     const { r, c, row, column } = matrix.hit(...place(event));
-    if (row && (event.shiftKey || event.ctrlKey || event.metaKey)) app.toggle(r);
+    const more = event.shiftKey || event.ctrlKey || event.metaKey;
+    if (row && more) app.toggle(r);
+    else if (column && more) app.mark(c);
     else if (row && column) {
       // A dot of the picture may stand for many cells: the reader means the one that made it dark.
       const bin = matrix.bin(...place(event));
       app.attempt(() => {
         const best = matrix.heaviest(bin);
-        app.go(best.r, best.c);
+        app.go(best.r, best.c, "query");
       });
-    } else if (row || column) app.go(row ? r : app.query, column ? c : app.key);
+    } else if (row || column) app.go(row ? r : app.query, column ? c : app.key, row ? "query" : "key");
   };
   canvas.addEventListener("pointerup", up);
   canvas.addEventListener("pointercancel", up);

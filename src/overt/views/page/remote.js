@@ -1,7 +1,7 @@
 // Cells that Python computes: the page asks the window around it, and throws the promise of what is not here yet.
 
 import { KINDS } from "./arrays.js";
-import { Attention, MASKED } from "./cells.js";
+import { Attention, MASKED, spread } from "./cells.js";
 
 // Answers that are kept, and questions that wait.
 const KEPT = 64,
@@ -53,8 +53,8 @@ export class Python {
 
 export class Remote extends Attention {
   constructor(meta, lists, index, python) {
-    super(meta, lists);
-    Object.assign(this, { index, python, answers: new Map(), tiles: [], progress: null });
+    super(meta, lists, index);
+    Object.assign(this, { python, answers: new Map(), tiles: [], progress: null });
   }
 
   async _open() {
@@ -109,8 +109,8 @@ export class Remote extends Attention {
   }
 
   // Largest weights of a window; null, where somebody can do without, until they are here.
-  picture(app, { r0, r1, c0, c1 }, rows, columns, patient) {
-    const question = { what: "picture", row: app.row, heads: app.heads, t: [r0, r1], s: [c0, c1], rows, columns };
+  picture(app, look, { r0, r1, c0, c1 }, rows, columns, patient) {
+    const question = { what: "picture", row: look.row, heads: look.heads, t: [r0, r1], s: [c0, c1], rows, columns };
     try {
       return this._get(question)[0];
     } catch (cells) {
@@ -134,7 +134,7 @@ export class Remote extends Attention {
   }
 
   // A scan in slices, so that other questions are answered in between; `tell` is called after each.
-  async prepare(row, head, tell) {
+  async prepare(row, head, left, tell) {
     const { T, S, A } = this,
       step = Math.max(1, Math.floor(2 ** 34 / (S * (A + 8))));
     const rows = Math.min(256, T),
@@ -145,23 +145,38 @@ export class Remote extends Attention {
       largest: new Float32Array(rows * columns).fill(MASKED),
       received: new Float64Array(S),
       entropy: new Float64Array(T),
+      seers: new Float64Array(S),
+      seen: new Float64Array(T),
+      rough: left !== null,
+      like: {},
     };
     for (let t0 = 0; t0 < T; t0 += step) {
       const question = { what: "scan", part: this.index, row, heads: [head], s: [0, S], rows, columns };
       let answer = null;
       while (!answer) answer = await this.python.ask({ ...question, t: [t0, Math.min(T, t0 + step)] });
-      const [largest, received, entropy] = answer;
+      const [largest, received, entropy, seers, seen] = answer;
       for (let i = 0; i < largest.length; i++) result.largest[i] = Math.max(result.largest[i], largest[i]);
-      for (let s = 0; s < S; s++) result.received[s] += received[s];
+      for (let s = 0; s < S; s++) {
+        result.received[s] += received[s];
+        result.seers[s] += seers[s];
+      }
       result.entropy.set(entropy, t0);
+      result.seen.set(seen, t0);
       this.progress = t0 / T;
       tell();
     }
     this.progress = null;
-    this.scanned = result;
+    if (left) for (const s of left.keys) result.received[s] = result.seers[s] = 0;
+    result.like = { entropy: spread(result), first: result.seers[0] ? result.received[0] / result.seers[0] : null };
+    this.passed = result;
   }
 
   *scanning() {
-    return this.scanned;
+    return this.passed;
+  }
+
+  // Only Python knows the mask: a cell that is masked says so itself.
+  visible(row, head, t, s) {
+    return this.tile(row, head, t, t + 1, s, s + 1)[0] !== MASKED;
   }
 }

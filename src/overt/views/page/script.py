@@ -13,7 +13,7 @@ _COMMENT = re.compile(r"^\s*(?://.*|/\*\*(?:.|\n)*?\*/)\n", re.MULTILINE)
 
 
 @cache
-def script(entry: str) -> str:
+def bundled(entry: str) -> str:
     """A module with everything that it imports, each module a scope of its own, what it needs before it.
 
     Comments and indentation stay behind.  Raises ValueError for modules that import each other in a circle.

@@ -1,29 +1,28 @@
-// Colours: of the page in the light and in the dark, and of weights.
+// Colours: of the page in the light and in the dark, of weights and of differences, and what a shade stands for.
 
-export const LIGHT_THEME = {
+const LIGHT_THEME = {
   ink: "#1c2030",
-  masked: "#e6e4dd",
-  hatch: "#bdb9ad",
+  soft: "#5b6275",
+  masked: "#e9e7e1",
+  hatch: "#cbc7bb",
   gap: "rgba(255,255,255,0.65)",
-  inkOnFull: "#ffffff",
-  inkOnEmpty: "#14202e",
   cursor: "#c2410c",
   band: "rgba(194,65,12,0.16)",
   bar: "#7c8aa5",
+  line: "#2a3c7d",
 };
-export const DARK_THEME = {
+const DARK_THEME = {
   ink: "#d9deea",
-  masked: "#0a0c11",
-  hatch: "#2c3242",
+  soft: "#98a1b6",
+  masked: "#05060a",
+  hatch: "#4a5268",
   gap: "rgba(0,0,0,0.45)",
-  inkOnFull: "#0a0f18",
-  inkOnEmpty: "#c9d6e8",
   cursor: "#fb923c",
   band: "rgba(251,146,60,0.22)",
   bar: "#6b7a99",
+  line: "#aad2e6",
 };
-
-export const DARK = [
+const DARK = [
   [17, 20, 28],
   [25, 38, 70],
   [36, 68, 124],
@@ -32,8 +31,30 @@ export const DARK = [
   [170, 210, 230],
   [245, 251, 253],
 ];
+// From what only the first has, by nothing, to what only the second has.
+const SIGNED = {
+  light: [
+    [140, 45, 4],
+    [217, 120, 50],
+    [247, 205, 165],
+    [250, 250, 247],
+    [172, 200, 226],
+    [70, 130, 190],
+    [20, 60, 130],
+  ],
+  dark: [
+    [255, 180, 120],
+    [205, 110, 45],
+    [105, 55, 25],
+    [17, 20, 28],
+    [30, 62, 115],
+    [70, 135, 205],
+    [190, 225, 250],
+  ],
+};
 
-export function ramp(stops) {
+/** 256 colours between stops, three bytes each. @param {number[][]} stops */
+function ramp(stops) {
   const table = new Uint8Array(256 * 3);
   for (let i = 0; i < 256; i++) {
     const place = (i / 255) * (stops.length - 1),
@@ -44,30 +65,103 @@ export function ramp(stops) {
   return table;
 }
 
-// How weights become shades: linear, or logarithmic where they span decades.
+/** The two themes of a page. @param {number[][]} stops the light ramp */
+export function themes(stops) {
+  return {
+    light: { ...LIGHT_THEME, ramp: ramp(stops), signed: ramp(SIGNED.light) },
+    dark: { ...DARK_THEME, ramp: ramp(DARK), signed: ramp(SIGNED.dark) },
+  };
+}
+
+/** The ramp that a scale is read on. */
+export const rampOf = (theme, scale) => (scale.signed ? theme.signed : theme.ramp);
+
+/** A colour of a ramp as CSS writes it. @param {Uint8Array} table @param {number} level */
+export function color(table, level) {
+  const at = 3 * Math.round(level * 255);
+  return `rgb(${table[at]}, ${table[at + 1]}, ${table[at + 2]})`;
+}
+
+/** Black or white, whichever stands out more: at least 4.5 to 1 on any colour.  WCAG 2.2, 1.4.3. */
+export function inkOn(table, level) {
+  const at = 3 * Math.round(level * 255);
+  const light = [0.2126, 0.7152, 0.0722].reduce((sum, part, i) => {
+    const c = table[at + i] / 255;
+    return sum + part * (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  }, 0);
+  return 1.05 / (light + 0.05) > (light + 0.05) / 0.05 ? "#ffffff" : "#000000";
+}
+
+/** The diagonal lines of what is masked, the same at any zoom. */
+export function hatching(context, theme) {
+  const size = 6,
+    tile = document.createElement("canvas");
+  tile.width = tile.height = size;
+  const g = tile.getContext("2d");
+  g.fillStyle = theme.masked;
+  g.fillRect(0, 0, size, size);
+  g.strokeStyle = theme.hatch;
+  g.lineWidth = 1;
+  g.beginPath();
+  for (const at of [-size, 0, size]) {
+    g.moveTo(at - 1, size + 1);
+    g.lineTo(at + size + 1, -1);
+  }
+  g.stroke();
+  return context.createPattern(tile, "repeat");
+}
+
+/**
+ * How weights become shades.
+ *
+ * "linear": 0 to 1; where nothing that is seen would show on that, 0 to the next round number above it, and `faint`.
+ * "largest": 0 to the largest.  "log": decades, from well below an even share to 1.  "signed": differences, −1 to 1.
+ */
 export class Scale {
-  constructor(values, wish) {
-    let low = Infinity,
-      high = 0;
-    for (const w of values)
-      if (w > 0) {
-        if (w < low) low = w;
-        if (w > high) high = w;
-      }
-    // Some thousand weights know the median well enough.
-    const stride = Math.max(1, Math.floor(values.length / 4096));
-    const some = Float64Array.from({ length: Math.floor(values.length / stride) }, (_, i) => values[i * stride])
-      .filter((w) => w > 0)
-      .sort();
-    this.high = high || 1;
-    this.log = wish === "log" || (wish === "auto" && some.length > 0 && some[some.length >> 1] * 100 < high);
-    this.low = Math.max(Math.min(low, this.high), this.high * 1e-4);
-    if (this.low === this.high) this.log = false;
+  /**
+   * @param {string} wish
+   * @param {number} length keys that an even share is of
+   * @param {number} largest the largest weight that is seen
+   */
+  constructor(wish, length, largest) {
+    this.log = wish === "log";
+    this.signed = wish === "signed";
+    this.low = this.log ? 10 ** -(Math.ceil(Math.log10(Math.max(length, 2))) + 2) : 0;
+    this.high = 1;
+    this.faint = false;
+    if (wish === "largest" && largest > 0) this.high = largest;
+    else if (wish === "linear" && largest > 0 && largest < 0.04) {
+      const decade = 10 ** Math.floor(Math.log10(largest));
+      this.high = decade * [1, 2, 5, 10].find((x) => x * decade >= largest);
+      this.faint = true;
+    }
+    this.decades = Math.log(this.high / this.low);
+    this.key = `${wish} ${this.low} ${this.high}`;
   }
 
+  /** Where a weight stands, 0 to 1. @param {number} w */
   level(w) {
     if (!(w > 0)) return 0;
-    const x = this.log ? Math.max(0.02, Math.log(w / this.low) / Math.log(this.high / this.low)) : w / this.high;
-    return Math.min(1, x);
+    // The faintest weight there is differs from none.
+    return Math.min(1, this.log ? Math.max(0.03, Math.log(w / this.low) / this.decades) : w / this.high);
+  }
+
+  /** Numbers to write below the ramp, and where. @returns {{at: number, text: string}[]} */
+  get ticks() {
+    if (this.signed) return [-1, -0.5, 0, 0.5, 1].map((x, i) => ({ at: i / 4, text: String(x).replace("-", "−") }));
+    if (!this.log)
+      return [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: String(Number((at * this.high).toPrecision(3))) }));
+    const decades = Math.round(-Math.log10(this.low));
+    return Array.from({ length: decades + 1 }, (_, i) => ({
+      at: i / decades,
+      text: i === decades ? "1" : `10${superscript(i - decades)}`,
+    }));
+  }
+
+  get name() {
+    if (this.signed) return "difference of weights";
+    return `weight, ${this.log ? "logarithmic" : "linear"}`;
   }
 }
+
+const superscript = (n) => Array.from(String(n), (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)] ?? "⁻").join("");

@@ -1,11 +1,12 @@
 // Every step of a small attention, computed again whenever somebody edits a number.
 
-import { element, shortened } from "./inspector.js";
+import { byId, element, shortened } from "./dom.js";
+import { color, inkOn } from "./shades.js";
 
 export class Steps {
   constructor(app) {
     this.app = app;
-    this.host = document.getElementById("steps");
+    this.host = byId("steps");
     this.edited = new Map();
   }
 
@@ -229,10 +230,10 @@ export class Steps {
           cells[i].classList.toggle("changed", cells[i].textContent !== "" && cells[i].textContent !== text);
           cells[i].textContent = text;
           if (step.name !== "weights") return;
-          const { ramp, inkOnFull, inkOnEmpty } = this.app.theme,
-            at = 3 * Math.round(Math.min(1, Math.max(0, x)) * 255);
-          cells[i].style.background = `rgb(${ramp[at]}, ${ramp[at + 1]}, ${ramp[at + 2]})`;
-          cells[i].style.color = x > 0.5 ? inkOnFull : inkOnEmpty;
+          const { ramp } = this.app.theme,
+            level = Math.min(1, Math.max(0, x));
+          cells[i].style.background = color(ramp, level);
+          cells[i].style.color = inkOn(ramp, level);
         });
     }
   }

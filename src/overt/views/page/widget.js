@@ -2,7 +2,7 @@
 
 function render({ model, el }) {
   const frame = document.createElement("iframe");
-  frame.setAttribute("sandbox", "allow-scripts");
+  frame.setAttribute("sandbox", "allow-scripts allow-downloads");
   frame.title = model.get("title");
   frame.style.cssText = "border: 0; width: 100%; height: 720px";
   const up = (event) => event.source === frame.contentWindow && model.send(event.data);

@@ -19,7 +19,7 @@ function wordMarks(tokens) {
   return null;
 }
 
-const special = (token) => /^(<[^<>]+>|\[[^[\]]+\]|⏎+)$/.test(token);
+export const special = (token) => /^(<[^<>]+>|\[[^[\]]+\]|⏎+)$/.test(token);
 
 export class Units {
   constructor(length, tokens, merge) {

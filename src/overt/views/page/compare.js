@@ -1,0 +1,109 @@
+// Two heads, texts or models beside each other, or what the second has more than the first.
+
+import { byId, element } from "./dom.js";
+import { Difference, Look } from "./look.js";
+import { Matrix } from "./matrix.js";
+
+export class Compare {
+  /** @param {any} app */
+  constructor(app) {
+    this.app = app;
+    this.other = null;
+    const look = { first: () => app.look, second: () => this.other ?? app.look, difference: () => this._difference() };
+    /** @type {Matrix[]} */
+    this.matrices = ["first", "second", "difference"].map((name) => {
+      const matrix = new Matrix(byId(name), app, look[name], (scale, what) => app.legend(byId(`${name}-legend`), scale, what, matrix.look));
+      matrix.linked = (moved) => this._follow(moved);
+      return matrix;
+    });
+    byId("second-part").replaceChildren(
+      ...app.parts.map((part) => element("option", { value: part.index }, app.title(part))),
+    );
+    const chosen = () => ["part", "row", "head"].map((name) => Number(byId(`second-${name}`).value));
+    for (const name of ["part", "row", "head"]) byId(`second-${name}`).addEventListener("change", () => app.second(chosen()));
+    byId("apart").addEventListener("change", (event) => app.store.change({ apart: event.target.value === "apart" }));
+    byId("swap").addEventListener("click", () => this._swap());
+  }
+
+  _swap() {
+    const { app } = this,
+      [part, row, head] = app.store.state.second,
+      { state } = app.store,
+      now = [state.part, state.row, { one: state.head, mean: -1, max: -2 }[state.how]];
+    app.second(now);
+    app.choose(part, Math.max(0, head), row, { [-1]: "mean", [-2]: "max" }[head] ?? "one");
+  }
+
+  get shown() {
+    const [first, second, difference] = this.matrices;
+    return this.alike && !this.app.store.state.apart ? [difference] : [first, second];
+  }
+
+  get alike() {
+    const { look } = this.app;
+    return this.other && this.other.rows.length === look.rows.length && this.other.columns.length === look.columns.length;
+  }
+
+  _difference() {
+    const { look } = this.app,
+      key = `${look.key} − ${this.other?.key}`;
+    if (!this.alike) return look;
+    if (this.difference?.key !== key) this.difference = new Difference(look, this.other);
+    return this.difference;
+  }
+
+  // Two matrices of one size show the same cells.
+  _follow(moved) {
+    if (!this.alike) return;
+    for (const other of this.matrices) {
+      if (other === moved || !this.shown.includes(other)) continue;
+      Object.assign(other.view, moved.view);
+      other._whole(moved.whole);
+    }
+  }
+
+  /** Follow what the state says. */
+  async update() {
+    const { app } = this;
+    let [index, row, head] = app.store.state.second;
+    if (index === undefined) [index, row, head] = this._neighbour();
+    const part = await app.opened(Math.min(index, app.parts.length - 1)),
+      how = { [-1]: "mean", [-2]: "max" }[head] ?? "one",
+      before = this.other?.part;
+    row = Math.min(row, part.B - 1);
+    head = Math.min(head, part.H - 1);
+    this.other = new Look(part, row, Math.max(0, head), how, app.words, app.leftOf(part));
+    byId("second-part").value = String(part.index);
+    const heads = Array.from({ length: part.H }, (_, h) => element("option", { value: h }, `head ${h}`));
+    if (part.H > 1) heads.push(element("option", { value: -1 }, "mean of all"), element("option", { value: -2 }, "largest of all"));
+    byId("second-head").replaceChildren(...heads);
+    byId("second-head").value = String(head);
+    byId("second-row-label").hidden = part.B < 2;
+    byId("second-row").replaceChildren(...Array.from({ length: part.B }, (_, b) => element("option", { value: b }, String(b))));
+    byId("second-row").value = String(row);
+    byId("apart").disabled = !this.alike;
+    byId("apart").value = app.store.state.apart || !this.alike ? "apart" : "difference";
+    byId("first-title").textContent = app.nameOf(app.look);
+    byId("second-title").textContent = app.nameOf(this.other);
+    byId("unlike").hidden = Boolean(this.alike);
+    for (const name of ["first", "second", "difference"])
+      byId(`${name}-pane`).hidden = !this.shown.some(({ canvas }) => canvas.id === name);
+    // What was hidden has no size until now.
+    for (const matrix of this.shown) {
+      if (before !== part) matrix.fit();
+      else matrix.resized();
+    }
+    app.redraw();
+  }
+
+  // The next head, or else the next attention.
+  _neighbour() {
+    const { part, row, head } = this.app;
+    if (part.H > 1) return [part.index, row, (head + 1) % part.H];
+    return [(part.index + 1) % this.app.parts.length, row, 0];
+  }
+
+  draw() {
+    for (const matrix of this.shown) this.app.attempt(() => matrix.draw(), () => this.app.redraw());
+  }
+}

@@ -1,0 +1,38 @@
+// Elements of the page.
+
+/** The element of the page that has this name. @param {string} id @returns {any} */
+export const byId = (id) => document.getElementById(id);
+
+/**
+ * A new element; what begins with "on" listens, null and false are no attributes.
+ * @param {string} tag
+ * @param {Record<string, any>} attributes
+ * @param {...(Node | string | null)} children
+ * @returns {any}
+ */
+export function element(tag, attributes = {}, ...children) {
+  return dressed(document.createElement(tag), attributes, children);
+}
+
+/** The same within a drawing that is there. @param {SVGElement} svg @param {string} tag @returns {any} */
+export function drawn(svg, tag, attributes = {}, ...children) {
+  return dressed(document.createElementNS(svg.namespaceURI, tag), attributes, children);
+}
+
+function dressed(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null));
+  return node;
+}
+
+/** A name that has room. @param {string} name */
+export function shortened(name, most = 60) {
+  const letters = Array.from(name.slice(0, 4 * most));
+  return letters.length > most || name.length > 4 * most ? `${letters.slice(0, most).join("")}…` : name;
+}
+
+/** A whole number with its thousands apart. @param {number} x */
+export const counted = (x) => x.toLocaleString("en");

@@ -1,0 +1,72 @@
+// When things are done: once before the browser paints, or in slices while nobody waits.
+
+import { byId } from "./dom.js";
+
+// Milliseconds of a slice: an arrow key that comes in between waits no longer than this.
+const SLICE = 12;
+
+export class Scheduler {
+  constructor() {
+    /** @type {Map<string, () => void>} */
+    this.frames = new Map();
+    /** @type {Map<string, {steps: Iterator<any>, done: (value: any) => void}>} */
+    this.jobs = new Map();
+    /** What there is to do when all jobs are done: the next piece of the background, null at its end. */
+    this.background = async () => null;
+    this.busy = false;
+  }
+
+  /** Do something before the browser paints next, once however often it is asked for. */
+  frame(name, act) {
+    if (!this.frames.size) requestAnimationFrame(() => this._frame());
+    this.frames.set(name, act);
+  }
+
+  _frame() {
+    const acts = [...this.frames];
+    this.frames.clear();
+    for (const [name, act] of acts) this.attempt(act, () => this.frame(name, act));
+    this.wake();
+  }
+
+  /** Do something that takes long in slices; a new job takes the place of an old one of its name. */
+  job(name, steps, done) {
+    this.jobs.set(name, { steps, done });
+    this.wake();
+  }
+
+  /** Do what needs cells.  Those computed elsewhere are thrown as a promise until they are here: then `again`. */
+  attempt(act, again = () => this.attempt(act)) {
+    try {
+      act();
+    } catch (cells) {
+      if (!(cells instanceof Promise)) throw cells;
+      cells.then(again, ({ message }) => (byId("status").textContent = message));
+    }
+  }
+
+  /** Go on with what nobody waits for. */
+  wake() {
+    if (this.busy) return;
+    this.busy = true;
+    setTimeout(() => this._slice(), 0);
+  }
+
+  async _slice() {
+    const until = performance.now() + SLICE;
+    while (this.jobs.size && performance.now() < until) {
+      const [name, job] = [...this.jobs].at(-1);
+      this.attempt(
+        () => {
+          const next = job.steps.next();
+          if (!next.done) return;
+          if (this.jobs.get(name) === job) this.jobs.delete(name);
+          job.done(next.value);
+        },
+        () => this.wake(),
+      );
+    }
+    if (this.jobs.size || (await this.background(SLICE)) !== null) setTimeout(() => this._slice(), 0);
+    else this.busy = false;
+  }
+}
