@@ -1,4 +1,4 @@
-"""Pictures of the page to look at: ``python -m benchmarks.screenshots [folder] [name …]`` (needs Chromium and playwright).
+"""Pictures of the page to look at: ``python -m benchmarks.screenshots [folder] [name …]`` (needs Chromium).
 
 Every case on a desktop in the light and in the dark and on a phone: eleven tokens, a translation, numbers to edit,
 thirty layers of nine heads, 1,024, 30,000 and 131,072 tokens.
