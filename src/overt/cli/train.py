@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -75,22 +76,26 @@ def command(
     """Train a model on CORPUS: tab-separated pairs, or two files line by line, plain or gzip; or on "dates".
 
     The split into train, dev and test is by the hash of the source: of 40 parts, 1 is test and 1 is dev.
-    Ctrl-C saves and stops; the same command with --resume goes on.
+    Ctrl-C saves and stops; the same command with --resume goes on.  Under torchrun, processes train together, and a run
+    goes on with any number of them, to the same bits.
 
     \b
     overt train pairs.tsv.gz -o en-zh.safetensors
     overt train dates -o dates.safetensors
+    torchrun --nproc-per-node 4 -m overt train pairs.tsv.gz -o en-zh.safetensors
     """  # noqa: D301, click reads \b
     from overt.training import tasks
     from overt.training.loop import Training, check_output
     from overt.training.recipe import Recipe
+    from overt.training.team import assembled
 
     if len(corpus) > 2:
         raise ArgumentError(f"give one file of tab-separated pairs or two files, not {len(corpus)}")
     if output.suffix != ".safetensors":
         raise ArgumentError(f"the output {output} must end in .safetensors")
-    # Before hours are spent on it.
-    check_output(output, resume=resume, overwrite=overwrite)
+    if int(os.environ.get("RANK", "0")) == 0:
+        # Before hours are spent on it.
+        check_output(output, resume=resume, overwrite=overwrite)
     given = {name: value for name, value in options.items() if value is not None}
     sizes: dict[str, Any] = {
         name: given.pop(name) for name in list(given) if name in ("width", "inner", "heads", "state")
@@ -121,10 +126,13 @@ def command(
                 seed=seed,
                 **sizes,
             )
-        training = Training(task, Recipe(seed=seed, **given))
-        _watch(training, output, resume, overwrite, threads)
+        with assembled() as team:
+            training = Training(task, Recipe(seed=seed, **given), team)
+            _watch(training, output, resume, overwrite, threads)
     except (KeyboardInterrupt, SystemExit):
         text = "before the first step"
+        if training is not None and not training.team.leads:
+            raise
         if training is not None and training.saved is not None:
             text = f"with {training.saved} steps saved; the same command with --resume goes on"
         click.echo(f"overt: stopped {text}", err=True)

@@ -32,6 +32,7 @@ from overt.training.recipe import Recipe
 from overt.training.signals import Stop, stopping
 from overt.training.steps import Batch, Workers, batch, dropping, every, first_head, schedule
 from overt.training.tasks import Task
+from overt.training.team import Team
 from overt.writing import replaced
 
 STATE = "overt training 3"
@@ -100,10 +101,13 @@ def check_output(output: Path, *, resume: bool, overwrite: bool) -> bool:
 
 
 class Training:
-    """One run: parameters, optimiser, average and place in the data, all of which ``save`` keeps."""
+    """One run: parameters, optimiser, average and place in the data, all of which ``save`` keeps.
 
-    def __init__(self, task: Task, recipe: Recipe) -> None:
-        self.task, self.recipe = task, recipe
+    shares: of a batch, one for each thread of all processes that began the run; it keeps them, whoever goes on with it.
+    """
+
+    def __init__(self, task: Task, recipe: Recipe, team: Team | None = None) -> None:
+        self.task, self.recipe, self.team = task, recipe, team or Team()
         fresh = initial(task.model.shapes(), np.random.default_rng(recipe.seed))
         self.parameters = {name: torch.from_numpy(array).requires_grad_() for name, array in fresh.items()}
         self.averages = {name: tensor.detach().clone() for name, tensor in self.parameters.items()}
@@ -114,7 +118,7 @@ class Training:
         # The step that was last written down, and when.
         self.saved: int | None = None
         self.saved_at = time.monotonic()
-        self.workers = Workers(1)
+        self.workers, self.shares = Workers(1), 1
 
     def run(
         self,
@@ -133,21 +137,26 @@ class Training:
         Ctrl-C, SystemExit by SIGTERM, and FileError for files that are there already, but for ``overwrite``.
         """
         state, log = files(output)
-        resumes = check_output(output, resume=resume, overwrite=overwrite)
-        count = threads or torch.get_num_threads()
+        team = self.team
+        # Others may find there what the first process has just written.
+        resumes = bool(team.any(team.leads and check_output(output, resume=resume, overwrite=overwrite)))
+        self.shares = (threads or torch.get_num_threads()) * team.size
         if resumes:
             begun = self.restore(state)
-            if threads not in (None, begun):
+            if threads is not None and threads * team.size != begun:
                 raise ArgumentError(
                     f"{state} is of a run on {begun} threads, which goes on with as many: leave them out"
                 )
-            count = begun
-        self.workers = Workers(count)
+            self.shares = begun
+        self.workers = Workers(-(-self.shares // team.size))
+        team.any(0)
         # Finds out now and not after an hour whether the folder can be written to.
         self.save(state)
-        with _one_thread(), stopping() as stop, _opened(log, self.progress.history) as file:
+        with _one_thread(), stopping() as stop, _opened(log, self.progress.history, team) as file:
 
             def say(event: str, **numbers: Any) -> None:
+                if file is None:
+                    return
                 line = {"event": event, **numbers}
                 report(line)
                 if event != "step":
@@ -159,18 +168,20 @@ class Training:
                 self._epochs(output, state, half, stop, say)
             except ArgumentError:
                 # Going on would fail again, and other options begin anew.
-                state.unlink(missing_ok=True)
+                if team.leads:
+                    state.unlink(missing_ok=True)
                 raise
             finally:
                 self.workers.close()
-        state.unlink(missing_ok=True)
+        if team.leads:
+            state.unlink(missing_ok=True)
 
     def _epochs(self, output: Path, state: Path, half: bool, stop: Stop, say: Callable[..., None]) -> None:
         progress, recipe = self.progress, self.recipe
         first = self.batches(progress.epoch)
         # Epochs differ by a few batches; the schedule only needs a length that does not change.
         total = len(self.batches(0) if progress.epoch else first) * recipe.epochs
-        begun = {"step": progress.step, "steps": total, "threads": self.workers.count}
+        begun = {"step": progress.step, "steps": total, "threads": self.shares}
         if progress.step:
             say("resume", **begun)
         else:
@@ -194,19 +205,22 @@ class Training:
                     raise ArgumentError(f"the loss is {loss} at step {progress.step}: train with a lower --rate")
                 speed = tokens / (time.monotonic() - before)
                 say("step", step=progress.step, steps=total, loss=loss, speed=speed)
-                if stop.asked:
+                # All of them stop after the same step.
+                if asked := self.team.any(stop.asked):
+                    stop.asked = asked
                     leave()
                 if time.monotonic() - self.saved_at > 60:
                     self.save(state)
             # Measuring changes nothing, so that it can be interrupted anywhere, and is done again.
             try:
                 with stop.at_once():
-                    found = self._measured()
+                    found = self._measured() if self.team.leads else _Measured({}, False, {}, [], "")
             except (KeyboardInterrupt, SystemExit):
                 leave()
             self._close_epoch(output, half, found, say)
             self.save(state)
-            if found.scored and 0 < recipe.patience <= progress.since_kept:
+            # What the first process has measured decides for all.
+            if self.team.any(found.scored and 0 < recipe.patience <= progress.since_kept):
                 break
         say("end", step=progress.step, kept=progress.kept)
 
@@ -291,13 +305,11 @@ class Training:
             group["lr"] = self.recipe.rate * schedule(self.progress.step, total, self.recipe.warmup)
         tokens = int((data[2][:, 1:] != PADDING).sum())
         # Every thread takes every n-th pair through the model, which keeps it busier than a share of every operation.
-        count = min(self.workers.count, len(data[2]))
-        (loss, gradients), *others = self.workers.map(
-            lambda i: self.pull(every(count, i, data), i, tokens), range(count)
+        count = min(self.shares, len(data[2]))
+        own = self.workers.map(
+            lambda i: self.pull(every(count, i, data), i, tokens), range(self.team.rank, count, self.team.size)
         )
-        for other, more in others:
-            loss += other
-            torch._foreach_add_(gradients, more)
+        loss, gradients = self.team.sum(own, count, list(self.parameters.values()))
         for parameter, gradient in zip(self.parameters.values(), gradients, strict=True):
             parameter.grad = gradient
         torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.recipe.clip)
@@ -346,16 +358,20 @@ class Training:
         return Checkpoint(self.task.model, self.task.source, self.task.target, arrays, card, self.task.limit)
 
     def save(self, path: Path) -> None:
-        """Everything that going on needs, in one file."""
+        """Everything that going on needs, in one file, which the first process writes."""
+        if self.team.leads:
+            self._write(path)
+        self.saved, self.saved_at = self.progress.step, time.monotonic()
+
+    def _write(self, path: Path) -> None:
         arrays = {}
         for name, tensor in self.parameters.items():
             arrays[f"parameters/{name}"] = tensor.detach().numpy()
             arrays[f"averages/{name}"] = self.averages[name].numpy()
             for key, value in self.optimizer.state.get(tensor, {}).items():
                 arrays[f"{key}/{name}"] = value.numpy()
-        described = {"progress": asdict(self.progress), "identity": self.identity, "threads": self.workers.count}
+        described = {"progress": asdict(self.progress), "identity": self.identity, "threads": self.shares}
         checkpoint.write(path, arrays, STATE, described)
-        self.saved, self.saved_at = self.progress.step, time.monotonic()
 
     def restore(self, path: Path) -> int:
         """Stand where ``save`` was called, on how many threads.  Raises FileError if the file is of another run."""
@@ -418,8 +434,11 @@ def _one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _opened(log: Path, history: list[dict[str, Any]]) -> Iterator[IO[str]]:
-    """The log, as it was when the state was saved: what was written since is done again."""
+def _opened(log: Path, history: list[dict[str, Any]], team: Team) -> Iterator[IO[str] | None]:
+    """The log, as it was when the state was saved: what was written since is done again.  One process writes it."""
+    if not team.leads:
+        yield None
+        return
     with replaced(log) as file:
         file.write("".join(map(_line, history)).encode())
     try:
