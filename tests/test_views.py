@@ -695,8 +695,11 @@ def test_lessons_say_what_the_tutorials_should() -> None:
     known = json.loads((Path(__file__).parent / "lessons.json").read_text())
     weights = [np.asarray(part.seen.weights) for part in LESSONS["my-name-is-john"]().parts]
     np.testing.assert_allclose(weights[0], known["self_attention"]["decoder_weights"], atol=1e-7)
-    for part, name in zip(LESSONS["bat"]().parts, ("bat_cave", "bat_racket"), strict=True):
-        np.testing.assert_allclose(part.seen.weights[:1], known["word_similarity"][f"{name}_weights"], atol=1e-7)
+    bat, words = LESSONS["bat"]().parts[0].seen, known["word_similarity"]
+    # In each sentence, the words that it has.
+    for query, keys, name in ((0, [0, 1], "bat_cave"), (1, [0, 2], "bat_racket")):
+        np.testing.assert_allclose(bat.weights[query : query + 1][:, keys], words[f"{name}_weights"], atol=1e-7)
+        np.testing.assert_allclose(bat.output[query], words[f"{name}_context"][0], atol=1e-7)
     np.testing.assert_allclose(LESSONS["single-query"]().parts[0].seen.weights[...], [[0, 0, 1]], atol=1e-7)
     got = LESSONS["additive"]().parts[0].seen.weights[...]
     np.testing.assert_allclose(got.T, known["additive"]["weights"], atol=1e-7)
@@ -743,13 +746,15 @@ def test_a_file_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_what_is_shown_may_be_changed_whatever_it_is(tmp_path: Path) -> None:
     # Flags do not forbid each other: lessons, files and translations take the same ones.
     (tmp_path / "names").write_text("one\ntwo\n")
-    names = str(tmp_path / "names")
-    code, out, _ = run("show", "bat", "--layer", "1", "--causal", "--tokens", names, "--queries", names, "--json")
+    names, file = str(tmp_path / "names"), str(tmp_path / "two.npz")
+    x = np.eye(2)
+    View([Labelled(overt.attend(x, x, x), layer=layer) for layer in range(2)]).save(file)
+    code, out, _ = run("show", file, "--layer", "1", "--causal", "--tokens", names, "--queries", names, "--json")
     (found,) = json.loads(out)["attentions"]
     assert (code, found["tokens"], found["queries"]) == (0, ["one", "two"], ["one", "two"])
     assert found["top"][0]["keys"] == [0]
     assert "steps" not in json.loads(out)
-    steps = json.loads(run("show", "bat", "--layer", "1", "--causal", "--steps", "--json")[1])["steps"]
+    steps = json.loads(run("show", file, "--layer", "1", "--causal", "--steps", "--json")[1])["steps"]
     assert {step["name"]: step["values"] for step in steps}["weights"][0] == [1, 0]
     # A lesson that is shown step by step stays so.
     steps = json.loads(run("show", "single-query", "--causal", "--json")[1])["steps"]
@@ -761,7 +766,7 @@ def test_what_is_shown_may_be_changed_whatever_it_is(tmp_path: Path) -> None:
     [
         (["nothing"], "neither a lesson"),
         (["none.npz"], "cannot read none.npz: No such file"),
-        (["bat", "--steps"], "--steps shows one attention, and there are 2: choose one with --layer and --name"),
+        (["I", "--model", "en-zh", "--steps"], "--steps shows one attention, and there are 9: choose one with --layer and --name"),
         (["bat", "--tokens", "none"], "cannot read none"),
         (["bat", "--page", "none/x.html"], "cannot write none/x.html: No such file or directory"),
         (["bat", "--figure", "x.bmp"], "give .png, .svg or .pdf"),

@@ -39,12 +39,13 @@ def my_name_is_john() -> View:
 
 def bat() -> View:
     """What “bat” means beside “cave” and beside “racket”: cosine scores of word vectors, then a weighted sum."""
-    vectors = {"bat": [3.0, 3.0], "cave": [4.0, 0.0], "racket": [0.0, 5.0]}
-    parts = []
-    for layer, other in enumerate(("cave", "racket")):
-        x = np.array([vectors["bat"], vectors[other]])
-        parts.append(Labelled(attend(x, x, x, score=cosine()), ["bat", other], name=f"bat and {other}", layer=layer))
-    return View(parts, title="bat, cave, racket")
+    words = ["bat", "cave", "racket"]
+    x = np.array([[3.0, 3.0], [4.0, 0.0], [0.0, 5.0]])
+    # The same word twice, in two sentences that do not see each other's words.
+    sentences = np.array([[True, True, False], [True, False, True]])
+    seen = attend(x[[0, 0]], x, x, score=cosine(), mask=sentences)
+    queries = ["bat (cave)", "bat (racket)"]
+    return View([Labelled(seen, words, queries)], title="bat, cave, racket")
 
 
 def single_query() -> View:
