@@ -766,7 +766,10 @@ def test_what_is_shown_may_be_changed_whatever_it_is(tmp_path: Path) -> None:
     [
         (["nothing"], "neither a lesson"),
         (["none.npz"], "cannot read none.npz: No such file"),
-        (["I", "--model", "en-zh", "--steps"], "--steps shows one attention, and there are 9: choose one with --layer and --name"),
+        (
+            ["I", "--model", "en-zh", "--steps"],
+            "--steps shows one attention, and there are 9: choose one with --layer and --name",
+        ),
         (["bat", "--tokens", "none"], "cannot read none"),
         (["bat", "--page", "none/x.html"], "cannot write none/x.html: No such file or directory"),
         (["bat", "--figure", "x.bmp"], "give .png, .svg or .pdf"),
