@@ -74,7 +74,11 @@ def judge(
         judged.faults += [f for f in one.faults if f not in judged.faults]
         judged.ledger += [Entry(name + e.step, e.outcome, e.why, e.line, e.mistake) for e in one.ledger]
         for key, value in one.facts.items():
-            judged.facts.setdefault(key, value)
+            judged.facts[key] = judged.facts.get(key) or value
+    if judged.facts.get("learned bias"):
+        # What has learned biases in one of its attentions may have its scale in the parameters of all (T5).
+        judged.faults = [f for f in judged.faults if f.mistake != "scale_missing"]
+        judged.ledger = [e for e in judged.ledger if e.mistake != "scale_missing"]
     return judged
 
 
@@ -143,6 +147,9 @@ class _Judge:
             return
         if core.place is None:
             self._lost()
+            return
+        if np.abs(core.steps[0][1]).max() < 1e-6:
+            self.note("scores", "not tried", "the scores are all but 0, where every mistake gives the same weights")
             return
         self._walk()
         if self.phase == "raw" and self.odd:
@@ -320,7 +327,10 @@ class _Judge:
                 phase, self.weights = "prob", y
                 self.softmax_line = self.softmax_line or line
             elif phase == "raw" and kind.name in ("bias", "term"):
+                if kind.cells.any():
+                    self._hide(kind.cells, line)
                 self.facts[kind.name] = line.number if line else None
+                self.facts["learned bias"] = self.facts.get("learned bias") or self._of_parameters(number)
             elif phase == "raw" and self._normalises(x, y):
                 self.before, self.weights, self.softmax_line, phase = x, y, line, "prob"
             elif kind.name in ("unknown", "function") or phase == "prob":
@@ -409,6 +419,11 @@ class _Judge:
         if not core.two or width < 2:
             self.note("scale", "not tried", "the score is no product of two", line)
             return
+        owned = self._widths(parameters=True)
+        if owned and width > 2 and not any(n % width == 0 for n in owned):
+            why = f"{width} numbers are summed that are no features, as in attention of channels"
+            self.note("scale", "not tried", why, line)
+            return
         if self._unit() or self.learned or self._additive():
             self.note("scale", "held", "cosines, a learned scale or an additive score need no 1/√d", line)
             return
@@ -420,6 +435,8 @@ class _Judge:
         widths |= {w for w in (self.q.array.shape[-1:] + self.k.array.shape[-1:]) if w != width}
         mistake = pipeline.scale_mistake(core, self.total, width, {h for h in heads if width * h in widths}, widths)
         want = width**-0.5
+        if mistake == "scale_seqlen" and any(n % x == 0 for n in owned for x in core.weights.shape[-2:] if x > 1):
+            mistake = None
         if mistake == "":
             self.note("scale", "held", f"1/√{width}", line)
         elif mistake is None and self.total < 0:
@@ -430,21 +447,37 @@ class _Judge:
                 "scale", "not tried", f"scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}", line
             )
             self.facts["odd scale"] = line.number if line else None
+        elif mistake == "scale_missing" and self.facts.get("learned bias"):
+            self.note("scale", "not tried", "beside a learned bias the scale may lie in the parameters (T5)", line)
         elif mistake == "scale_missing" and alone:
             self.note("scale", "not tried", "dot scores of one state (Luong) have no scale", line)
         else:
             says = f"The scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}."
             self.fail("scale", mistake, line, says, want, self.total)
 
-    def _widths(self) -> set[int]:
-        """Widths of arguments and parameters."""
+    def _widths(self, parameters: bool = False) -> set[int]:
+        """Widths of arguments and parameters, or of these alone."""
         return {
             n
             for operation in self.operations[: self.core.mix.number + 1]
             for x, origin in zip(operation.operands, operation.origins, strict=True)
-            if origin
+            if origin.startswith("parameter" if parameters else "") and origin
             for n in (x.shape if origin.startswith("parameter") else x.shape[-1:])
         }
+
+    def _of_parameters(self, number: int) -> bool:
+        """Whether what an operation adds comes from parameters alone."""
+        operation = self.operations[number]
+        open_ = [s for s in operation.sources if s is not None and not self.data[s]]
+        origins = {o for s, o in zip(operation.sources, operation.origins, strict=True) if s is None}
+        seen = set[int]()
+        while open_:
+            one = open_.pop()
+            if one not in seen:
+                seen.add(one)
+                origins |= set(self.operations[one].origins)
+                open_ += [s for s in self.operations[one].sources if s is not None]
+        return any(o.startswith("parameter") for o in origins)
 
     def _additive(self) -> bool:
         """Whether the scores are made of tanh of sums: no product of queries and keys."""

@@ -21,8 +21,8 @@ _ADDS = {
     "select", "logical_and", "index_put", "baddbmm",
 }  # fmt: skip
 _RANDOM = {"dropout", "dropout_", "native_dropout", "feature_dropout", "alpha_dropout"}
-# A score as low as this was put there to hide.
-LOW = -500.0
+# A score as low as this was put there to hide: exp of it is nothing beside any other.
+LOW = -60.0
 _NONE = np.zeros((0, 0), bool)
 
 
@@ -114,7 +114,8 @@ def _measured(
         values = np.unique(np.round(gap[np.isfinite(gap)], 9))
         if len(values) == 2 and values[0] * values[1] == 0 and abs(values.sum()) == 1:
             return Kind("add01")
-        return Kind("term" if dependent else "bias")
+        # A bias and a mask may be one.
+        return Kind("term" if dependent else "bias", cells=_hidden(x, y, finite))
     order = np.argsort(x[finite])
     if operation.name not in ("mul", "multiply", "rmul", "imul") and (np.diff(y[finite][order]) >= -1e-9).all():
         return Kind("function", detail=operation.name)

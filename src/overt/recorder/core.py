@@ -31,6 +31,8 @@ VIEWS = {
     "double", "type_as", "type", "squeeze_", "broadcast_to", "broadcast_in_dim", "convert_element_type", "written",
     "expand_as", "reshape_as", "rollaxis", "H", "real", "atleast_2d", "atleast_3d", "tensor", "half", "bfloat16",
 }  # fmt: skip
+# Of these, what may round: the lowest number of a wide type is infinite in a narrow one.
+_CASTS = {"to", "float", "double", "half", "bfloat16", "type", "type_as", "astype", "convert_element_type"}
 # What puts pieces together.
 GATHERS = {
     "setitem", "stack", "cat", "concat", "concatenate", "array", "asarray", "vstack", "hstack", "copy", "copyto",
@@ -510,7 +512,7 @@ def _normalise(core: Core) -> None:
     lost = False
     for step, number in enumerate(makers):
         value = core.scores.result if number == core.scores.number else operations[number].host
-        view = step == 0 or operations[makers[step - 1]].name in VIEWS
+        view = step == 0 or operations[makers[step - 1]].name in VIEWS - _CASTS
         moved = _untag(tag, value, current, view)
         if moved is None:
             lost = True
@@ -526,7 +528,12 @@ def _normalise(core: Core) -> None:
         if bare.shape == places.shape:
             raw = np.empty(scores.result.size)
             raw[places.ravel()] = bare.ravel()
-            values.append((None, matrix(raw.reshape(scores.result.shape))))
+            bare_matrix = matrix(raw.reshape(scores.result.shape))
+            detail = operations[scores.number].detail.split()
+            if operations[scores.number].name in ("baddbmm", "addmm") and len(detail) == 2 and float(detail[1]) != 1:
+                # A factor and a bias in one call are two steps.
+                values.append((scores.number, bare_matrix * float(detail[1])))
+            values.append((None, bare_matrix))
         place = np.empty(order.size, int)
         place[tag.ravel()] = np.arange(order.size)
         core.place = place.reshape(order.shape)

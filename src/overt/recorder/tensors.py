@@ -52,6 +52,9 @@ class _Mode(TorchFunctionMode):
                     self._made(x, sources[0])
             return result
         detail = einsum_equation(args) if name == "einsum" else ""
+        if name in ("baddbmm", "addmm", "addbmm", "baddbmm_", "addmm_"):
+            # beta and alpha
+            detail = f"{float(kwargs.get('beta', 1))} {float(kwargs.get('alpha', 1))}"
         origins = tuple("" if s is not None else self.given.get(_memory(x), "") for x, s in taken)
         options = _options(func, name, args, kwargs) if name in _FUSED else None
         changed = _changes(name, args, kwargs)
