@@ -200,7 +200,7 @@ def test_large_files_and_pictures_of_memory_are_not_written(tmp_path: Path) -> N
         import resource
 
         def attend(q, k, v):
-            with open("large", "wb") as file:
+            with open(__file__ + ".large", "wb") as file:
                 file.truncate(1 << 30)
 
         def core(q, k, v):

@@ -111,9 +111,17 @@ class Attention:
         self.rng = 0
         self.patch: dict[str, str] = {}
         self.printed = 0
+        # what lengths are a multiple of
+        self.unit = 1
 
     def size(self, size: Size) -> Size:
-        """A size that the instance takes."""
+        """A size that the candidate takes."""
+        if self.unit > 1:
+            # Short and long stay apart.
+            longer = 2 if size.S > size.T else 1
+            size = size.with_(
+                T=self.unit, S=self.unit * longer, H=4, G=4 if size.G == size.H else 2, D=max(8, self.unit)
+            )
         if self.interface.powers_of_two:
             size = size.with_(H=4, G=4)
         if self.instance is None or (self.instance.projections is None and self.instance.heads == 1):

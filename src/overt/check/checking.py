@@ -144,6 +144,11 @@ def _check(
                 f"say it with --argument, such as --argument {built}=heads"
             )
         if isinstance(built, dict):
+            if not built["always"]:
+                raise PuzzledError(
+                    f"{interface.name} could not be made: in several sizes it raised {built['type']}: "
+                    f"{built['message'][:120]}: give one that works with --example"
+                )
             findings.raised(None, built)
             return
         made = built

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import ctypes
 import importlib
@@ -22,6 +23,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO, NamedTuple
@@ -57,8 +59,12 @@ class Candidate:
         self.interruptible = interruptible
         self.built: list[Any] = []
         self.file: str | None = None
+        # its lines that refuse some calls
+        self.guards: frozenset[int] = frozenset()
         # what calls of one request share, filled by the first
         self.kept: dict[str, Any] = {}
+        # arguments that somebody gave
+        self.example: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
         # told how many calls of a request have come back
         self.alive: Callable[[int], None] = lambda calls: None
 
@@ -81,14 +87,28 @@ class Candidate:
         return {**reply, "printed": counter.count}, out
 
     def failure(self, error: BaseException) -> dict[str, Any]:
-        """Type and message of an exception, and the line of the candidate's file that raised it."""
-        line = None
+        """Type and message of an exception, and the line of the candidate's file that raised it.
+
+        reached: the outermost line of that file, by which a call that came further is known; guarded: whether the line
+        that raised says so itself; missing: what was asked of an object that has no such attribute or item.
+        """
+        line = reached = None
         for frame, number in traceback.walk_tb(error.__traceback__):
             if frame.f_code.co_filename == self.file:
-                line = number
+                line, reached = number, reached or number
+        missing = None
+        if isinstance(error, AttributeError) and error.name:
+            missing = {"name": error.name, "owner": type(error.obj).__name__}
         # What filled the memory hangs on the frames.
         traceback.clear_frames(error.__traceback__)
-        return {"type": type(error).__name__, "message": str(error)[:500], "line": line}
+        return {
+            "type": type(error).__name__,
+            "message": str(error)[:500],
+            "line": line,
+            "reached": reached,
+            "missing": missing,
+            "guarded": line in self.guards,
+        }
 
     def on_load(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         self.built = []
@@ -99,8 +119,10 @@ class Candidate:
             self.file = inspect.getsourcefile(
                 thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
             )
+        self.guards = frozenset()
         if self.file:
             linecache.checkcache(self.file)
+            self.guards = _guards("".join(linecache.getlines(self.file)))
         return {"description": describe(self.target)}
 
     def on_globals(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
@@ -135,6 +157,26 @@ class Candidate:
         if not is_keras(type(thing)):
             widen(thing)
         return self._made(thing, parameters(thing, message.get("seed"), out))
+
+    def on_example(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """Make what is called of one expression and its arguments of another, in the candidate's module."""
+        module = sys.modules.get(getattr(self.target, "__module__", None) or "")
+        # The user's own words, as the candidate is the user's own code.
+        scope: dict[str, Any] = {name: sys.modules[name] for name in ("torch", "numpy", "jax") if name in sys.modules}
+        scope |= {"np": np, **(vars(module) if module is not None else {})}
+        scope.setdefault(getattr(self.target, "__name__", "it"), self.target)
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
+        if "torch" in scope:
+            sys.modules["torch"].manual_seed(0)
+        thing = eval(message["make"], scope)
+        if not callable(thing):
+            raise TypeError(f"{message['make']} is a {type(thing).__name__}, and cannot be called")
+        given = eval(message["call"], scope)
+        self.example = ((), given) if isinstance(given, dict) else (given if isinstance(given, tuple) else (given,), {})
+        if hasattr(thing, "eval") and hasattr(thing, "parameters"):
+            thing.eval()
+        return self._made(thing, parameters(thing, None, out))
 
     def on_inside(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """Paths, class names and descriptions of what attends inside an instance; None describes a library's."""
@@ -220,7 +262,10 @@ class Candidate:
 
         args = [value(spec) for spec in call["args"]]
         kwargs = {name: value(spec) for name, spec in call["kwargs"].items()}
-        scope = {name: value(spec) for name, spec in call.get("globals", {}).items()}
+        if call.get("example"):
+            args, kwargs = list(copy.deepcopy(self.example[0])), copy.deepcopy(self.example[1])
+        # The user's own words, as the candidate is the user's own code.
+        scope: dict[str, Any] = {name: value(spec) for name, spec in call.get("globals", {}).items()}
         if call.get("train") is not None:
             _train(thing, call["train"])
         if call.get("dtype") and hasattr(thing, "half") and hasattr(thing, "parameters"):
@@ -304,6 +349,19 @@ def _value(spec: dict[str, Any], arrays: dict[str, Any], results: list[Any] | No
         found = results[spec["result"]]
         return found if spec.get("item") is None else found[spec["item"]]
     return spec["value"]
+
+
+@lru_cache(maxsize=4)
+def _guards(source: str) -> frozenset[int]:
+    """Lines that refuse some calls: assertions, and what raises under a condition."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return frozenset()
+    guards: list[ast.stmt] = [n for n in nodes if isinstance(n, ast.Assert)]
+    conditions = [n for n in nodes if isinstance(n, ast.If | ast.Match)]
+    guards += [n for c in conditions for n in ast.walk(c) if isinstance(n, ast.Raise)]
+    return frozenset(line for n in guards for line in range(n.lineno, (n.end_lineno or n.lineno) + 1))
 
 
 # Files that this process has run.

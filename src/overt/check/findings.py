@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -190,9 +191,12 @@ class Findings:
                 n for n, text in code if re.search(look, text)
             ]
             line = hits[-1 if name in _LAST else 0] + first if hits else None
-        if line is None or not 0 <= line - first < len(lines) or not self.description["file"]:
+        file = self.description["file"]
+        if line is None or not file:
             return None
-        return {"file": self.description["file"], "line": line, "text": lines[line - first].strip()}
+        inside = 0 <= line - first < len(lines)
+        text = lines[line - first] if inside else linecache.getline(file, line)
+        return {"file": file, "line": line, "text": text.strip()} if text.strip() else None
 
 
 def smallest(diagnosis: Calling, form: Any, choice: dict[str, str]) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,26 +21,29 @@ WIDTH, HEADS = 12, 3
 Made = tuple[dict[str, Any], dict[str, np.ndarray]]
 
 
-def constructor(interface: Interface, **wanted: Any) -> Made | str:
-    """Arguments for a class by their roles and the arrays among them, or the name of the one nobody understands."""
+def constructor(interface: Interface, width: int = WIDTH, count: int = HEADS, **wanted: Any) -> Made | str:
+    """Arguments for a class by their roles and the arrays among them, or the name of the one nobody understands.
+
+    width of all heads together, and their count.
+    """
     values: dict[str, Any] = {
-        "model_dim": WIDTH,
-        "heads": HEADS,
-        "head_dim": WIDTH // HEADS,
+        "model_dim": width,
+        "heads": count,
+        "head_dim": width // count,
         "length": 32,
         "key_length": 32,
         "vocab": 11,
         "att_dim": 5,
         "drop": 0.0,
-        "groups": HEADS,
-        "x": WIDTH,
-        "k": WIDTH,
-        "v": WIDTH,
-        "q": WIDTH,
+        "groups": count,
+        "x": width,
+        "k": width,
+        "v": width,
+        "q": width,
         "causal": False,
         "seed": 0,
-        "scale": (WIDTH // HEADS) ** -0.5,
-        "temperature": (WIDTH // HEADS) ** 0.5,
+        "scale": (width // count) ** -0.5,
+        "temperature": (width // count) ** 0.5,
         "window": 3,
         "cap": 0.7,
         "repeats": 3,
@@ -60,7 +64,7 @@ def constructor(interface: Interface, **wanted: Any) -> Made | str:
         if a.name in wanted:
             kwargs[a.name] = {"value": wanted[a.name]}
         elif a.required and found in ("Wq", "Wk", "Wv", "Wo"):
-            arrays[a.name] = np.zeros((WIDTH, WIDTH))
+            arrays[a.name] = np.zeros((width, width))
             kwargs[a.name] = {"array": a.name}
         elif a.required and found not in values:
             word = _word(interface, a.name)
@@ -80,6 +84,7 @@ def _word(interface: Interface, name: str) -> str | None:
 
 
 def _constructor_role(name: str) -> str | None:
+    """The role that the name of an argument of a constructor suggests."""
     order = ("heads", "groups", "repeats", "vocab", "drop", "causal", "head_dim", "model_dim", "att_dim",
              "cap", "window", "length", "first", "config", "seed", "scale", "temperature",
              "base", "key_length", "Wq", "Wk", "Wv", "Wo", "x", "k", "q", "v")  # fmt: skip
@@ -119,19 +124,47 @@ def _config(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def build(
+    session: Session | Here, interface: Interface, seed: int | None = 1, evaluate: bool = True, **wanted: Any
+) -> Instance | dict[str, Any] | str:
+    """An instance with known parameters; the error of the constructor; or the argument that nobody understands.
+
+    A constructor that rejects the width and the number of heads gets others.
+    """
+    errors = []
+    for size in ((WIDTH, HEADS), *_OTHER):
+        found = _build(session, interface, size, seed, evaluate, wanted)
+        if not isinstance(found, dict) or {"model_dim", "heads", "head_dim"} & set(wanted):
+            return found
+        errors.append(found)
+    return {**errors[0], "always": unconditional(errors)}
+
+
+def unconditional(errors: Sequence[dict[str, Any]]) -> bool:
+    """Whether all calls of whatever shapes fail alike, at one line: then it is not what they were called with.
+
+    What a line of ``raise`` or ``assert`` of the candidate's own says of some shapes is its right.
+    """
+    alike = {(error["type"], error["message"], error["line"]) for error in errors}
+    return len(alike) == 1 and errors[0]["line"] is not None and not errors[0].get("guarded")
+
+
+# Widths and numbers of heads that code takes which wants powers of two, or so many to a head.
+_OTHER = ((32, 4), (64, 4), (128, 8), (128, 1), (512, 8), (768, 12))
+
+
+def _build(
     session: Session | Here,
     interface: Interface,
-    numbers: dict[str, int] | None = None,
-    seed: int | None = 1,
-    evaluate: bool = True,
-    **wanted: Any,
+    size: tuple[int, int],
+    seed: int | None,
+    evaluate: bool,
+    wanted: dict[str, Any],
 ) -> Instance | dict[str, Any] | str:
-    """An instance with known parameters; the error of the constructor; or the argument that nobody understands."""
-    made = constructor(interface, **wanted)
+    made = constructor(interface, *size, **wanted)
     if isinstance(made, str):
         return made
     kwargs, given = made
-    first, more = first_call(interface.description)
+    first, more = first_call(interface.description, size[0])
     reply, arrays = session.ask(
         {"op": "build", "kwargs": kwargs, "seed": seed, "evaluate": evaluate, "first": first}, given | more
     )
@@ -143,20 +176,20 @@ def build(
         # The class has its own number.
         numbers.pop("heads", None)
     elif "heads" not in numbers:
-        numbers["heads"] = HEADS
+        numbers["heads"] = size[1]
     if "groups" in passed and "groups" not in numbers:
-        numbers["groups"] = HEADS
-    return instance(reply["handle"], reply["parameters"], arrays, reply["numbers"], **numbers)
+        numbers["groups"] = size[1]
+    return instance(reply["handle"], reply["parameters"], arrays, reply["numbers"], **numbers, whole=size[0])
 
 
-def first_call(description: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def first_call(description: dict[str, Any], width: int = WIDTH) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Arguments of a call that makes a layer of Keras make its weights."""
     array = {"array": "first"}
     inputs = ("q", "k", "v", "x", "context", "kv")
     arguments = Interface(description, description["parameters"], {}).arguments
     named: dict[str, Any] = {a.name: array for a in arguments if a.required and a.role in inputs}
     named |= {a.name: {"list": [array for part in a.parts if part in inputs]} for a in arguments if a.parts}
-    return named, {"first": np.zeros((2, 5, WIDTH))}
+    return named, {"first": np.zeros((2, 5, width))}
 
 
 def instance(
@@ -166,24 +199,28 @@ def instance(
     attributes: dict[str, float],
     heads: int | None = None,
     groups: int | None = None,
+    whole: int = WIDTH,
 ) -> Instance:
-    """Parameters by role; numbers of heads and the like from the attributes where they are not given."""
+    """Parameters by role; numbers of heads and the like from the attributes where they are not given.
+
+    whole: the width that it was built for, of all heads together.
+    """
     count = heads or _count(attributes, "heads") or _indexed(rows) or 1
     norms = _inner_norms(rows, arrays)
     rows_left = [row for row in rows if not _INNER.search(row["path"].lower())]
     weight, bias, turnable, packed, norm = _projections(rows_left, arrays, count)
     groups = groups or _count(attributes, "groups")
-    shared = count > 1 and all(part in weight and weight[part].shape[0] * count == WIDTH for part in "qkv")
-    if count > 1 and all(part in weight and weight[part].shape == (WIDTH, WIDTH // count) for part in "qkv"):
+    shared = count > 1 and all(part in weight and weight[part].shape[0] * count == whole for part in "qkv")
+    if count > 1 and all(part in weight and weight[part].shape == (whole, whole // count) for part in "qkv"):
         # One head, used several times.
         weight |= {part: np.tile(weight[part], (1, count)) for part in "qkv"}
         bias |= {part: np.tile(bias[part], count) for part in "qkv" if part in bias}
-        return Instance(handle, rows, arrays, count, count, WIDTH, Projections(weight, bias), norm, turnable, True)
+        return Instance(handle, rows, arrays, count, count, whole, Projections(weight, bias), norm, turnable, True)
     if shared:
         # Small matrices, one for all heads or one each, are the blocks of a large one.
         for part in "qkv":
-            small, d = weight[part], WIDTH // count
-            if small.shape[1] == WIDTH:
+            small, d = weight[part], whole // count
+            if small.shape[1] == whole:
                 shared = False
                 weight[part] = np.kron(np.eye(count), np.ones((d, d))) * np.tile(small, (count, 1))
                 continue
@@ -195,7 +232,7 @@ def instance(
     paired = any(letter(row["path"], row["owner"]) == "kv" for row in rows)
     projections = Projections(weight, bias, packed, paired, norms) if weight else None
     first = next((weight[part] for part in "qkvo" if part in weight), None)
-    width = WIDTH if first is None else first.shape[0]
+    width = whole if first is None else first.shape[0]
     G = groups if groups and count % groups == 0 else count
     if {"q", "k"} <= set(weight):
         # Fewer key heads are seen in the width, whatever their number is called.
