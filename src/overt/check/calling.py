@@ -24,6 +24,14 @@ from overt.check.steps import Case, Parts, options
 _UNITS = (8, 16, 64)
 
 
+class FailedError(PuzzledError):
+    """No call ran, though it seemed to be known how arrays lie: the candidate's fault, unless another call is found."""
+
+    def __init__(self, message: str, error: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.error = error
+
+
 class Calling:
     """The first stage of one candidate; findings and the convention are collected on the way."""
 
@@ -142,7 +150,7 @@ class Calling:
                     except UnknownError as unknown:
                         raise PuzzledError(
                             f"cannot tell what the argument {unknown} of {self.interface.name} is: "
-                            f"say it with --argument, such as --argument {unknown}=mask"
+                            f"say it with --argument {unknown}=ROLE"
                         ) from None
                     known[key] = len(calls) - 1
                 plans.append((form, case, known[key]))
@@ -264,16 +272,19 @@ class Calling:
                 "name the layout and the arguments, such as --layout BTHD --argument a=q"
             )
         errors = [t.outcome.error for mine in trials.values() for t in mine if t.outcome.error is not None]
+        message = (
+            f"{self.interface.name} ran in no layout: with {told[0].layout} it raises {outcome.error['type']}: "
+            f"{outcome.error['message'][:120]}: name the layout and the arguments, such as --layout BHTD "
+            "--argument a=q"
+        )
         # What projects says how its input lies.
         projected = self.attention.instance is not None and self.attention.instance.projections is not None
         sure = projected and not any(error.get("guarded") for error in errors)
         if outcome.error["type"] != "MemoryError" and not sure and not unconditional(errors):
             # A call that fails proves nothing: arrays may lie in a way that was not tried.
-            raise PuzzledError(
-                f"{self.interface.name} ran in no layout: with {told[0].layout} it raises {outcome.error['type']}: "
-                f"{outcome.error['message'][:120]}: name the layout and the arguments, such as --layout BHTD "
-                "--argument a=q, or give a call that works with --example"
-            )
+            raise PuzzledError(message)
+        if outcome.error["type"] != "MemoryError" and not unconditional(errors):
+            raise FailedError(message, outcome.error)
         self.findings.raised(self, outcome.error)
         return False
 

@@ -6,10 +6,12 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from overt.check.attention import Attention, Instance
+from overt.check.calling import FailedError
+from overt.check.calls import AXES, ladder
 from overt.check.diagnosis import Diagnosis
 from overt.check.findings import Findings
 from overt.check.forms import PuzzledError
@@ -35,6 +37,8 @@ def examine(
     mask: str | None = None,
     arguments: dict[str, str] | None = None,
     backend: str | None = None,
+    example: Sequence[str] | None = None,
+    sizes: dict[str, int] | None = None,
 ) -> Report:
     """Load a target in a session (None: what the session was made with) and check it."""
     findings: Findings | None = None
@@ -50,21 +54,30 @@ def examine(
         description = reply["description"]
         _agree(description, overrides, mask)
         shown = name or target or description["name"]
-        first: Findings | PuzzledError | None = None
+        first: Findings | PuzzledError | CallError | None = None
         others = [library for library in description["libraries"] if library != description["backend"]]
         for library in [description["backend"], *(others if not backend else [])]:
             # What raises, or cannot be called, with the arrays of one library may have been written for another.
             findings = Findings(description)
             try:
-                _check(session, {**description, "backend": library}, findings, overrides, layout=layout, mask=mask)
-            except PuzzledError as puzzled:
+                _check(
+                    session,
+                    {**description, "backend": library},
+                    findings,
+                    overrides,
+                    layout=layout,
+                    mask=mask,
+                    example=example,
+                    sizes=sizes,
+                )
+            except (PuzzledError, CallError) as puzzled:
                 first = first or puzzled
                 continue
             if not {"raises", "unknown"} & set(findings.found) or (first is None and "raises" not in findings.found):
                 break
             first = first or findings
         else:
-            if isinstance(first, PuzzledError):
+            if isinstance(first, PuzzledError | CallError):
                 raise first
             findings = first
         assert findings is not None
@@ -123,20 +136,72 @@ def _check(
     *,
     layout: str | None,
     mask: str | None,
+    example: Sequence[str] | None,
+    sizes: dict[str, int] | None,
 ) -> None:
-    from overt.check import around, blocks, decoding, recurrent
+    from overt.check import trying
 
     interface = Interface(description, description["parameters"], overrides)
     if description["kind"] != "function" and description["method"] is None:
         raise PuzzledError(f"{interface.name} has no method forward, call or __call__: check one of its functions")
+    maker = Interface(description, description["constructor"], overrides) if description["kind"] == "class" else None
+    made: Instance | None = None
+    seen: dict[str, Any] = {}
+    if example is not None:
+        told, reply = trying.example(session, interface, example)
+        if "error" in reply:
+            findings.raised(None, reply["error"])
+            return
+        seen = reply["judged"]
+        if told["method"]:
+            made = instance(told["handle"], told["parameters"], told["arrays"], told["numbers"])
+    try:
+        if sizes is not None:
+            # These, and no others.
+            raise PuzzledError(f"{interface.name} was called in no other size than that given")
+        _understand(session, interface, maker, findings, overrides, made, layout=layout, mask=mask)
+        if not seen.get("cores") or "unknown" not in findings.found:
+            return
+    except (EndedError, OvertError):
+        raise
+    except Exception as error:
+        if not seen.get("cores"):
+            findings.clear()
+            try:
+                trying.check(session, interface, maker, findings, str(error), ladder(sizes))
+            except CallError:
+                if isinstance(error, FailedError):
+                    findings.raised(None, error.error)
+                elif isinstance(error, PuzzledError):
+                    raise
+                else:
+                    raise error from None
+            return
+    # What was given settles it.
+    findings.clear()
+    trying.conclude(findings, [seen])
+
+
+def _understand(
+    session: Session | Here,
+    interface: Interface,
+    maker: Interface | None,
+    findings: Findings,
+    overrides: dict[str, str],
+    made: Instance | None,
+    *,
+    layout: str | None,
+    mask: str | None,
+) -> None:
+    """Check what names, documentation and a few layouts explain."""
+    from overt.check import around, blocks, decoding, recurrent
+
+    description = interface.description
     for special in (blocks.check, recurrent.check):
         if special(session, interface, findings, overrides):
             findings.entered("numbers", "those of a part of attention, or of a recurrent network's")
             return
-    made: Instance | None = None
-    maker: Interface | None = None
-    if description["kind"] == "class":
-        maker = Interface(description, description["constructor"], overrides)
+    if maker is not None and made is None:
         built = build(session, maker)
         if isinstance(built, str):
             raise PuzzledError(
@@ -147,12 +212,12 @@ def _check(
             if not built["always"]:
                 raise PuzzledError(
                     f"{interface.name} could not be made: in several sizes it raised {built['type']}: "
-                    f"{built['message'][:120]}: give one that works with --example"
+                    f"{built['message'][:120]}"
                 )
             findings.raised(None, built)
             return
         made = built
-    elif description["kind"] == "instance":
+    elif description["kind"] == "instance" and made is None:
         first, given = first_call(description)
         reply, arrays = session.ask({"op": "build", "seed": 1, "first": first}, given)
         if "error" in reply:
@@ -227,15 +292,18 @@ def check(
     deadline: float = 300.0,
     memory: int = 2 << 30,
     isolate: bool = True,
+    example: Sequence[str] | None = None,
+    sizes: dict[str, int] | None = None,
 ) -> Report:
     """Run ``overt.check``, which tells the arguments."""
-    _validate(layout, mask, arguments, memory)
+    _validate(layout, mask, arguments, example, sizes, memory)
     limits: dict[str, Any] = {
         "timeout": _seconds("timeout", timeout),
         "deadline": _seconds("deadline", deadline),
         "memory": memory,
     }
     options: dict[str, Any] = {"layout": layout, "mask": mask, "arguments": arguments}
+    options |= {"example": example, "sizes": sizes}
     if isinstance(target, str):
         if ":" not in target:
             raise ArgumentError(f"{target!r} names no candidate: give FILE.py:name or module:name")
@@ -249,10 +317,29 @@ def check(
         return examine(session, None, name=name, **options)
 
 
-def _validate(layout: str | None, mask: str | None, arguments: dict[str, str] | None, memory: int) -> None:
+def _validate(
+    layout: str | None,
+    mask: str | None,
+    arguments: dict[str, str] | None,
+    example: Sequence[str] | None,
+    sizes: dict[str, int] | None,
+    memory: int,
+) -> None:
     for what, value, known in (("layout", layout, LAYOUTS), ("mask", mask, MASKS)):
         if value is not None and value not in known:
             raise ArgumentError(f"{what} must be one of {', '.join(known)}, not {value!r}")
+    if example is not None and (
+        isinstance(example, str) or len(example) != 2 or not all(isinstance(text, str) for text in example)
+    ):
+        raise ArgumentError(
+            "example takes two texts, what is called and its arguments, such as "
+            f'("Attention(64, 4)", "(torch.randn(2, 5, 64),)"), not {example!r:.80}'
+        )
+    if sizes is not None and (not isinstance(sizes, Mapping) or not sizes or set(sizes) - set(AXES)):
+        raise ArgumentError(f'sizes takes whole numbers by {", ".join(AXES)}, such as {{"T": 16}}, not {sizes!r:.80}')
+    for axis, size in (sizes or {}).items():
+        if whole(f"the size {axis}", size) < 1:
+            raise ArgumentError(f"the size {axis} must be at least 1, not {size}")
     if not isinstance(arguments, Mapping | None):
         raise ArgumentError(f'arguments takes roles by name, such as {{"a": "q"}}, not {arguments!r:.80}')
     for name, meaning in (arguments or {}).items():

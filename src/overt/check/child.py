@@ -89,8 +89,8 @@ class Candidate:
     def failure(self, error: BaseException) -> dict[str, Any]:
         """Type and message of an exception, and the line of the candidate's file that raised it.
 
-        reached: the outermost line of that file, by which a call that came further is known; guarded: whether the line
-        that raised says so itself; missing: what was asked of an object that has no such attribute or item.
+        reached: the outermost line of that file, by which a call that came further is known; raised: whether the line
+        does so itself, and guarded, on a condition; missing: what an object was asked for that it does not have.
         """
         line = reached = None
         for frame, number in traceback.walk_tb(error.__traceback__):
@@ -108,6 +108,8 @@ class Candidate:
             "reached": reached,
             "missing": missing,
             "guarded": line in self.guards,
+            "raised": bool(self.file and line)
+            and linecache.getline(self.file or "", line or 0).split()[:1] == ["raise"],
         }
 
     def on_load(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
@@ -174,9 +176,18 @@ class Candidate:
             raise TypeError(f"{message['make']} is a {type(thing).__name__}, and cannot be called")
         given = eval(message["call"], scope)
         self.example = ((), given) if isinstance(given, dict) else (given if isinstance(given, tuple) else (given,), {})
-        if hasattr(thing, "eval") and hasattr(thing, "parameters"):
+        plain = inspect.isroutine(thing)
+        # What the module holds stays as it is.
+        thing = thing if plain else copy.deepcopy(thing)
+        torched = hasattr(thing, "eval") and hasattr(thing, "parameters")
+        if torched:
             thing.eval()
-        return self._made(thing, parameters(thing, None, out))
+        self.built.append(thing)
+        told = {"given": len(self.built) - 1, "method": not plain}
+        filled = thing if plain else copy.deepcopy(thing)
+        if torched:
+            filled.double()
+        return told | self._made(filled, [] if plain else parameters(filled, 1, out))
 
     def on_inside(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """Paths, class names and descriptions of what attends inside an instance; None describes a library's."""

@@ -84,6 +84,10 @@ class Findings:
             also,
         )
 
+    def clear(self) -> None:
+        """Forget all."""
+        self.found, self.convention, self.ledger = {}, {}, []
+
     def entered(self, step: str, why: str = "", *, tried: bool = True) -> None:
         """One step that was tried and held, or failed where a finding says so; or that was not tried."""
         names = {name_of(option) for option in STEPS.get(step, ())} | {step}

@@ -145,7 +145,11 @@ def unconditional(errors: Sequence[dict[str, Any]]) -> bool:
     What a line of ``raise`` or ``assert`` of the candidate's own says of some shapes is its right.
     """
     alike = {(error["type"], error["message"], error["line"]) for error in errors}
-    return len(alike) == 1 and errors[0]["line"] is not None and not errors[0].get("guarded")
+    first = errors[0]
+    # Of what a library raises, the arguments may be the cause; not of names that there are not.
+    missing = (first.get("missing") or {}).get("owner") == "module"
+    own = missing or first.get("raised") or first["type"] in ("NameError", "UnboundLocalError", "ModuleNotFoundError")
+    return len(alike) == 1 and first["line"] is not None and bool(own) and not first.get("guarded")
 
 
 # Widths and numbers of heads that code takes which wants powers of two, or so many to a head.

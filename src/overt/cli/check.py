@@ -32,6 +32,13 @@ if TYPE_CHECKING:
     metavar="NAME=ROLE",
     help="What an argument is, such as a=q; may be repeated.",
 )
+@click.option(
+    "--example",
+    nargs=2,
+    metavar="MADE ARGUMENTS",
+    help="A call that works, such as 'Attention(64, 4)' '(torch.randn(2, 5, 64),)'.",
+)
+@click.option("--sizes", metavar="AXES", help="Lengths to call it with and no others, such as T=16,W=64,H=4.")
 @click.option("--timeout", type=click.FloatRange(min=0.1, max=3600), help="Seconds for a call.  [default: 20]")
 @click.option("--deadline", type=click.FloatRange(min=0.1, max=86400), help="Seconds for all.  [default: 300]")
 @click.option(
@@ -53,6 +60,7 @@ def command(
     github: bool,
     explain: str | None,
     memory: int | None,
+    sizes: str | None,
     **options: Any,
 ) -> int:
     """Find what is wrong with an implementation of attention.
@@ -72,6 +80,7 @@ def command(
         return 0
     if as_json and github:
         raise click.UsageError("--github prints lines that are no JSON: leave out --json")
+    options |= {"sizes": None if sizes is None else _lengths(sizes)}
     options |= {"arguments": _roles(arguments), "memory": None if memory is None else memory << 20}
     settings = Settings.read()
     named = targets or settings.targets
@@ -109,6 +118,16 @@ def _roles(arguments: tuple[str, ...]) -> dict[str, str] | None:
             raise click.UsageError(f"--argument takes NAME=ROLE, such as a=q, not {pair!r}")
         roles[name] = meaning
     return roles or None
+
+
+def _lengths(sizes: str) -> dict[str, int]:
+    found = {}
+    for pair in sizes.split(","):
+        axis, _, length = pair.partition("=")
+        if not length.strip().isdecimal():
+            raise click.UsageError(f"--sizes takes lengths by axis, such as T=16,W=64,H=4, not {sizes!r}")
+        found[axis.strip()] = int(length)
+    return found
 
 
 def _targets(named: tuple[str, ...]) -> list[tuple[str, bool]]:

@@ -1,0 +1,234 @@
+"""Calls by trying: sizes, widths, dtypes and roles that no name tells; examples; what fails proves nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import overt
+from overt.check.calls import KINDS, LADDER, Guess, ladder, specs
+from overt.check.interface import Interface
+from overt.check.report import CallError
+from overt.cli.check import command
+from overt.errors import ArgumentError
+
+SOURCE = """
+import math
+import torch
+from torch import nn
+
+def soft(q, k, v, scale):
+    return torch.softmax(q @ k.mT * scale, -1) @ v
+
+class Blocky(nn.Module):
+    wrong = False
+
+    def __init__(self, dim, num_heads):
+        super().__init__()
+        assert dim % 16 == 0
+        self.h = num_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, x):
+        B, T, C = x.shape
+        if T % 16:
+            raise ValueError(f"{T} tokens are no multiple of 16")
+        q, k, v = (f(x).view(B, T, self.h, -1).transpose(1, 2) for f in (self.q, self.k, self.v))
+        y = soft(q, k, v, (C if self.wrong else q.shape[-1]) ** -0.5)
+        return self.o(y.transpose(1, 2).reshape(B, T, C))
+
+class BlockyWrong(Blocky):
+    wrong = True
+
+def blocks(q, k, v):
+    assert q.shape[-2] % 16 == 0 and k.shape[-2] % 16 == 0
+    return soft(q, k, v, q.shape[-1] ** -0.5)
+
+def halves(q, k, v):
+    if q.dtype != torch.float16:
+        raise TypeError("half precision only")
+    return soft(q.float(), k.float(), v.float(), q.shape[-1] ** -0.5).half()
+
+def fruit(apple, pear, plum):
+    return soft(apple, pear, plum, apple.shape[-1] ** -0.5)
+
+def rotten(apple, pear, plum):
+    return torch.softmax(apple @ pear.mT / apple.shape[-1], -1) @ plum
+
+def turned(xq, xk, xv, freqs_cis, start_pos):
+    q, k = (torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)) for x in (xq, xk))
+    turn = freqs_cis[start_pos : start_pos + q.shape[1]][None, :, None]
+    q, k = (torch.view_as_real(x * turn).flatten(3).transpose(1, 2) for x in (q, k))
+    return soft(q, k, xv.transpose(1, 2), q.shape[-1] ** -0.5).transpose(1, 2)
+
+class Configured(nn.Module):
+    axis = -1
+
+    def __init__(self, stuff):
+        super().__init__()
+        assert stuff.ghi % stuff.jkl == 0
+        self.z, self.drop = stuff.jkl, nn.Dropout(stuff.mno)
+        self.a, self.b = nn.Linear(stuff.ghi, 3 * stuff.ghi), nn.Linear(stuff.ghi, stuff.ghi)
+
+    def forward(self, dog):
+        B, T, C = dog.shape
+        q, k, v = (x.view(B, T, self.z, -1).transpose(1, 2) for x in self.a(dog).chunk(3, -1))
+        w = torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), self.axis)
+        return self.b((self.drop(w) @ v).transpose(1, 2).reshape(B, T, C))
+
+class ConfiguredWrong(Configured):
+    axis = -2
+
+class Picture(nn.Module):
+    def __init__(self, ch, n):
+        super().__init__()
+        self.n, self.norm = n, nn.GroupNorm(4, ch)
+        self.qkv, self.out = nn.Conv2d(ch, 3 * ch, 1), nn.Conv2d(ch, ch, 1)
+
+    def forward(self, img):
+        B, C, H, W = img.shape
+        q, k, v = self.qkv(self.norm(img)).reshape(B, 3, self.n, C // self.n, H * W).unbind(1)
+        w = torch.softmax(torch.einsum("bncq,bnck->bnqk", q, k) / math.sqrt(C // self.n), -1)
+        return img + self.out(torch.einsum("bnqk,bnck->bncq", w, v).reshape(B, C, H, W))
+
+class Window(nn.Module):
+    def __init__(self, dim, window_size, num_heads):
+        super().__init__()
+        self.ws, self.nh = window_size, num_heads
+        self.bias = nn.Parameter(torch.zeros(num_heads, window_size**2, window_size**2))
+        self.qkv, self.proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x):
+        B, N, C = x.shape
+        q, k, v = self.qkv(x).reshape(B, N, 3, self.nh, C // self.nh).permute(2, 0, 3, 1, 4).unbind(0)
+        a = q @ k.transpose(-2, -1) * (C // self.nh) ** -0.5 + self.bias
+        return self.proj((a.softmax(-1) @ v).transpose(1, 2).reshape(B, N, C))
+
+class Decoder(nn.Module):
+    def __init__(self, vocab, emb, hid):
+        super().__init__()
+        self.e, self.out = nn.Embedding(vocab, emb), nn.Linear(2 * hid, vocab)
+        self.gru = nn.GRU(emb + hid, hid, batch_first=True)
+
+    def forward(self, token, hidden, encoder_outputs):
+        x = self.e(token).unsqueeze(1)
+        w = torch.softmax(torch.bmm(encoder_outputs, hidden.permute(1, 2, 0)).squeeze(2), 1)
+        c = torch.bmm(w.unsqueeze(1), encoder_outputs)
+        y, h = self.gru(torch.cat([x, c], 2), hidden)
+        return self.out(torch.cat([y, c], 2)).squeeze(1), h, w
+
+def missing(q, k, v):
+    return queries @ k.mT
+
+def never(apple, pear):
+    if not isinstance(apple, str):
+        raise TypeError(f"{type(apple).__name__} is no text")
+
+class Never(nn.Module):
+    def __init__(self, apple):
+        super().__init__()
+        if apple is not Never:
+            raise TypeError(f"{apple} is not what it should be")
+
+    def forward(self, x):
+        return x
+
+def sums(apple, pear):
+    return apple + apple.mean()
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("calls") / "mine.py"
+    path.write_text(SOURCE)
+    return path
+
+
+RIGHT = ("Blocky", "blocks", "halves", "fruit", "turned", "Configured", "Picture", "Window", "Decoder")
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_code_is_called_as_it_wants(file: Path, name: str) -> None:
+    report = overt.check(f"{file}:{name}")
+    assert report.ok, str(report)
+    assert {"softmax", "scale"} & {e.step for e in report.ledger if e.outcome == "held"}
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("BlockyWrong", "scale_dmodel"), ("rotten", "scale_d"), ("ConfiguredWrong", "softmax_axis_q")],
+)
+def test_wrong_code_is_found_wrong_in_such_calls(file: Path, name: str, found: str) -> None:
+    report = overt.check(f"{file}:{name}")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == [found], str(report)
+
+
+def test_what_a_call_raises_proves_nothing(file: Path) -> None:
+    for name, told in (("never", "is no text"), ("Never", "is not what it should be")):
+        with pytest.raises(CallError, match=r"\d+ calls were tried.*--example") as caught:
+            overt.check(f"{file}:{name}")
+        assert told in str(caught.value)
+        assert "\n" not in str(caught.value)
+    # Unless nothing in the call explains it.
+    assert [f.id for f in overt.check(f"{file}:missing").findings] == ["raises"]
+
+
+def test_no_attention_is_said(file: Path) -> None:
+    with pytest.raises(CallError, match="no attention was found inside"):
+        overt.check(f"{file}:sums")
+
+
+def test_an_example_settles_the_call(file: Path) -> None:
+    made = "Configured(type('C', (), dict(ghi=32, jkl=4, mno=0.1)))"
+    report = overt.check(f"{file}:Configured", example=(made, "(torch.randn(2, 5, 32),)"))
+    assert report.ok, str(report)
+    wrong = overt.check(
+        f"{file}:ConfiguredWrong",
+        example=(made.replace("Configured(", "ConfiguredWrong("), "dict(dog=torch.randn(2, 5, 32))"),
+    )
+    assert [f.id for f in wrong.findings if f.kind == "mistake"] == ["softmax_axis_q"]
+    # What somebody asked for, and raises, is the candidate's.
+    raised = overt.check(f"{file}:Blocky", example=("Blocky(64, 4)", "(torch.randn(2, 5, 64),)"))
+    assert [f.id for f in raised.findings] == ["raises"]
+    assert "5 tokens are no multiple of 16" in str(raised)
+    with pytest.raises(CallError, match="the example cannot be made: AssertionError"):
+        overt.check(f"{file}:Blocky", example=("Blocky(5, 4)", "()"))
+    for bad in ("Blocky(64, 4)", ("x",), (1, 2)):
+        with pytest.raises(ArgumentError, match="example takes two texts"):
+            overt.check(f"{file}:Blocky", example=bad)  # type: ignore[arg-type]
+
+
+def test_sizes_that_somebody_gives(file: Path) -> None:
+    report = overt.check(f"{file}:Window", sizes={"T": 16, "W": 32, "H": 4})
+    assert "heads 4, 16 queries, 16 keys, width 32" in report.convention["called with"]
+    with pytest.raises(CallError, match="no other size than that given.*calls were tried"):
+        overt.check(f"{file}:Blocky", sizes={"T": 5, "W": 64, "H": 4})
+    for bad in ({"X": 3}, {}, {"T": 0}, {"T": 1.5}, [3]):
+        with pytest.raises(ArgumentError, match="size"):
+            overt.check(f"{file}:Blocky", sizes=bad)  # type: ignore[arg-type]
+    assert [str(n) for n in ladder({"T": 3})] == ["batch 2, heads 4, 3 queries, 3 keys, width 64"]
+
+
+def test_the_command_takes_them(file: Path) -> None:
+    run = CliRunner(env={"COLUMNS": "300"})
+    arguments = [f"{file}:Blocky", "--example", "Blocky(64, 4)", "(torch.randn(2, 16, 64),)"]
+    assert run.invoke(command, arguments, standalone_mode=False).return_value == 0
+    sized = run.invoke(command, [f"{file}:Window", "--sizes", "T=16,W=32,H=4"], standalone_mode=False)
+    assert "16 queries" in sized.stdout
+    wrong = run.invoke(command, [f"{file}:Window", "--sizes", "T=x"], standalone_mode=False)
+    assert "--sizes takes lengths by axis" in str(wrong.exception)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_argument_can_be_made(kind: str) -> None:
+    row: dict[str, Any] = {"name": "x", "required": True, "default": None, "annotation": "", "kind": "either"}
+    told = {"name": "f", "parameters": [row], "constructor": [], "source": "", "doc": "", "body": "", "helpers": ""}
+    face = Interface(told, told["parameters"], {})  # type: ignore[arg-type]
+    for lengths in LADDER:
+        (spec,), named, arrays = specs(Guess((("x", kind),), lengths), face)
+        assert not named
+        assert ("array" in spec) == bool(arrays)
