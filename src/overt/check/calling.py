@@ -280,10 +280,10 @@ class Calling:
         # What projects says how its input lies.
         projected = self.attention.instance is not None and self.attention.instance.projections is not None
         sure = projected and not any(error.get("guarded") for error in errors)
-        if outcome.error["type"] != "MemoryError" and not sure and not unconditional(errors):
+        if outcome.error["type"] not in ("MemoryError", "SystemExit") and not sure and not unconditional(errors):
             # A call that fails proves nothing: arrays may lie in a way that was not tried.
             raise PuzzledError(message)
-        if outcome.error["type"] != "MemoryError" and not unconditional(errors):
+        if outcome.error["type"] not in ("MemoryError", "SystemExit") and not unconditional(errors):
             raise FailedError(message, outcome.error)
         self.findings.raised(self, outcome.error)
         return False
