@@ -13,8 +13,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 QUESTIONS = ("forward", "backward", "half", "additive", "statistics", "torch")
-# Asked by name alone: it needs transformers, and minutes.
-BY_NAME = ("record",)
+# Asked by name alone: they need transformers or torch, and minutes.
+BY_NAME = ("record", "scale")
 
 
 def main() -> None:
