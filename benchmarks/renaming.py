@@ -25,6 +25,7 @@ import keyword
 import math
 import random
 import re
+import signal
 import sys
 import tempfile
 import tokenize
@@ -75,6 +76,8 @@ LIBRARY = set().union(
 BY_STRING = {"register_buffer", "register_parameter", "add_module", "getattr", "setattr", "hasattr", "delattr"}
 # Calls on an instance, checked from outside, that are made again.
 CALLS_COMPARED = 6
+# Seconds for one run of the checker on the recorded candidate.
+PATIENCE = 10.0
 
 
 def new_names(seed: int) -> Iterator[str]:
@@ -423,7 +426,7 @@ def recording(module: ModuleType, name: str) -> Iterator[tuple[Any, Calls]]:
         finally:
             calls.depth -= 1
 
-    methods = [m for m in ("forward", "__call__", "call", "step", "prefill", "decode", "attend") if m in kept]
+    methods = [m for m in ("forward", "__call__", "call", "step", "prefill") if m in kept]
     try:
         if "__init__" in kept:
             target.__init__ = functools.wraps(kept["__init__"])(constructed)  # type: ignore[misc]
@@ -484,15 +487,38 @@ def told(session: Session, target: str) -> tuple[Report | None, str]:
         return None, str(error)
 
 
+class TooLong(BaseException):
+    """What does not end."""
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def calls_of(module: ModuleType, name: str) -> list[tuple[Any, ...]]:
+    """What the checker calls a candidate with."""
+    quiet = contextlib.redirect_stdout(io.StringIO())
+    with recording(module, name) as (target, calls), quiet, contextlib.suppress(OvertError, TooLong), limited(PATIENCE):
+        overt.check(target, isolate=False)
+    return list(calls.made)
+
+
 def differs(path: Path, module: ModuleType, renamed: ModuleType, name: str, fresh: dict[str, str]) -> str | None:
     """Why the renamed candidate does not compute the same, or "" where nothing could be compared."""
-    quiet = contextlib.redirect_stdout(io.StringIO())
-    with recording(module, name) as (target, calls), quiet, contextlib.suppress(OvertError):
-        overt.check(target, isolate=False)
-    if not calls.made:
+    if not (calls := calls_of(module, name)):
         return ""
     other = find(renamed, ".".join(fresh.get(part, part) for part in name.split(".")))
-    for call in calls.made:
+    for call in calls:
         before, after = answer(find(module, name), call, {}), answer(other, call, fresh)
         if not same(before, after):
             return f"{before!r:.60} became {after!r:.60}"
