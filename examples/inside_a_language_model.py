@@ -11,7 +11,6 @@ Nothing here is a dependency of overt.
 from __future__ import annotations
 
 import importlib.util
-import logging
 import os
 import sys
 from pathlib import Path
@@ -21,14 +20,19 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import numpy as np
 import torch
+import transformers
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
 import overt
 
-logging.getLogger("transformers").setLevel(logging.ERROR)
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-SECRET = " The secret password of the blue door is marmalade."
-QUESTION = "What is the secret password of the blue door?"
+# What is hidden in a text, what is asked about it, and how the answer begins.
+NEEDLES = [
+    (" The magic number of the day is 7352.", "What is the magic number of the day?", "The magic number of the day is"),
+    ("\n\nThe capital of Zubrowka is Lutz.\n\n", "What is the capital of Zubrowka?", "The capital of Zubrowka is"),
+]
 
 
 def load() -> tuple[Any, Any]:
@@ -57,7 +61,7 @@ def strongest(x: np.ndarray, count: int = 3) -> str:
 @torch.no_grad()
 def main() -> None:
     model, tokenizer = load()
-    text = " ".join(path.read_text("utf-8") for path in sorted(Path(__file__).parents[1].glob("docs/*.md")))
+    text = (Path(__file__).parents[1] / "LICENSE").read_text("utf-8")
 
     # Sinks: the first token takes most of the attention of most heads.
     ids = tokenizer(text, return_tensors="pt").input_ids[:, :1024]
@@ -76,19 +80,21 @@ def main() -> None:
     induction = stacked(rec.measures(), "induction")
     print(f"induction heads: {strongest(induction)}")
 
-    # A needle in a long text: which heads saw it, and whether the answer did.
-    body = tokenizer(text).input_ids[:1400]
-    needle = tokenizer(SECRET).input_ids
-    before = tokenizer("<|im_start|>user\n").input_ids + body[:470]
-    after = f"\n\n{QUESTION}<|im_end|>\n<|im_start|>assistant\nThe secret password of the blue door is"
-    prompt = torch.tensor([before + needle + body[470:] + tokenizer(after).input_ids])
-    with overt.record(model) as rec:
-        model(prompt)
-    where = slice(len(before), len(before) + len(needle))
-    seen = np.stack([x[0] for x in rec.mass({"needle": where}, queries=-1)["needle"].values()])
-    written = model.generate(prompt, max_new_tokens=5, do_sample=False)[0, prompt.shape[1] :]
-    print(f"{prompt.shape[1]} tokens; heads whose last query looks at the needle: {strongest(seen, 5)}")
-    print(f"the answer: {tokenizer.decode(written)!r}")
+    # A needle in the middle of a text: which heads saw it, and whether the answer did.
+    whole, saw = tokenizer(text).input_ids, []
+    for fact, question, answer in NEEDLES:
+        for length in (100, 1400):
+            begin = tokenizer("<|im_start|>user\n").input_ids + whole[: length // 2]
+            end = f"\n\n{question}<|im_end|>\n<|im_start|>assistant\n{answer}"
+            needle = tokenizer(fact).input_ids
+            prompt = torch.tensor([begin + needle + whole[length // 2 : length] + tokenizer(end).input_ids])
+            with overt.record(model) as rec:
+                model(prompt)
+            where = slice(len(begin), len(begin) + len(needle))
+            saw.append(np.stack([x[0] for x in rec.mass({"needle": where}, queries=-1)["needle"].values()]))
+            written = model.generate(prompt, max_new_tokens=5, do_sample=False)[0, prompt.shape[1] :]
+            print(f"{fact.strip()} among {prompt.shape[1]} tokens: {strongest(saw[-1])}")
+            print(f"  {answer}{tokenizer.decode(written, skip_special_tokens=True)}")
 
     # In bfloat16, eager mode rounds the scores: its weights are not those of the kernel that ran.
     half = model.bfloat16()
@@ -99,7 +105,7 @@ def main() -> None:
     off = [np.abs(np.asarray(rec[name].weights) - w.float().numpy()).max() for name, w in zip(rec, eager, strict=True)]
     print(f"bfloat16: eager weights are off by up to {max(off):.3f}")
     if len(sys.argv) > 1:
-        draw(sys.argv[1], first, induction, seen)
+        draw(sys.argv[1], first, induction, saw[1])
 
 
 def draw(path: str, first: np.ndarray, induction: np.ndarray, seen: np.ndarray) -> None:

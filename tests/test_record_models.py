@@ -241,6 +241,35 @@ def test_encoder_decoders_with_cross_attention(name: str, keep: str) -> None:
             np.testing.assert_allclose(rec[key].received(), weights.sum(-2), atol=2e-5)
 
 
+@pytest.mark.parametrize("name", ["T5", "Bart"])
+def test_cross_attention_alone_is_joined_too(name: str) -> None:
+    """Its keys stay the same at every step; where it is in the text, attentions that nobody asked for tell."""
+    species = ZOO[name.lower()]
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{name}Config")(
+        **{**species.config, "eos_token_id": None, "forced_eos_token_id": None}
+    )
+    model = getattr(transformers, f"{name}ForConditionalGeneration")(config).eval()
+    inputs = {k: v for k, v in species.inputs().items() if not k.startswith("decoder")}
+    cross = ["*EncDecAttention", "*encoder_attn"]
+    with torch.no_grad():
+        with overt.record(model, layers=cross) as rec:
+            written = model.generate(**inputs, max_new_tokens=6, do_sample=False)
+        # Two texts over the same keys are two, and not one that goes on.
+        given = model.get_encoder()(**inputs)
+        with overt.record(model, layers=cross) as two:
+            for start in (0, 1):
+                model(encoder_outputs=given, decoder_input_ids=written[:, start : start + 3])
+        model.set_attn_implementation("eager")
+        expected = model(**inputs, decoder_input_ids=written[:, :-1], output_attentions=True).cross_attentions
+    assert len(rec) == len(two) == len(expected)
+    for key, weights in zip(rec, expected, strict=True):
+        np.testing.assert_allclose(rec[key].weights, weights, atol=5e-6)
+        assert len(two.calls(key)) == 2
+        with pytest.raises(RecordingError, match="2 times to texts that do not continue"):
+            two[key]
+
+
 def test_half_precision_is_what_ran_and_not_what_eager_says() -> None:
     model = language_model().bfloat16()
     x = decoder()["input_ids"]

@@ -26,6 +26,8 @@ Layers = str | Sequence[str] | Callable[[str], bool] | None
 # Attributes in which modules say how many heads they have, where three axes do not.
 _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead", "num_attn_heads", "attn_heads")
 
+_NOTHING = Keeper("statistics", 0, None, None)
+
 
 class Session:
     """Fills ``chains`` by the names of the modules; ``lost`` says what could not be followed, ``seen`` who attended."""
@@ -34,6 +36,7 @@ class Session:
         self.chains: dict[str, list[Chain]] = {}
         self.lost: dict[str, str] = {}
         self.seen: set[str] = set()
+        self._guides: dict[str, list[Chain]] = {}
         self._keeper, self._replace, self._check = keeper, compute == "overt", check
         self._chosen = _chooser(layers)
         self._watch = Watch(model)
@@ -111,6 +114,9 @@ class Session:
         inside, self._inside = self._inside, True
         try:
             if not self._wanted(name):
+                if self._guided:
+                    with torch._C.DisableTorchFunction():
+                        self._guide(interface.describe(implementation, module, args, kwargs), name)
                 return run(module, *args, **kwargs)
             with torch._C.DisableTorchFunction():
                 call = interface.describe(implementation, module, args, kwargs)
@@ -137,27 +143,35 @@ class Session:
             return self._multi_head(args, kwargs)
         result = func(*args, **kwargs)
         module = self._watch.stack[-1]
+        name = self._watch.names[module]
         if func is sdpa.FLEX:
-            if self._wanted(self._watch.names[module]):
+            if self._wanted(name):
                 call = sdpa.flex(args, result)
-                self._keeper.allow(call, self._watch.names[module])
-                self._take(call, self._watch.names[module])
+                self._keeper.allow(call, name)
+                self._take(call, name)
             return result
         used = self._follower.see(module, func, args, kwargs, result)
-        if used is not None and self._wanted(self._watch.names[module]):
+        if used is not None and self._wanted(name):
             call = sdpa.given(self._head_count(), used)
-            self._keeper.allow(call, self._watch.names[module])
-            self._take(call, self._watch.names[module])
+            self._keeper.allow(call, name)
+            self._take(call, name)
+        elif used is not None and self._guided:
+            self._guide(sdpa.given(self._head_count(), used), name)
         return result
 
     def _sdpa(self, args: Any, kwargs: Any) -> Any:
         name = self._watch.names[self._watch.stack[-1]]
-        if not self._wanted(name):
+        wanted = self._wanted(name)
+        if not wanted and not self._guided:
             return sdpa.SDPA(*args, **kwargs)
         if any(torch._C._functorch.is_functorch_wrapped_tensor(x) for x in args if isinstance(x, Tensor)):
-            self.lost[name] = "it runs inside torch.func.vmap or grad"
+            if wanted:
+                self.lost[name] = "it runs inside torch.func.vmap or grad"
             return sdpa.SDPA(*args, **kwargs)
         output, call = sdpa.sdpa(self._head_count(), *args, **kwargs)
+        if not wanted:
+            self._guide(call, name)
+            return output
         self._keeper.allow(call, name)
         if self._replace:
             call.output = replaced(call, name)
@@ -207,29 +221,46 @@ class Session:
         self._keep(call, name, None if found is None else found[0])
 
     def _keep(self, call: Call, module: str, off: float | None) -> None:
+        assert self._watch.current is not None
+        name = self._watch.current.name(module)
+        link, chain = self._joined(self.chains.setdefault(name, []), self._keeper, call, name, off)
+        kept = None
+        if self._keeper.keep == "statistics":
+            kept = statistics(call, self._keeper.top, *_relations(link, chain, self._watch.current))
+        self._keeper.add(link, kept)
+
+    @property
+    def _guided(self) -> bool:
+        """Whether attentions that nobody asked for may tell at which query the model continues."""
+        return self._watch.current is not None and self._watch.current.row is None
+
+    def _guide(self, call: Call, name: str) -> None:
+        """Follow an attention that nobody asked for: what attends across, to the same keys, does not tell its place."""
+        call.lse = call.q.new_empty((*call.q.shape[:2], 0))
+        self._joined(self._guides.setdefault(name, []), _NOTHING, call, name, None)
+
+    def _joined(
+        self, chains: list[Chain], keeper: Keeper, call: Call, name: str, off: float | None
+    ) -> tuple[Link, Chain]:
+        """Add a call where it belongs."""
         current = self._watch.current
         assert current is not None
-        name = current.name(module)
-        chains = self.chains.setdefault(name, [])
         known = marks(call)
         ids = current.tokens(call.sizes[0], call.sizes[2])
         placed = chains[-1].follow(call, known, current.row) if chains else None
         new = slice(None) if placed is None else slice(placed[0] - placed[1], placed[0] - placed[1] + call.sizes[2])
-        link = self._keeper.link(call, name, current.number, new, ids, off)
+        link = keeper.link(call, name, current.number, new, ids, off)
         if placed is None:
             chains.append(Chain(link, known))
-        else:
-            chain = chains[-1]
-            link.past, link.offset, link.order = placed
-            if not chain.cross:
-                current.row = chain.row_of(link.past)
-            assert current.row is not None
-            link.row = current.row
-            chain.append(link, known)
-        kept = None
-        if self._keeper.keep == "statistics":
-            kept = statistics(call, self._keeper.top, *_relations(link, chains[-1], current))
-        self._keeper.add(link, kept)
+            return link, chains[-1]
+        chain = chains[-1]
+        link.past, link.offset, link.order = placed
+        if not chain.cross:
+            current.row = chain.row_of(link.past)
+        assert current.row is not None
+        link.row = current.row
+        chain.append(link, known)
+        return link, chain
 
     def _wanted(self, name: str) -> bool:
         self.seen.add(name)
