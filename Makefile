@@ -26,6 +26,7 @@ test: lint check sanitize
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/biome lint --error-on-warnings src/overt/views/page
 	$(BIN)/mypy
 
 check: $(VENV)/dev

@@ -69,6 +69,22 @@ TILE = """() => {
   return times.sort((a, b) => a - b)[6];
 }"""
 
+# From a key until its frame is drawn; the lists beside the matrix may come later.
+ARROW = """async () => {
+  const times = [], frame = () => new Promise((done) => requestAnimationFrame(done));
+  overt.go(Math.floor(overt.rows.length / 2), Math.floor(overt.columns.length / 3));
+  for (let i = 0; i < 15; i++) {
+    await frame();
+    const start = performance.now();
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+    const frames = [...overt.scheduler.frames.values()];
+    overt.scheduler.frames.clear();
+    for (const act of frames) act();
+    times.push(performance.now() - start);
+  }
+  return times.sort((a, b) => a - b)[7];
+}"""
+
 
 def built(code: str, **names: Any) -> dict[str, float]:
     """What a process says of a page that it built."""
@@ -78,7 +94,7 @@ def built(code: str, **names: Any) -> dict[str, float]:
 
 
 def opened(path: Path) -> dict[str, float]:
-    """Seconds until the page answers, and milliseconds of a 256 × 256 tile."""
+    """Seconds until the page answers, and milliseconds of a 256 × 256 tile and of an arrow key."""
     from playwright.sync_api import sync_playwright
 
     program = os.environ.get("OVERT_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
@@ -88,9 +104,9 @@ def opened(path: Path) -> dict[str, float]:
         page.goto(path.as_uri(), timeout=120_000)
         page.evaluate("overt.ready")
         ready = page.evaluate("performance.getEntriesByName('ready')[0].startTime") / 1000
-        tile = page.evaluate(TILE)
+        tile, arrow = page.evaluate(TILE), page.evaluate(ARROW)
         browser.close()
-    return {"opens": ready, "tile": tile}
+    return {"opens": ready, "tile": tile, "arrow": arrow}
 
 
 COLUMNS = {
@@ -100,6 +116,7 @@ COLUMNS = {
     "peak": "peak, MiB",
     "opens": "opens, s",
     "tile": "256 × 256 tile, ms",
+    "arrow": "arrow key, ms",
 }
 
 

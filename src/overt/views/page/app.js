@@ -15,7 +15,7 @@ import { Python, Remote } from "./remote.js";
 import { Scheduler } from "./scheduler.js";
 import { color, hatching, rampOf, themes } from "./shades.js";
 import { Steps } from "./steps.js";
-import { Store } from "./store.js";
+import { BEGINNING, Store } from "./store.js";
 import { tabulate } from "./table.js";
 import { FEW, Text } from "./text.js";
 import { special } from "./words.js";
@@ -64,6 +64,7 @@ class App {
     this._follows();
     this._begin();
     if (said) await this._apply(said);
+    this.store.write();
   }
 
   get state() {
@@ -595,7 +596,7 @@ class App {
   }
 
   async _apply(said) {
-    const whole = { ...this.state, left: "", selected: [], marked: [], how: "one", second: [], ...said },
+    const whole = { ...BEGINNING, ...said },
       part = this.parts[whole.part] ?? this.part,
       within = (x, n) => Math.max(0, Math.min(n - 1, x));
     await this.opened(part.index);

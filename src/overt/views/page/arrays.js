@@ -39,7 +39,7 @@ function decoded(text) {
 }
 
 export async function unpacked(reference) {
-  const element = document.getElementById("a" + reference.id),
+  const element = document.getElementById(`a${reference.id}`),
     pieces = decoded(element.textContent);
   element.remove();
   const stream = new Blob(pieces).stream().pipeThrough(new DecompressionStream("deflate"));

@@ -75,8 +75,8 @@ export function margins(matrix, box, theme) {
 // As much of a name as fits, with an ellipsis.
 function clipped(g, name, room) {
   // A name may be ten thousand characters long; no room is that wide.
-  let text = Array.from(name.slice(0, 80));
+  const text = Array.from(name.slice(0, 80));
   if (text.length === name.length && g.measureText(name).width <= room) return name;
-  while (text.length > 1 && g.measureText(text.join("") + "…").width > room) text.pop();
+  while (text.length > 1 && g.measureText(`${text.join("")}…`).width > room) text.pop();
   return text.join("") + (text.join("").length < name.length ? "…" : "");
 }

@@ -164,7 +164,8 @@ export class Attention {
       // Whether keys should have been left out and could not.
       rough: false,
     };
-    yield* this.bits ? this._countBits(b, h, result) : this._countSpans(b, h, result);
+    if (this.bits) yield* this._countBits(b, h, result);
+    else this._countSpans(b, h, result);
     if (left) for (const s of left.keys) result.seers[s] = 0;
     if (this.overview) {
       const at = b * this.H + h;
@@ -200,7 +201,7 @@ export class Attention {
     }
   }
 
-  *_countSpans(b, h, { seers, seen }) {
+  _countSpans(b, h, { seers, seen }) {
     for (let t = 0; t < this.T; t++) {
       const [first, last] = this.span(b, h, t);
       if (first >= last) continue;

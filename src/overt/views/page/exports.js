@@ -27,7 +27,7 @@ export function exported(app, kind) {
 function saved(app, kind, blob) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
-  link.download = `${(app.meta.title + " " + app.nameOf(app.look)).replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 80)}.${kind}`;
+  link.download = `${(`${app.meta.title} ${app.nameOf(app.look)}`).replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 80)}.${kind}`;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

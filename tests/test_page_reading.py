@@ -1,0 +1,596 @@
+"""What the page says of itself and how a reader finds something in it, in a real browser."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page
+
+import overt
+from chromium import IDLE, Opened, normal, settled, state
+from overt.views import View
+from overt.views.labels import Labelled
+
+WORDS = ["<s>", "▁My", "▁name", "▁is", "▁John", "▁and", "▁my", "▁name", "▁is", "</s>"]
+
+
+def given(weights: np.ndarray, **options: Any) -> overt.Attended:
+    """Attention whose weights are as good as these."""
+    H, T, S = weights.shape
+    with np.errstate(divide="ignore"):
+        bias = np.maximum(np.log(weights), -60)
+    return overt.attend(np.zeros((H, T, 1)), np.zeros((H, S, 1)), np.zeros((H, S, 0)), bias=bias, **options)
+
+
+def causal(H: int, T: int, seed: int = 0) -> overt.Attended:
+    q, k = 2 * normal(H, T, 6, seed=seed), 2 * normal(H, T, 6, seed=seed + 1)
+    return overt.attend(q, k, k[..., :0], mask=overt.causal())
+
+
+def shown(page: Page, tab: str) -> Page:
+    page.click(f"#{tab}-tab")
+    settled(page)
+    page.evaluate(IDLE)
+    return settled(page)
+
+
+def left_out(weights: np.ndarray, keys: list[int]) -> np.ndarray:
+    """Weights over the other keys, each query's divided by what remains; NaN where left out."""
+    kept = np.delete(np.arange(weights.shape[-1]), keys)
+    out = np.full(weights.shape, np.nan)
+    rest = weights[..., kept]
+    total = rest.sum(axis=-1, keepdims=True)
+    out[..., kept] = np.divide(rest, total, out=np.zeros_like(rest), where=total > 0)
+    return out
+
+
+def test_few_tokens_come_as_text_with_lines(opened: Opened) -> None:
+    seen = causal(2, 10)
+    page = opened(View(seen, tokens=WORDS))
+    assert page.get_attribute("#text-tab", "aria-selected") == "true"
+    assert page.locator("#queries .chip").count() == page.locator("#keys .chip").count() == 10
+    w = seen.weights[0]
+    page.click("#queries .chip >> nth=4")
+    settled(page)
+    assert (state(page, "query"), page.locator("#lines .strong").count()) == (4, int((w[4] >= 0.02).sum()))
+    # Under the pointer, a preview that leaves what was chosen.
+    page.hover("#keys .chip >> nth=1")
+    settled(page)
+    assert page.locator("#lines .strong").count() == int((w[1:, 1] >= 0.02).sum())
+    assert state(page, "query") == 4
+    page.mouse.move(2, 2)
+    settled(page)
+    assert page.locator("#lines .strong").count() == int((w[4] >= 0.02).sum())
+    # A chosen key's lines are those of who looked at it.
+    page.click("#keys .chip >> nth=1")
+    page.mouse.move(2, 2)
+    settled(page)
+    assert (state(page, "query"), state(page, "key")) == (4, 1)
+    assert page.locator("#lines .strong").count() == int((w[1:, 1] >= 0.02).sum())
+
+
+def test_sixty_tokens_are_few_and_more_are_running_text(opened: Opened) -> None:
+    page = opened(View(causal(1, 60)))
+    assert (page.get_attribute("#text-tab", "aria-selected"), page.is_visible("#lines")) == ("true", True)
+    page = opened(View(causal(1, 61)))
+    assert page.get_attribute("#matrix-tab", "aria-selected") == "true"
+    shown(page, "text")
+    assert page.is_hidden("#lines")
+
+
+def test_heads_are_a_labelled_grid(opened: Opened) -> None:
+    parts = [Labelled(causal(3, 12, seed=2 * layer), layer=layer, name=name) for name in ("a", "b") for layer in (0, 1)]
+    page = opened(View(parts))
+    for name in ("a", "b"):
+        grid = page.locator(f"[role=grid][aria-label^='{name}:']")
+        assert grid.locator("[role=columnheader]").all_inner_texts()[1:] == ["0", "1", "2"]
+        assert grid.locator("[role=rowheader]").all_inner_texts() == ["0", "1"]
+    boxes = [page.locator(".thumb").nth(i).bounding_box() for i in range(6)]
+    # Layers down, heads across.
+    assert [round(box["y"] - boxes[0]["y"]) > 5 for box in boxes if box] == [False] * 3 + [True] * 3  # type: ignore[index]
+    page.locator(".thumb[aria-pressed=true]").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#where:has-text('layer 1 · a · head 1 of 3')")
+
+
+def test_heads_sort_by_what_they_are_like(opened: Opened) -> None:
+    T = 12
+    tokens = [*"abcdef", *"abcdef"]
+    kinds = np.zeros((4, T, T))
+    kinds[0, :, 0] = 1
+    kinds[1, np.arange(T), np.maximum(np.arange(T) - 1, 0)] = 1
+    kinds[2, np.arange(T), np.where(np.arange(T) < 6, np.arange(T), np.arange(T) - 5)] = 1
+    kinds[3] = 1 / (1 + np.arange(T))[:, None]
+    seen = given(np.maximum(kinds, 1e-26), mask=overt.causal())
+    page = opened(View(seen, tokens=tokens))
+    page.evaluate(IDLE)
+    like = page.evaluate("[0, 1, 2, 3].map((h) => overt.part.scan(0, h).like)")
+    w = seen.weights[...]
+    bound = np.log(np.arange(2, T + 1))
+    for h in range(4):
+        assert like[h]["entropy"] == pytest.approx(np.mean(seen.entropy()[h, 1:] / bound), abs=1e-9)
+        assert like[h]["first"] == pytest.approx(w[h, :, 0].mean(), abs=1e-9)
+        assert like[h]["previous"] == pytest.approx(w[h, np.arange(1, T), np.arange(T - 1)].mean(), abs=1e-9)
+        assert like[h]["induction"] == pytest.approx(w[h, np.arange(6, T), np.arange(1, 7)].mean(), abs=1e-9)
+    for order, head in (("first", 0), ("previous", 1), ("induction", 2), ("entropy", 3)):
+        page.select_option("#order", order)
+        settled(page)
+        assert page.locator(".sorted .thumb").first.get_attribute("aria-label") == f"attention, head {head}"
+        assert page.locator(".sorted .thumb small").first.inner_text() == f"0.{head} 1.00"
+
+
+def test_shades_are_linear_to_one_and_say_so(opened: Opened) -> None:
+    page = shown(opened(View(causal(4, 10), tokens=WORDS)), "matrix")
+    assert page.locator("#legend .tick").all_inner_texts() == ["0", "0.25", "0.5", "0.75", "1"]
+    assert page.inner_text("#legend").startswith("0\n0.25") or "weight, linear" in page.inner_text("#legend")
+    assert "masked by causal()" in page.inner_text("#legend")
+    assert "0 to 1" in page.inner_text("#overview-scale")
+    assert [state(page, f"matrix.scale.{x}") for x in ("low", "high", "faint")] == [0, 1, False]
+    page.select_option("#scale", "log")
+    settled(page)
+    # Decades, from well below an even share of ten keys to 1.
+    assert page.locator("#legend .tick").all_inner_texts() == ["10⁻³", "10⁻²", "10⁻¹", "1"]
+    levels = page.evaluate("[1, 0.1, 0.01, 0.001, 1e-9, 0].map((w) => overt.matrix.scale.level(w))")
+    assert levels == pytest.approx([1, 2 / 3, 1 / 3, 0.03, 0.03, 0])
+    assert "0.001 to 1" in page.inner_text("#overview-scale") or "1e-3 to 1" in page.inner_text("#overview-scale")
+    # One scale for the matrix and for the pictures of the heads.
+    assert state(page, "heads.scale.key") == state(page, "matrix.scale.key")
+
+
+def test_what_is_faint_is_never_blank(opened: Opened) -> None:
+    w = np.full((1, 100, 100), 0.0)
+    w[0, :, 0] = 1 - 0.002 * np.linspace(0.2, 1, 100).sum()
+    w[0, :, 1:] = 0.002 * np.linspace(0.2, 1, 100)[1:]
+    page = opened(View(given(w)))
+    page.evaluate(IDLE)
+    assert "Most weights here are below 0.04" in page.inner_text("#legend")
+    page.evaluate("() => overt.matrix.reveal(50, 50, true)")
+    settled(page)
+    settled(page)
+    assert state(page, "matrix.window")["c0"] > 0
+    assert "the darkest shade is 0.002 here, not 1" in page.inner_text("#legend")
+    darkest = page.evaluate(
+        """() => {
+          const { dots } = overt.matrix, g = dots.getContext("2d");
+          const { data } = g.getImageData(0, 0, dots.width, dots.height);
+          const red = data.filter((_, i) => i % 4 === 0);
+          return [Math.min(...red), Math.max(...red)];
+        }"""
+    )
+    assert darkest[1] - darkest[0] > 40
+    page.click("#fit")
+    page.click("text=leave out the first token")
+    settled(page)
+    assert "renormalised" in page.inner_text("#left-note")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_ink_stands_out_and_masks_are_no_zeros(opened: Opened, scheme: str) -> None:
+    page = shown(opened(View(causal(2, 10), tokens=WORDS), scheme=scheme), "matrix")
+
+    def light(rgb: list[float]) -> float:
+        parts = [c / 255 for c in rgb]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    inks = page.evaluate(
+        """() => new Promise((done) => {
+          const g = overt.matrix.context, { fillText } = g, { sx, sy } = overt.matrix.view, said = [];
+          g.fillText = (text, x, y) => {
+            if (/^[01]\\.\\d{3}$/.test(text)) said.push([g.fillStyle, x - sx / 2 + 5, y - sy / 2 + 5]);
+            fillText.call(g, text, x, y);
+          };
+          overt.redraw();
+          requestAnimationFrame(() => setTimeout(() => {
+            const { width, height } = g.canvas, { data } = g.getImageData(0, 0, width, height);
+            window.pixels = { data, width };
+            done(said.map(([ink, x, y]) => {
+              const at = 4 * (Math.round(y) * width + Math.round(x));
+              return [ink, [...data.slice(at, at + 4)]];
+            }));
+          }));
+        })"""
+    )
+    assert len(inks) > 20
+    for ink, cell in inks:
+        a, b = sorted((light(cell[:3]), light([int(ink[i : i + 2], 16) for i in (1, 3, 5)])))
+        assert (b + 0.05) / (a + 0.05) >= 4.5, (ink, cell)
+    colors = page.evaluate(
+        """() => {
+          const m = overt.matrix, { left, top } = m.inside, { sx, sy } = m.view, found = [], zero = m.app.theme.ramp;
+          for (let y = Math.round(top + sy + 3); y < top + 2 * sy - 3; y++)
+            for (let x = Math.round(left + 8 * sx + 3); x < left + 9 * sx - 3; x++) {
+              const at = 4 * (y * pixels.width + x);
+              found.push(pixels.data[at] + pixels.data[at + 1] + pixels.data[at + 2]);
+            }
+          return [Math.min(...found), Math.max(...found), zero[0] + zero[1] + zero[2]];
+        }"""
+    )
+    # Two shades of a hatch, of which neither is that of nothing.
+    assert colors[1] - colors[0] > 40
+    assert min(abs(colors[0] - colors[2]), abs(colors[1] - colors[2])) > 20
+
+
+def test_received_and_entropy_are_shares_of_what_is_possible(opened: Opened) -> None:
+    seen = causal(1, 10)
+    page = opened(View(seen, tokens=WORDS))
+    page.evaluate(IDLE)
+    page.evaluate("() => overt.go(6, 2)")
+    settled(page)
+    names, values = (page.locator(f"#cell {tag}").all_inner_texts() for tag in ("dt", "dd"))
+    facts = dict(zip(names, values, strict=True))
+    received, entropy = seen.received()[0, 2], seen.entropy()[0, 6]
+    assert facts["of 8 queries that could look"] == f"{100 * received / 8:.1f} %"
+    assert facts[f"of at most {math.log(7):.4f}"] == f"{100 * entropy / math.log(7):.1f} %"
+    sums = page.evaluate(
+        "(() => { const s = overt.look.sums(); return [[...s.receivedShare], [...s.entropyShare]]; })()"
+    )
+    np.testing.assert_allclose(sums[0], seen.received()[0] / (10 - np.arange(10)), atol=1e-9)
+    np.testing.assert_allclose(sums[1][1:], seen.entropy()[0, 1:] / np.log(np.arange(2, 11)), atol=1e-9)
+    page = opened(
+        View(
+            overt.attend(
+                np.zeros((1, 4, 1)),
+                np.zeros((1, 4, 1)),
+                np.zeros((1, 4, 0)),
+                mask=np.eye(4, dtype=bool)[::-1] | np.eye(4, dtype=bool),
+            )
+        )
+    )
+    page.evaluate(IDLE)
+    assert page.evaluate("[...overt.part.scan(0, 0).seers]") == [2, 2, 2, 2]
+
+
+def test_keys_are_left_out_and_the_rest_renormalised(opened: Opened) -> None:
+    seen = causal(3, 10)
+    page = opened(View(seen, tokens=WORDS))
+    w = seen.weights[...]
+
+    def compare(keys: list[int]) -> None:
+        settled(page)
+        got = np.reshape(page.evaluate("[...overt.cells(0, 10, 0, 10)]"), (10, 10))
+        expected = left_out(w, keys)[0]
+        kept = ~np.isnan(expected) & np.tri(10, dtype=bool)
+        np.testing.assert_allclose(got[kept], expected[kept], atol=1e-9)
+        assert (got[~kept] == -1).all()
+        page.evaluate(IDLE)
+        np.testing.assert_allclose(
+            page.evaluate("[...overt.look.sums().received]"), np.where(kept, expected, 0).sum(axis=0), atol=1e-9
+        )
+
+    page.select_option("#left", "first")
+    compare([0])
+    assert page.inner_text("#left-note") == "Left out: “<s>”; every query's other weights are renormalised to 1"
+    assert page.locator("#keys .chip").first.get_attribute("title") == "<s> · 0 · left out"
+    page.select_option("#left", "special")
+    compare([0, 9])
+    page.select_option("#left", "")
+    page.click("#keys .chip >> nth=2")
+    page.click("#keys .chip >> nth=2", modifiers=["Shift"])
+    page.click("#keys .chip >> nth=4", modifiers=["Shift"])
+    settled(page)
+    assert page.inner_text("#column-title") == "Who looked at “▁name”, “▁John”, together"
+    np.testing.assert_allclose(
+        np.sort([float(x) for x in page.locator("#column-list .number").all_inner_texts()])[::-1],
+        np.sort(w[0][2:, [2, 4]].sum(axis=1))[::-1],
+        atol=1e-4,
+    )
+    page.keyboard.press("x")
+    compare([2, 4])
+    # Of all heads together, each by itself.
+    page.select_option("#how", "mean")
+    settled(page)
+    expected = left_out(w, [2, 4]).mean(axis=0)
+    got = np.reshape(page.evaluate("[...overt.cells(0, 10, 0, 10)]"), (10, 10))
+    kept = ~np.isnan(expected) & np.tri(10, dtype=bool)
+    np.testing.assert_allclose(got[kept], expected[kept], atol=1e-9)
+    page.locator("#how").blur()
+    page.keyboard.press("x")
+    settled(page)
+    assert page.is_hidden("#left-note")
+
+
+def test_search_cycles_through_hits(opened: Opened) -> None:
+    page = opened(View(causal(1, 10), tokens=WORDS))
+    page.keyboard.press("/")
+    page.keyboard.type("NAME")
+    settled(page)
+    assert (page.inner_text("#hits"), state(page, "key")) == ("1 of 2", 2)
+    page.keyboard.press("Enter")
+    assert (page.inner_text("#hits"), state(page, "key")) == ("2 of 2", 7)
+    page.keyboard.press("Enter")
+    assert (page.inner_text("#hits"), state(page, "key")) == ("1 of 2", 2)
+    page.locator("#search").blur()
+    page.keyboard.press("Shift+N")
+    assert state(page, "key") == 7
+    # What runs over several tokens.
+    page.fill("#search", "is john")
+    assert (page.inner_text("#hits"), state(page, "key")) == ("1 of 1", 3)
+    page.fill("#search", "nowhere")
+    assert page.inner_text("#hits") == "none"
+
+
+def test_going_to_a_position_or_a_head(opened: Opened) -> None:
+    page = opened(View([Labelled(causal(4, 200, seed=layer), layer=layer) for layer in range(3)]))
+    for text, place in (("150, 20", (150, 20)), ("7", (150, 7)), ("q 33", (33, 7)), ("k180", (33, 180))):
+        page.keyboard.press("g")
+        page.keyboard.type(text)
+        page.keyboard.press("Enter")
+        assert (state(page, "query"), state(page, "key")) == place
+    for text, head in (
+        ("L2H3", "layer 2 · attention · head 3"),
+        ("h0", "layer 2 · attention · head 0"),
+        ("layer 1", "layer 1"),
+    ):
+        page.fill("#goto", text)
+        page.locator("#goto").press("Enter")
+        page.wait_for_selector(f"#where:has-text('{head}')")
+    for text, wrong in (("L9", "there is no layer 9"), ("999", "keys go from 0 to 199"), ("what", "give a key")):
+        page.fill("#goto", text)
+        page.locator("#goto").press("Enter")
+        assert wrong in page.inner_text("#goto-wrong")
+        assert page.get_attribute("#goto", "aria-invalid") == "true"
+
+
+def test_the_minimap_shows_what_is_received_and_brushes(opened: Opened) -> None:
+    page = opened(View(causal(1, 400)))
+    page.evaluate(IDLE)
+    box = page.locator("#minimap").bounding_box()
+    assert box is not None
+
+    def drag(start: float, end: float) -> None:
+        page.mouse.move(box["x"] + start * box["width"], box["y"] + 10)
+        page.mouse.down()
+        page.mouse.move(box["x"] + end * box["width"], box["y"] + 10, steps=5)
+        page.mouse.up()
+        settled(page)
+
+    drag(0.25, 0.5)
+    window = state(page, "matrix.window")
+    assert (window["c0"], window["c1"]) == pytest.approx((100, 200), abs=3)
+    drag(0.4, 0.6)
+    moved = state(page, "matrix.window")
+    assert moved["c0"] - window["c0"] == pytest.approx(80, abs=3)
+    assert moved["c1"] - moved["c0"] == pytest.approx(window["c1"] - window["c0"], abs=1)
+    page.locator("#minimap").focus()
+    page.keyboard.press("ArrowLeft")
+    assert state(page, "matrix.window")["c0"] < moved["c0"]
+    page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 10)
+    assert state(page, "key") == pytest.approx(360, abs=2)
+
+
+def written(page: Page) -> str:
+    """The address after the page has written it."""
+    page.wait_for_timeout(250)
+    return page.evaluate("location.hash")
+
+
+def test_the_address_says_what_is_shown_and_the_back_button_goes_back(opened: Opened) -> None:
+    parts = [Labelled(causal(4, 70, seed=layer), [f"t{i}" for i in range(70)], layer=layer) for layer in range(3)]
+    page = opened(View(parts))
+    written(page)
+    length = page.evaluate("history.length")
+    page.evaluate("overt.choose(2, 3)")
+    page.evaluate("() => overt.go(40, 30)")
+    assert {"part=2", "head=3", "query=40", "key=30"} <= set(written(page)[1:].split("&"))
+    page.evaluate("() => overt.go(41, 30)")
+    written(page)
+    page.evaluate("() => { overt.tab('compare'); overt.leave('first'); overt.store.change({ wish: 'log' }); }")
+    address = written(page)
+    assert page.evaluate("history.length") == length + 2
+    page.go_back()
+    page.wait_for_selector("#matrix-tab[aria-selected=true]")
+    assert (state(page, "head"), state(page, "query"), state(page, "look.left")) == (3, 41, None)
+    page.go_back()
+    page.wait_for_selector("#where:has-text('layer 0 · attention · head 0')")
+    page.go_forward()
+    page.go_forward()
+    page.wait_for_selector("#compare-tab[aria-selected=true]")
+    assert (state(page, "wish"), state(page, "look.left.keys"), written(page)) == ("log", [0], address)
+    # The same file with this address shows the same; nonsense is passed over.
+    url = page.url
+    page.goto("about:blank")
+    page.goto(url)
+    page.evaluate("overt.ready")
+    assert [state(page, x) for x in ("part.index", "head", "query", "key", "wish", "tabName")] == [
+        2,
+        3,
+        41,
+        30,
+        "log",
+        "compare",
+    ]
+    page.goto("about:blank")
+    page.goto(url.split("#")[0] + "#part=99&head=-4&query=1e9&tab=<b>&left=5,x&marked=NaN,3&how=all&words=1&%&second=8")
+    page.evaluate("overt.ready")
+    assert [state(page, x) for x in ("part.index", "head", "tabName", "how")] == [0, 0, "matrix", "one"]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Any:
+    def saved(page: Page, kind: str) -> bytes:
+        with page.expect_download() as download:
+            page.click(f"#{kind}")
+        path = tmp_path / f"saved.{kind}"
+        download.value.save_as(path)
+        return path.read_bytes()
+
+    return saved
+
+
+def test_what_is_in_view_is_saved(opened: Opened, saved: Any) -> None:
+    tokens = ["=1+1", 'a "b"', "c,d", *WORDS[3:]]
+    seen = causal(1, 10)
+    page = shown(opened(View(seen, tokens=tokens, title="A <b> & C")), "matrix")
+    rows = list(csv.DictReader(io.StringIO(saved(page, "csv").decode())))
+    assert len(rows) == 100
+    for row in rows:
+        t, s = int(row["query"]), int(row["key"])
+        assert row["weight"] == "" if s > t else float(row["weight"]) == pytest.approx(seen.weights[0, t, s], abs=1e-12)
+    # What a spreadsheet would take for a formula is none.
+    assert rows[0]["key_name"] == "'=1+1"
+    assert rows[1]["key_name"] == 'a "b"'
+    drawing = saved(page, "svg").decode()
+    assert drawing.count("<rect") == 101
+    assert "A &lt;b&gt; &amp; C" in drawing
+    assert saved(page, "png")[:8] == b"\x89PNG\r\n\x1a\n"
+    # Only what is in view.
+    page.evaluate("() => { overt.matrix.view.sx = overt.matrix.view.sy = 88; overt.matrix.settle(); }")
+    settled(page)
+    box = state(page, "matrix.window")
+    assert len(list(csv.DictReader(io.StringIO(saved(page, "csv").decode())))) == (box["r1"] - box["r0"]) * (
+        box["c1"] - box["c0"]
+    )
+
+
+def test_a_table_for_those_who_hear_the_page(opened: Opened) -> None:
+    seen = causal(1, 10)
+    page = shown(opened(View(seen, tokens=WORDS)), "matrix")
+    page.locator("#grid").focus()
+    page.evaluate("() => overt.go(5, 3)")
+    page.keyboard.press("ArrowDown")
+    settled(page)
+    grid = page.locator("#grid")
+    assert (grid.get_attribute("role"), grid.get_attribute("aria-rowcount")) == ("grid", "11")
+    here = page.locator(f"#{grid.get_attribute('aria-activedescendant')}")
+    assert here.get_attribute(
+        "aria-label"
+    ) == f"query ▁my, key ▁is: {seen.weights[0, 6, 3]:.3g}" or "query ▁my, key ▁is" in str(
+        here.get_attribute("aria-label")
+    )
+    assert here.inner_text() == page.evaluate("(w) => w.toPrecision(3)", seen.weights[0, 6, 3])
+    assert page.locator("#table [role=columnheader]").all_inner_texts() == ["query", *WORDS[:7]]
+    assert page.locator("#table [role=row]").count() == 8
+    assert page.locator("#table [role=gridcell]").first.inner_text() == page.evaluate(
+        "(w) => w.toPrecision(3)", seen.weights[0, 3, 0]
+    )
+
+
+def test_two_heads_beside_each_other_and_their_difference(opened: Opened) -> None:
+    one, two = causal(2, 40), causal(2, 40, seed=5)
+    page = opened(View([Labelled(one, layer=0), Labelled(two, layer=1)]))
+    page.locator(".thumb >> nth=3").click(modifiers=["Shift"])
+    page.wait_for_selector("#second-title:has-text('layer 1 · attention · head 1')")
+    assert page.inner_text("#first-title") == "layer 0 · attention · head 0 of 2"
+    page.evaluate("() => overt.go(30, 12)")
+    settled(page)
+    facts = page.locator("#compared dd").all_inner_texts()
+    a, b = one.weights[0, 30, 12], two.weights[1, 30, 12]
+    np.testing.assert_allclose([float(x) for x in facts], [a, b, b - a], rtol=1e-3)
+    # They move together.
+    page.evaluate("() => overt.compare.matrices[0].zoom(3)")
+    settled(page)
+    views = page.evaluate("overt.compare.matrices.slice(0, 2).map(({ view }) => view)")
+    assert views[0] == views[1]
+    page.select_option("#apart", "difference")
+    settled(page)
+    assert page.is_hidden("#first-pane")
+    page.evaluate("() => overt.compare.matrices[2].fit()")
+    settled(page)
+    got = np.reshape(page.evaluate("[...overt.compare.matrices[2].look.cells(0, 40, 0, 40)]"), (40, 40))
+    seen = np.tri(40, dtype=bool)
+    np.testing.assert_allclose((2 * got - 1)[seen], (two.weights[1] - one.weights[0])[seen], atol=1e-9)
+    assert (got[~seen] == -1).all()
+    assert page.locator("#difference-legend .tick").all_inner_texts() == ["−1", "−0.5", "0", "0.5", "1"]
+    page.click("#swap")
+    page.wait_for_selector("#where:has-text('layer 1 · attention · head 1')")
+    assert state(page, "store.state.second") == [0, 0, 0]
+
+
+def test_texts_of_other_sizes_have_no_difference(opened: Opened) -> None:
+    page = opened(View([Labelled(causal(1, 9), name="one"), Labelled(causal(1, 12), name="two")]))
+    shown(page, "compare")
+    assert page.is_visible("#unlike")
+    assert page.is_visible("#first-pane")
+    assert page.is_visible("#second-pane")
+    assert page.locator("#apart").is_disabled()
+
+
+def test_a_model_of_thirty_layers_is_found_and_compared(opened: Opened) -> None:
+    parts = [Labelled(causal(9, 24, seed=layer), layer=layer) for layer in range(30)]
+    page = opened(View(parts))
+    assert page.locator(".thumb").count() == 270
+    page.evaluate(IDLE)
+    page.keyboard.press("g")
+    page.keyboard.type("L27H8")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#where:has-text('layer 27 · attention · head 8')")
+    # The chosen head is scrolled to, and every one was drawn.
+    panel, thumb = (page.locator(x).bounding_box() for x in ("#overview", ".thumb[aria-pressed=true]"))
+    assert panel is not None
+    assert thumb is not None
+    assert panel["y"] <= thumb["y"] <= panel["y"] + panel["height"] - thumb["height"]
+    assert page.evaluate("[...overt.heads.thumbs.values()].every(({ dots }) => dots !== null)")
+    assert thumb["width"] >= 17
+
+
+def test_a_phone_shows_the_card_as_a_sheet_and_reaches_every_head(opened: Opened) -> None:
+    parts = [Labelled(causal(9, 10, seed=layer), WORDS, layer=layer) for layer in range(12)]
+    page = opened(View(parts), width=390, height=800)
+    sheet = page.locator("#card").bounding_box()
+    assert sheet is not None
+    assert (round(sheet["y"] + sheet["height"]), round(sheet["width"])) == (800, 390)
+    assert sheet["height"] < 80
+    page.click("#sheet")
+    sheet = page.locator("#card").bounding_box()
+    assert sheet is not None
+    assert sheet["height"] > 300
+    assert page.get_attribute("#sheet", "aria-expanded") == "true"
+    page.click("#sheet")
+    page.locator(".thumb").last.click()
+    page.wait_for_selector("#where:has-text('layer 11 · attention · head 8')")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_an_arrow_key_waits_for_no_long_column(opened: Opened) -> None:
+    q, k = (2 * normal(1, 6000, 192, seed=i, dtype=np.float32) for i in (0, 1))
+    seen = overt.attend(q, k, k[..., :0], mask=overt.causal())
+    page = opened(View(seen))
+    page.evaluate(IDLE)
+    page.evaluate("() => overt.go(5000, 3000)")
+    page.evaluate(IDLE)
+    before = page.locator("#column-list .number").all_inner_texts()
+    cells = page.evaluate(
+        """() => new Promise((done) => {
+          const { part } = overt, { tile } = part;
+          let cells = 0;
+          part.tile = (...box) => {
+            cells += (box[3] - box[2]) * (box[5] - box[4]);
+            return tile.apply(part, box);
+          };
+          document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+          // The first frame after the key, and what is worked out for it.
+          requestAnimationFrame(() => {
+            part.tile = tile;
+            done(cells);
+          });
+        })"""
+    )
+    # Not the 6,000 cells of a column at once.
+    assert cells < 6000
+    page.evaluate(IDLE)
+    settled(page)
+    assert state(page, "key") == 3001
+    after = [float(x) for x in page.locator("#column-list .number").all_inner_texts()]
+    assert after != [float(x) for x in before]
+    column = seen.weights[0, :, 3001]
+    np.testing.assert_allclose(after, np.sort(column)[::-1][:8], atol=1e-4)
+
+
+def test_forced_colours_keep_shades_and_mark_what_is_chosen(opened: Opened) -> None:
+    page = opened(View(causal(2, 10), tokens=WORDS))
+    page.emulate_media(forced_colors="active")
+    settled(page)
+    chip = page.locator("#keys .chip.chosen").first
+    assert chip.evaluate("(x) => getComputedStyle(x).forcedColorAdjust") == "none"
+    assert chip.evaluate("(x) => getComputedStyle(x).outlineStyle") == "solid"
+    ink = page.evaluate("getComputedStyle(document.body).color")
+    assert state(page, "theme.ink") == ink
