@@ -55,7 +55,9 @@ class Calling:
         trials = self.attempt(candidates, (SQUARE, WIDE))
         usable = self._usable(trials)
         for unit in _UNITS:
-            if usable or any(t.outcome.error is None for mine in trials.values() for t in mine):
+            errors = [t.outcome.error for mine in trials.values() for t in mine]
+            ends = ("MemoryError", "SystemExit")
+            if usable or any(error is None or error["type"] in ends for error in errors):
                 break
             # Code may count in blocks, or want widths that a processor likes.
             self.attention.unit = unit
