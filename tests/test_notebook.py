@@ -171,3 +171,16 @@ def test_without_anywidget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anywidget", None)
     with pytest.raises(OvertError, match=r"pip install 'overt\[jupyter\]'"):
         View(overt.attend(Q, K, K)).widget()
+
+
+def test_windows_of_rows_with_large_sums_are_those_of_whole_rows() -> None:
+    q, k = (normal(1, 2, 30, 8, seed=i, dtype=np.float32) for i in range(2))
+    bias = np.full((30, 30), 9876.5, np.float32)
+    seen = overt.attend(q, k, k, mask=overt.causal(), bias=bias)
+    whole = np.asarray(seen.weights)[0, 1]
+    tiles = Tiles(View([Labelled(seen)]))
+    message = {"part": 0, "row": 0, "heads": [1], "t": [10, 20], "s": [3, 9]}
+    (cells,) = tiles.answer(message | {"what": "cells"})
+    np.testing.assert_array_equal(cells, whole[10:20, 3:9])
+    (picture,) = tiles.answer(message | {"what": "picture", "rows": 10, "columns": 6})
+    np.testing.assert_array_equal(picture, whole[10:20, 3:9])

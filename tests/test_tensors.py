@@ -536,3 +536,83 @@ def test_what_needs_no_gradient_is_not_computed(monkeypatch: pytest.MonkeyPatch)
     (_, *_, dq, dk, dv, _, _), (_, _, _, _, _, _, *general) = calls
     assert [x is None for x in (dq, dk, dv)] == [False, True, True]
     assert [x is None for x in general[:3]] == [True, True, False]
+
+
+@pytest.mark.parametrize("mask", ["tensor", "causal", "bias"])
+def test_what_a_mask_hides_reaches_no_output_of_fused_kernels(mask: str) -> None:
+    q, k, v = draw((1, 4, 6, 4), (1, 2, 6, 4), (1, 2, 6, 3))
+    options: dict[str, Any] = {"mask": overt.causal()}
+    if mask != "causal":
+        keep = torch.arange(6) < torch.arange(6)[:, None].clamp(max=4) + 1
+        bias = torch.where(keep, 0.0, -torch.inf).double()
+        options = {"mask": keep} if mask == "tensor" else {"bias": bias}
+    garbage_k, garbage_v = k.detach().clone(), v.detach().clone()
+    garbage_k[:, :, 5], garbage_v[:, :, 4, 1], garbage_v[:, :, 5] = torch.nan, torch.nan, torch.inf
+    asked = call(q, k, v, **options)
+    assert can(asked, q, k)
+    clean, spoiled = fused(asked, q, k, v), fused(asked, q, garbage_k, garbage_v)
+    torch.testing.assert_close(spoiled[:, :, :4], clean[:, :, :4], rtol=0, atol=1e-12)
+    # What is seen shows.
+    assert spoiled[:, :, 4:].isnan().all()
+    (slope,) = torch.autograd.grad(spoiled[:, :, :4].sum(), q)
+    assert slope.isfinite().all()
+
+
+def test_masks_of_other_devices_are_worked_out_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    from overt.grid import Shape
+
+    def on_the_host(shape: Shape) -> None:
+        raise AssertionError("the cells of a matrix were worked out by NumPy")
+
+    q, k, v = (torch.empty(shape, device="meta") for shape in ((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 3)))
+    asked = []
+
+    def holes(b: Any, h: Any, t: Any, s: Any) -> Any:
+        asked.append((b, h, t, s))
+        return (s + t + h) % 3 > 0
+
+    monkeypatch.setattr(Shape, "cells", on_the_host)
+    monkeypatch.setattr(Problem, "cells", property(on_the_host))
+    for mask in (
+        overt.where(holes),
+        overt.documents([0, 1, 0, 1, 1, 0, 1]),
+        overt.padding([7, 3]) | overt.window(1, 1),
+        overt.packed([0, 2, 5], [0, 3, 7]) & overt.causal(),
+        ~overt.prefix([1, 2]),
+        overt.keep(np.arange(7) > 2),
+    ):
+        assert attention(q, k, v, mask=mask).device.type == "meta"
+        assert attend(q, k, v, mask=mask).received().device.type == "meta"
+    assert asked
+    assert all(x.device.type == "meta" for index in asked for x in index)
+
+
+def test_a_predicate_of_numpy_is_asked_on_the_host() -> None:
+    q, k, v, *_ = problem()
+    table = np.arange(35).reshape(5, 7) % 4 > 0
+    mask = overt.where(lambda b, h, t, s: np.logical_and(table[np.asarray(t), np.asarray(s)], True))
+    torch.testing.assert_close(by_blocks(q, k, v, mask=mask)[0], attention(q, k, v, mask=KEEP), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("sinks", [False, True])
+def test_large_sums_lose_no_digits_by_blocks(sinks: bool) -> None:
+    q, k, v = (x.detach() for x in draw((2, 4, 50, 16), (2, 2, 70, 16), (2, 2, 70, 8), dtype=torch.float32))
+    options: dict[str, Any] = {"mask": overt.causal(), "bias": torch.tensor(9876.5)}
+    if sinks:
+        options["sinks"] = torch.full((4,), 9876.0)
+    seen = attend(q, k, v, **options)
+    wide = {name: x.double() if isinstance(x, Tensor) else x for name, x in options.items()}
+    exact = attend(q.double(), k.double(), v.double(), **wide)
+    opened = Blocked(seen._call, seen._tensors, seen._found)
+    torch.testing.assert_close(by_blocks(q, k, v, **options)[0].double(), exact.output, rtol=0, atol=2e-3)
+    for ask in (
+        lambda seen: seen.weights[0, 1, 3:9, 4:60:5],
+        lambda seen: seen.weights[[0, 1], [1, 2], [3, 49], [2, 60]],
+    ):
+        # Scores of 10⁴ have steps of 10⁻³, but what rounds them all alike rounds their sum alike.
+        torch.testing.assert_close(ask(opened).double(), ask(exact), rtol=2e-3, atol=1e-6)
+    rows = opened.weights[...].sum(dim=-1)
+    if not sinks:
+        torch.testing.assert_close(rows, torch.ones_like(rows), rtol=0, atol=1e-6)
+    tile, whole = opened.weights[:, :, :, 4:60:5], opened.weights[...][..., 4:60:5]
+    torch.testing.assert_close(tile, whole, rtol=0, atol=0)

@@ -104,6 +104,8 @@ def attend(
     """The same operation as ``attention``, kept open: output, lse, weights, received, entropy, top, map, gradient.
 
     Received and entropy are mostly computed along with the output, for a tenth to a third of its time.
+    All else is computed when it is asked for: q, k, v and the arrays of the mask and the bias must not change while the
+    result is in use.
     Tensors of torch give an ``overt.torch.Attended``, whose output and lse are differentiable.
     """
     options = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks, "dropout": dropout}

@@ -268,6 +268,8 @@ class Alibi(Distance):
 
 @dataclass(frozen=True, eq=False)
 class Relative(Distance):
+    """table[bucket(distance), head], of a table (buckets, H)."""
+
     parameter: Array
     offset: np.ndarray | None
     bidirectional: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -116,23 +117,36 @@ class Cells:
         """Key position at which each query stands: t + offset, by default aligned to the end (t + S − T)."""
         packing = self.shape.packing
         if packing is not None:
-            start = self.t + packing.shift(aligned=offset is None)[packing.sequence(self.t)]
+            start = self.t + self.pick(packing.shift(aligned=offset is None), self.sequence())
         else:
             start = self.t + (self.shape.S - self.shape.T if offset is None else 0)
-        return start if offset is None else start + self.shape.per_batch(offset)[self.b]
+        return start if offset is None else start + self.pick(self.shape.per_batch(offset), self.b)
 
     def begin(self) -> np.ndarray:
         """First key of each query's own sequence: 0 where nothing is packed."""
         packing = self.shape.packing
-        return np.zeros_like(self.t) if packing is None else packing.keys[packing.sequence(self.t)]
+        return self.t * 0 if packing is None else self.pick(packing.keys, self.sequence())
 
     def length(self, lengths: np.ndarray) -> np.ndarray:
         """What each query finds among lengths that are one per batch row, or one per packed sequence."""
         shape, packing = self.shape, self.shape.packing
         if packing is None:
-            return shape.per_batch(lengths)[self.b]
+            return self.pick(shape.per_batch(lengths), self.b)
         rows = np.broadcast_to(lengths, (*shape.batch, len(packing))).reshape(shape.B, len(packing))
-        return rows[self.b, packing.sequence(self.t)]
+        return self.pick(rows, self.b, self.sequence())
+
+    def pick(self, array: np.ndarray, *index: Array) -> Array:
+        """What these indices, made of the cells' own, pick from an array."""
+        return array[index]
+
+    def ask(self, predicate: Callable[..., Array]) -> Array:
+        """What a function of (b, h, t, s) says about these cells."""
+        return np.asarray(predicate(self.b, self.h, self.t, self.s))
+
+    def sequence(self) -> Array:
+        """Number of each query's packed sequence."""
+        assert self.shape.packing is not None
+        return self.shape.packing.sequence(self.t)
 
     def of(self, array: Array) -> Array:
         """Values of an array of any library that broadcasts to (…, H, T, S), at these cells."""

@@ -209,9 +209,10 @@ class Window(Mask):
 
     def visible(self, cells: Cells) -> np.ndarray:
         distance = cells.s - cells.position(self.offset)
-        before = True if self.left is None else distance >= -self.left
-        after = True if self.right is None else distance <= self.right
-        return np.logical_and(before, after)
+        if self.left is None:
+            return distance <= (2 * FAR if self.right is None else self.right)
+        before = distance >= -self.left
+        return before if self.right is None else before & (distance <= self.right)
 
     def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
         position = rows.position(self.offset)
@@ -236,7 +237,7 @@ class Spans(Mask):
 
     def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
         full = rows.shape.B, rows.shape.H, rows.shape.T
-        first, last = (np.broadcast_to(x, full)[rows.b, rows.h, rows.t] for x in (self.first, self.last))
+        first, last = (rows.pick(np.broadcast_to(x, full), rows.b, rows.h, rows.t) for x in (self.first, self.last))
         return first, last
 
     def visible(self, cells: Cells) -> np.ndarray:
@@ -298,7 +299,7 @@ class _Documents(Mask):
         if not cells.shape.S:
             return np.zeros(1, dtype=bool)
         own, known = self._own(cells)
-        return (own == self._rows(self.keys, cells.shape)[cells.b, cells.s]) & known
+        return (own == cells.pick(self._rows(self.keys, cells.shape), cells.b, cells.s)) & known
 
     def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray] | None:
         S, keys = rows.shape.S, self._rows(self.keys, rows.shape)
@@ -335,11 +336,11 @@ class _Documents(Mask):
     def _own(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
         """The id of each query, and whether it has one."""
         if self.queries is not None:
-            return self._rows(self.queries, cells.shape)[cells.b, cells.t], np.ones(1, dtype=bool)
+            return cells.pick(self._rows(self.queries, cells.shape), cells.b, cells.t), cells.t >= 0
         position = cells.position(None)
-        inside = np.clip(position, 0, cells.shape.S - 1)
+        inside = position.clip(0, cells.shape.S - 1)
         # What stands before the first key of its sequence stands at none.
-        return self._rows(self.keys, cells.shape)[cells.b, inside], position >= cells.begin()
+        return cells.pick(self._rows(self.keys, cells.shape), cells.b, inside), position >= cells.begin()
 
     @staticmethod
     def _rows(ids: np.ndarray, shape: Shape) -> np.ndarray:
@@ -367,8 +368,8 @@ class _Packed(Mask):
         return (first <= cells.s) & (cells.s < last)
 
     def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
-        sequence = self.inside.sequence(rows.t)
-        return self.inside.keys[sequence], self.inside.keys[sequence + 1]
+        sequence = rows.sequence()
+        return rows.pick(self.inside.keys, sequence), rows.pick(self.inside.keys, sequence + 1)
 
     def check(self, shape: Shape) -> None:
         for name, edges, count, letter, axis in (
@@ -410,10 +411,10 @@ class _Where(Mask):
         return f"where({getattr(self.predicate, '__name__', self.predicate)})"
 
     def visible(self, cells: Cells) -> np.ndarray:
-        keep = np.asarray(self.predicate(cells.b, cells.h, cells.t, cells.s))
-        if keep.dtype != bool:
+        keep = cells.ask(self.predicate)
+        if dtype_name(keep) != "bool":
             raise DtypeError(
-                f"the predicate of overt.where must return booleans, not {keep.dtype}: compare, e.g. s <= t"
+                f"the predicate of overt.where must return booleans, not {dtype_name(keep)}: compare, e.g. s <= t"
             )
         full = np.broadcast_shapes(cells.b.shape, cells.h.shape, cells.t.shape, cells.s.shape)
         if not broadcasts(keep.shape, full):

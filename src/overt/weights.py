@@ -16,6 +16,8 @@ from overt.reference import LARGE, is_large
 
 # Cells picked one by one are computed this many at a time.
 _CELLS = 1 << 14
+# Whole rows that are computed for some of their keys are worked on so many cells at a time.
+_WINDOW = 1 << 20
 # Room for an lse that some other kernel has rounded coarsely.
 _MOST = 1.05
 
@@ -98,9 +100,12 @@ class Weights(Generic[ArrayT]):
     def _tile_of(self, outer: list[int], t: range, s: range) -> np.ndarray:
         """The weights (T, S) of some rows and keys of one head."""
         part, lse = self._part(outer, t, s)
-        if is_large(self._problem.xp, lse) and len(s) < self._problem.shape.S:
-            # Such rows are summed up anew, and so want all of their keys.
-            return self._tile_of(outer, t, range(self._problem.shape.S))[:, s.start : s.stop : s.step]
+        S = self._problem.shape.S
+        if is_large(self._problem.xp, lse) and len(s) < S:
+            # Such rows are summed up anew, and so want all of their keys: some rows at a time.
+            step = max(_WINDOW // S, 1)
+            parts = (self._tile_of(outer, t[i : i + step], range(S)) for i in range(0, len(t), step))
+            return np.concatenate([whole[:, s.start : s.stop : s.step] for whole in parts])
         lse = lse.copy() if self._problem.xp is np else lse
         return sound(host("weights", self._tile(part, lse))[0, 0])
 

@@ -163,8 +163,8 @@ def _dropout(diagnosis: Diagnosis) -> None:
         diagnosis.findings.add("dropout_stuck_off")
     if mains[0] is not None and mains[1] is not None and _differ(mains[0], mains[1]):
         shape = diagnosis.parts(form, case).weights.shape
-        for (_, array, _), (_, calm, _) in list(zip(got[0].outputs, got[2].outputs, strict=False))[1:]:
-            seen, quiet = (layouts.take_weights(x, form.layout, shape) for x in (array, calm))
+        for (_, array, _), (_, clean, _) in list(zip(got[0].outputs, got[2].outputs, strict=False))[1:]:
+            seen, quiet = (layouts.take_weights(x, form.layout, shape) for x in (array, clean))
             if (
                 seen
                 and quiet

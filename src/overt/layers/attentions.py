@@ -92,7 +92,7 @@ def multi_head_attention(
     """
     q = _split_queries(x, parameters, heads)
     k, v = _grouped(context, parameters, q.shape[-1])
-    return project(_join(attention(q, k, v, mask=mask)), parameters, "output")
+    return _mapped(attention(q, k, v, mask=mask), parameters)
 
 
 def keys_and_values(context: Array, parameters: Parameters, *, heads: int) -> Pair:
@@ -111,8 +111,7 @@ def mix_heads(
     attention: Attention = overt_attention,
 ) -> ArrayT:
     """``multi_head_attention`` to keys and values that are known already, as when decoding step by step."""
-    q = _split_queries(x, parameters, heads)
-    return project(_join(attention(q, k, v, mask=mask)), parameters, "output")
+    return _mapped(attention(_split_queries(x, parameters, heads), k, v, mask=mask), parameters)
 
 
 def additive_attention(
@@ -205,10 +204,11 @@ def _split(x: Array, heads: int) -> Array:
     return _swapped(array_namespace(x).reshape(x, (*x.shape[:-1], heads, x.shape[-1] // heads)))
 
 
-def _join(x: Array) -> Array:
-    """(…, H, T, D) → (…, T, H·D)."""
+def _mapped(x: Array, parameters: Parameters) -> Array:
+    """The heads joined and mapped: (…, H, T, E) → (…, T, O)."""
     x = _swapped(x)
-    return array_namespace(x).reshape(x, (*x.shape[:-2], x.shape[-2] * x.shape[-1]))
+    joined = array_namespace(x).reshape(x, (*x.shape[:-2], x.shape[-2] * x.shape[-1]))
+    return project(joined, parameters, "output")
 
 
 def _swapped(x: Array) -> Array:

@@ -20,4 +20,5 @@ def layer_norm(x: ArrayT, scale: Array, offset: Array, epsilon: float = 1e-5) ->
 
 
 def normalize(x: ArrayT, parameters: Parameters) -> ArrayT:
+    """``layer_norm`` of x (…, D) by the parameters scale (D,) and offset (D,)."""
     return layer_norm(x, parameters["scale"], parameters["offset"])

@@ -19,7 +19,7 @@ from overt.bits import settled
 from overt.errors import DtypeError, ShapeError
 from overt.grid import WORDS, Cells
 from overt.problem import Problem
-from overt.reference import Gradient
+from overt.reference import LARGE, Gradient, is_large
 from overt.torch import blocks
 from overt.torch.arrays import array, tensor
 from overt.torch.call import Call
@@ -56,7 +56,7 @@ class Attended(attended.Attended[Tensor]):
         parameters = {name: x.detach() for name, x in self._call.parameters.items()}
         call = self._call.exchanged(parameters)
         problem = replace(call.hosted(*tensors), back=tensor) if self._host else call.opened(*tensors)
-        if problem.mask is None or isinstance(problem.mask, blocks.Held):
+        if problem.mask is None or not self._host:
             return problem
         # Once for all questions.
         return replace(problem, mask=settled(problem.mask, problem.shape))
@@ -153,9 +153,19 @@ class Weights(weights.Weights[Tensor]):
         *outer, t, s = ranges
         result = torch.empty(tuple(map(len, ranges)), dtype=self.dtype, device=self._problem.q.device)
         for place in product(*(range(len(r)) for r in outer)):
-            part, lse = self._part([r[i] for r, i in zip(outer, place, strict=True)], t, s)
-            result[place] = self._tile(part, lse)[0, 0]
+            result[place] = self._device_tile([r[i] for r, i in zip(outer, place, strict=True)], t, s)
         return result
+
+    def _device_tile(self, outer: list[int], t: range, s: range) -> Tensor:
+        part, lse = self._part(outer, t, s)
+        if len(s) == self._problem.shape.S or not _is_large(lse):
+            return self._tile(part, lse)[0, 0]
+        # Such rows are summed up anew, and so want all of their keys.
+        part, lse = self._part(outer, t, range(self._problem.shape.S))
+        found: list[Any] = [
+            self._tile(some, lse[..., at])[0, 0, :, s.start : s.stop : s.step] for at, some in blocks.each(part)
+        ]
+        return torch.cat(found)
 
     def _picked(self, index: Any) -> Any:
         if self._problem.xp is np:
@@ -178,7 +188,24 @@ class Weights(weights.Weights[Tensor]):
         elif problem.mask is not None:
             visible &= torch.from_numpy(np.ascontiguousarray(problem.mask.visible(cells))).to(visible.device)
         lse = self._lse[b, h, t]
-        return torch.where(visible, torch.exp(scores - torch.where(lse == -torch.inf, 0.0, lse)), 0.0)
+        found = torch.where(visible, torch.exp(scores - torch.where(lse == -torch.inf, 0.0, lse)), 0.0)
+        if _is_large(lse):
+            self._take_device_rows(found, cells, lse)
+        return found
+
+    def _take_device_rows(self, found: Tensor, cells: Cells, lse: Tensor) -> None:
+        """Cells of rows whose lse says too little, from the row."""
+        sizes = self.shape[:-2]
+        heads, t, s = (x.reshape(-1) for x in (cells.b * self._problem.shape.H + cells.h, cells.t, cells.s))
+        for i in torch.nonzero(lse.isfinite() & (lse.abs() > LARGE))[:, 0].tolist():
+            outer = [int(x) for x in np.unravel_index(heads[i], sizes)] if sizes else []
+            row = range(int(t[i]), int(t[i]) + 1)
+            found[i] = self._device_tile(outer, row, range(self._problem.shape.S))[0, int(s[i])]
+
+
+def _is_large(lse: Tensor) -> bool:
+    # A tensor without numbers has none that are large.
+    return lse.device.type != "meta" and is_large(xp, lse)
 
 
 def _index(part: Any) -> Any:

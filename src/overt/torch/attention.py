@@ -45,8 +45,8 @@ def attention(
 
     The arguments and axes are those of ``overt.attention``; num_threads is by default ``torch.get_num_threads()``.
     Memory is linear in length forwards and backwards.  On the CPU, overt's kernels read the tensors where they lie.
-    Elsewhere, torch's own fused kernels compute what they can without a mask of their own making (there NaN behind a
-    mask may reach the output), and the rest is computed by blocks of rows.
+    Elsewhere, torch's own fused kernels compute what they can without a mask of their own making, and the rest is
+    computed by blocks of rows; masks are worked out there.
 
     What is known of torch's ways: second derivatives; forward derivatives and ``torch.func``, of which reverse ones
     keep the whole matrix and say so by a ``QuadraticWarning``; autocast, as with torch's own attention;

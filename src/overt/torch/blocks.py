@@ -4,13 +4,12 @@ This is the engine of devices other than the CPU.  It is also what torch differe
 do not reach: twice, forwards, and under the transforms of ``torch.func``.  Problems here hold tensors in the dtype of
 accumulation (``widened``); apart from that, functions mean what their namesakes in ``overt.reference`` mean.
 
-Nothing is read back from the device.  Of masks that are spans, two numbers a row travel to it; what spans do not say is
-worked out on the host, some rows at a time, unless it is a boolean tensor.
+Nothing is read back from the device, and masks are worked out there, some rows at a time, from their own few numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -24,7 +23,7 @@ from torch.autograd import Function
 from overt.biases import Bias, Dense, Distance
 from overt.dropout import philox
 from overt.errors import ShapeError
-from overt.grid import Shape, broadcasts
+from overt.grid import Cells, Shape, broadcasts
 from overt.masks import Mask
 from overt.problem import Problem
 from overt.reference import pool_axis
@@ -68,99 +67,114 @@ def each(problem: Problem) -> Iterator[tuple[slice, Problem]]:
         yield rows, problem.part(t=problem.t[rows])
 
 
-class Rows:
-    """What some rows of a problem come to."""
+@dataclass(frozen=True, eq=False)
+class DeviceCells(Cells):
+    """The cells of a part as index tensors on its device, where masks are worked out."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._edges: tuple[Tensor, ...] = ()
-        mask, shape = problem.mask, problem.shape
-        self._rest = mask
-        if mask is not None and not isinstance(mask, Held):
-            first, last, self._rest = mask.plan(shape.T, shape.S, shape.batch, shape.H)
-            self._edges = tuple(
-                torch.from_numpy(np.ascontiguousarray(edge)).to(problem.q.device)[..., None] for edge in (first, last)
-            )
+    part: Problem
 
-    def attend(self, part: Problem) -> tuple[Tensor, Tensor]:
-        """Output (B, H, T, E) and lse (B, H, T) of a part, differentiable as often as one likes."""
-        scores, visible = self.scores(part)
-        lse = _log_sum_exp(scores, part.sinks)
-        weights = _weights(scores, lse)
-        if part.dropout is not None:
-            weights = weights * _kept(part)
-        return _ungrouped(_mix(_grouped(weights, part), part.v, visible is not None), part), lse
+    @staticmethod
+    def of_part(part: Problem) -> DeviceCells:
+        ranges = part.b, part.h, part.t, part.s
+        indices: Any = [torch.arange(r.start, r.stop, r.step, device=part.q.device) for r in ranges]
+        b, h, t, s = indices
+        return DeviceCells(part.shape, b[:, None, None, None], h[:, None, None], t[:, None], s, part)
 
-    def weights(self, part: Problem, lse: Tensor) -> Tensor:
-        """Weights (B, H, T, S) of a part before dropout."""
-        return _weights(self.scores(part)[0], lse)
+    def pick(self, array: np.ndarray, *index: Any) -> Any:
+        return self._there(array)[index]
 
-    def scores(self, part: Problem) -> tuple[Tensor, Tensor | None]:
-        """Scores (B, H, T, S) of a part, −∞ where nothing is to be seen, and what is visible where not all is."""
-        scores, visible = _compare(part), self._visible(part)
-        if visible is not None:
-            # A masked key may hold anything, which must not meet the slope of the softcap.
-            scores = torch.where(visible, scores, 0.0)
-        if part.softcap is not None:
-            scores = part.softcap * torch.tanh(scores / part.softcap)
-        if part.bias is not None:
-            bias = _bias(part.bias, part)
-            shown = bias != -torch.inf
-            visible = shown if visible is None else visible & shown
-            scores = scores + torch.where(shown, bias, 0.0)
-        return scores if visible is None else torch.where(visible, scores, -torch.inf), visible
+    def ask(self, predicate: Callable[..., Any]) -> Any:
+        try:
+            return self._there(predicate(self.b, self.h, self.t, self.s))
+        except Exception:
+            # What it holds, or calls, may be NumPy's; if it is wrong otherwise, it says so again.
+            return self._there(self.part.cells.ask(predicate))
 
-    def _visible(self, part: Problem) -> Tensor | None:
-        visible = None
-        if self._edges:
-            first, last = (_picked(edge, part, keys=False) for edge in self._edges)
-            key = torch.arange(part.s.start, part.s.stop, part.s.step, device=part.q.device)
-            visible = (first <= key) & (key < last)
-        if self._rest is None:
-            return visible
-        if isinstance(self._rest, Held):
-            return _of(self._rest.tensor, part)
-        rest = torch.from_numpy(np.ascontiguousarray(self._rest.visible(part.cells))).to(part.q.device)
-        return rest if visible is None else visible & rest
+    def sequence(self) -> Any:
+        assert self.shape.packing is not None
+        t: Any = self.t
+        return torch.bucketize(t, self._there(self.shape.packing.queries), right=True) - 1
+
+    def of(self, array: Any) -> Any:
+        return _of(self._there(array), self.part)
+
+    def _there(self, array: Any) -> Tensor:
+        if isinstance(array, np.ndarray):
+            array = torch.from_numpy(np.require(array, requirements=["C", "W"]))
+        return torch.as_tensor(array, device=self.part.q.device)
+
+
+def attend(part: Problem) -> tuple[Tensor, Tensor]:
+    """Output (B, H, T, E) and lse (B, H, T) of some rows, differentiable as often as one likes."""
+    scores, visible = _scores(part)
+    weights, lse = _softmax(scores, part.sinks)
+    if part.dropout is not None:
+        weights = weights * _kept(part)
+    return _ungrouped(_mix(_grouped(weights, part), part.v, visible is not None), part), lse
+
+
+def _scores(part: Problem) -> tuple[Tensor, Tensor | None]:
+    """Scores (B, H, T, S) of a part, −∞ where nothing is to be seen, and what is visible where not all is."""
+    scores, visible = _compare(part), _visible(part)
+    if visible is not None:
+        # A masked key may hold anything, which must not meet the slope of the softcap.
+        scores = torch.where(visible, scores, 0.0)
+    if part.softcap is not None:
+        scores = part.softcap * torch.tanh(scores / part.softcap)
+    if part.bias is not None:
+        bias = _bias(part.bias, part)
+        shown = bias != -torch.inf
+        visible = shown if visible is None else visible & shown
+        scores = scores + torch.where(shown, bias, 0.0)
+    return scores if visible is None else torch.where(visible, scores, -torch.inf), visible
+
+
+def _visible(part: Problem) -> Tensor | None:
+    if part.mask is None:
+        return None
+    cells = DeviceCells.of_part(part)
+    return cells.of(part.mask.tensor) if isinstance(part.mask, Held) else part.mask.visible(cells)  # type: ignore[return-value]
 
 
 def forward(problem: Problem) -> tuple[Tensor, Tensor]:
     """Output (B, H, T, E) in the dtype of accumulation, and lse (B, H, T)."""
-    rows = Rows(problem)
-    outputs, lses = zip(*(rows.attend(part) for _, part in each(problem)), strict=True)
+    outputs, lses = zip(*(attend(part) for _, part in each(problem)), strict=True)
     return torch.cat(outputs, dim=2), torch.cat(lses, dim=2)
 
 
 def statistics(problem: Problem, lse: Tensor) -> tuple[Tensor, Tensor]:
     """Received (B, H, S) and entropy (B, H, T)."""
-    rows, entropies = Rows(problem), []
+    entropies = []
     received = lse.new_zeros((*lse.shape[:2], problem.shape.S))
     for at, part in each(problem):
-        weights = rows.weights(part, lse[..., at])
-        received += weights.sum(dim=-2)
-        entropies.append(0 - torch.xlogy(weights, weights).sum(dim=-1))
+        w = weights(part, lse[..., at])
+        received += w.sum(dim=-2)
+        entropies.append(0 - torch.xlogy(w, w).sum(dim=-1))
     return received, torch.cat(entropies, dim=-1)
 
 
 def top(problem: Problem, lse: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k heaviest keys of each row, ties to the lower index."""
-    rows = Rows(problem)
     found = [
-        torch.sort(rows.weights(part, lse[..., at]), dim=-1, descending=True, stable=True) for at, part in each(problem)
+        torch.sort(weights(part, lse[..., at]), dim=-1, descending=True, stable=True) for at, part in each(problem)
     ]
-    indices, weights = (torch.cat([x[i][..., :k] for x in found], dim=-2) for i in (1, 0))
-    return indices, weights
+    indices, heaviest = (torch.cat([x[i][..., :k] for x in found], dim=-2) for i in (1, 0))
+    return indices, heaviest
 
 
 def pooled(problem: Problem, lse: Tensor, bins: np.ndarray, columns: np.ndarray, pool: str) -> Tensor:
     """Pooled picture of the weights."""
-    rows = Rows(problem)
-    strips = [pool_axis(xp, rows.weights(part, lse[..., at]), columns, pool, -1) for at, part in each(problem)]
+    strips = [pool_axis(xp, weights(part, lse[..., at]), columns, pool, -1) for at, part in each(problem)]
     return pool_axis(xp, torch.cat(strips, dim=-2), bins, pool, -2)
 
 
 def weights(problem: Problem, lse: Tensor) -> Tensor:
-    """Weights of a tile."""
-    return Rows(problem).weights(problem, lse)
+    """Weights (B, H, T, S) before dropout of a tile."""
+    scores, _ = _scores(problem)
+    # Whole rows know their own sum better than a rounded lse does.
+    if len(problem.s) == problem.shape.S:
+        return _softmax(scores, problem.sinks)[0]
+    return torch.exp(scores - torch.where(lse == -torch.inf, 0.0, lse)[..., None])
 
 
 class _Compare(Function):
@@ -250,15 +264,21 @@ def _compare(part: Problem) -> Tensor:
     return _ungrouped(scores + wild, part)
 
 
-def _log_sum_exp(scores: Tensor, sinks: Tensor | None) -> Tensor:
-    if sinks is not None:
-        more = sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
-        scores = torch.cat([scores, more], dim=-1)
-    return torch.logsumexp(scores, dim=-1)
-
-
-def _weights(scores: Tensor, lse: Tensor) -> Tensor:
-    return torch.exp(scores - torch.where(lse == -torch.inf, 0.0, lse)[..., None])
+def _softmax(scores: Tensor, sinks: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Weights and log-sum-exp along the last axis; a row of −∞ gives zeros and −∞."""
+    # Any number near the largest score will do, so that no derivative goes through it.
+    sink = None if sinks is None else sinks.to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
+    wide = [x.detach() for x in (scores, sink) if x is not None and x.shape[-1]]
+    largest = [x.amax(dim=-1, keepdim=True) for x in wide]
+    top = torch.stack(largest).amax(dim=0) if largest else scores.new_zeros((*scores.shape[:-1], 1))
+    top = torch.where(top == -torch.inf, 0.0, top)
+    powers = torch.exp(scores - top)
+    total = powers.sum(dim=-1, keepdim=True)
+    if sink is not None:
+        total = total + torch.exp(sink - top)
+    blind = total == 0
+    some = torch.where(blind, 1.0, total)
+    return powers / some, torch.where(blind, -torch.inf, top + torch.log(some))[..., 0]
 
 
 def _bias(bias: Bias, part: Problem) -> Tensor:

@@ -26,7 +26,11 @@ def can(call: Call, q: Tensor, k: Tensor) -> bool:
 
 
 def fused(call: Call, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Output, on any device.  NaN behind a mask may reach it."""
+    """Output, on any device.
+
+    What stands behind a mask does not reach it.  A row that sees a key or a value that is not finite is NaN where there
+    is a mask: torch's kernels would multiply hidden ones by 0, and so never get to see any.
+    """
     options: dict[str, Any] = {"score": call.score, "mask": None, "bias": call.bias}
     problem = Problem.of(q, k, v, **options)
     # torch's kernels want exactly four axes.
@@ -35,18 +39,31 @@ def fused(call: Call, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     left, right, scale = call.score.factors(xp, problem.q, problem.k)
     same: dict[str, Any] = {"scale": scale, "enable_gqa": left.shape[1] != right.shape[1]}
     if call.mask is not None and not isinstance(call.mask, Tensor):
-        y = functional.scaled_dot_product_attention(left, right, problem.v, is_causal=True, **same)
-        return problem.outward(y)
+        right, values, wild = _finite(problem, right)
+        y = functional.scaled_dot_product_attention(left, right, values, is_causal=True, **same)
+        return problem.outward(torch.where(wild.cumsum(dim=-1)[..., None] > 0, torch.nan, y))
     seen = None if call.bias is None else call.bias.parameter.expand(full).reshape(four)
-    if call.mask is None:
-        return problem.outward(functional.scaled_dot_product_attention(left, right, problem.v, attn_mask=seen, **same))
-    keep = call.mask.to(q.device).expand(full).reshape(four)
+    if call.mask is None and seen is None:
+        return problem.outward(functional.scaled_dot_product_attention(left, right, problem.v, **same))
+    right, values, wild = _finite(problem, right)
+    keep = q.new_ones((), dtype=torch.bool) if call.mask is None else call.mask.to(q.device)
+    keep = keep.expand(full).reshape(four)
+    if seen is not None:
+        keep = keep & (seen != -torch.inf)
+    spoiled = (keep & wild[:, :, None]).any(dim=-1, keepdim=True)
     some = keep.any(dim=-1, keepdim=True)
     # A row that sees nothing sees everything here and becomes zeros below, so that no NaN arises on the way.
     keep = keep | ~some
     seen = keep if seen is None else torch.where(keep, seen, float("-inf"))
-    y = functional.scaled_dot_product_attention(left, right, problem.v, attn_mask=seen, **same)
-    return problem.outward(torch.where(some, y, 0.0))
+    y = functional.scaled_dot_product_attention(left, right, values, attn_mask=seen, **same)
+    return problem.outward(torch.where(spoiled, torch.nan, torch.where(some, y, 0.0)))
+
+
+def _finite(problem: Problem, k: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys and values with zeros for what is not finite, and the keys (B, H, S) where there was any."""
+    finite = k.isfinite(), problem.v.isfinite()
+    wild = problem.heads(~(finite[0].all(dim=-1) & finite[1].all(dim=-1)))
+    return torch.where(finite[0], k, 0.0), torch.where(finite[1], problem.v, 0.0), wild
 
 
 def _square(call: Call, q: Tensor, k: Tensor) -> bool:

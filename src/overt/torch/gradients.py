@@ -187,10 +187,9 @@ def _rows(call: Call, leaves: Sequence[Tensor], dy: Maybe, dlse: Maybe) -> Any:
         problem = call.exchanged(dict(zip(call.parameters, leaves[3:], strict=True))).opened(*leaves[:3])
         down = [None if x is None else _inward(problem, x).to(problem.q.dtype) for x in (dy, dlse)]
         parts = list(blocks.each(problem))
-    rows = blocks.Rows(problem)
     for at, part in parts:
         with torch.enable_grad():
-            pairs = [(y, x[:, :, at]) for y, x in zip(rows.attend(part), down, strict=True) if x is not None]
+            pairs = [(y, x[:, :, at]) for y, x in zip(blocks.attend(part), down, strict=True) if x is not None]
         yield [y for y, _ in pairs], [x for _, x in pairs]
 
 

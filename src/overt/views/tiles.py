@@ -77,8 +77,10 @@ class Tiles:
         for h in heads:
             part, lse = self._part(label, b, h, t, s)
             weights = host("weights", engine(label.problem).weights(part, lse))[0, 0]
+            weights = weights[:, s.start - part.s.start : s.stop - part.s.start]
             found = np.maximum(found, weights) if how == "max" else found + weights
-            visible = True if part.mask is None else part.mask.visible(part.cells)
+            window = part.part(s=s)
+            visible = True if part.mask is None else part.mask.visible(window.cells)
             seen |= np.broadcast_to(visible, (1, 1, *seen.shape))[0, 0]
         if how != "max":
             found /= len(heads)
@@ -140,7 +142,8 @@ class Tiles:
     ) -> np.ndarray:
         """(rows, columns) largest weights of bins of a window, MASKED where no query of a bin may see a key of it."""
         part, lse = self._part(label, b, h, t, s)
-        found = host("picture", engine(label.problem).pooled(part, lse, rows, columns, "max"))[0, 0]
+        bins = columns + (s.start - part.s.start)
+        found = host("picture", engine(label.problem).pooled(part, lse, rows, bins, "max"))[0, 0]
         shape = label.problem.shape
         first, last = (
             np.broadcast_to(edge, (shape.B, shape.H, shape.T))[b, h, t.start : t.stop] - s.start
@@ -153,8 +156,12 @@ class Tiles:
         return np.where(seen, found, np.float32(MASKED))
 
     def _part(self, label: Labelled, b: int, h: int, t: range, s: range) -> tuple[Problem, np.ndarray]:
-        part = label.problem.part(range(b, b + 1), range(h, h + 1), t, s)
-        return part, self._lse(label)[b : b + 1, h : h + 1, t.start : t.stop].copy()
+        """The problem of these rows of one head and of at least these keys, and the log-sums of the rows."""
+        lse = self._lse(label)[b : b + 1, h : h + 1, t.start : t.stop].copy()
+        # Rows of large sums are summed up anew, and so want all of their keys.
+        if reference.is_large(np, lse):
+            s = range(label.problem.shape.S)
+        return label.problem.part(range(b, b + 1), range(h, h + 1), t, s), lse
 
 
 def _lse(label: Labelled) -> np.ndarray:

@@ -56,17 +56,9 @@ class MultiHeadAttention(Layer):
     def forward(
         self, x: Tensor, context: Tensor, *, mask: Mask | Tensor | None = None, attended: bool = False
     ) -> Tensor | tuple[Tensor, Attended]:
-        found: list[Attended] = []
-        y = layers.multi_head_attention(
-            x,
-            context,
-            # All names: named_children() would leave out the second name of a shared map.
-            self._modules,
-            heads=self.heads,
-            mask=mask,
-            attention=self.operator(x, found if attended else None),
-        )
-        return (y, found[0]) if attended else y
+        # All names: named_children() would leave out the second name of a shared map.
+        parts, heads = self._modules, self.heads
+        return self.attend(layers.multi_head_attention, x, context, parts, heads=heads, mask=mask, attended=attended)
 
     def extra_repr(self) -> str:
         groups = [] if self.groups == self.heads else [f"groups={self.groups}"]
@@ -127,10 +119,8 @@ class AdditiveAttention(Layer):
         mask: Mask | Tensor | None = None,
         attended: bool = False,
     ) -> Tensor | tuple[Tensor, Attended]:
-        found: list[Attended] = []
-        operator = self.operator(queries, found if attended else None)
-        y = layers.additive_attention(queries, keys, values, self.tensors, mask=mask, attention=operator)
-        return (y, found[0]) if attended else y
+        inputs = queries, keys, values, self.tensors
+        return self.attend(layers.additive_attention, *inputs, mask=mask, attended=attended)
 
 
 class BilinearAttention(Layer):
@@ -156,7 +146,5 @@ class BilinearAttention(Layer):
         mask: Mask | Tensor | None = None,
         attended: bool = False,
     ) -> Tensor | tuple[Tensor, Attended]:
-        found: list[Attended] = []
-        operator = self.operator(queries, found if attended else None)
-        y = layers.bilinear_attention(queries, keys, values, self.tensors, mask=mask, attention=operator)
-        return (y, found[0]) if attended else y
+        inputs = queries, keys, values, self.tensors
+        return self.attend(layers.bilinear_attention, *inputs, mask=mask, attended=attended)

@@ -90,6 +90,14 @@ class Layer(nn.Module):
         # A seed that stays a tensor is drawn anew by each call of a compiled module, and waits for no device.
         return partial(chosen, dropout=attention_dropout(self.dropout, torch.randint(2**62, (), device=x.device)))
 
+    def attend(
+        self, function: Callable[..., Tensor], x: Tensor, *inputs: Any, attended: bool, **options: Any
+    ) -> Tensor | tuple[Tensor, Attended]:
+        """What a function of ``overt.layers`` that attends makes of x, and its ``Attended`` if that is asked for."""
+        found: list[Attended] = []
+        y = function(x, *inputs, **options, attention=self.operator(x, found if attended else None))
+        return (y, found[0]) if attended else y
+
     def extra_repr(self) -> str:
         own = [f"{name}={tuple(x.shape)}" for name, x in self.tensors.items()]
         return ", ".join([*own, *([f"dropout={self.dropout}"] if self.dropout else [])])
