@@ -271,3 +271,29 @@ ZOO = {
         text_with_image,
     ),
 }  # fmt: skip
+
+# Others, which the list was not made with.
+OTHERS = {
+    "stablelm": Species("StableLm", GROUPED, decoder),
+    "phi": Species("Phi", GROUPED, decoder),
+    "starcoder2": Species("Starcoder2", GROUPED, decoder),
+    "gemma": Species("Gemma", WIDE, decoder),
+    "qwen3-moe": Species("Qwen3Moe", {**WIDE, **EXPERTS}, decoder),
+    "persimmon": Species("Persimmon", TEXT, decoder),
+    "codegen": Species("CodeGen", {**GPT, "rotary_dim": 4}, decoder),
+    "biogpt": Species("BioGpt", TEXT, decoder),
+    "smollm3": Species("SmolLM3", GROUPED, decoder),
+    "glm4": Species("Glm4", WIDE, decoder),
+    "deberta": Species("Deberta", {**TEXT, "relative_attention": True, "pos_att_type": ["c2p", "p2c"]}, encoder),
+    "rembert": Species("RemBert", {**TEXT, "input_embedding_size": 16, "output_embedding_size": 16}, encoder),
+    "vit-msn": Species("ViTMSN", PICTURE, image),
+    "mvp": Species("Mvp", BART, both),
+    "hubert": Species("Hubert", SOUND, sound),
+    "led": Species(
+        "LED",
+        {**BART, "attention_window": 8, "max_encoder_position_embeddings": 64, "max_decoder_position_embeddings": 64},
+        both,
+    ),
+    "fnet": Species("FNet", TEXT, ids_only),
+    "rwkv": Species("Rwkv", {"vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 2}, ids_only),
+}
