@@ -197,9 +197,6 @@ class Calling:
             if count == 3:
                 # One query without an axis: so little can be told apart there that it comes last.
                 tried = [form for form in usable if form.layout in ("BD", "D", "1BD")][:4]
-                if self.attention.instance is not None and len(tried) < len(usable):
-                    # A layer that takes sequences is no decoder's step; its steps are judged one by one.
-                    break
             for form in tried:
                 mine = explain(attention, form, usable[form], steps=steps, most=min(count, 2))
                 if form.causal and not promised:
