@@ -247,8 +247,8 @@ class _Kept:
 
     def cells(self, cells: Cells) -> Cells:
         """The cells of the whole that these cells were."""
-        own = self.heads(cells.shape)[cells.b, cells.h, cells.s]
-        return Cells(self.whole(cells.shape), cells.b, cells.h, cells.t, own)
+        own = cells.pick(self.heads(cells.shape), cells.b, cells.h, cells.s)
+        return replace(cells, shape=self.whole(cells.shape), s=own)
 
 
 @dataclass(frozen=True, eq=False)

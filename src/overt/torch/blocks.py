@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import array_api_compat.torch as xp
 import numpy as np
@@ -96,7 +96,11 @@ class DeviceCells(Cells):
         return torch.bucketize(t, self._there(self.shape.packing.queries), right=True) - 1
 
     def of(self, array: Any) -> Any:
-        return _of(self._there(array), self.part)
+        x, b = self._there(array), cast(Tensor, self.b)
+        batch = torch.unravel_index(b, self.shape.batch) if self.shape.batch else ()
+        axes: list[Any] = [*batch, self.h, self.t, self.s]
+        own = axes[len(axes) - x.ndim :] if x.ndim else ()
+        return x[tuple(i if n != 1 else torch.zeros_like(i[:1]) for i, n in zip(own, x.shape, strict=True))]
 
     def _there(self, array: Any) -> Tensor:
         if isinstance(array, np.ndarray):
@@ -133,7 +137,7 @@ def _visible(part: Problem) -> Tensor | None:
     if part.mask is None:
         return None
     cells = DeviceCells.of_part(part)
-    return cells.of(part.mask.tensor) if isinstance(part.mask, Held) else part.mask.visible(cells)  # type: ignore[return-value]
+    return _of(part.mask.tensor, part) if isinstance(part.mask, Held) else part.mask.visible(cells)  # type: ignore[return-value]
 
 
 def forward(problem: Problem) -> tuple[Tensor, Tensor]:
