@@ -22,6 +22,8 @@ from overt.check.steps import Case, Parts, options
 
 # Multiples that lengths and widths are tried in where no other call works.
 _UNITS = (8, 16, 64)
+# What no other call would change.
+_ENDS = ("MemoryError", "SystemExit", "KeyboardInterrupt")
 
 
 class FailedError(PuzzledError):
@@ -56,8 +58,7 @@ class Calling:
         usable = self._usable(trials)
         for unit in _UNITS:
             errors = [t.outcome.error for mine in trials.values() for t in mine]
-            ends = ("MemoryError", "SystemExit")
-            if usable or any(error is None or error["type"] in ends for error in errors):
+            if usable or any(error is None or error["type"] in _ENDS for error in errors):
                 break
             # Code may count in blocks, or want widths that a processor likes.
             self.attention.unit = unit
@@ -282,10 +283,10 @@ class Calling:
         # What projects says how its input lies.
         projected = self.attention.instance is not None and self.attention.instance.projections is not None
         sure = projected and not any(error.get("guarded") for error in errors)
-        if outcome.error["type"] not in ("MemoryError", "SystemExit") and not sure and not unconditional(errors):
+        if outcome.error["type"] not in _ENDS and not sure and not unconditional(errors):
             # A call that fails proves nothing: arrays may lie in a way that was not tried.
             raise PuzzledError(message)
-        if outcome.error["type"] not in ("MemoryError", "SystemExit") and not unconditional(errors):
+        if outcome.error["type"] not in _ENDS and not unconditional(errors):
             raise FailedError(message, outcome.error)
         self.findings.raised(self, outcome.error)
         return False

@@ -164,7 +164,7 @@ def _check(
             return
     except (EndedError, OvertError):
         raise
-    except Exception as error:
+    except (PuzzledError, ArithmeticError) as error:
         if not seen.get("cores"):
             findings.clear()
             try:
