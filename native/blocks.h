@@ -252,9 +252,10 @@ template <class In> struct Desk {
     }
   }
 
-  // Scores of a group with the keys of a range of a chunk, into the tile; returns its width.
+  // Scores of a group with the keys of a range of a chunk, into the tile; returns its width.  A function of its own, or each
+  // pass would compile it again.
   template <int M>
-  OVERT_INLINE int score(const Plan<Acc>& plan, const Scoring<Acc>& scoring, const Group<Acc>& group, const Chunk<Acc>& chunk,
+  __attribute__((noinline)) int score(const Plan<Acc>& plan, const Scoring<Acc>& scoring, const Group<Acc>& group, const Chunk<Acc>& chunk,
                          Range range) const {
     Keys<Acc> keys = chunk.keys(range.begin);
 #if defined(OVERT_TILES)
