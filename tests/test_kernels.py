@@ -48,14 +48,15 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> object:
 
 def slack(case: Case) -> float:
     """Rounding of a score grows with what it was made of, and moves the weights as much."""
-    # A score that the softcap made small has been large.
-    steps = [step.array for step in reference._scoring(case.wide().problem()) if step.axes == "T S"]
+    problem = case.wide().problem()
+    steps = [step.array for step in reference._scoring(problem) if step.axes == "T S"]
+    # A score that the softcap made small has been large, and so have terms that cancel in it.
     summed = [np.abs(scores[np.isfinite(scores)]).max(initial=0.0) for scores in steps]
-    score = case.options.get("score")
-    if isinstance(score, Additive):
-        # Terms that cancel in the score have been rounded all the same.
-        projected = score.factors(np, case.q.astype(float), case.k.astype(float))[:2]
-        summed.append(np.abs(score.v).sum() * sum(np.abs(x).max(initial=1.0) for x in projected))
+    left, right, scale = problem.score.factors(np, problem.q, problem.heads(problem.k))
+    if isinstance(problem.score, Additive):
+        summed.append(np.abs(problem.score.v).sum() * sum(np.abs(x).max(initial=1.0) for x in (left, right)))
+    else:
+        summed.append(abs(scale) * (np.abs(left) @ np.abs(right).swapaxes(-1, -2)).max(initial=0.0))
     return max(1.0, float(max(summed)) / 6)
 
 
