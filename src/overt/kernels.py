@@ -130,8 +130,11 @@ def plain_forward(
     threads: int,
 ) -> bool:
     """Fill the output and, unless None, the lse of the same; of NumPy's arrays, half types as words, or of tensors."""
+    spans = _plain_spans(q, k, mask)
+    if spans is None:
+        return False
     try:
-        first, last = _plain_spans(q, k, mask)
+        first, last = spans
         _native.plain_forward(q, k, v, dtype, scale, first, last, output, lse, threads or _threads)
     except ValueError:
         # What is wrong, if anything, is said by Problem.of.
@@ -154,8 +157,11 @@ def plain_gradient(
     threads: int,
 ) -> bool:
     """Fill the gradients of q, k and v, in the dtype of accumulation, that are not None; False where a sum is large."""
+    spans = _plain_spans(q, k, mask)
+    if spans is None:
+        return False
     try:
-        first, last = _plain_spans(q, k, mask)
+        first, last = spans
         return _native.plain_backward(
             q, k, v, dtype, None, first, last, output, lse, dy, dq, dk, dv, LARGE, threads or _threads
         )
@@ -164,10 +170,11 @@ def plain_gradient(
 
 
 def _plain_spans(q: Array, k: Array, mask: Any) -> Any:
+    """First and past-the-last keys for the kernels, None twice where there is no mask; None for other masks."""
     if mask is None:
         return None, None
     if mask is not _CAUSAL or not (q.ndim == k.ndim and q.ndim in (3, 4)) or k.shape[-2] > MOST_POSITIONS:
-        raise ValueError("only the causal mask is plain")
+        return None
     return _remembered_plan(mask, tuple(q.shape[:-3]), *q.shape[-3:-1], k.shape[-2])[:2]
 
 
