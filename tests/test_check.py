@@ -317,6 +317,15 @@ def test_the_report_keeps_to_the_window(width: int, tmp_path: Path) -> None:
     assert "\x1b[" in report.text(colour=True)
 
 
+def test_what_holds_attention_is_looked_into_once(tmp_path: Path) -> None:
+    # The method that attends is puzzling in its turn, and is a method of the same class.
+    text = (HERE / "third_sight.py").read_text()
+    right = "return self.back((a @ v).transpose(1, 2).reshape(B, T, C))"
+    assert text.count(right) >= 1
+    (tmp_path / "mixed.py").write_text(text.replace(right, right.replace("(1, 2)", "(0, 2)")))
+    assert not overt.check(f"{tmp_path / 'mixed.py'}:WholeBlock").ok
+
+
 def test_control_characters_stay_out_of_xml() -> None:
     xml = junit([Report("a\x00<b>&\x1b[31m", {})])
     assert ElementTree.fromstring(xml).find("testcase").get("name") == "a<b>&[31m"  # type: ignore[union-attr]

@@ -16,8 +16,8 @@ from overt.check.interface import Interface
 from overt.check.search import LOOSE, Trial
 
 
-def check(diagnosis: Diagnosis, overrides: dict[str, str]) -> None:
-    """The stages of one candidate or, where it holds more than attention, of the attention inside."""
+def check(diagnosis: Diagnosis, overrides: dict[str, str], *, inside: bool = True) -> None:
+    """The stages of one candidate or, where it holds more than attention and we look inside, of the attention there."""
     from overt.check import decoding, probes
     from overt.check.recorded import consult
 
@@ -29,9 +29,10 @@ def check(diagnosis: Diagnosis, overrides: dict[str, str]) -> None:
             decoding.check(diagnosis)
         consult(diagnosis)
     except MoreError as more:
-        inside = _inside(diagnosis, overrides)
+        # What was found inside holds nothing that was not looked at.
+        found = inside and _inside(diagnosis, overrides)
         seen = consult(diagnosis, list(more.usable)[:1])
-        if not inside and not seen:
+        if not found and not seen:
             raise
         for form, trials in more.usable.items():
             if _outside(diagnosis, form, trials[0]):
@@ -55,7 +56,7 @@ def _inside(diagnosis: Diagnosis, overrides: dict[str, str]) -> bool:
         part = instance(made["handle"], made["parameters"], arrays, made["numbers"])
         inner = Diagnosis(Attention(attention.session, face, part), Findings(description))
         try:
-            check(inner, overrides)
+            check(inner, overrides, inside=False)
         except PuzzledError:
             told[-1] += " (not understood)"
             continue

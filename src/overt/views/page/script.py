@@ -6,6 +6,8 @@ import re
 from functools import cache
 from importlib.resources import files
 
+from overt.errors import ArgumentError
+
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function|class|const) (\w+)", re.MULTILINE)
 # Whole lines alone: what stands behind code, or in a string, stays.
@@ -16,14 +18,14 @@ _COMMENT = re.compile(r"^\s*(?://.*|/\*\*(?:.|\n)*?\*/)\n", re.MULTILINE)
 def bundled(entry: str) -> str:
     """A module with everything that it imports, each module a scope of its own, what it needs before it.
 
-    Comments and indentation stay behind.  Raises ValueError for modules that import each other in a circle.
+    Comments and indentation stay behind.  Raises ArgumentError for modules that import each other in a circle.
     """
     done: list[str] = []
     pieces = ['"use strict";\n']
 
     def visit(name: str, above: tuple[str, ...]) -> None:
         if name in above:
-            raise ValueError(f"modules import each other: {' → '.join((*above, name))}")
+            raise ArgumentError(f"modules import each other: {' → '.join((*above, name))}")
         if name in done:
             return
         text = _COMMENT.sub("", (files("overt.views.page") / f"{name}.js").read_text("utf-8"))
