@@ -145,8 +145,8 @@ def test_pages_go_where_output_goes(overt: Run, tmp_path: Path, shell: str) -> N
     (tmp_path / "out").write_bytes(b"before\n")
     assert overt("show", "bat", "--csv", "/dev/stdout", shell=shell).returncode == 0
     lines = (tmp_path / "out").read_bytes().splitlines()
-    assert lines[:-9] == ([b"before"] if ">>" in shell else [])
-    assert lines[-9].startswith(b"layer,name,")
+    assert lines[:-5] == ([b"before"] if ">>" in shell else [])
+    assert lines[-5].startswith(b"layer,name,")
 
 
 def test_other_descriptors_and_pipes_with_names(overt: Run, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_other_descriptors_and_pipes_with_names(overt: Run, tmp_path: Path) -> N
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert (tmp_path / "page").read_bytes().rstrip().endswith(b"</html>")
     with np.load(tmp_path / "npz") as arrays:
-        assert "0.q" in arrays
+        assert "q" in arrays
     assert streamed(tmp_path / "fifo")
     assert not streamed(tmp_path / "page")
     assert not streamed(tmp_path / "none")

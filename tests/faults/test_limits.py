@@ -34,7 +34,7 @@ def attend(q, k, v):
 def test_enough_is_enough(overt: Run, shell: str) -> None:
     done = overt("show", "bat", shell=shell)
     assert (done.returncode, done.stderr) == (0, b"")
-    assert "bat and cave" in done.stdout.decode()
+    assert "bat (cave)" in done.stdout.decode()
 
 
 @pytest.mark.parametrize(
