@@ -34,6 +34,7 @@ from overt.check import wire
 from overt.check.arrays import backends, leaves
 from overt.check.describe import attending, describe, is_keras, parameters, widen
 from overt.check.watching import watched
+from overt.errors import ArgumentError
 
 
 class _Counter(io.TextIOBase):
@@ -173,7 +174,7 @@ class Candidate:
             sys.modules["torch"].manual_seed(0)
         thing = eval(message["make"], scope)
         if not callable(thing):
-            raise TypeError(f"{message['make']} is a {type(thing).__name__}, and cannot be called")
+            raise ArgumentError(f"{message['make']} is a {type(thing).__name__}, and cannot be called")
         given = eval(message["call"], scope)
         self.example = ((), given) if isinstance(given, dict) else (given if isinstance(given, tuple) else (given,), {})
         plain = inspect.isroutine(thing)
