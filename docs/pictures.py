@@ -76,7 +76,7 @@ def main() -> None:
                     seen.problem.q[0, 0, :600],
                     seen.problem.k[0, 0, :600],
                     seen.problem.v[0, 0, :600],
-                    mask=seen.problem.mask,
+                    mask=~overt.window(0, 600),
                     score=seen.problem.score,
                 ),
                 tokens=list(text[:600]),

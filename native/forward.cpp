@@ -217,7 +217,7 @@ template <class In> struct Forward {
   Workspace work;
   Running<Acc> seen = work.own;
   bool first = true;  // these are the first keys that the rows see
-  bool fresh[kMostGroups];  // nothing has been in the outputs of a group yet
+  bool fresh[kMostGroups] = {};  // nothing has been in the outputs of a group yet
 
   Acc sink_of(Index place) const {
     return p.sinks ? static_cast<const Acc*>(p.sinks)[place / p.T % p.H] : Acc(-kInfinity);
