@@ -23,11 +23,17 @@ example: $(VENV)/overt
 # Everything that must pass before a change lands.
 test: lint check sanitize
 
-lint: $(VENV)/dev
+lint: $(VENV)/dev node_modules/.package-lock.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/biome lint --error-on-warnings src/overt/views/page
+	npm run --silent lint
 	$(BIN)/mypy
+
+# What checks the page's JavaScript: tsc and Biome, as package-lock.json has them.
+node_modules/.package-lock.json: package.json package-lock.json
+	@command -v npm >/dev/null || { echo "make lint checks the page's JavaScript by node 18 or later: apt-get install nodejs npm"; exit 1; }
+	npm ci --silent
+	touch $@
 
 check: $(VENV)/dev
 	$(BIN)/pytest -n auto --dist worksteal
@@ -90,4 +96,4 @@ $(VENV)/dev: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src
 	touch $@
 
 clean:
-	rm -rf build $(VENV)
+	rm -rf build node_modules $(VENV)

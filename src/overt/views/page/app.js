@@ -21,6 +21,34 @@ import { FEW, Text } from "./text.js";
 import { special } from "./words.js";
 
 class App {
+  /** What `start` makes. @type {Look} */
+  look;
+  /** @type {Matrix} */
+  matrix;
+  /** @type {Minimap} */
+  minimap;
+  /** @type {Profile} */
+  profile;
+  /** @type {Finding} */
+  finding;
+  /** @type {Card} */
+  card;
+  /** @type {Steps} */
+  steps;
+  /** @type {Text} */
+  text;
+  /** @type {Heads} */
+  heads;
+  /** @type {Compare} */
+  compare;
+  /** Selected queries. @type {Set<number>} */
+  selected;
+  /** Selected keys. @type {Set<number>} */
+  marked;
+  /** Told when the page is ready to be used. @type {Promise<any>} */
+  ready;
+
+  /** @param {any} meta */
   constructor(meta) {
     this.meta = meta;
     const python = meta.remote ? new Python() : null;
@@ -544,7 +572,7 @@ class App {
     const looks = [this.look, this.tabName === "compare" ? this.compare.other : null];
     for (const look of looks)
       for (const h of look?.heads ?? [])
-        if (!look.part.scan(look.row, h, look.left)) return { part: look.part, b: look.row, h, left: look.left };
+        if (look && !look.part.scan(look.row, h, look.left)) return { part: look.part, b: look.row, h, left: look.left };
     const whole = (part) => part.scan(this.rowOf(part), 0, this.leftOf(part));
     // A first picture of every attention before the last one's last head.
     for (const only of [true, false])
@@ -636,7 +664,8 @@ function opening(parts) {
 }
 
 const app = new App(JSON.parse(byId("meta").textContent));
-window.overt = app;
+// For those who look inside.
+Object.assign(window, { overt: app });
 app.ready = app
   .start()
   .then(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))

@@ -1,5 +1,9 @@
 // Arrays out of the page: base64, deflated, bytes of equal place together.
 
+import { byId } from "./dom.js";
+
+/** Numbers of any axes; halves as they are stored, two bytes each. @typedef {{values: any, shape: number[], half: boolean}} Numbers */
+
 export const HALVES = new Float32Array(65536);
 for (let i = 0; i < 65536; i++) {
   const sign = i >> 15 ? -1 : 1,
@@ -38,8 +42,9 @@ function decoded(text) {
   return pieces;
 }
 
+/** @param {any} reference @returns {Promise<Numbers>} */
 export async function unpacked(reference) {
-  const element = document.getElementById(`a${reference.id}`),
+  const element = byId(`a${reference.id}`),
     pieces = decoded(element.textContent);
   element.remove();
   const stream = new Blob(pieces).stream().pipeThrough(new DecompressionStream("deflate"));

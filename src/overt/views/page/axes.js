@@ -27,7 +27,7 @@ export function axes(matrix, box, theme) {
     [1, 2, 5]
       .flatMap((x) => [1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6].map((y) => x * y))
       .sort((a, b) => a - b)
-      .find((n) => n * size >= 14);
+      .find((n) => n * size >= 14) ?? 1e7;
   const down = every(view.sy),
     across = every(view.sx);
   for (let r = Math.ceil(box.r0 / down) * down; r < box.r1; r += down) {

@@ -10,9 +10,25 @@ export class Attention {
   constructor(meta, lists, index) {
     this.meta = meta;
     this.index = index;
-    Object.assign(this, { B: meta.B, H: meta.H, G: meta.G, T: meta.T, S: meta.S, A: meta.A });
+    /** @type {number} */
+    this.B = meta.B;
+    /** @type {number} */
+    this.H = meta.H;
+    /** @type {number} */
+    this.G = meta.G;
+    /** @type {number} */
+    this.T = meta.T;
+    /** @type {number} */
+    this.S = meta.S;
+    /** @type {number} */
+    this.A = meta.A;
+    /** Its numbers, once it is open. @type {Record<string, any>} */
+    this.numbers = {};
     this.keys = meta.keys === null ? null : lists[meta.keys];
     this.queries = meta.queries === null ? null : lists[meta.queries];
+    /** v of the additive score. @type {Float64Array | null} */
+    this.v = null;
+    /** @type {Promise<Attention> | null} */
     this.opened = null;
     this.scans = new Map();
   }
@@ -23,16 +39,18 @@ export class Attention {
   }
 
   // Make ready for `scanning` a head.
-  prepare() {
+  /** @returns {Promise<any>} */
+  prepare(_b, _h, _left, _tell) {
     return this.open();
   }
 
   async _open() {
     const meta = this.meta;
     for (const name of ["q", "k", "lse", "first", "last", "bits", "additive", "overview", "received", "entropy"])
-      this[name] = meta[name] ? await unpacked(meta[name]) : null;
-    this.biasNumbers = meta.bias ? await unpacked(meta.bias.numbers) : null;
-    this.v = this.additive ? loaded(this.additive, 0, this.A, new Float64Array(this.A)) : null;
+      this.numbers[name] = meta[name] ? await unpacked(meta[name]) : null;
+    if (meta.bias) this.numbers.bias = await unpacked(meta.bias.numbers);
+    const { additive } = this.numbers;
+    if (additive) this.v = loaded(additive, 0, this.A, new Float64Array(this.A));
     return this;
   }
 
@@ -45,7 +63,7 @@ export class Attention {
 
   // Keys first ≤ s < last of a query.
   span(b, h, t) {
-    return [this._edge(this.first, b, h, t), this._edge(this.last, b, h, t)];
+    return [this._edge(this.numbers.first, b, h, t), this._edge(this.numbers.last, b, h, t)];
   }
 
   _edge(array, b, h, t) {
@@ -55,17 +73,17 @@ export class Attention {
 
   visible(b, h, t, s) {
     const [first, last] = this.span(b, h, t);
-    return s >= first && s < last && (!this.bits || this._bit(b, h, t, s));
+    return s >= first && s < last && (!this.numbers.bits || this._bit(b, h, t, s));
   }
 
   _bit(b, h, t, s) {
-    const [B, H, T, bytes] = this.bits.shape;
-    return (this.bits.values[(((B > 1 ? b : 0) * H + (H > 1 ? h : 0)) * T + t) * bytes + (s >> 3)] >> (s & 7)) & 1;
+    const [B, H, T, bytes] = this.numbers.bits.shape;
+    return (this.numbers.bits.values[(((B > 1 ? b : 0) * H + (H > 1 ? h : 0)) * T + t) * bytes + (s >> 3)] >> (s & 7)) & 1;
   }
 
   bias(b, h, t, s) {
     const { kind, offset } = this.meta.bias,
-      { values, shape, half } = this.biasNumbers;
+      { values, shape, half } = this.numbers.bias;
     let place;
     if (kind === "alibi") return -(half ? HALVES[values[h]] : values[h]) * Math.abs(s - t - offset[b]);
     if (kind === "distance") place = ((shape[0] > 1 ? b : 0) * shape[1] + h) * shape[2] + (s - t + this.T - 1);
@@ -94,20 +112,20 @@ export class Attention {
     }
     const cap = this.meta.softcap;
     if (cap !== null) score = cap * Math.tanh(score / cap);
-    return this.biasNumbers ? score + this.bias(b, h, t, s) : score;
+    return this.numbers.bias ? score + this.bias(b, h, t, s) : score;
   }
 
   scoreAt(b, h, t, s) {
     const A = this.A,
       q = new Float64Array(A),
       k = new Float64Array(A);
-    loaded(this.q, ((b * this.H + h) * this.T + t) * A, A, q);
-    loaded(this.k, ((b * this.G + Math.floor(h / (this.H / this.G))) * this.S + s) * A, A, k);
+    loaded(this.numbers.q, ((b * this.H + h) * this.T + t) * A, A, q);
+    loaded(this.numbers.k, ((b * this.G + Math.floor(h / (this.H / this.G))) * this.S + s) * A, A, k);
     return this.score(b, h, t, s, q, k, 0);
   }
 
   lseAt(b, h, t) {
-    return this.lse.values[(b * this.H + h) * this.T + t];
+    return this.numbers.lse.values[(b * this.H + h) * this.T + t];
   }
 
   // Weights of queries t0 ≤ t < t1 and keys s0 ≤ s < s1, MASKED where the query may not look.
@@ -121,16 +139,16 @@ export class Attention {
       k = new Float64Array(block * A);
     for (let start = s0; start < s1; start += block) {
       const end = Math.min(s1, start + block);
-      loaded(this.k, (keys + start) * A, (end - start) * A, k);
+      loaded(this.numbers.k, (keys + start) * A, (end - start) * A, k);
       for (let t = t0; t < t1; t++) {
         const [first, last] = this.span(b, h, t),
           lse = this.lseAt(b, h, t);
         const from = Math.max(start, first),
           to = Math.min(end, last);
         if (from >= to) continue;
-        loaded(this.q, ((b * this.H + h) * this.T + t) * A, A, q);
+        loaded(this.numbers.q, ((b * this.H + h) * this.T + t) * A, A, q);
         for (let s = from; s < to; s++) {
-          if (this.bits && !this._bit(b, h, t, s)) continue;
+          if (this.numbers.bits && !this._bit(b, h, t, s)) continue;
           const score = this.score(b, h, t, s, q, k, (s - start) * A);
           out[(t - t0) * n + s - s0] = lse === -Infinity ? 0 : Math.exp(score - lse);
         }
@@ -149,6 +167,7 @@ export class Attention {
 
   // One pass over a head: overview of the largest weights, received, entropy, how many could see and be seen, and what
   // the head is like; without keys that are left out, if any.  A generator, so that a page stays alive.
+  /** @returns {any} */
   *scanning(b, h, left) {
     const rows = Math.min(256, this.T),
       columns = Math.min(256, this.S);
@@ -164,15 +183,15 @@ export class Attention {
       // Whether keys should have been left out and could not.
       rough: false,
     };
-    if (this.bits) yield* this._countBits(b, h, result);
+    if (this.numbers.bits) yield* this._countBits(b, h, result);
     else this._countSpans(b, h, result);
     if (left) for (const s of left.keys) result.seers[s] = 0;
-    if (this.overview) {
+    if (this.numbers.overview) {
       const at = b * this.H + h;
-      loaded(this.overview, at * rows * columns, rows * columns, result.largest);
+      loaded(this.numbers.overview, at * rows * columns, rows * columns, result.largest);
       this._hide(b, h, rows, columns, result.largest);
-      loaded(this.received, at * this.S, this.S, result.received);
-      loaded(this.entropy, at * this.T, this.T, result.entropy);
+      loaded(this.numbers.received, at * this.S, this.S, result.received);
+      loaded(this.numbers.entropy, at * this.T, this.T, result.entropy);
       result.rough = left !== null;
       if (left) for (const s of left.keys) result.received[s] = 0;
     } else yield* this._pass(b, h, left, result);

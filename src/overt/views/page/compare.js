@@ -8,10 +8,14 @@ export class Compare {
   /** @param {any} app */
   constructor(app) {
     this.app = app;
+    /** @type {Look | null} */
     this.other = null;
-    const look = { first: () => app.look, second: () => this.other ?? app.look, difference: () => this._difference() };
+    /** @type {Difference | null} */
+    this.difference = null;
+    const look = { first: () => app.look, second: () => this.other ?? app.look, difference: () => this._difference() },
+      panes = /** @type {const} */ (["first", "second", "difference"]);
     /** @type {Matrix[]} */
-    this.matrices = ["first", "second", "difference"].map((name) => {
+    this.matrices = panes.map((name) => {
       const matrix = new Matrix(byId(name), app, look[name], (scale, what) => app.legend(byId(`${name}-legend`), scale, what, matrix.look));
       matrix.linked = (moved) => this._follow(moved);
       return matrix;
@@ -47,7 +51,7 @@ export class Compare {
   _difference() {
     const { look } = this.app,
       key = `${look.key} − ${this.other?.key}`;
-    if (!this.alike) return look;
+    if (!this.alike || !this.other) return look;
     if (this.difference?.key !== key) this.difference = new Difference(look, this.other);
     return this.difference;
   }

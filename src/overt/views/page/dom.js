@@ -19,6 +19,13 @@ export function drawn(svg, tag, attributes = {}, ...children) {
   return dressed(document.createElementNS(svg.namespaceURI, tag), attributes, children);
 }
 
+/** What draws on a canvas. @param {HTMLCanvasElement} canvas @returns {CanvasRenderingContext2D} */
+export function contextOf(canvas) {
+  const context = canvas.getContext("2d");
+  if (!context) throw new Error("this browser draws on no canvas");
+  return context;
+}
+
 function dressed(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);

@@ -1,7 +1,7 @@
 // What is in view as a picture, as a drawing, and as a table.
 
 import { MASKED } from "./cells.js";
-import { byId, drawn } from "./dom.js";
+import { byId, contextOf, drawn } from "./dom.js";
 import { color, inkOn, rampOf } from "./shades.js";
 
 // Cells of a drawing and of a table; more would open in nothing.
@@ -41,7 +41,7 @@ function picture(app, { canvas, ...matrix }) {
     line = 26 * ratio;
   whole.width = canvas.width;
   whole.height = canvas.height + line;
-  const g = whole.getContext("2d");
+  const g = contextOf(whole);
   g.fillStyle = getComputedStyle(document.body).backgroundColor;
   g.fillRect(0, 0, whole.width, whole.height);
   g.drawImage(canvas, 0, 0);

@@ -20,6 +20,7 @@ export class Heads {
     /** @type {Map<string, {button: any, canvas: any, value: any, cell: any, part: any, h: number, dots: any}>} */
     this.thumbs = new Map();
     this.host = byId("overview");
+    this.small = document.createElement("canvas");
     this.alone = app.parts.length === 1 && app.parts[0].H === 1;
     document.body.classList.toggle("alone", this.alone);
     if (this.alone) return;
@@ -87,7 +88,7 @@ export class Heads {
         "div",
         { role: "row" },
         element("span", { role: "rowheader", class: "number" }, String(part.meta.layer)),
-        ...Array.from({ length: part.H }, (_, h) => this.thumbs.get(`${part.index} ${h}`).cell),
+        ...Array.from({ length: part.H }, (_, h) => this.thumbs.get(`${part.index} ${h}`)?.cell ?? null),
       ),
     );
     for (const { value } of this.thumbs.values()) value.textContent = "";
@@ -123,7 +124,6 @@ export class Heads {
         : pooled(scan.largest, 0, scan.rows, 0, scan.columns, scan.rows, scan.columns, R, C, new Float32Array(R * C).fill(MASKED));
     thumb.dots = { scan, values, key };
     const g = thumb.canvas.getContext("2d");
-    this.small ??= document.createElement("canvas");
     paint(this.small, values, R, C, scale, app.theme);
     g.imageSmoothingEnabled = false;
     g.fillStyle = hatching(g, app.theme);

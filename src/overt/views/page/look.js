@@ -38,8 +38,8 @@ export class LeftOut {
 
   _given(part, b, h, t0, t1) {
     const key = `${b} ${h}`;
-    if (!this.given.has(key)) this.given.set(key, new Float64Array(part.T).fill(NaN));
-    const given = this.given.get(key);
+    const given = this.given.get(key) ?? new Float64Array(part.T).fill(NaN);
+    this.given.set(key, given);
     let from = t0,
       to = t1;
     while (from < to && !Number.isNaN(given[from])) from++;
@@ -65,7 +65,15 @@ export class Look {
    * @param {LeftOut | null} left
    */
   constructor(part, row, head, how, words, left) {
-    Object.assign(this, { part, row, head, how, left });
+    this.part = part;
+    this.row = row;
+    this.head = head;
+    this.how = how;
+    this.left = left;
+    /** The whole, pooled, once it is known. @type {any} */
+    this.overview = null;
+    /** @type {ReturnType<Look["_sums"]> | null} */
+    this.summed = null;
     this.heads = how === "one" ? [head] : Array.from({ length: part.H }, (_, h) => h);
     this.rows = new Units(part.T, part.queries, words);
     this.columns = new Units(part.S, part.keys, words);
@@ -175,7 +183,12 @@ export class Look {
 export class Difference {
   /** @param {Look} first @param {Look} second */
   constructor(first, second) {
-    Object.assign(this, { first, second, part: first.part, rows: first.rows, columns: first.columns, left: first.left });
+    this.first = first;
+    this.second = second;
+    this.part = first.part;
+    this.rows = first.rows;
+    this.columns = first.columns;
+    this.left = first.left;
     this.heads = [...first.heads, ...second.heads];
     this.signed = true;
     this.key = `${first.key} − ${second.key}`;

@@ -2,6 +2,7 @@
 
 import { axes, margins } from "./axes.js";
 import { MASKED, largest } from "./cells.js";
+import { contextOf } from "./dom.js";
 import { Picture } from "./picture.js";
 import { pointing } from "./pointers.js";
 import { Scale, hatching, inkOn, rampOf } from "./shades.js";
@@ -19,12 +20,20 @@ export class Matrix extends Viewport {
       this.linked?.(this);
       app.moved(this);
     });
-    Object.assign(this, { app, legend, linked: null });
-    this.context = canvas.getContext("2d");
+    this.app = app;
+    this.legend = legend;
+    /** Told when it has moved. @type {((moved: Matrix) => void) | null} */
+    this.linked = null;
+    this.context = contextOf(canvas);
     this.dots = document.createElement("canvas");
     this.painted = "";
     this.picture = new Picture(app, canvas.id);
     this.exact = false;
+    /** What was painted last: a box of units as R × C dots. @type {any} */
+    this.drawn = null;
+    /** @type {Scale | null} */
+    this.scale = null;
+    this.lost = false;
     pointing(this);
   }
 
@@ -217,7 +226,7 @@ export class Matrix extends Viewport {
 export function paint(canvas, values, rows, columns, scale, theme) {
   canvas.width = columns;
   canvas.height = rows;
-  const g = canvas.getContext("2d"),
+  const g = contextOf(canvas),
     image = g.createImageData(columns, rows),
     table = rampOf(theme, scale),
     // Four bytes at once: the order is that of the machine, as in the table.

@@ -15,7 +15,9 @@ export class Picture {
   constructor(app, name) {
     this.app = app;
     this.name = name;
+    /** @type {{key: string, values: Float32Array | null}} */
     this.cached = { key: "", values: null };
+    /** @type {string | null} */
     this.wanted = null;
   }
 

@@ -3,6 +3,7 @@
 export function pointing(matrix) {
   const { canvas, app } = matrix,
     pointers = new Map();
+  /** @returns {[number, number]} */
   const place = (event) => {
     const box = canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];

@@ -12,7 +12,9 @@ export class Python {
   constructor() {
     this.name = Math.random().toString(36).slice(2);
     this.count = 0;
+    /** @type {any[]} */
     this.waiting = [];
+    /** @type {any} */
     this.asked = null;
     addEventListener("message", (event) => {
       if (event.source === parent) this._hear(event.data);
@@ -54,7 +56,13 @@ export class Python {
 export class Remote extends Attention {
   constructor(meta, lists, index, python) {
     super(meta, lists, index);
-    Object.assign(this, { python, answers: new Map(), tiles: [], progress: null });
+    this.python = python;
+    /** Arrays by their questions, or the promises of them. @type {Map<string, any>} */
+    this.answers = new Map();
+    /** @type {any[]} */
+    this.tiles = [];
+    /** The share of a pass that is done. @type {number | null} */
+    this.progress = null;
   }
 
   async _open() {
@@ -134,6 +142,7 @@ export class Remote extends Attention {
   }
 
   // A scan in slices, so that other questions are answered in between; `tell` is called after each.
+  /** @returns {Promise<any>} */
   async prepare(row, head, left, tell) {
     const { T, S, A } = this,
       step = Math.max(1, Math.floor(2 ** 34 / (S * (A + 8))));
@@ -152,6 +161,7 @@ export class Remote extends Attention {
     };
     for (let t0 = 0; t0 < T; t0 += step) {
       const question = { what: "scan", part: this.index, row, heads: [head], s: [0, S], rows, columns };
+      /** @type {any} */
       let answer = null;
       while (!answer) answer = await this.python.ask({ ...question, t: [t0, Math.min(T, t0 + step)] });
       const [largest, received, entropy, seers, seen] = answer;
@@ -171,6 +181,7 @@ export class Remote extends Attention {
     this.passed = result;
   }
 
+  /** @returns {any} */
   *scanning() {
     return this.passed;
   }

@@ -12,7 +12,7 @@ export class Scheduler {
     /** @type {Map<string, {steps: Iterator<any>, done: (value: any) => void}>} */
     this.jobs = new Map();
     /** What there is to do when all jobs are done: the next piece of the background, null at its end. */
-    this.background = async () => null;
+    this.background = /** @type {(slice: number) => Promise<true | null>} */ (async () => null);
     this.busy = false;
   }
 
@@ -55,7 +55,7 @@ export class Scheduler {
   async _slice() {
     const until = performance.now() + SLICE;
     while (this.jobs.size && performance.now() < until) {
-      const [name, job] = [...this.jobs].at(-1);
+      const [name, job] = [...this.jobs][this.jobs.size - 1];
       this.attempt(
         () => {
           const next = job.steps.next();

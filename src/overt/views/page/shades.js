@@ -1,5 +1,7 @@
 // Colours: of the page in the light and in the dark, of weights and of differences, and what a shade stands for.
 
+import { contextOf } from "./dom.js";
+
 const LIGHT_THEME = {
   ink: "#1c2030",
   soft: "#5b6275",
@@ -97,7 +99,7 @@ export function hatching(context, theme) {
   const size = 6,
     tile = document.createElement("canvas");
   tile.width = tile.height = size;
-  const g = tile.getContext("2d");
+  const g = contextOf(tile);
   g.fillStyle = theme.masked;
   g.fillRect(0, 0, size, size);
   g.strokeStyle = theme.hatch;
@@ -132,7 +134,7 @@ export class Scale {
     if (wish === "largest" && largest > 0) this.high = largest;
     else if (wish === "linear" && largest > 0 && largest < 0.04) {
       const decade = 10 ** Math.floor(Math.log10(largest));
-      this.high = decade * [1, 2, 5, 10].find((x) => x * decade >= largest);
+      this.high = decade * ([1, 2, 5].find((x) => x * decade >= largest) ?? 10);
       this.faint = true;
     }
     this.decades = Math.log(this.high / this.low);

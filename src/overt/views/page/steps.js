@@ -8,6 +8,10 @@ export class Steps {
     this.app = app;
     this.host = byId("steps");
     this.edited = new Map();
+    /** Of the current head, as they were edited. @type {Record<string, number[][]>} */
+    this.inputs = {};
+    this.tables = new Map();
+    this.scale = 1;
   }
 
   // The numbers of the current head as they were edited; heads that share a key share its edits.
@@ -214,6 +218,7 @@ export class Steps {
   }
 
   update() {
+    /** @type {number | null} */
     let before = null;
     for (const step of this.compute()) {
       const { cells, facts, editable } = this.tables.get(step.name),

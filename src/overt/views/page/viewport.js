@@ -5,7 +5,11 @@ const LARGEST_CELL = 88;
 export class Viewport {
   /** @param {HTMLCanvasElement} canvas @param {() => any} look @param {() => void} moved */
   constructor(canvas, look, moved) {
-    Object.assign(this, { canvas, moved, _look: look });
+    this.canvas = canvas;
+    this.moved = moved;
+    this._look = look;
+    /** What was last zoomed around. @type {any} */
+    this.anchor = null;
     this.view = { x: 0, y: 0, sx: 1, sy: 1 };
     this.whole = true;
   }
