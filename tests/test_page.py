@@ -36,6 +36,10 @@ BUCKET = np.where(DISTANCE > 0, 4, 0) + np.where(
     np.abs(DISTANCE),
     np.minimum(2 + (np.log(np.maximum(np.abs(DISTANCE), 1) / 2) / np.log(9 / 2) * 2).astype(int), 3),
 )
+# What hides keys where a bias is asked for, whole rows of it and rows of the opposite.
+FLOOR, CEILING = (np.float64(x) for x in (np.finfo(np.float32).min, np.finfo(np.float32).max))
+HIDING = np.where((DISTANCE > 0) | (ROWS % 3 == 1), FLOOR, 0.0)
+RAISING = np.where(ROWS == 3, CEILING, np.where(ROWS == 5, -1e9, 0.0)) + np.zeros(S)
 # Options, and what they mean: cells kept, numbers added.
 CASES: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "plain": ({}, True, 0),
@@ -55,6 +59,8 @@ CASES: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "dense": ({"bias": normal(B, H, T, S, seed=5)}, True, normal(B, H, T, S, seed=5)),
     "dense row": ({"bias": normal(H, 1, S, seed=6)}, True, normal(H, 1, S, seed=6)),
     "dense query": ({"bias": normal(B, 1, T, 1, seed=7)}, True, normal(B, 1, T, 1, seed=7)),
+    "hiding": ({"bias": HIDING}, True, HIDING),
+    "raising": ({"bias": RAISING, "sinks": SLOPES}, True, RAISING),
     "softcap": ({"softcap": 0.8, "mask": BITS}, BITS, 0),
     "sinks": ({"sinks": np.array([0.5, -1, 2, 9])}, True, 0),
     "all": ({"sinks": SLOPES, "softcap": 2.0, "mask": BITS, "bias": normal(T, S, seed=8)}, BITS, normal(T, S, seed=8)),

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from overt import reference
 from overt.attended import engine
 from overt.biases import Alibi, Dense
 from overt.errors import ArgumentError
@@ -25,6 +27,8 @@ from overt.views.labels import Labelled
 # A mask that is no span per query is stored bit by bit, up to this many cells.
 _BITS = 1 << 28
 _BLOCK = 1 << 22
+# Beyond this an lse in float64 is rounded so much that weights show it.
+_LARGE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +66,35 @@ class Stored:
         exact = self._problem(np.float64)
         return engine(exact).forward(exact)[1]
 
+    @cached_property
+    def sums(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """What makes a weight of a score, exp(score − maximum − rest): rest and maximum, each (B, H, T) in float64.
+
+        Rest is the lse and there is no maximum, but where some lse is so large that no number near it is near enough:
+        there they are those of the row's scores, and 0 of all other rows.
+        """
+        rest, maximum = self.lse.copy(), np.zeros(self.lse.shape)
+        large = np.isfinite(rest) & (np.abs(rest) > _LARGE)
+        if not large.any():
+            return rest, None
+        exact, step = self._problem(np.float64), max(1, _BLOCK // self.shape.S)
+        for b, h in np.argwhere(large.any(axis=-1)):
+            first, last = np.flatnonzero(large[b, h])[[0, -1]]
+            for start in range(first, last + 1, step):
+                rows = np.flatnonzero(large[b, h, start : min(start + step, last + 1)]) + start
+                t = range(start, min(start + step, last + 1))
+                steps = reference.steps(exact.part(range(b, b + 1), range(h, h + 1), t))
+                scores = host("scores", next(a for a, b in pairwise(steps) if b.name == "lse").array)[
+                    0, 0, rows - start
+                ]
+                sink = -np.inf if exact.sinks is None else float(exact.sinks[h])
+                most = np.maximum(scores.max(axis=-1), sink)
+                maximum[b, h, rows] = most
+                with np.errstate(over="ignore"):
+                    summed = np.exp(scores - most[:, None]).sum(axis=-1) + np.exp(sink - most)
+                rest[b, h, rows] = np.log(summed)
+        return rest, maximum
+
     @property
     def shape(self) -> Shape:
         """The sizes of the whole score matrix."""
@@ -69,8 +102,14 @@ class Stored:
 
     def overview(self, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Largest weights (B, H, ≤ most, ≤ most), received (B, H, S) and entropy (B, H, T), in float32."""
-        rough = self._problem(np.float32)
-        lse, compute = self.lse.astype(np.float32), engine(rough)
+        # What is beyond float32 is left in float64.
+        dtype = (
+            np.float32
+            if np.abs(self.lse, where=np.isfinite(self.lse), out=np.zeros_like(self.lse)).max() < 1e38
+            else np.float64
+        )
+        rough = self._problem(dtype)
+        lse, compute = self.lse.astype(dtype), engine(rough)
         edges = (bins(length, min(most, length)) for length in (self.shape.T, self.shape.S))
         received, entropy = compute.statistics(rough, lse)
         return compute.pooled(rough, lse, *edges, "max"), received, entropy

@@ -164,6 +164,7 @@ def _part(label: Labelled, arrays: _Arrays, precision: str) -> dict[str, Any]:
     shape, A = stored.shape, stored.q.shape[-1]
     first, last, bits = stored.spans()
     bias = stored.bias()
+    rest, maximum = stored.sums
     part = {
         "A": A,
         "scale": stored.scale,
@@ -171,7 +172,8 @@ def _part(label: Labelled, arrays: _Arrays, precision: str) -> dict[str, Any]:
         "q": arrays.add(stored.q),
         "k": arrays.add(stored.k),
         "additive": None if stored.additive is None else arrays.add(stored.additive),
-        "lse": arrays.add(stored.lse),
+        "lse": arrays.add(rest),
+        "maximum": None if maximum is None else arrays.add(maximum),
         "first": arrays.add(first, delta=True),
         "last": arrays.add(last, delta=True),
         "bits": None if bits is None else arrays.add(bits),

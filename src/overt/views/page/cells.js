@@ -46,7 +46,7 @@ export class Attention {
 
   async _open() {
     const meta = this.meta;
-    for (const name of ["q", "k", "lse", "first", "last", "bits", "additive", "overview", "received", "entropy"])
+    for (const name of ["q", "k", "lse", "maximum", "first", "last", "bits", "additive", "overview", "received", "entropy"])
       this.numbers[name] = meta[name] ? await unpacked(meta[name]) : null;
     if (meta.bias) this.numbers.bias = await unpacked(meta.bias.numbers);
     const { additive } = this.numbers;
@@ -125,7 +125,12 @@ export class Attention {
   }
 
   lseAt(b, h, t) {
-    return this.numbers.lse.values[(b * this.H + h) * this.T + t];
+    return this._of("maximum", b, h, t) + this._of("lse", b, h, t);
+  }
+
+  // A number of a row; rows whose lse is too large to be near their scores have their maximum apart.
+  _of(name, b, h, t) {
+    return this.numbers[name] ? this.numbers[name].values[(b * this.H + h) * this.T + t] : 0;
   }
 
   // Weights of queries t0 ≤ t < t1 and keys s0 ≤ s < s1, MASKED where the query may not look.
@@ -142,7 +147,8 @@ export class Attention {
       loaded(this.numbers.k, (keys + start) * A, (end - start) * A, k);
       for (let t = t0; t < t1; t++) {
         const [first, last] = this.span(b, h, t),
-          lse = this.lseAt(b, h, t);
+          most = this._of("maximum", b, h, t),
+          rest = this._of("lse", b, h, t);
         const from = Math.max(start, first),
           to = Math.min(end, last);
         if (from >= to) continue;
@@ -150,7 +156,7 @@ export class Attention {
         for (let s = from; s < to; s++) {
           if (this.numbers.bits && !this._bit(b, h, t, s)) continue;
           const score = this.score(b, h, t, s, q, k, (s - start) * A);
-          out[(t - t0) * n + s - s0] = lse === -Infinity ? 0 : Math.exp(score - lse);
+          out[(t - t0) * n + s - s0] = rest === -Infinity ? 0 : Math.exp(score - most - rest);
         }
       }
     }
