@@ -6,16 +6,16 @@ given its masked scores, is this the softmax over the keys.  What no step of att
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from overt.check import pipeline
+from overt.check import additive, pipeline
 from overt.check.ledger import Entry, Outcome
 from overt.check.pipeline import Kind, classify, constant, near, shown
-from overt.recorder.core import GATHERS, VIEWS, Core, attentions, carriers, masklike, product
+from overt.recorder.core import GATHERS, VIEWS, Core, apart, attentions, carriers, masklike, product, reaches
 from overt.recorder.operations import Line, Operation
 
 _PRODUCTS = {"mm", "addmm", "bmm", "matmul", "einsum", "dot", "linear", "baddbmm", "dot_general", "tensordot"}
@@ -24,6 +24,7 @@ _SAMPLES = {
     "broadcast_to", "take", "tile", "array_split",
 }  # fmt: skip
 _UNKNOWN = "unknown"
+_BARE = "Context and state are mixed by a matrix, and there is no tanh."
 
 
 @dataclass(frozen=True)
@@ -55,19 +56,26 @@ def judge(
     *,
     causal: bool | None = None,
     parameters: Sequence[str] = (),
+    intended: Mapping[str, Any] | None = None,
 ) -> Judged:
     """Judge every attention of a recording.
 
     outputs: the arrays that the candidate returned; causal: whether it promises to hide the future, None where nothing
-    is said; parameters: names of all that it has.
+    is said; parameters: names of all that it has; intended: what else
+    it says of itself, such as "luong", or "pairs" where queries and keys have lengths of their own.
     """
     written, found, _ = attentions(operations)
+    if not found:
+        written, found, _ = attentions(additive.completed(operations, outputs))
     judged = Judged(len(found))
+    if not found and (intended or {}).get("luong"):
+        _vector(judged, operations, outputs)
     data = carriers(written)
     used = {o.removeprefix("parameter ") for op in operations for o in op.origins if o.startswith("parameter ")}
     idle = [name for name in parameters if name not in used]
     for number, core in enumerate(_whole(found)):
         one = _Judge(core, data, outputs, causal, idle)
+        one.intended = intended or {}
         one.blocks = [other for other in found if other is not core and _follows(core, other)]
         one.run()
         name = f"attention {number + 1}, " if len(found) > 1 else ""
@@ -84,6 +92,21 @@ def judge(
         judged.faults = [f for f in judged.faults if f.mistake != "scale_missing"]
         judged.ledger = [e for e in judged.ledger if e.mistake != "scale_missing"]
     return judged
+
+
+def _vector(judged: Judged, operations: Sequence[Operation], outputs: Sequence[np.ndarray]) -> None:
+    """Luong's attentional vector by itself: a function of a context and a state."""
+    found = additive.vector(operations, reaches(operations), outputs, None)
+    if found is None:
+        return
+    line = operations[found[0]].line
+    number, file = (None, "") if line is None else (line.number, line.file)
+    judged.cores = 1
+    if found[1]:
+        judged.faults.append(Fault("vector", "luong_no_tanh_out", number, file, _BARE))
+        judged.ledger.append(Entry("vector", "failed", _BARE, number, "luong_no_tanh_out"))
+    else:
+        judged.ledger.append(Entry("vector", "held", "bent after the matrix", number, None))
 
 
 def _follows(core: Core, other: Core) -> bool:
@@ -123,6 +146,9 @@ class _Judge:
         self.odd: list[str] = []
         self.blocks: list[Core] = []
         self.phase = "raw"
+        self.intended: Mapping[str, Any] = {}
+        self.reach = reaches(core.operations)
+        self.sum: additive.Sum | None = None
 
     def fail(
         self, step: str, mistake: str, line: Line | None, says: str, expected: Any = None, actual: Any = None
@@ -149,13 +175,17 @@ class _Judge:
         if not core.steps or core.steps[-1][1].shape[1] < 2 or core.steps[-1][1].size < 3:
             self.note("scores", "not tried", "there is one key, to which every query attends whatever is done")
             return
+        if self._keyless():
+            return
         if core.place is None:
             self._lost()
             return
+        self.sum = additive.anatomy(core, self.reach)
         if np.abs(core.steps[0][1]).max() < 1e-6:
             self.note("scores", "not tried", "the scores are all but 0, where every mistake gives the same weights")
             return
         self._walk()
+        self._added()
         if self.phase == "raw" and self.odd:
             # Without a softmax and with steps of no attention there is nothing to measure by.
             return
@@ -169,7 +199,56 @@ class _Judge:
         self._shared()
         self._grouped()
         self._merge()
+        self._made()
         self._whole()
+
+    # Scores that are added up, and what a decoder makes of its context.
+
+    def _keyless(self) -> bool:
+        """Scores that do not look at the keys: the same for all of them, or made of something else alone."""
+        core = self.core
+        raw = core.steps[0][1] if core.place is not None else None
+        level = raw is not None and raw.shape[1] > 2 and constant(raw, 1, 1e-9) and not constant(self.v.form, 1)
+        if not (level or apart(core, self.reach)):
+            return False
+        line = self.operations[core.scores.number].line
+        self.fail("scores", "additive_ignores_keys", line, "What is attended to does not enter the scores.")
+        return True
+
+    def _added(self) -> None:
+        """An additive score: every query meets every key in the sum, and the sum is bent."""
+        made = self.sum
+        if made is None:
+            return
+        line = self.operations[made.number].line
+        asking = [part for part in made.parts if made.asks(part)]
+        asked = [part for part in made.parts if not made.asks(part)]
+        alike = all(a.reach & b.reach for a in asked for b in asked if a is not b)
+        if not asking and not alike and not made.joined and all(part.mapped for part in asked):
+            rows = self.core.mix.output.size * made.parts[0].value.shape[made.axis]
+            many = self.intended.get("pairs") or any(x.size == rows for x in self.outputs)
+            if not many:
+                # Perhaps one query is meant, and it was given as many as there are keys.
+                self.note("scores", "not tried", "one query for each key, added position by position", line)
+                return
+            says = "Queries and keys are added position by position, so a query meets one key."
+            self.fail("scores", "additive_no_pairwise", line, says)
+        if not made.bent and (asking or self.failed("scores")) and asked and not self.odd:
+            says = "Nothing bends the sum of query and key, so the query adds the same to every score."
+            self.fail("scores", "additive_no_tanh", line, says)
+
+    def _made(self) -> None:
+        """Luong's vector of context and state; and whether the context goes anywhere."""
+        core = self.core
+        found = (
+            additive.vector(self.operations, self.reach, self.outputs, core.mix.number)
+            if self.intended.get("luong")
+            else None
+        )
+        if found is not None and found[1]:
+            self.fail("vector", "luong_no_tanh_out", self.operations[found[0]].line, _BARE)
+        elif found is not None:
+            self.note("vector", "held", "bent after the matrix", self.operations[found[0]].line)
 
     # What is fed in.
 
@@ -428,11 +507,12 @@ class _Judge:
             why = f"{width} numbers are summed that are no features, as in attention of channels"
             self.note("scale", "not tried", why, line)
             return
-        if self._unit() or self.learned or self._additive():
+        if self._unit() or self.learned or self.sum is not None:
             self.note("scale", "held", "cosines, a learned scale or an additive score need no 1/√d", line)
             return
         # One query without heads is a decoder's state: Luong's dot score has no scale.
         alone = core.scores.queries.shape[1] == 1 and core.scores.queries.shape[0] <= max(core.scores.left.shape[0], 1)
+        alone = alone or self._memory()
         n = core.scores.queries.shape[0]
         heads = {n // b for b in range(1, n + 1) if n % b == 0 and n // b > 1}
         widths = {width * h for h in heads} & self._widths()
@@ -459,6 +539,18 @@ class _Judge:
             says = f"The scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}."
             self.fail("scale", mistake, line, says, want, self.total)
 
+    def _memory(self) -> bool:
+        """Whether another's states are mixed as they are, by scores of these same states: Luong's dot and general."""
+        core = self.core
+        queries, keys, values = (
+            self.reach[s] if s is not None else frozenset({o} - {""})
+            for s, o in (
+                *zip(core.scores.sources, core.scores.origins, strict=True), (core.mix.sources[1], core.mix.origins[1])
+            )
+        )  # fmt: skip
+        whole = self.v.source is None and self.v.form.shape[-1] == self.v.array.shape[-1]
+        return whole and len(values) == 1 and values <= keys and not values & queries
+
     def _widths(self, parameters: bool = False) -> set[int]:
         """Widths of arguments and parameters, or of these alone."""
         return {
@@ -482,20 +574,6 @@ class _Judge:
                 origins |= set(self.operations[one].origins)
                 open_ += [s for s in self.operations[one].sources if s is not None]
         return any(o.startswith("parameter") for o in origins)
-
-    def _additive(self) -> bool:
-        """Whether the scores are made of tanh of sums: no product of queries and keys."""
-        return any(np.abs(x).max(initial=0) <= 1 and self._tanh(s)
-                   for x, s in zip((self.core.scores.left, self.core.scores.right), self.core.scores.sources,
-                                   strict=True))  # fmt: skip
-
-    def _tanh(self, source: int | None, far: int = 4) -> bool:
-        if source is None or not far:
-            return False
-        operation = self.operations[source]
-        return operation.name == "tanh" or (
-            operation.name in VIEWS and any(self._tanh(s, far - 1) for s in operation.sources)
-        )
 
     def _softmax(self) -> None:
         core, line = self.core, self.softmax_line or self.operations[self.core.mix.number].line

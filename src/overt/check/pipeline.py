@@ -76,7 +76,9 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
         return Kind("unknown", detail=operation.name)
     if constant(gap):
         return Kind("shift", detail="all")
-    if constant(gap, 1):
+    # Rows of one number are shifted by whatever is done to them.
+    level = constant(x, 1) and np.ptp(x) > 0
+    if constant(gap, 1) and not level:
         return Kind("shift", detail="row")
     scaled = constant_ratio(x[live], y[live])
     if scaled is not None and (finite | (x == y)).all():
@@ -84,6 +86,8 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
     for name, function in (("exp", np.exp), ("exp2", np.exp2), ("tanh", np.tanh)):
         if near(y[finite], function(x[finite])) and (name == "tanh" or (y >= 0).all()):
             return Kind(name)
+    if constant(gap, 1):
+        return Kind("shift", detail="row")
     if (y[finite] >= 0).all() and ones.any() and (ones | ~finite.all(1) | (y == 0).all(1)).all():
         if (x[finite] >= 0).all() and constant(ratio, 1, 1e-4):
             return Kind("normalise")

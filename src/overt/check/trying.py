@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -170,8 +171,20 @@ def _called(
 def _judged(
     session: Session | Here, face: Interface, handle: int | None, guesses: Sequence[Guess]
 ) -> list[dict[str, Any]]:
-    asked = {"causal": True if face.declared_causal else None}
+    asked = intents(face)
     return [reply.get("judged", {}) for reply in _called(session, face, handle, guesses, record=asked)]
+
+
+def intents(face: Interface) -> dict[str, Any]:
+    """What the candidate says of itself, by which its recordings are judged."""
+    told = (face.name + face.prose).lower()
+    # The second of three axes, wherever a shape is documented.
+    lengths = set(re.findall(r"[(\[]\s*\w+\s*,\s*(\w+)\s*,\s*\w+\s*[)\]]", face.described))
+    return {
+        "causal": True if face.declared_causal else None,
+        "luong": "luong" in told,
+        "pairs": len(lengths) > 1 and "1" not in lengths,
+    }
 
 
 def _optional(session: Session | Here, face: Interface, handle: int | None, guess: Guess) -> list[dict[str, Any]]:
@@ -192,7 +205,7 @@ def example(session: Session | Here, face: Interface, given: Sequence[str]) -> t
     made, arrays = session.ask({"op": "example", "make": given[0], "call": given[1]})
     if "error" in made:
         raise CallError(f"the example cannot be made: {made['error']['type']}: {made['error']['message']}")
-    asked = {"causal": True if face.declared_causal else None}
+    asked = intents(face)
     one = {"args": [], "kwargs": {}, "example": True, "backend": face.description["backend"], "still": True}
     one |= {"dtype": "float32", "record": asked, "method": face.description["method"] if made["method"] else None}
     reply, _ = session.ask({"op": "call", "handle": made["given"], "calls": [one]})

@@ -27,7 +27,7 @@ def watched(
         outputs = [x for x in (_plain(leaf) for _, leaf in leaves(result)) if x is not None]
         names = [name for name, _ in thing.named_parameters()] if hasattr(thing, "named_parameters") else []
         try:
-            judged = judge(operations, outputs, causal=asked.get("causal"), parameters=names)
+            judged = judge(operations, outputs, causal=asked.get("causal"), parameters=names, intended=asked)
         except (ValueError, IndexError, TypeError, KeyError, AssertionError):
             # The recording is of a kind that was not foreseen: nothing is said of it.
             told["error"] = traceback.format_exc()

@@ -38,6 +38,8 @@ GATHERS = {
     "setitem", "stack", "cat", "concat", "concatenate", "array", "asarray", "vstack", "hstack", "copy", "copyto",
     "written", "index_put", "slice_scatter", "row_stack", "column_stack", "tensor",
 }  # fmt: skip
+# What repeats numbers.
+_GROWS = {"expand", "broadcast_to", "repeat", "tile", "repeat_interleave"}
 # How far back from the weights scores are looked for.
 _FAR = 80
 
@@ -277,6 +279,27 @@ def carriers(operations: Sequence[Operation]) -> list[bool]:
     return found
 
 
+def reaches(operations: Sequence[Operation]) -> list[frozenset[str]]:
+    """Of each operation, the arguments that its result depends on; masks are none."""
+    found: list[frozenset[str]] = []
+    for operation in operations:
+        mine: set[str] = set()
+        for i, source in enumerate(operation.sources):
+            mine |= found[source] if source is not None else _given(operation, i)
+        found.append(frozenset(mine))
+    return found
+
+
+def _given(operation: Operation, place: int) -> set[str]:
+    origin, x = operation.origins[place], operation.operands[place]
+    return {origin} if origin.startswith("argument") and not masklike(x) else set()
+
+
+def reach_of(operation: Operation, place: int, reach: Sequence[frozenset[str]]) -> frozenset[str]:
+    source = operation.sources[place]
+    return frozenset(_given(operation, place)) if source is None else reach[source]
+
+
 def sums_to_one(x: np.ndarray) -> list[int]:
     """Axes along which the entries, none of them negative, sum to 1; rows of zeros and NaN aside."""
     if x.dtype.kind != "f" or not x.size or x.ndim < 1:
@@ -371,7 +394,8 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
     for core in chosen:
         _normalise(core)
         _orient(core)
-    chosen = [c for c in chosen if c.two or _keyed(c, data)]
+    reach = reaches(operations)
+    chosen = [c for c in chosen if c.two or _keyed(c, data) or apart(c, reach)]
     return sorted(chosen, key=lambda c: c.mix.number)
 
 
@@ -469,7 +493,7 @@ def _back(
             if source is None:
                 continue
             same = x.size == operation.host.size
-            grown = x.size > 1 and operation.host.size > x.size and operation.name in ("expand", "broadcast_to")
+            grown = x.size > 1 and operation.host.size > x.size and operation.name in _GROWS
             if same or gather or grown or (operation.name in VIEWS and x.size >= size):
                 open_.append((source, [*path, number]))
     return found
@@ -587,3 +611,26 @@ def _keyed(core: Core, data: list[bool]) -> bool:
     owner = 0 if set(axes) & set(scores.labels[0]) else 1
     source, origin = scores.sources[owner], scores.origins[owner]
     return origin.startswith("argument") if source is None else data[source]
+
+
+def apart(core: Core, reach: Sequence[frozenset[str]]) -> bool:
+    """Whether the scores depend on other arguments than the values do, and no position of these has its own."""
+    scores = core.scores
+    values = _side(core.mix.sources[1], core.mix.origins[1], reach)
+    sides = [_side(s, o, reach) for s, o in zip(scores.sources, scores.origins, strict=True)]
+    if not values or values & (sides[0] | sides[1]):
+        return False
+    axes = key_labels(core)
+    keys = {core.weights.shape[a] for a in core.key_axes}
+    for side, labels, x in ((sides[0], scores.labels[0], scores.left), (sides[1], scores.labels[1], scores.right)):
+        free = {a: n for a, n in zip(labels, x.shape, strict=True) if a not in scores.summed}
+        # Where the way to the weights was lost, an axis of that length may be the keys'.
+        if side and (set(axes) & set(free) if axes else keys & set(free.values())):
+            return False
+    return True
+
+
+def _side(source: int | None, origin: str, reach: Sequence[frozenset[str]]) -> frozenset[str]:
+    if source is not None:
+        return reach[source]
+    return frozenset({origin}) if origin.startswith("argument") else frozenset()

@@ -1,0 +1,255 @@
+"""Scores that are no product of queries and keys: what is added up in them; and what a decoder makes of its context.
+
+An additive score (Bahdanau et al. 2015) is v · tanh(W q + U k): a sum, bent, and contracted with a vector.  The parts
+of the sum are found by walking back from the contraction; which of them asks and which is asked is told by whether it
+is the same for all keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from overt.recorder.core import GATHERS, VIEWS, Core, key_labels, product, reach_of, sums_to_one
+from overt.recorder.operations import Operation
+
+_ADDS = {"add", "iadd", "radd", "sub", "isub", "subtract", "rsub", "add_any"}
+_JOINS = {"cat", "concat", "concatenate", "hstack"}
+# Linear in the one operand that is data.
+_LINEAR = VIEWS | GATHERS | _ADDS | {
+    "mul", "multiply", "rmul", "imul", "div", "divide", "truediv", "true_divide", "repeat", "tile", "repeat_interleave",
+    "neg", "negative", "conv1d", "conv2d", "pad", "detach", "dropout",
+}  # fmt: skip
+# Operations walked back, or on.
+_FAR = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One term of a sum, as large as that: the arguments that it has along the keys, and whether it was mapped."""
+
+    value: np.ndarray
+    reach: frozenset[str]
+    mapped: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """What an additive score is made of: its terms, the operation that adds them, and the axis of the keys."""
+
+    parts: list[Part]
+    number: int
+    axis: int
+    bent: bool
+    joined: bool
+
+    def asks(self, part: Part) -> bool:
+        """Whether a term is the same for all keys."""
+        x = np.moveaxis(part.value, self.axis, 0)
+        return bool((x == x[:1]).all())
+
+
+def anatomy(core: Core, reach: Sequence[frozenset[str]]) -> Sum | None:
+    """The sum that the scores of a core are made of; None where they are made in another way."""
+    scores, keys = core.scores, key_labels(core)
+    for x, labels, source, other in (
+        (scores.left, scores.labels[0], scores.sources[0], scores.labels[1]),
+        (scores.right, scores.labels[1], scores.sources[1], scores.labels[0]),
+    ):
+        # It is contracted with a vector, or with ones.
+        alone = len([a for a in other if a not in labels and scores.result.shape[scores.labels[2].index(a)] > 1])
+        if source is None or alone or scores.batch or len(keys) != 1 or keys not in labels:
+            continue
+        found = _summed(core.operations, reach, source, x, labels.index(keys))
+        if found is not None:
+            return found
+    return None
+
+
+def _summed(
+    operations: Sequence[Operation], reach: Sequence[frozenset[str]], number: int, x: np.ndarray, axis: int
+) -> Sum | None:
+    bent = False
+    for _ in range(_FAR):
+        operation = operations[number]
+        axis_here = _axis(operation.host, x, axis)
+        if axis_here is None:
+            return None
+        own = [i for i in range(len(operation.operands)) if reach_of(operation, i, reach)]
+        if operation.name in _ADDS | _JOINS and len(own) > 1:
+            parts = _parts(operations, reach, operation, axis_here)
+            wide = [p for p in parts if p.value.ndim > 1]
+            joined = operation.name in _JOINS
+            return Sum(wide, number, axis_here, bent, joined) if len(wide) > 1 else None
+        made = product(operations, number)
+        if made is not None and len(own) > 1:
+            # A matrix that was given: what goes on is the one that holds the keys.
+            label = made.labels[2][axis_here] if len(made.labels[2]) == operation.host.ndim else ""
+            holds = [label in made.labels[0], label in made.labels[1]]
+            if not label or all(holds):
+                return None
+            nexts = made.sources[0] if holds[0] else made.sources[1]
+        elif len(own) == 1:
+            nexts = operation.sources[own[0]]
+            same = operation.operands[own[0]].shape == operation.host.shape and np.array_equal(
+                operation.operands[own[0]], operation.host
+            )
+            bent = bent or not (made is not None or operation.name in _LINEAR or same)
+        else:
+            return None
+        if nexts is None:
+            return None
+        x, axis, number = operation.host, axis_here, nexts
+    return None
+
+
+def _axis(host: np.ndarray, x: np.ndarray, axis: int) -> int | None:
+    """The axis of an earlier array that an axis of a later one was: at the same place, or the one of that length."""
+    if host.ndim == x.ndim and host.shape[axis] == x.shape[axis]:
+        return axis
+    same = [i for i, n in enumerate(host.shape[:-1]) if n == x.shape[axis]]
+    return same[-1] if same else None
+
+
+def _parts(
+    operations: Sequence[Operation], reach: Sequence[frozenset[str]], operation: Operation, axis: int
+) -> list[Part]:
+    """The terms of a sum, or the pieces of what was joined, of sums in it too; constants aside."""
+    found: list[Part] = []
+    joins = operation.name in _JOINS
+    for i, x in enumerate(operation.operands):
+        mine = reach_of(operation, i, reach)
+        if not mine or (not joins and x.ndim < 2) or (joins and x.ndim != operation.host.ndim):
+            continue
+        source = operation.sources[i]
+        inner = operations[source] if source is not None else None
+        if inner is not None and inner.name in _ADDS and not joins and inner.host.shape == operation.host.shape:
+            more = _parts(operations, reach, inner, axis)
+            if len(more) > 1:
+                found += more
+                continue
+        value = x if joins else np.broadcast_to(x, operation.host.shape)
+        found.append(_part(operations, reach, source, value, mine, axis))
+    return found
+
+
+def _part(
+    operations: Sequence[Operation],
+    reach: Sequence[frozenset[str]],
+    source: int | None,
+    value: np.ndarray,
+    mine: frozenset[str],
+    axis: int,
+) -> Part:
+    """One term: walked back to the map that made it, it depends on what that has along the keys."""
+    for _ in range(_FAR):
+        if source is None:
+            break
+        made = product(operations, source)
+        if made is not None:
+            operation = operations[source]
+            here = _axis(operation.host, value, axis)
+            label = made.labels[2][here] if here is not None and len(made.labels[2]) == operation.host.ndim else ""
+            for labels, s, place in ((made.labels[0], made.sources[0], 0), (made.labels[1], made.sources[1], 1)):
+                if label and label in labels and place < len(operation.operands):
+                    mine = reach[s] if s is not None else frozenset({made.origins[place]} & mine)
+                    break
+            return Part(value, mine, True)
+        operation = operations[source]
+        own = [i for i in range(len(operation.operands)) if reach_of(operation, i, reach)]
+        if operation.name not in _LINEAR or len(own) != 1:
+            break
+        source = operation.sources[own[0]]
+    return Part(value, mine, False)
+
+
+def completed(operations: Sequence[Operation], outputs: Sequence[np.ndarray]) -> list[Operation]:
+    """Operations and, where weights are returned and mix nothing, one more that mixes one-hot values with them."""
+    written = list(operations)
+    for x in outputs:
+        axes = sums_to_one(x)
+        number = next((i for i in range(len(written) - 1, -1, -1) if _same(written[i].host, x)), None)
+        if len(axes) != 1 or number is None or x.ndim < 1 or x.shape[axes[0]] < 3:
+            continue
+        moved = np.moveaxis(written[number].host, axes[0], -1)
+        turned = Operation(
+            "moveaxis", (number,), (written[number].host,), moved, moved, written[number].line, "", ("",)
+        )
+        values = np.eye(moved.shape[-1])
+        mixed = moved @ values
+        last = Operation(
+            "matmul", (len(written), None), (moved, values), mixed, mixed, written[number].line, "returned", ("", "")
+        )
+        return [*written, turned, last]
+    return written
+
+
+def _same(x: np.ndarray, y: np.ndarray) -> bool:
+    return x.shape == y.shape and np.array_equal(x, y, equal_nan=True)
+
+
+def vector(
+    operations: Sequence[Operation], reach: Sequence[frozenset[str]], outputs: Sequence[np.ndarray], mix: int | None
+) -> tuple[int, bool] | None:
+    """The operation that makes one vector of context and state by matrices, and whether it is returned as it is.
+
+    mix: the operation that made the context, None where that is an argument.
+    """
+    context: set[int] = set() if mix is None else {mix}
+    joined: set[int] = set()
+    made: set[int] = set()
+    for number in range(0 if mix is None else mix + 1, len(operations)):
+        operation = operations[number]
+        sources = [s for s in operation.sources if s is not None]
+        own = [i for i in range(len(operation.operands)) if reach_of(operation, i, reach)]
+        mine = context & set(sources)
+        if operation.name in _JOINS and len(own) > 1 and (mine or mix is None):
+            joined.add(number)
+        elif operation.name in _ADDS and len(own) > 1 and made & set(sources):
+            return number, any(_like(operation.host, x) for x in outputs)
+        elif product(operations, number) is not None and (mine or joined & set(sources)):
+            if joined & set(sources):
+                last = _biased(operations, number, reach)
+                return last, any(_like(operations[last].host, x) for x in outputs)
+            made.add(number)
+        elif operation.name in _LINEAR and len(own) == 1:
+            for group in (context, joined, made):
+                if group & set(sources):
+                    group.add(number)
+    return None
+
+
+def _biased(operations: Sequence[Operation], number: int, reach: Sequence[frozenset[str]]) -> int:
+    """The last of a product and what only adds a vector to it, or views it."""
+    for later in range(number + 1, len(operations)):
+        operation = operations[later]
+        if number not in operation.sources or operation.name not in VIEWS | _ADDS:
+            continue
+        others = [x for s, x in zip(operation.sources, operation.operands, strict=True) if s != number]
+        if all(x.ndim < 2 for x in others):
+            number = later
+    return number
+
+
+def _like(x: np.ndarray, y: np.ndarray) -> bool:
+    return x.size == y.size and bool(np.allclose(x.ravel(), y.ravel(), rtol=1e-6, atol=1e-12))
+
+
+def returned(core: Core) -> bool:
+    """Whether the mixing was made for weights that are returned alone."""
+    return core.operations[core.mix.number].detail == "returned"
+
+
+def spent(core: Core, outputs: Sequence[np.ndarray]) -> bool:
+    """Whether the mixed values are in what is returned, as far as that can be followed."""
+    operations = core.operations
+    after = {core.mix.number}
+    for number in range(core.mix.number + 1, len(operations)):
+        if after & set(operations[number].sources):
+            after.add(number)
+    made = [
+        next((i for i in range(len(operations) - 1, -1, -1) if _like(operations[i].host, x)), None) for x in outputs
+    ]
+    return any(i is None or i in after for i in made) or not made
