@@ -23,6 +23,8 @@ _SAMPLES = {
     "index", "split", "chunk", "unbind", "select", "repeat", "repeat_interleave", "index_select", "expand",
     "broadcast_to", "take", "tile", "array_split",
 }  # fmt: skip
+_FACTORS = {"mul", "imul", "rmul", "multiply", "div", "idiv", "true_divide", "divide", "truediv", "itruediv"}
+_SUMS = {"add", "iadd", "radd", "sub", "isub", "rsub", "subtract"}
 _UNKNOWN = "unknown"
 _BARE = "Context and state are mixed by a matrix, and there is no tanh."
 
@@ -189,6 +191,10 @@ class _Judge:
         if self.phase == "raw" and self.odd:
             # Without a softmax and with steps of no attention there is nothing to measure by.
             return
+        positive = all((one.form >= 0).all() for one in (self.q, self.k))
+        if positive or (not core.normal and not self._features()):
+            self.note("scores", "not tried", "what is summed are positions, or features that are mapped first")
+            return
         self._scale()
         if self.blocks:
             self._joined()
@@ -196,6 +202,7 @@ class _Judge:
         self._softmax()
         self._mask()
         self._dropped()
+        self._paired()
         self._shared()
         self._grouped()
         self._merge()
@@ -335,6 +342,7 @@ class _Judge:
         self.scale_lines = [*self.q.lines, *self.k.lines]
         phase, shifted, capped = "raw", "", False
         tentative: list[Any] = []
+        strange: list[tuple[Kind, int, np.ndarray, np.ndarray]] = []
         scores_line = self.operations[core.scores.number].line
         self.note("scores", "held", "a product of queries and keys" if core.two else "a score", scores_line)
         for (_, x), (number, y) in zip(core.steps, core.steps[1:], strict=False):
@@ -344,6 +352,15 @@ class _Judge:
             line = operation.line
             kind = classify(x, y, operation, self._dependent(operation))
             if kind.name == "same":
+                # What is multiplied by 1 is scaled by whoever gives the factor.
+                self.learned |= phase == "raw" and operation.name in _FACTORS
+                continue
+            if phase == "raw" and any(near(_sigmoid(sign * x), core.steps[-1][1]) for sign in (1, -1)):
+                self.odd.append("sigmoid")
+                self.note("softmax", "not tried", "each weight is the sigmoid of its score", line)
+                break
+            if phase == "raw" and kind.name in ("rowscale", "unknown") and self._cosines(y):
+                self.learned, self.before = True, None
                 continue
             if kind.name in ("term", "bias", "unknown") and self._largest(x, y):
                 kind = Kind("shift", detail="other")
@@ -351,7 +368,7 @@ class _Judge:
                 kind = Kind("function", detail="relu")
             if (
                 phase == "raw"
-                and kind.name == "scale"
+                and kind.name in ("scale", "rowscale")
                 and np.allclose(y.sum(1), 1, rtol=1e-6)
                 and self._normalises(x, y)
             ):
@@ -391,7 +408,10 @@ class _Judge:
                 self.total *= kind.number
                 self.before = None if self.before is None else self.before * kind.number
                 self.scale_lines.append(line)
-                self.learned = self.learned or any(o.startswith("parameter") for o in operation.origins)
+                self.learned = self.learned or self._of_parameters(number)
+            elif kind.name == "rowscale" and phase == "raw":
+                # A factor for each head, or for each query.
+                self.learned, self.before = True, None
             elif kind.name == "tanh":
                 capped = True
                 if self.hidden is not None:
@@ -413,12 +433,18 @@ class _Judge:
                 if kind.cells.any():
                     self._hide(kind.cells, line)
                 self.facts[kind.name] = line.number if line else None
+                self.before = None
+                if operation.name in ("sub", "subtract", "rsub") and self._second(number):
+                    self.total = -self.total
                 self.facts["learned bias"] = self.facts.get("learned bias") or self._of_parameters(number)
             elif phase == "raw" and self._normalises(x, y):
                 self.before, self.weights, self.softmax_line, phase = x, y, line, "prob"
             elif kind.name in ("unknown", "function") or phase == "prob":
-                self._odd(kind, operation, x, y)
+                strange.append((kind, number, x, y))
         self.phase = phase
+        several = any(self.operations[n].name in _SUMS and self._dependent(self.operations[n]) for _, n, _, _ in strange)
+        for kind, number, x, y in strange:
+            self._odd(kind, self.operations[number], x, y, several)
         for line, x, y in tentative:
             says = "The weights are masked after the softmax, so hidden keys still count in the sum."
             if not self._after(line):
@@ -429,6 +455,31 @@ class _Judge:
         del line
         final = self.core.steps[-1][1]
         return self._divided(np.nansum(final, 1))
+
+    def _second(self, number: int) -> bool:
+        """Whether the scores are what is subtracted."""
+        path = {*self.core.path, self.core.scores.number}
+        sources = self.operations[number].sources
+        return len(sources) == 2 and sources[1] in path and sources[0] not in path
+
+    def _cosines(self, y: np.ndarray) -> bool:
+        """Whether scores were divided by the norms of their queries and keys."""
+        queries, keys = (np.linalg.norm(one.form, axis=2) for one in (self.q, self.k))
+        bare = self.core.steps[0][1]
+        norms = self._laid(queries[:, :, None] * keys[:, None])
+        with np.errstate(all="ignore"):
+            return norms is not None and constant(y * norms / bare, tolerance=1e-4)
+
+    def _laid(self, cells: np.ndarray) -> np.ndarray | None:
+        """Cells (batch, rows, columns) of the scores as rows × keys."""
+        scores, place = self.core.scores, self.core.place
+        numbers = np.arange(scores.result.size).reshape(scores.result.shape)
+        at = scores.form(numbers, scores.labels[2], scores.rows, scores.columns)
+        if place is None or at.shape != cells.shape:
+            return None
+        flat = np.empty(at.size)
+        flat[at.ravel()] = cells.ravel()
+        return flat[place]
 
     def _dependent(self, operation: Operation) -> bool:
         """Whether more than one operand depends on the arguments' data."""
@@ -477,10 +528,11 @@ class _Judge:
         else:
             self.note("stability", "held", "the maximum is subtracted first", line)
 
-    def _odd(self, kind: Kind, operation: Operation, x: np.ndarray, y: np.ndarray) -> None:
+    def _odd(self, kind: Kind, operation: Operation, x: np.ndarray, y: np.ndarray, several: bool) -> None:
+        """several: whether the weights of more than one attention are put together."""
         self.odd.append(operation.name)
         linear = operation.name in _PRODUCTS or operation.name.startswith("conv")
-        if kind.name == "function" or linear:
+        if kind.name == "function" or linear or several:
             self.note("scores", "not tried", f"{operation.name} is no step of plain attention", operation.line)
         else:
             says = f"{operation.name} makes of the scores what no step of attention does."
@@ -531,10 +583,13 @@ class _Judge:
                 "scale", "not tried", f"scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}", line
             )
             self.facts["odd scale"] = line.number if line else None
+        elif mistake == "scale_missing" and "term" in self.facts:
+            self.note("scale", "not tried", "other terms of the queries and keys are part of the scores", line)
         elif mistake == "scale_missing" and self.facts.get("learned bias"):
             self.note("scale", "not tried", "beside a learned bias the scale may lie in the parameters (T5)", line)
-        elif mistake == "scale_missing" and alone:
-            self.note("scale", "not tried", "dot scores of one state (Luong) have no scale", line)
+        elif mistake == "scale_missing" and (alone or self._pixels()):
+            why = "dot scores of a memory (Luong et al. 2015) and of pixels (Wang et al. 2018) have no scale"
+            self.note("scale", "not tried", why, line)
         else:
             says = f"The scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}."
             self.fail("scale", mistake, line, says, want, self.total)
@@ -550,6 +605,23 @@ class _Judge:
         )  # fmt: skip
         whole = self.v.source is None and self.v.form.shape[-1] == self.v.array.shape[-1]
         return whole and len(values) == 1 and values <= keys and not values & queries
+
+    def _features(self) -> bool:
+        """Whether products are summed over the axis that features have, and not over positions."""
+        for one in (self.q, self.k):
+            at = one.places()
+            if at is not None:
+                along = [axis for axis, c in enumerate(at) if (c != c[:, :, :1]).any()]
+                made = None if one.source is None else self.operations[one.source].name
+                if along != [1 if (made or "").startswith("conv") else one.array.ndim - 1]:
+                    return False
+        return True
+
+    def _pixels(self) -> bool:
+        """Whether queries and keys are made by convolutions and have no heads, as in non-local blocks."""
+        made = [None if one.source is None else self.operations[one.source] for one in (self.q, self.k)]
+        return all(op is not None and op.name.startswith("conv") and len(op.host) == len(one.form)
+                   for op, one in zip(made, (self.q, self.k), strict=True))  # fmt: skip
 
     def _widths(self, parameters: bool = False) -> set[int]:
         """Widths of arguments and parameters, or of these alone."""
@@ -778,9 +850,17 @@ class _Judge:
             op = self.operations[i]
             wanted = op.host.size == core.scores.result.size and op.host.dtype.kind == "f" and op.name not in VIEWS
             kept = any(op.host.shape == o.shape and near(op.host, o) for o in self.outputs)
-            if i in derived and i not in used and wanted and op.name != "setitem" and not kept:
+            if i in derived and i not in used and wanted and op.name != "setitem" and not kept and self._hides(op):
                 return op
         return None
+
+    def _hides(self, operation: Operation) -> bool:
+        """Whether an operation changed some cells of what it was given, and these to one value."""
+        x, y = operation.operands[0].astype(float), operation.host
+        if x.shape != y.shape:
+            return False
+        changed = ~np.isclose(x, y, rtol=1e-6, atol=1e-12, equal_nan=True)
+        return bool(changed.any() and not changed.all() and constant(y[changed]))
 
     def _dropped(self) -> None:
         for i in self.core.path:
@@ -807,6 +887,34 @@ class _Judge:
                 says = f"{one} and {two} have one projection, and {', '.join(self.idle[:3])} is never used."
                 self.fail("projection", "shared_projection", self.operations[b.source].line, says)
                 return
+
+    def _paired(self) -> None:
+        """Whether key and value of one position were made of the same position of what both were made of."""
+        keys, values = (self._made_of(one) for one in (self.k, self.v))
+        both = {a[0] for a in keys if a} & {b[0] for b in values if b}
+        pairs = [(a, b) for a, b in zip(keys, values, strict=True) if a and b and a[0] in both and b[0] in both]
+        if any(a != b for a, b in pairs) and 2 * len(pairs) >= len(keys):
+            line = self.operations[self.core.mix.number].line
+            self.fail("mixing", _UNKNOWN, line, "Keys are paired with the values of other positions.")
+
+    def _made_of(self, one: _Origin) -> list[tuple[Any, tuple[int, ...]] | None]:
+        """Of each position, what a product made it of, and where in that it was; None where that is not known."""
+        wanted = one.form[:, :, 0].ravel() / one.factor if one.factor else np.zeros(one.form[:, :, 0].size)
+        found: list[tuple[Any, tuple[int, ...]] | None] = [None] * len(wanted)
+        for number in range(self.core.mix.number):
+            operation = self.operations[number]
+            x = operation.host
+            if operation.name not in _PRODUCTS or x.ndim < 2 or operation.operands[0].shape[:-1] != x.shape[:-1]:
+                continue
+            source = operation.sources[0]
+            order = np.argsort(x, axis=None)
+            ranked = x.ravel()[order]
+            at = np.clip(np.searchsorted(ranked, wanted), 0, x.size - 1)
+            for place in np.flatnonzero((ranked[at] == wanted) & (wanted != 0)):
+                where = tuple(int(i) for i in np.unravel_index(order[at[place]], x.shape)[:-1])
+                # The same numbers once more, as a step of decoding sees them.
+                found[place] = (operation.origins[0] if source is None else source, where)
+        return found
 
     def _grouped(self) -> None:
         """Which key head each query head reads, where there are fewer."""
@@ -885,7 +993,7 @@ class _Judge:
         if {"bias", "term"} & set(self.facts):
             self.note("bias", "not tried", "whether what is added to the scores is what is meant is not known")
             return
-        if self.faults or self.odd or self.weights is None:
+        if any(f.step != "causal" for f in self.faults) or self.odd or self.weights is None:
             return
         core = self.core
         raw = core.steps[0][1]
@@ -986,6 +1094,11 @@ class _Origin:
     def places(self) -> list[np.ndarray] | None:
         """Coordinates in the array of every number of the form."""
         return places(self.form / self.factor, self.array) if self.factor else None
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-x)))
 
 
 def places(small: np.ndarray, large: np.ndarray) -> list[np.ndarray] | None:

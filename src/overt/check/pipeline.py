@@ -61,6 +61,8 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
     finite = np.isfinite(x) & np.isfinite(y)
     if not finite.any():
         return Kind("unknown", detail=operation.name)
+    if _is_softmax(x, y):
+        return Kind("softmax")
     # What is hidden already is too large for what is done to the rest to show.
     live = finite & (x > LOW)
     known = live & (np.abs(x) > 1e-12)
@@ -106,9 +108,17 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
         less = gap[changed & live]
         if less.size and constant(less) and less[0] < -2:
             return Kind("weak", float(less[0]), changed)
-    if (x[finite] >= 0).all() and constant(ratio, 1, 1e-4):
+    if constant(ratio, 1, 1e-4) and (ratio[known] > 0).all():
         return Kind("rowscale")
     return _measured(x, y, operation, dependent, finite, gap)
+
+
+def _is_softmax(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether rows of x became their softmax; rows that see nothing aside, which are 0 or NaN."""
+    live = np.isfinite(x).any(1) & ~np.isposinf(x).any(1) & ~np.isnan(x).any(1)
+    rest = y[~live]
+    quiet = bool((np.isnan(rest) | (rest == 0)).all())
+    return bool(live.any()) and quiet and near(softmax(x[live], (1,)), y[live])
 
 
 def _measured(
@@ -147,7 +157,11 @@ def _subsets(n: int) -> Iterator[tuple[int, ...]]:
 
 
 def softmax_mistake(core: Core, before: np.ndarray, after: np.ndarray) -> tuple[str | None, bool]:
-    """Which softmax made ``after`` of the scores ``before``: (mistake, whether one is known); (None, True) is right."""
+    """Which softmax made ``after`` of the scores ``before``: (mistake, whether one is known); (None, True) is right.
+
+    A softmax over something else whose weights are then divided by their sums over the keys is right: the queries, or
+    the heads, compete (slot attention, Locatello et al. 2020, algorithm 1).
+    """
     shape = (*core.shape, before.shape[1])
     x, y = before.reshape(shape), after.reshape(shape)
     labels = [a for axis, a in enumerate(core.mix.labels[0]) if axis not in core.key_axes]
@@ -160,6 +174,10 @@ def softmax_mistake(core: Core, before: np.ndarray, after: np.ndarray) -> tuple[
         if any(shape[a] == 1 for a in axes) and len(axes) > 1:
             continue
         if not np.allclose(made[live], y[live], rtol=1e-4, atol=1e-9, equal_nan=True):
+            with np.errstate(all="ignore"):
+                shared = made / made.sum(-1, keepdims=True)
+            if np.allclose(shared[live], y[live], rtol=1e-4, atol=1e-6, equal_nan=True):
+                return None, True
             continue
         over = {labels[a] for a in axes if a < len(labels)}
         keys = x.ndim - 1 in axes

@@ -31,6 +31,10 @@ def consult(diagnosis: Diagnosis, forms: Iterable[Form] = ()) -> bool:
     for name, fault in faults.items():
         if name in findings.found and name != "unknown":
             _locate(findings, name, fault)
+    if "causal_missing" in findings.found and "causal_missing" not in faults:
+        if any(one["facts"].get("hidden") for one in told):
+            # Something is hidden, if not all that comes later: a prefix, or documents.
+            findings.found.pop("causal_missing")
     if "unknown" in findings.found or forms:
         _decide(findings, told, faults)
     enter(findings, told)
@@ -68,10 +72,15 @@ def _decide(findings: Findings, told: list[dict[str, Any]], faults: dict[str, di
             says = {"line": line, "file": file, "expected": "", "says": ""}
             findings.found["unknown"] = replace(found, message=found.message + " Its scale is none that is known.")
             _locate(findings, "unknown", says)
-    elif "unknown" in findings.found:
-        found = findings.found["unknown"]
-        more = " No step of the attention inside was seen to be wrong, so it is what lies around it that differs."
-        findings.found["unknown"] = replace(found, certain=False, message=found.message + more)
+    elif all(_recomputed(one) for one in told):
+        # What lies around it is unlike what was expected, and nobody promised that.
+        findings.found.pop("unknown", None)
+
+
+def _recomputed(one: dict[str, Any]) -> bool:
+    """Whether every attention of a recording is its softmax of its scores times its values, and nothing was added."""
+    held = sum(entry["step"].endswith("output") and entry["outcome"] == "held" for entry in one["ledger"])
+    return held >= int(one["cores"])
 
 
 def tell(findings: Findings, name: str, fault: dict[str, Any]) -> None:
