@@ -634,7 +634,11 @@ class _Judge:
         }
 
     def _of_parameters(self, number: int) -> bool:
-        """Whether what an operation adds comes from parameters alone."""
+        """Whether what an operation adds comes from parameters."""
+        return self._comes_from(number, "parameter")
+
+    def _comes_from(self, number: int, what: str) -> bool:
+        """Whether what an operation adds to the data, or chooses of it by, comes from a parameter or an argument."""
         operation = self.operations[number]
         open_ = [s for s in operation.sources if s is not None and not self.data[s]]
         origins = {o for s, o in zip(operation.sources, operation.origins, strict=True) if s is None}
@@ -645,7 +649,7 @@ class _Judge:
                 seen.add(one)
                 origins |= set(self.operations[one].origins)
                 open_ += [s for s in self.operations[one].sources if s is not None]
-        return any(o.startswith("parameter") for o in origins)
+        return any(o.startswith(what) for o in origins)
 
     def _softmax(self) -> None:
         core, line = self.core, self.softmax_line or self.operations[self.core.mix.number].line
@@ -724,11 +728,12 @@ class _Judge:
             if dropped is not None:
                 says = f"The result of {dropped.name} is dropped, so the mask hides nothing."
                 self.fail("mask", "not_inplace", dropped.line, says)
+            elif any(self._comes_from(number, "argument") for number in core.path):
+                self.facts["mask given"] = True
+                self.note("mask", "not tried", "what was given hid nothing in the scores")
             elif self.promised and core.scores.queries.shape[1] > 1 and not self.failed("mask"):
                 says = "Every query sees the keys that come after it."
                 self.fail("causal", "causal_missing", self.softmax_line, says)
-            elif given and not self.failed("mask"):
-                self.note("mask", "not tried", "the mask that was given hid nothing in the scores")
             elif not self.failed("mask"):
                 self.note("mask", "not tried", "no mask was given")
             return
@@ -890,17 +895,19 @@ class _Judge:
 
     def _paired(self) -> None:
         """Whether key and value of one position were made of the same position of what both were made of."""
-        keys, values = (self._made_of(one) for one in (self.k, self.v))
+        if self.k.form.shape[:2] != self.v.form.shape[:2] or not self.k.factor or not self.v.factor:
+            return
+        keys, values = (self._made_of(one.form / one.factor) for one in (self.k, self.v))
         both = {a[0] for a in keys if a} & {b[0] for b in values if b}
         pairs = [(a, b) for a, b in zip(keys, values, strict=True) if a and b and a[0] in both and b[0] in both]
         if any(a != b for a, b in pairs) and 2 * len(pairs) >= len(keys):
             line = self.operations[self.core.mix.number].line
             self.fail("mixing", _UNKNOWN, line, "Keys are paired with the values of other positions.")
 
-    def _made_of(self, one: _Origin) -> list[tuple[Any, tuple[int, ...]] | None]:
+    def _made_of(self, form: np.ndarray) -> list[tuple[Any, tuple[int, ...]] | None]:
         """Of each position, what a product made it of, and where in that it was; None where that is not known."""
-        wanted = one.form[:, :, 0].ravel() / one.factor if one.factor else np.zeros(one.form[:, :, 0].size)
-        found: list[tuple[Any, tuple[int, ...]] | None] = [None] * len(wanted)
+        rows = form.reshape(-1, form.shape[2])
+        found: list[tuple[Any, tuple[int, ...]] | None] = [None] * len(rows)
         for number in range(self.core.mix.number):
             operation = self.operations[number]
             x = operation.host
@@ -909,11 +916,13 @@ class _Judge:
             source = operation.sources[0]
             order = np.argsort(x, axis=None)
             ranked = x.ravel()[order]
-            at = np.clip(np.searchsorted(ranked, wanted), 0, x.size - 1)
-            for place in np.flatnonzero((ranked[at] == wanted) & (wanted != 0)):
+            at = np.clip(np.searchsorted(ranked, rows[:, 0]), 0, x.size - 1)
+            # A number that is there twice says nothing.
+            once = np.append(ranked, np.nan)[at + 1] != ranked[at]
+            for place in np.flatnonzero((ranked[at] == rows[:, 0]) & once):
                 where = tuple(int(i) for i in np.unravel_index(order[at[place]], x.shape)[:-1])
-                # The same numbers once more, as a step of decoding sees them.
-                found[place] = (operation.origins[0] if source is None else source, where)
+                if np.isin(rows[place], x[where]).all():
+                    found[place] = (operation.origins[0] if source is None else source, where)
         return found
 
     def _grouped(self) -> None:
