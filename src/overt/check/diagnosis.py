@@ -121,9 +121,7 @@ class Diagnosis(Calling):
             self.findings.unknown(self, failed[1], "with a mask", form=failed[0])
         elif trials:
             error = next(iter(trials.values()))[0].outcome.error
-            if error is not None and self.interface.by_role[role].required:
-                self.findings.raised(self, error)
-            elif error is not None:
+            if error is not None:
                 self.findings.convention[role] = (
                     f"not tried: every shape raised ({error['type']}: {error['message'][:60]})"
                 )
@@ -256,9 +254,7 @@ class Diagnosis(Calling):
         found.sort(key=lambda m: (m.cost, m.choice.get("window") != "window_off_by_one"))
         if not found:
             assert first is not None
-            if first[1].outcome.error is not None:
-                self.findings.raised(self, first[1].outcome.error)
-            else:
+            if not self._refused("window", first[1].outcome):
                 self.findings.unknown(self, [first[1]], "with a window", form=first[0])
             return
         best = found[0]
@@ -279,8 +275,7 @@ class Diagnosis(Calling):
             if "causal" in features
             else self.choices
         )
-        if trials[0].outcome.error is not None:
-            self.findings.raised(self, trials[0].outcome.error)
+        if self._refused("softcap", trials[0].outcome):
             return
         found = explain(self.attention, forms[0], trials, start=start, steps=("cap", "mask"), most=2)
         plain = self.attempt([self.form], (SQUARE,), cap=0.7)[self.form]
@@ -321,8 +316,15 @@ class Diagnosis(Calling):
             self.findings.add(
                 "gqa_repeat_wrong_axis", certain=False, diagnosis=self, line=(outcome.error or {}).get("line")
             )
-        elif outcome.error is not None:
-            self.findings.raised(self, outcome.error)
+        else:
+            self._refused("grouped queries", outcome)
+
+    def _refused(self, step: str, outcome: Outcome) -> bool:
+        """Whether a call raised that nobody promised would work."""
+        if outcome.error is not None:
+            self.findings.convention[step] = f"not tried: it raised {outcome.error['type']}"
+            self.findings.entered(step, f"{outcome.error['type']}: {outcome.error['message'][:60]}", tried=False)
+        return outcome.error is not None
 
     def _explain_groups(self, trials: list[Trial]) -> None:
         found = explain(self.attention, self.form, trials, start=self.choices, steps=("group",), most=1)
