@@ -442,7 +442,9 @@ class _Judge:
             elif kind.name in ("unknown", "function") or phase == "prob":
                 strange.append((kind, number, x, y))
         self.phase = phase
-        several = any(self.operations[n].name in _SUMS and self._dependent(self.operations[n]) for _, n, _, _ in strange)
+        several = any(
+            self.operations[n].name in _SUMS and self._dependent(self.operations[n]) for _, n, _, _ in strange
+        )
         for kind, number, x, y in strange:
             self._odd(kind, self.operations[number], x, y, several)
         for line, x, y in tentative:

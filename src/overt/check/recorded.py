@@ -31,10 +31,10 @@ def consult(diagnosis: Diagnosis, forms: Iterable[Form] = ()) -> bool:
     for name, fault in faults.items():
         if name in findings.found and name != "unknown":
             _locate(findings, name, fault)
-    if "causal_missing" in findings.found and "causal_missing" not in faults:
-        if any(one["facts"].get("hidden") or one["facts"].get("mask given") for one in told):
-            # Something is hidden, if not all that comes later: what lies behind a prefix, or in other documents.
-            findings.found.pop("causal_missing")
+    hides = any(one["facts"].get("hidden") or one["facts"].get("mask given") for one in told)
+    if hides and "causal_missing" not in faults:
+        # Something is hidden, if not all that comes later: what lies behind a prefix, or in other documents.
+        findings.found.pop("causal_missing", None)
     if "unknown" in findings.found or forms:
         _decide(findings, told, faults)
     enter(findings, told)
