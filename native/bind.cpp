@@ -452,12 +452,29 @@ bool plain_backward(nb::object q, nb::object k, nb::object v, const char* dtype,
   return true;
 }
 
-void statistics(const HeldProblem& p, nb::object lse_, nb::object rest_, nb::object received_, nb::object entropy_, int threads,
+void statistics(const HeldProblem& p, nb::object lse_, nb::object rest_, nb::object received_, nb::object entropy_,
+                nb::object keys_, nb::object found_, const std::vector<std::int64_t>& rows, nb::object weights_, int threads,
                 Name level) {
   HeldLogSum lse(p, lse_, rest_);
   auto wanted = p.statistics(received_, entropy_);
+  std::optional<Array> keys, found, weights;
+  Picks picks = {};
+  if (!keys_.is_none()) {
+    keys.emplace(keys_, "keys", kInt32, 3);
+    found.emplace(found_, "found", p.accumulator(), 4, true);
+    keys->expect({keys->size(0), p.B, p.T});
+    found->expect({keys->size(0), p.B, p.H, p.T});
+    picks.keys = keys->size(0), picks.found = found->data();
+    picks.key = {keys->data(), keys->stride(0), keys->stride(1), keys->stride(2)};
+  }
+  if (!rows.empty()) {
+    weights.emplace(weights_, "weights", p.accumulator(), 4, true);
+    picks.rows = Index(rows.size()), picks.row = rows.data(), picks.weights = weights->data();
+    weights->expect({p.B, p.H, picks.rows, p.S});
+  }
+  const bool any = picks.keys || picks.rows;
   compute(p, threads, level, [&](const Kernels& kernels, const Run& run) {
-    return kernels.statistics(p, run, lse, wanted.first.data(), wanted.second.data());
+    return kernels.statistics(p, run, lse, wanted.first.data(), wanted.second.data(), any ? &picks : nullptr);
   });
 }
 
@@ -517,6 +534,7 @@ NB_MODULE(_native, m) {
         "dv"_a.none(),
         "dbias"_a = nb::none(), "dsinks"_a = nb::none(), "dadditive"_a = nb::none(), nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
   m.def("statistics", &statistics, "problem"_a, "lse"_a, "rest"_a.none(), "received"_a = nb::none(), "entropy"_a = nb::none(),
+        "keys"_a = nb::none(), "found"_a = nb::none(), "rows"_a = std::vector<std::int64_t>(), "weights"_a = nb::none(),
         nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
   m.def("top", &top, "problem"_a, "lse"_a, "rest"_a.none(), "indices"_a, "weights"_a, nb::kw_only(), "threads"_a = 0,
         "level"_a = nb::none());

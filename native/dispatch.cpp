@@ -17,7 +17,7 @@ namespace overt {
   namespace name {                                                                                                \
   bool forward(const Problem&, const Run&, void* output, const LogSum*, Along*);                                  \
   bool backward(const Problem&, const Run&, const Pull&);                                                         \
-  bool statistics(const Problem&, const Run&, const LogSum&, void* received, void* entropy);                      \
+  bool statistics(const Problem&, const Run&, const LogSum&, void* received, void* entropy, const Picks*);        \
   bool top(const Problem&, const Run&, const LogSum&, Index count, std::int64_t* indices, void* weights);         \
   bool map(const Problem&, const Run&, const LogSum&, const Bins&, void* out);                                    \
   bool weights(const Problem&, const Run&, const LogSum&, void* out);                                             \

@@ -72,6 +72,18 @@ struct Along {
   bool found;
 };
 
+// Weights that a pass over all of them picks out.  Of single keys: `key`, int32 (keys, B, T, 1), negative where a query
+// picks none, into `found` (keys, B, H, T); NaN where there is none or the query sees nothing.  Of whole rows: of the
+// queries `row` (rows,), into `weights` (B, H, rows, S), which holds zeros.  Both are of the accumulator's type.
+struct Picks {
+  Index keys;
+  View key;
+  void* found;
+  Index rows;
+  const std::int64_t* row;
+  void* weights;
+};
+
 // What the way back reads beside the problem: `output` and `dy` of the problem's type, (B, H, T, E), the log-sums, and
 // unless null the gradient dlse (B, H, T) of these, of the accumulator's type.
 // What it writes unless null, all of the accumulator's type: dq (B, H, T, D), dk (B, G, S, D), dv (B, G, S, E), the
@@ -89,7 +101,7 @@ struct Pull {
 struct Kernels {
   bool (*forward)(const Problem&, const Run&, void* output, const LogSum*, Along*);  // null: neither is wanted
   bool (*backward)(const Problem&, const Run&, const Pull&);
-  bool (*statistics)(const Problem&, const Run&, const LogSum&, void* received, void* entropy);
+  bool (*statistics)(const Problem&, const Run&, const LogSum&, void* received, void* entropy, const Picks*);  // null: none
   bool (*top)(const Problem&, const Run&, const LogSum&, Index count, std::int64_t* indices, void* weights);
   bool (*map)(const Problem&, const Run&, const LogSum&, const Bins&, void* out);
   bool (*weights)(const Problem&, const Run&, const LogSum&, void* out);

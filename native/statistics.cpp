@@ -1,10 +1,15 @@
-// What each key receives and how spread out each query's attention is, in one pass over the weights.
+// What each key receives and how spread out each query's attention is, in one pass over the weights, from which single ones
+// and whole rows can be picked as well.
 // Compiled once per level; see README.md.
 #include "parts.h"
 #include "weigh.h"
 
 namespace overt::OVERT_LEVEL {
 namespace {
+
+template <class Acc> OVERT_INLINE void store_some(Acc* to, Lane<Acc> x, Index count) {
+  __builtin_memcpy(to, &x, smaller<Index>(count, kLanes<Acc>) * sizeof(Acc));
+}
 
 template <class In> struct Statistics {
   using Acc = Accumulator<In>;
@@ -15,6 +20,7 @@ template <class In> struct Statistics {
     LogSum lse;
     Acc* received;
     Acc* entropy;
+    const Picks* picks;  // null: none
   };
   using Layout = PassLayout<Acc, Arguments>;
 
@@ -28,8 +34,14 @@ template <class In> struct Statistics {
     Desk<In> desk;
     Acc* spread = nullptr;    // [groups][kRows][lanes] Σ p log₂ p
     Acc* received = nullptr;  // [kBlock] of the rows of one block
+    int* keys = nullptr;      // [groups][picked keys][kRows] as the task's rows want them
+    int* rows = nullptr;      // [groups][kRows] at which place a row is picked whole, or −1
     void place(Arena& arena, const Layout& layout) {
       desk.place(arena, layout.plan);
+      if (const Picks* picks = layout.arguments.picks) {
+        arena.take(keys, layout.plan.groups * picks->keys * kRows);
+        arena.take(rows, layout.plan.groups * kRows);
+      }
       arena.take(spread, layout.plan.groups * kRows * lanes);
       arena.take(received, kBlock);
     }
@@ -63,6 +75,46 @@ template <class In> struct Statistics {
     }
   }
 
+  // Notes what the rows of a task pick.  A key that is never met is hidden and has a score of −inf; there is none to pick
+  // where it is negative.
+  void note_picks(const Picks& picks) {
+    for (int i = 0; i < work.desk.count; ++i)
+      for (int r = 0; r < work.desk.groups[i].count; ++r) {
+        const Index place = work.desk.groups[i].place[r], t = place % p.T, b = place / p.T / p.H;
+        for (Index c = 0; c < picks.keys; ++c) {
+          int key = *at<std::int32_t>(picks.key, c, b, t);
+          work.keys[(i * picks.keys + c) * kRows + r] = key;
+          found(c)[place] = key < 0 ? Acc(__builtin_nanf("")) : Acc(-kInfinity);
+        }
+        int* row = work.rows + i * kRows + r;
+        *row = -1;
+        for (Index n = 0; n < picks.rows; ++n)
+          if (picks.row[n] == t) *row = int(n);
+      }
+  }
+
+  Acc* found(Index c) const { return static_cast<Acc*>(arguments.picks->found) + c * p.B * p.H * p.T; }
+
+  // Picks from a tile: scores of single keys, which become weights at the end, and weights of whole rows.
+  void pick(const Picks& picks, int i, const Shift<Acc>& shift, Range range) {
+    const Group<Acc>& group = work.desk.groups[i];
+    for (Index c = 0; c < picks.keys; ++c)
+      for (int r = 0; r < group.count; ++r)
+        if (int s = work.keys[(i * picks.keys + c) * kRows + r]; s >= range.begin && s < range.end)
+          found(c)[group.place[r]] = work.desk.tile[r * kTileStride + s - range.begin];
+    for (int r = 0; r < group.count; ++r) {
+      int n = work.rows[i * kRows + r];
+      if (n < 0) continue;
+      Acc* out = static_cast<Acc*>(picks.weights) + (group.place[r] / p.T * picks.rows + n) * p.S + range.begin;
+      for (int s = 0; s < range.end - range.begin; s += lanes) {
+        Lane<Acc> x = load(work.desk.tile + r * kTileStride + s);
+        shift.choose([&]<bool fused>() {
+          store_some(out + s, exp2<Acc>(shift.template log2_weights<fused>(x, r)), range.end - range.begin - s);
+        });
+      }
+    }
+  }
+
   void task(Index part) {
     double* received = shared.received ? shared.received + part * p.S : nullptr;
     if (received) __builtin_memset(received, 0, p.S * sizeof(double));
@@ -73,6 +125,7 @@ template <class In> struct Statistics {
   void rows(Index index, double* received) {
     Desk<In>& desk = work.desk;
     desk.start(plan, source, index, scoring);
+    if (arguments.picks) note_picks(*arguments.picks);
     __builtin_memset(work.spread, 0, desk.count * kRows * lanes * sizeof(Acc));
     desk.each_block(plan, source, [&](Range block, const Chunk<Acc>& chunk) {
       for (int i = 0; i < desk.count; ++i) {
@@ -82,6 +135,7 @@ template <class In> struct Statistics {
         Shift<Acc> shift(group, arguments.lse);
         with_size(group.size, [&]<int M>() {
           int width = score_for_weights<M>(desk, plan, scoring, group, shift, chunk, range);
+          if (arguments.picks) pick(*arguments.picks, i, shift, range);
           shift.choose([&]<bool fused>() {
             add<M, fused>(desk.tile, width, shift, work.received + (range.begin - block.begin),
                           work.spread + i * kRows * lanes);
@@ -97,12 +151,25 @@ template <class In> struct Statistics {
               entropy_of<Acc>(-sum<Acc>(load(work.spread + (i * kRows + r) * lanes)) * Acc(kLn2));
   }
 
-  Index endings() const { return arguments.received ? p.B * p.H : 0; }
+  Index endings() const { return arguments.received || arguments.picks ? p.B * p.H : 0; }
 
-  void finish(Index head) { join_parts(plan, shared.received, head, arguments.received); }
+  void finish(Index head) {
+    if (arguments.received) join_parts(plan, shared.received, head, arguments.received);
+    if (!arguments.picks) return;
+    const Acc *value = static_cast<const Acc*>(arguments.lse.value) + head * p.T;
+    const Acc* rest = arguments.lse.rest ? static_cast<const Acc*>(arguments.lse.rest) + head * p.T : nullptr;
+    for (Index c = 0; c < arguments.picks->keys; ++c)
+      for (Index t = 0; t < p.T; t += lanes) {
+        // A row that sees nothing has lse −inf, and −inf − −inf is NaN.
+        Acc* scores = found(c) + head * p.T + t;
+        Lane<Acc> x = load_some(scores, p.T - t) - load_some(value + t, p.T - t);
+        if (rest) x -= load_some(rest + t, p.T - t);
+        store_some(scores, exp<Acc>(x), p.T - t);
+      }
+  }
 
-  static bool run(const Problem& p, const Run& run, const LogSum& lse, void* received, void* entropy) {
-    Arguments arguments = {lse, static_cast<Acc*>(received), static_cast<Acc*>(entropy)};
+  static bool run(const Problem& p, const Run& run, const LogSum& lse, void* received, void* entropy, const Picks* picks) {
+    Arguments arguments = {lse, static_cast<Acc*>(received), static_cast<Acc*>(entropy), picks};
     Plan<Acc> plan(p, kFairThreads, 1, false);
     return second_pass<In, Statistics>(plan, run, arguments, all_parts(plan));
   }
@@ -110,8 +177,8 @@ template <class In> struct Statistics {
 
 }  // namespace
 
-bool statistics(const Problem& p, const Run& run, const LogSum& lse, void* received, void* entropy) {
-  return run_as<Statistics>(p.type, p, run, lse, received, entropy);
+bool statistics(const Problem& p, const Run& run, const LogSum& lse, void* received, void* entropy, const Picks* picks) {
+  return run_as<Statistics>(p.type, p, run, lse, received, entropy, picks);
 }
 
 }  // namespace overt::OVERT_LEVEL

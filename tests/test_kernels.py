@@ -94,6 +94,20 @@ def check_statistics(case: Case, level: str, k: int, rows: int, columns: int) ->
     expected = reference.statistics(wide, exact_lse)[1]
     np.testing.assert_allclose(entropy, expected, rtol=4 * tolerance, atol=4 * tolerance)
 
+    B, H, T, S = w.shape
+    keys = np.random.default_rng(k).integers(-1, max(S, 1), (2, B, T), np.int32)
+    some = range(0, T, max(T // 2, 1))
+    *same, found, whole = kernels.picked(problem, lse, keys, some, level=level)
+    assert [x.tobytes() for x in same] == [received.tobytes(), entropy.tobytes()]
+    np.testing.assert_allclose(whole, w[:, :, some], rtol=2 * tolerance, atol=tolerance)
+    none = (keys < 0)[:, :, None] | (lse == -np.inf)
+    if S:
+        b, h, t = np.ogrid[:B, :H, :T]
+        picks = np.where(none, np.nan, w[b, h, t, np.maximum(keys, 0)[:, :, None]])
+        np.testing.assert_allclose(found, picks, rtol=2 * tolerance, atol=tolerance)
+    else:
+        assert np.isnan(found).all()
+
     output, lse_too, along = kernels.attend(problem, level=level)
     assert [x.tobytes() for x in (output, lse_too)] == [x.tobytes() for x in kernels.forward(problem, level=level)]
     if along:

@@ -313,8 +313,10 @@ def test_an_argument_that_is_not_understood_is_named() -> None:
     x = decoder()["input_ids"]
     message = r"model\.layers\.0\.self_attn: .*off the model's own output by .*tilt, which is not understood"
     with torch.no_grad():
-        with pytest.raises(RecordingError, match=message), overt.record(model):
-            model(x, tilt=0.5)
+        for keep in ("qk", "statistics"):
+            with pytest.raises(RecordingError, match=message), overt.record(model, keep=keep) as rec:
+                model(x, tilt=0.5)
+            assert not len(rec)
         with (
             pytest.raises(RecordingError, match="tilt, which may change the weights"),
             overt.record(model, check=False),

@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import numpy as np
 
 class Problem:
@@ -88,6 +90,10 @@ def statistics(
     rest: np.ndarray | None,
     received: np.ndarray | None = None,
     entropy: np.ndarray | None = None,
+    keys: np.ndarray | None = None,
+    found: np.ndarray | None = None,
+    rows: Sequence[int] = (),
+    weights: np.ndarray | None = None,
     *,
     threads: int = 0,
     level: str | None = None,

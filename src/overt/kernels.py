@@ -259,22 +259,66 @@ def gradient(
 
 def statistics(problem: Problem, lse: np.ndarray, *, level: str | None = None) -> Statistics:
     """Received and entropy, for the price of one."""
-    received = np.zeros((*problem.q.shape[:2], problem.k.shape[2]), problem.accumulate)
-    entropy = np.empty(problem.q.shape[:3], problem.accumulate)
+    none = np.empty((0, problem.q.shape[0], problem.q.shape[2]), np.int32)
+    return picked(problem, lse, none, (), level=level)[:2]
+
+
+def picked(
+    problem: Problem, lse: np.ndarray, keys: np.ndarray, rows: Sequence[int], *, level: str | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Received and entropy, and of the weights that they come from single ones and some rows.
+
+    keys: int32 (C, B, T), a key for each query, negative for none.  The weights of these, (C, B, H, T), are NaN where
+    there is none and where the query sees nothing.  rows: queries whose weights (B, H, len(rows), S) are wanted whole.
+    """
+    (B, H, T, _), S, accumulate = problem.q.shape, problem.k.shape[2], problem.accumulate
+    received, entropy = np.zeros((B, H, S), accumulate), np.empty((B, H, T), accumulate)
+    found, whole = np.empty((len(keys), B, H, T), accumulate), np.zeros((B, H, len(rows), S), accumulate)
     sums = _log_sums(problem, lse, level)
-    for native, rows in _calls(problem):
-        part, row_entropy = np.empty_like(received), _rows(entropy, rows)
+    for native, some in _calls(problem):
+        part, row_entropy = np.empty_like(received), _rows(entropy, some)
+        own = [i for i, t in enumerate(rows) if t in range(T)[some]]
+        row_found = np.empty((len(keys), *row_entropy.shape), accumulate)
+        weights = np.zeros((B, H, len(own), S), accumulate)
         _native.statistics(
             native,
-            *_of_rows(sums, rows),
+            *_of_rows(sums, some),
             part,
             row_entropy,
+            np.ascontiguousarray(keys[:, :, some]),
+            row_found,
+            [rows[i] - (some.start or 0) for i in own],
+            weights,
             threads=problem.threads or _threads,
             level=level,
         )
         received += part
-        _put(entropy, rows, row_entropy)
-    return received, entropy
+        _put(entropy, some, row_entropy)
+        found[:, :, :, some], whole[:, :, own] = row_found, weights
+    return received, entropy, found, whole
+
+
+def plain_picked(
+    q: Array,
+    k: Array,
+    scale: float,
+    first: np.ndarray,
+    last: np.ndarray,
+    lse: Array,
+    keys: np.ndarray,
+    rows: Sequence[int],
+    threads: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """``picked`` of float32 that needs no preparation, arrays or tensors, with spans int32 (B, H, T).
+
+    To describe a problem takes as long as its statistics where it is small.  No |lse| exceeds ``reference.LARGE``.
+    """
+    (B, H, T, _), S = q.shape, k.shape[2]
+    received, entropy = np.empty((B, H, S), np.float32), np.empty((B, H, T), np.float32)
+    found, whole = np.empty((len(keys), B, H, T), np.float32), np.zeros((B, H, len(rows), S), np.float32)
+    native = _native.Problem(q, k, None, scale=scale, first=first, last=last)
+    _native.statistics(native, lse, None, received, entropy, keys, found, rows, whole, threads=threads or _threads)
+    return received, entropy, found, whole
 
 
 def top(problem: Problem, lse: np.ndarray, k: int, *, level: str | None = None) -> tuple[np.ndarray, np.ndarray]:

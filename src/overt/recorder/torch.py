@@ -20,7 +20,11 @@ _SOFTMAX = {"softmax", "_softmax", "softmax_", "_safe_softmax"}
 _PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addbmm"}
 _BEGINNINGS = _SOFTMAX | _PRODUCTS
 # Products with parameters and everything else after which scores are no scores any more.
-_ENDS = {"linear", "conv1d", "conv2d", "conv3d", "layer_norm", "group_norm", "batch_norm", "rms_norm", "embedding"}
+# The cosine of a product is that of a position.
+_ENDS = {
+    "linear", "conv1d", "conv2d", "conv3d", "layer_norm", "group_norm", "batch_norm", "rms_norm", "embedding", "cos",
+    "sin",
+}  # fmt: skip
 _DROPOUT = {"dropout", "dropout_", "feature_dropout", "alpha_dropout", "native_dropout"}
 _CASTS = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "clone", "detach", "cpu"}
 _VIEWS = {

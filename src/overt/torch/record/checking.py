@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import torch
 from torch import Tensor
 
@@ -34,21 +36,33 @@ def complete(call: Call) -> None:
         call.lse = call.lse.masked_fill(torch.from_numpy(blind).to(call.lse.device), -torch.inf)
 
 
-def deviation(call: Call) -> tuple[float, float] | None:
-    """Largest difference from the model's output at three rows, and how much of it rounding explains.
+def rows(call: Call) -> range:
+    """The queries that are compared: the last one, one in the middle and one of the first.
 
-    None where there is nothing to compare: no rows, or weights that were dropped after they were made.
+    None of them where there is nothing to compare: no cells, or weights that were dropped after they were made.
     """
-    (B, H, T, S), G = call.sizes, call.v.shape[1]
+    B, H, T, S = call.sizes
     if call.dropped or not (B and H and T and S):
-        return None
-    # The last query, one in the middle and one of the first.
+        return range(0)
     step = max((T - 1) // 2, 1)
-    at = slice((T - 1) % step, None, step)
-    weights = call.rows(at)
+    return range((T - 1) % step, T, step)
+
+
+def deviation(call: Call, weights: Tensor | None = None) -> tuple[float, float] | None:
+    """Largest difference from the model's output at some rows, and how much of it rounding explains; None without any.
+
+    weights: of these rows, (B, H, N, S), where somebody knows them already.
+    """
+    (B, H, _, S), G = call.sizes, call.v.shape[1]
+    compared = rows(call)
+    if not compared:
+        return None
+    at = slice(compared.start, None, compared.step)
+    if weights is None:
+        weights = call.rows(at)
     values = call.v.to(call.wide)
     largest = _largest(values)
-    if not largest.isfinite():
+    if not isfinite(largest):
         # What nobody sees may be anything.
         values = torch.where(values.isfinite(), values, 0)
         largest = _largest(values)
@@ -56,22 +70,28 @@ def deviation(call: Call) -> tuple[float, float] | None:
     off = mixed.sub_(call.output[:, :, at]).abs_()
     if call.visible.blind is not None or call.sinks is not None:
         off = torch.where(weights.sum(-1, keepdim=True) > 0, off, 0)
-    return off.amax().item(), _tolerance(call, at, largest.item())
+    found = off.amax().item()
+    tolerance = _tolerance(call, largest, 0)
+    # How large scores may be is asked only where that matters.
+    if not found <= tolerance and call.weights is None:
+        tolerance = _tolerance(call, largest, _scores(call, at))
+    return found, tolerance
 
 
-def _tolerance(call: Call, at: slice, largest: float) -> float:
+def _tolerance(call: Call, largest: float, scores: float) -> float:
     """Rounding of the sum of values up to the largest, and of scores as large as these may be."""
-    eps = torch.finfo(call.output.dtype).eps
-    scores = 0.0
-    if call.weights is None:
-        q, k = (torch.linalg.vector_norm(x, dim=-1, dtype=call.wide) for x in (call.q[:, :, at], call.k))
-        scores = (_largest(q) * _largest(k.nan_to_num(0, 0, 0))).item() * abs(call.scale)
-        if call.softcap is not None:
-            scores = min(scores, call.softcap)
-    wide = torch.finfo(call.wide).eps
+    eps, wide = torch.finfo(call.output.dtype).eps, torch.finfo(call.wide).eps
     return largest * (_PLACES * eps + wide * (256 + 4 * scores)) + 1e-30
 
 
-def _largest(x: Tensor) -> Tensor:
+def _scores(call: Call, at: slice) -> float:
+    """No score of these rows is larger."""
+    q, k = (torch.linalg.vector_norm(x, dim=-1, dtype=call.wide) for x in (call.q[:, :, at], call.k))
+    most = (q.amax() * k.nan_to_num(0, 0, 0).amax()).item() * abs(call.scale)
+    return most if call.softcap is None else min(most, call.softcap)
+
+
+def _largest(x: Tensor) -> float:
     """The largest size of any number, not finite unless all are."""
-    return x.abs().amax()
+    low, high = x.aminmax()
+    return max(-low.item(), high.item())

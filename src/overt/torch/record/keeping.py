@@ -15,6 +15,7 @@ from torch import Tensor
 
 from overt import kernels
 from overt.errors import ArgumentError, RecordingError
+from overt.reference import LARGE
 from overt.torch import blocks
 from overt.torch.record.arrays import array
 from overt.torch.record.call import Call
@@ -126,7 +127,7 @@ class Link:
     lse: Tensor
     counts: np.ndarray
     start: np.ndarray
-    deviation: float | None
+    deviation: float | None = None
     statistics: Statistics | None = None
     q: Numbers | None = None
     k: Numbers | None = None
@@ -177,7 +178,7 @@ class Keeper:
                 f"already: {how}, or raise limit="
             )
 
-    def link(self, call: Call, name: str, step: int, new: slice, ids: np.ndarray | None, off: float | None) -> Link:
+    def link(self, call: Call, name: str, step: int, new: slice, ids: np.ndarray | None) -> Link:
         """Keep a call; ``new`` are the keys that are not kept already."""
         B, H, T, S = call.sizes
         assert call.lse is not None
@@ -197,7 +198,6 @@ class Keeper:
             call.lse,
             _counts(call),
             np.minimum(_start(call), max(S - 1, 0)),
-            off,
             ids=ids,
         )
         if self.keep == "statistics":
@@ -234,11 +234,20 @@ class Keeper:
         return need + (call.q.nbytes + call.k.nbytes if call.weights is None else call.weights.nbytes)
 
 
-def statistics(call: Call, top: int, previous: np.ndarray, induction: np.ndarray | None) -> Statistics:
-    """Everything about a call that needs no cells later, computed where the model is."""
+def statistics(call: Call, top: int, keys: np.ndarray, rows: range) -> tuple[Statistics, Tensor | None]:
+    """Everything about a call that needs no cells later, computed where the model is.
+
+    keys: int32 (1 or 2, B, T), the key before each query's own, and the one after the last query with its token, −1 for
+    none.  rows: queries whose weights (B, H, N, S) are wanted too; None where these do not come along.
+    """
     S = call.sizes[3]
     assert call.lse is not None
     chosen: tuple[Tensor, Tensor] | None = None
+    if call.near and call.weights is None and call.along is None:
+        received, entropy, picked, weights = (torch.from_numpy(x) for x in _picked(call, keys, rows))
+        if top:
+            chosen = _tensors(*kernels.top(call.problem(), array(call.lse), min(top, S)))
+        return Statistics(received, entropy, chosen, picked[0], picked[1] if len(picked) > 1 else None), weights
     if call.weights is not None:
         weights = call.weights.to(call.wide)
         received, entropy = weights.sum(-2), -torch.xlogy(weights, weights).sum(-1)
@@ -246,17 +255,33 @@ def statistics(call: Call, top: int, previous: np.ndarray, induction: np.ndarray
             # torch breaks ties as it likes, this to the lower index.
             indices = weights.argsort(dim=-1, descending=True, stable=True)[..., : min(top, S)]
             chosen = indices, weights.gather(-1, indices)
-    elif call.near:
-        problem, lse = call.problem(), array(call.lse)
-        received, entropy = call.along or _tensors(*kernels.statistics(problem, lse))
+    elif call.along is not None:
+        received, entropy = call.along
         if top:
-            chosen = _tensors(*kernels.top(problem, lse, min(top, S)))
+            chosen = _tensors(*kernels.top(call.problem(), array(call.lse), min(top, S)))
     else:
         problem = blocks.widened(call.problem())
         received, entropy = blocks.statistics(problem, call.lse)
         if top:
             chosen = blocks.top(problem, call.lse, min(top, S))
-    return Statistics(received, entropy, chosen, call.at(previous), None if induction is None else call.at(induction))
+    each = [call.at(some) for some in keys]
+    return Statistics(received, entropy, chosen, each[0], each[1] if len(each) > 1 else None), None
+
+
+def _picked(call: Call, keys: np.ndarray, rows: range) -> tuple[np.ndarray, ...]:
+    """Received, entropy, weights of single keys and of whole rows, by the kernels."""
+    assert call.lse is not None
+    plain = call.bias is None and call.softcap is None and call.visible.rest is None and call.q.dtype == torch.float32
+    if plain and call.lse.numel() and max(x.abs().item() for x in call.lse.aminmax()) <= LARGE:
+        try:
+            spans = call.visible.spans(*call.sizes[:3])
+            return kernels.plain_picked(
+                call.q, call.k, call.scale, *spans, call.lse, keys, rows, torch.get_num_threads()
+            )
+        except ValueError:
+            # Memory that the kernels do not take as it is.
+            pass
+    return kernels.picked(call.problem(), array(call.lse), keys, rows)
 
 
 def _tensors(x: np.ndarray, y: np.ndarray) -> tuple[Tensor, Tensor]:

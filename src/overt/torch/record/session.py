@@ -203,30 +203,44 @@ class Session:
     def _take(self, call: Call, name: str, instead: Call | None = None) -> None:
         """Check a call, and keep it at its place.  instead: how else it may be described."""
         checking.complete(call)
-        found = checking.deviation(call) if self._check else None
-        if found is not None and not found[0] <= found[1] and instead is not None:
-            call = instead
-            checking.complete(call)
-            found = checking.deviation(call)
-        if found is not None and not found[0] <= found[1]:
-            raise RecordingError(
-                f"{name}: recorded weights times the values are off the model's own output by {found[0]:.2g}, and "
-                f"rounding explains {found[1]:.2g}{_suspect(call)}"
-            )
         if call.unknown and not self._check:
             raise RecordingError(
                 f"{name}: its attention got {', '.join(call.unknown)}, which may change the weights: record with "
                 "check=True, which compares them with the model's own output"
             )
-        self._keep(call, name, None if found is None else found[0])
+        found = None
+        # Statistics have the weights that are compared; where there is another description, the choice comes first.
+        if self._check and (instead is not None or self._keeper.keep != "statistics"):
+            found = checking.deviation(call)
+            if found is not None and not found[0] <= found[1] and instead is not None:
+                call = instead
+                checking.complete(call)
+                found = checking.deviation(call)
+            _compare(call, name, found)
+        self._keep(call, name, found)
 
-    def _keep(self, call: Call, module: str, off: float | None) -> None:
+    def _keep(self, call: Call, module: str, found: tuple[float, float] | None) -> None:
         assert self._watch.current is not None
         name = self._watch.current.name(module)
-        link, chain = self._joined(self.chains.setdefault(name, []), self._keeper, call, name, off)
+        chains = self.chains.setdefault(name, [])
+        link, chain = self._joined(chains, self._keeper, call, name)
         kept = None
         if self._keeper.keep == "statistics":
-            kept = statistics(call, self._keeper.top, *_relations(link, chain, self._watch.current))
+            compared = checking.rows(call) if self._check and found is None else range(0)
+            kept, weights = statistics(call, self._keeper.top, _relations(link, chain, self._watch.current), compared)
+            if compared:
+                found = checking.deviation(call, weights)
+                try:
+                    _compare(call, module, found)
+                except RecordingError:
+                    # What is not to be trusted is not kept.
+                    chain.links.pop()
+                    if not chain.links:
+                        chains.remove(chain)
+                    if not chains:
+                        del self.chains[name]
+                    raise
+        link.deviation = None if found is None else found[0]
         self._keeper.add(link, kept)
 
     @property
@@ -237,11 +251,9 @@ class Session:
     def _guide(self, call: Call, name: str) -> None:
         """Follow an attention that nobody asked for: what attends across, to the same keys, does not tell its place."""
         call.lse = call.q.new_empty((*call.q.shape[:2], 0))
-        self._joined(self._guides.setdefault(name, []), _NOTHING, call, name, None)
+        self._joined(self._guides.setdefault(name, []), _NOTHING, call, name)
 
-    def _joined(
-        self, chains: list[Chain], keeper: Keeper, call: Call, name: str, off: float | None
-    ) -> tuple[Link, Chain]:
+    def _joined(self, chains: list[Chain], keeper: Keeper, call: Call, name: str) -> tuple[Link, Chain]:
         """Add a call where it belongs."""
         current = self._watch.current
         assert current is not None
@@ -249,7 +261,7 @@ class Session:
         ids = current.tokens(call.sizes[0], call.sizes[2])
         placed = chains[-1].follow(call, known, current.row) if chains else None
         new = slice(None) if placed is None else slice(placed[0] - placed[1], placed[0] - placed[1] + call.sizes[2])
-        link = keeper.link(call, name, current.number, new, ids, off)
+        link = keeper.link(call, name, current.number, new, ids)
         if placed is None:
             chains.append(Chain(link, known))
             return link, chains[-1]
@@ -285,19 +297,37 @@ def _chooser(layers: Layers) -> Callable[[str], bool]:
     return lambda name: any(fnmatchcase(name, glob) for glob in globs)
 
 
-def _relations(link: Link, chain: Chain, current: Pass) -> tuple[np.ndarray, np.ndarray | None]:
-    """The key before each query's own, and the one after the last query with the same token, (B, T)."""
+def _relations(link: Link, chain: Chain, current: Pass) -> np.ndarray:
+    """The key before each query's own, and, where tokens are known, that after the last query with the same one.
+
+    int32 (1 or 2, B, T), −1 for none.
+    """
     B, T, S, base = link.batch, link.T, link.S, chain.base(link)
+    # The layers of a pass that begins read the same tokens, from the same places.
+    alike = B, T, S, base, link.row, link.start.tobytes(), id(chain.ids)
+    if chain.ids is link.ids and alike in current.relations:
+        return current.relations[alike]
     before = previous(B, T, base, S)
     # What stands before the first key that anybody sees is padding.
     before[before < np.broadcast_to(link.start, B)[:, None]] = -1
-    if base is None or chain.ids is None:
-        return before, None
-    # The layers of a pass that begins read the same tokens.
-    after = current.following(link.ids) if chain.ids is link.ids else following(chain.ids, T)
-    # Places among all queries become places among this call's keys.
-    keys = after + base - link.row
-    return before, np.where((after >= 0) & (keys >= 0), keys, -1)
+    both = [before]
+    if base is not None and chain.ids is not None:
+        after = following(chain.ids, T)
+        # Places among all queries become places among this call's keys.
+        keys = after + base - link.row
+        both.append(np.where((after >= 0) & (keys >= 0) & (keys < S), keys, -1))
+    found = np.stack(both).astype(np.int32)
+    if chain.ids is link.ids:
+        current.relations[alike] = found
+    return found
+
+
+def _compare(call: Call, name: str, found: tuple[float, float] | None) -> None:
+    if found is not None and not found[0] <= found[1]:
+        raise RecordingError(
+            f"{name}: recorded weights times the values are off the model's own output by {found[0]:.2g}, and "
+            f"rounding explains {found[1]:.2g}{_suspect(call)}"
+        )
 
 
 def _suspect(call: Call) -> str:

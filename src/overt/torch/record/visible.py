@@ -49,6 +49,17 @@ class Visible:
         return spans if self.rest is None else spans & keep(self.rest)
 
     @cached_property
+    def _spans(self) -> dict[tuple[int, int, int], tuple[np.ndarray, np.ndarray]]:
+        return {}
+
+    def spans(self, B: int, H: int, T: int) -> tuple[np.ndarray, np.ndarray]:
+        """First and last of every query as the kernels take them, int32 (B, H, T)."""
+        if (B, H, T) not in self._spans:
+            first, last = (np.broadcast_to(x.astype(np.int32), (B, H, T)) for x in (self.first, self.last))
+            self._spans[B, H, T] = first, last
+        return self._spans[B, H, T]
+
+    @cached_property
     def counts(self) -> np.ndarray:
         """How many keys each query sees, (B or 1, H or 1, T or 1)."""
         if self.rest is None:

@@ -13,7 +13,6 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from overt.torch.record.arrays import array
-from overt.torch.record.relations import following
 
 
 class Pass:
@@ -28,7 +27,7 @@ class Pass:
         self.times: dict[str, int] = {}
         # Asked by every layer, and the same for all.
         self._tokens: dict[tuple[int, int], np.ndarray | None] = {}
-        self._following: dict[int, np.ndarray] = {}
+        self.relations: dict[tuple[object, ...], np.ndarray] = {}
 
     def tokens(self, B: int, T: int) -> np.ndarray | None:
         """Tokens (B, T), if as many were read."""
@@ -36,12 +35,6 @@ class Pass:
             found = (array(ids).astype(np.int64) for ids in self.ids if tuple(ids.shape) == (B, T))
             self._tokens[B, T] = next(found, None)
         return self._tokens[B, T]
-
-    def following(self, ids: np.ndarray) -> np.ndarray:
-        """``relations.following`` of all tokens that ``tokens`` gave."""
-        if id(ids) not in self._following:
-            self._following[id(ids)] = following(ids, ids.shape[1])
-        return self._following[id(ids)]
 
     def name(self, module: str) -> str:
         """The second attention of a module is called ``name#2``."""
