@@ -1,26 +1,32 @@
 """A call that works, by trying: what each argument may be is a hypothesis, names order them, and running settles it.
 
-The search climbs: of the calls tried, the one that came furthest in the candidate's own code is changed, one argument
-at a time.  A call that fails proves nothing about the candidate.
+The search is best-first: of the calls tried, the one that came furthest in the candidate's own code is changed, one
+argument at a time, until one comes further.  A call that fails proves nothing about the candidate.
 """
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice, product, zip_longest
 from typing import Any
 
 import numpy as np
 
 from overt.check.interface import Interface
+from overt.check.roles import Argument
 from overt.check.session import Here, Session
 
 Spec = dict[str, Any]
+# An argument, or what lies in it by name or number.
+Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """The axes of one call: batch, heads, queries, keys, width of a head, and of all."""
+    """The axes of one call: batch, heads, queries, keys, width of a head, width of all, key heads, another width."""
 
     B: int = 2
     H: int = 4
@@ -28,17 +34,26 @@ class Lengths:
     S: int = 8
     D: int = 16
     W: int = 64
+    G: int = 0
+    U: int = 0
 
     def axis(self, letter: str) -> int:
-        """The length of an axis; lower case letters are made of others."""
+        """The length of an axis; some are made of others."""
         side = round(self.T**0.5)
-        own = {"h": side, "w": side, "3": 3 * self.W, "2": self.D // 2, "1": 1, "N": self.B * self.T, "F": self.W}
+        own = {
+            "h": side, "w": side, "P": 3 * self.W, "r": self.D // 2, "1": 1, "2": 2, "3": 3, "N": self.B * self.T,
+            "X": self.B * self.H, "G": self.G or self.H, "U": self.U or 2 * self.W,
+            "n": self.B * -(-self.S // PAGE), "p": PAGE,
+        }  # fmt: skip
         return own[letter] if letter in own else int(getattr(self, letter))
 
     def __str__(self) -> str:
-        return f"batch {self.B}, heads {self.H}, {self.T} queries, {self.S} keys, width {self.W}"
+        groups = f", key heads {self.G}" if self.G else ""
+        return f"batch {self.B}, heads {self.H}{groups}, {self.T} queries, {self.S} keys, width {self.W}"
 
 
+# Keys in one page of a cache.
+PAGE = 4
 # Few and odd first, then what code wants that counts in blocks, windows or lanes.
 LADDER = (
     Lengths(2, 3, 5, 7, 4, 12),
@@ -48,9 +63,12 @@ LADDER = (
     Lengths(2, 4, 49, 49, 16, 64),
     Lengths(2, 8, 64, 64, 16, 128),
 )
-# Rounds of a search that came no further.
-_STUCK = 4
 AXES = ("B", "H", "T", "S", "D", "W")
+# Calls in one request, and of one search; and which of the furthest is changed, in turns.
+BATCH, MOST = 24, 1200
+# Ways to give numbers to a constructor.
+_WAYS = 40
+_TURNS = (0, 0, 1, 0, 0, 2, 0, 1, 3)
 
 
 def ladder(sizes: Mapping[str, int] | None) -> Sequence[Lengths]:
@@ -65,26 +83,69 @@ def ladder(sizes: Mapping[str, int] | None) -> Sequence[Lengths]:
     return (Lengths(**found),)
 
 
-# What an argument may be: arrays of numbers by their axes, arrays of other things, and values.
-_FLOATS = ("BTW", "BSW", "BHTD", "BHSD", "BTHD", "BSHD", "TW", "SW", "BW", "W", "BWhw", "BWT", "TBW", "SBW", "HTD",
-           "HSD", "THD", "NHD", "BT3", "1BW", "BHTS", "HTS", "TD", "T2", "WW", "W3")  # fmt: skip
+# What an argument may be: arrays of numbers by their axes, arrays of other things, values, functions, and what holds
+# others.
+_FLOATS = (
+    "BTW", "BSW", "BHTD", "BGSD", "BTHD", "BSGD", "TW", "SW", "BW", "W", "WW", "BTP", "BT3HD", "BWT", "BWhw", "BhwW",
+    "TBW", "SBW", "HTD", "GSD", "THD", "SGD", "NHD", "BSD", "TD", "SD", "D", "BU", "BSU", "SBU", "TU", "SU", "WP", "PW",
+    "UW", "WU", "WD", "W1", "P", "H", "HWD", "WHD", "HDW", "WGD", "GWD", "3WW", "WHT", "BHTS", "HTS", "BTS", "TS",
+    "1BW", "1BU", "B1W", "3BHTD", "B3HTD", "BTH3", "TP", "T3HD", "B1SD", "BS1D", "Tr", "npGD", "nGpD", "H1", "U",
+)  # fmt: skip
+
+
+def _tri(n: Lengths) -> np.ndarray:
+    return np.tri(n.T, n.S, n.S - n.T, dtype=bool)
+
+
+def _valid(n: Lengths) -> np.ndarray:
+    return np.arange(n.S) < np.linspace(max(1, n.S - 1), n.S, n.B).astype(int)[:, None]
+
+
+def _angles(n: Lengths, half: bool) -> np.ndarray:
+    rates = np.arange(n.D // 2) if half else np.arange(n.D) % max(1, n.D // 2)
+    return np.arange(n.T)[:, None] * 0.3**rates
+
+
 _OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
-    "mask (T, S)": lambda n, r: np.tri(n.T, n.S, n.S - n.T, dtype=bool),
-    "mask (B, S)": lambda n, r: np.arange(n.S) < np.linspace(n.S - 1, n.S, n.B).astype(int)[:, None],
-    "mask (B, 1, T, S)": lambda n, r: np.broadcast_to(np.tri(n.T, n.S, n.S - n.T, dtype=bool), (n.B, 1, n.T, n.S)),
-    "mask (B, 1, 1, S)": lambda n, r: _OTHERS["mask (B, S)"](n, r)[:, None, None],
-    "added (T, S)": lambda n, r: np.where(np.tri(n.T, n.S, n.S - n.T, dtype=bool), 0.0, -np.inf),
-    "lengths": lambda n, r: np.linspace(n.S - 1, n.S, n.B).astype(int),
+    "mask (T, S)": lambda n, r: _tri(n),
+    "mask (B, S)": lambda n, r: _valid(n),
+    "mask (B, 1, T, S)": lambda n, r: np.broadcast_to(_tri(n), (n.B, 1, n.T, n.S)),
+    "mask (B, 1, 1, S)": lambda n, r: _valid(n)[:, None, None],
+    "mask (B, T, S)": lambda n, r: np.broadcast_to(_tri(n), (n.B, n.T, n.S)),
+    "mask (B, 1, S)": lambda n, r: _valid(n)[:, None],
+    "mask (B H, T, S)": lambda n, r: np.broadcast_to(_tri(n), (n.B * n.H, n.T, n.S)),
+    "0 and 1 (T, S)": lambda n, r: _tri(n).astype(float),
+    "0 and 1 (B, S)": lambda n, r: _valid(n).astype(float),
+    "0 and 1 (B, 1, 1, S)": lambda n, r: _valid(n)[:, None, None].astype(float),
+    "added (T, S)": lambda n, r: np.where(_tri(n), 0.0, -np.inf),
+    "added (B, 1, T, S)": lambda n, r: np.broadcast_to(np.where(_tri(n), 0.0, -np.inf), (n.B, 1, n.T, n.S)),
+    "lengths": lambda n, r: np.linspace(max(1, n.S - 1), n.S, n.B).astype(int),
     "tokens": lambda n, r: r.integers(0, 4, (n.B, n.T)),
     "one token": lambda n, r: r.integers(0, 4, n.B),
+    "tokens of one": lambda n, r: r.integers(0, 4, n.T),
     "positions": lambda n, r: np.arange(n.T),
+    "positions (B, T)": lambda n, r: np.broadcast_to(np.arange(n.T), (n.B, n.T)),
     "bounds": lambda n, r: np.arange(n.B + 1, dtype=np.int32) * n.T,
-    "turns": lambda n, r: np.exp(1j * np.arange(n.T)[:, None] * 0.3 ** np.arange(n.D // 2)),
-    "cosines": lambda n, r: np.cos(np.arange(n.T)[:, None] * 0.3 ** (np.arange(n.D) % (n.D // 2))),
-    "sines": lambda n, r: np.sin(np.arange(n.T)[:, None] * 0.3 ** (np.arange(n.D) % (n.D // 2))),
-    "half cosines": lambda n, r: np.cos(np.arange(n.T)[:, None] * 0.3 ** np.arange(n.D // 2)),
-    "half sines": lambda n, r: np.sin(np.arange(n.T)[:, None] * 0.3 ** np.arange(n.D // 2)),
-}  # fmt: skip
+    "edges": lambda n, r: np.stack(np.nonzero(np.tri(n.T, dtype=bool) | (np.arange(n.T) == 0)[None])),
+    "pages": lambda n, r: r.permutation(n.axis("n")).reshape(n.B, -1),
+    "turns": lambda n, r: np.exp(1j * _angles(n, True)),
+    "cosines": lambda n, r: np.cos(_angles(n, False)),
+    "sines": lambda n, r: np.sin(_angles(n, False)),
+    "half cosines": lambda n, r: np.cos(_angles(n, True)),
+    "half sines": lambda n, r: np.sin(_angles(n, True)),
+}
+MASKS = tuple(kind for kind in _OTHERS if kind.startswith(("mask", "0 and", "added")))
+_WHOLE = (
+    "lengths",
+    "tokens",
+    "one token",
+    "tokens of one",
+    "positions",
+    "positions (B, T)",
+    "bounds",
+    "edges",
+    "pages",
+)
 VALUES: dict[str, Callable[[Lengths], Any]] = {
     "width of all": lambda n: n.W,
     "number of heads": lambda n: n.H,
@@ -93,6 +154,7 @@ VALUES: dict[str, Callable[[Lengths], Any]] = {
     "side": lambda n: round(n.T**0.5),
     "0": lambda n: 0,
     "1": lambda n: 1,
+    "2": lambda n: 2,
     "0.0": lambda n: 0.0,
     "1.0": lambda n: 1.0,
     "scale": lambda n: n.D**-0.5,
@@ -100,44 +162,84 @@ VALUES: dict[str, Callable[[Lengths], Any]] = {
     "True": lambda n: True,
     "None": lambda n: None,
     "pair of sides": lambda n: (round(n.T**0.5),) * 2,
+    "number of key heads": lambda n: n.axis("G"),
+    "another width": lambda n: n.axis("U"),
+    "length of a page": lambda n: PAGE,
 }
-KINDS = (*_FLOATS, *_OTHERS, *VALUES)
+# What a constructor is given first, where no name tells.
+_NUMBERS = ("width of all", "number of heads", "width of a head", "length", "another width")
+_FUNCTIONS = ("identity", "linear", "causal pairs")
+_NAMED = ("config", "dictionary")
+_HOLDERS = (*_NAMED, "2 of them", "3 of them", "4 of them")
+KINDS = (*_FLOATS, *_OTHERS, *VALUES, *_FUNCTIONS, *_HOLDERS)
+# What a constructor takes.
+NUMBERS = (*VALUES, "config", "identity")
 # The kinds that each role of a name suggests, by family: how the arrays of one call lie together.
 _FAMILIES: tuple[dict[str, str], ...] = (
-    {"q": "BHTD", "k": "BHSD", "v": "BHSD", "x": "BTW", "context": "BSW"},
-    {"q": "BTW", "k": "BSW", "v": "BSW", "x": "BHTD", "context": "BHSD"},
-    {"q": "BTHD", "k": "BSHD", "v": "BSHD", "x": "BWhw", "context": "BWhw"},
-    {"q": "TW", "k": "SW", "v": "SW", "x": "TW", "context": "SW"},
-    {"q": "BW", "k": "BSW", "v": "BSW", "x": "BW", "context": "BSW"},
-    {"q": "NHD", "k": "NHD", "v": "NHD", "x": "TBW", "context": "SBW"},
+    {"q": "BHTD", "k": "BGSD", "v": "BGSD", "x": "BTW", "context": "BSW", "qkv": "BTP"},
+    {"q": "BTW", "k": "BSW", "v": "BSW", "x": "BHTD", "context": "BGSD", "qkv": "BT3HD"},
+    {"q": "BTHD", "k": "BSGD", "v": "BSGD", "x": "BWhw", "context": "BWhw", "qkv": "3BHTD"},
+    {"q": "TW", "k": "SW", "v": "SW", "x": "TW", "context": "SW", "qkv": "TP"},
+    {"q": "BW", "k": "BSW", "v": "BSW", "x": "BW", "context": "BSW", "qkv": "B3HTD"},
+    {"q": "NHD", "k": "NHD", "v": "NHD", "x": "TBW", "context": "SBW", "qkv": "T3HD"},
+    {"q": "HTD", "k": "GSD", "v": "GSD", "x": "BW", "context": "BSU", "qkv": "BTH3"},
+    {"q": "BHTD", "k": "BSD", "v": "BSD", "x": "BW", "context": "SBU", "qkv": "BTP"},
 )
+# The same where one array asks another: a state and a memory.
+_PAIRS = (("BTW", "BSW"), ("BW", "BSW"), ("1BW", "BSW"), ("BW", "SBW"), ("TW", "SW"), ("W", "SW"), ("BHTD", "BGSD"),
+          ("BW", "BSU"))  # fmt: skip
 _ROLES = {
-    "mask": "mask (T, S)", "padding": "mask (B, S)", "lengths": "lengths", "heads": "number of heads", "qkv": "BT3",
-    "groups": "number of heads", "model_dim": "width of all", "att_dim": "width of all", "head_dim": "width of a head",
-    "length": "length", "key_length": "length", "window": "side", "drop": "0.0", "causal": "False", "training": "False",
-    "scale": "scale", "temperature": "1.0", "offset": "0", "seed": "0", "cache": "None", "positions": "positions",
-    "cos": "cosines", "sin": "sines", "repeats": "1", "vocab": "length", "bias": "BHTS", "first": "True",
-    "config": "config", "Wq": "WW", "Wk": "WW", "Wv": "WW", "Wo": "WW", "Wqkv": "W3",
-    "bq": "W", "bk": "W", "bv": "W", "bo": "W",
+    "mask": "mask (T, S)", "padding": "mask (B, S)", "lengths": "lengths", "heads": "number of heads",
+    "groups": "number of key heads", "model_dim": "width of all", "att_dim": "width of all",
+    "head_dim": "width of a head", "length": "length", "key_length": "length", "window": "side", "drop": "0.0",
+    "causal": "False", "training": "False", "scale": "scale", "temperature": "1.0", "offset": "0", "seed": "0",
+    "cache": "None", "positions": "positions", "cos": "cosines", "sin": "sines", "repeats": "1", "vocab": "length",
+    "bias": "BHTS", "first": "True", "config": "config", "params": "dictionary", "Wq": "WW", "Wk": "WW", "Wv": "WW",
+    "Wo": "WW", "Wqkv": "WP", "bqkv": "P", "bq": "W", "bk": "W", "bv": "W", "bo": "W",
 }  # fmt: skip
-
-
 # Parts of names that no role has, and what goes by them.
 _PARTS = {"freq": "turns", "cu_": "bounds", "rot": "turns"}
+# Words of what a library raises, and what it wants there.
+_WANTED = {
+    "integer": VALUES, "an index": VALUES, "int object": VALUES, "not callable": _FUNCTIONS, "string": _HOLDERS,
+    "unpack": _HOLDERS, "indices": _HOLDERS, "NoneType": (*_FLOATS, *_OTHERS), "mask": MASKS,
+    "bool": MASKS, "Long": _WHOLE,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What each argument is taken for, by name; the lengths of the axes; and the width of numbers."""
+    """What each argument is taken for, and what lies in one; the lengths of the axes; and the width of numbers."""
 
-    kinds: tuple[tuple[str, str], ...]
+    kinds: tuple[tuple[Path, str], ...]
     lengths: Lengths
     dtype: str = "float64"
-    # names that a configuration object was asked for, and what they are taken for
-    inner: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+
+    @property
+    def names(self) -> set[str]:
+        """The arguments that are given."""
+        return {path[0] for path, _ in self.kinds}
+
+    @property
+    def mixed(self) -> bool:
+        """Whether some arrays of positions have samples, and others have none: it may run by accident."""
+        some = [set(kind) for _, kind in self.kinds if kind in _FLOATS and set("TSh") & set(kind)]
+        batched = {bool(axes & set("Bn")) for axes in some if not {"T", "S"} <= axes}
+        return len(batched) == 2
+
+    def given(self, path: Path, kind: str) -> Guess:
+        """With another kind at one place, and nothing in it but what such a kind has."""
+        kept = [(p, k) for p, k in self.kinds if p[: len(path)] != path]
+        number = next((n for n, (p, _) in enumerate(self.kinds) if p == path), len(kept))
+        inside: list[tuple[Path, str]] = [(path, kind)]
+        if kind[1:] == " of them":
+            family = ("BTW", "BSW", "BSW") if kind[0] != "4" else ("WW",)
+            inside += [((*path, str(n)), family[min(n, len(family) - 1)]) for n in range(int(kind[0]))]
+        return replace(self, kinds=(*kept[:number], *inside, *kept[number:]))
 
     def __str__(self) -> str:
-        return ", ".join(f"{name}: {kind}" for name, kind in self.kinds) + f" ({self.lengths}, {self.dtype})"
+        told = ", ".join(f"{'.'.join(path)}: {kind}" for path, kind in self.kinds)
+        return f"{told} ({self.lengths}, {self.dtype})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,10 +254,13 @@ class Tried:
         return self.reply.get("error")
 
     @property
-    def reached(self) -> tuple[int, int]:
-        """How far it came in the candidate's own code: the line, and how many names of a configuration it read."""
-        line = 1 << 30 if self.error is None else int(self.error.get("reached") or 0)
-        return line, sum(len(names) for _, names in self.guess.inner)
+    def reached(self) -> tuple[Any, ...]:
+        """How far it came: the places in the candidate's code, from the outermost, and how much was asked for there."""
+        error = self.error or {}
+        kinds = dict(self.guess.kinds)
+        asking = [path for path, kind in kinds.items() if kind in _NAMED]
+        found = sum(path[:-1] in asking for path in kinds)
+        return tuple(error.get("reached") or ()), bool(asking and error.get("missing")), found
 
     def __str__(self) -> str:
         told = "it runs" if self.error is None else f"{self.error['type']}: {self.error['message'][:100]}"
@@ -167,32 +272,53 @@ def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Sp
     arrays: dict[str, np.ndarray] = {}
     args: list[Spec] = []
     kwargs: dict[str, Spec] = {}
-    kinds, inner = dict(guess.kinds), dict(guess.inner)
+    kinds = dict(guess.kinds)
     random = np.random.default_rng(0)
+    n = guess.lengths
 
-    def spec(name: str, kind: str) -> Spec:
-        if kind == "config":
-            return {"config": {n: VALUES[k](guess.lengths) for n, k in inner.get(name, ())}}
+    def spec(path: Path) -> Spec:
+        kind, key = kinds[path], prefix + ".".join(path)
+        inside = {p[-1]: spec(p) for p in kinds if p[:-1] == path}
+        if kind in _HOLDERS:
+            if kind in _NAMED:
+                return {"config" if kind == "config" else "dict": inside}
+            return {"tuple": list(inside.values())}
         if kind in VALUES:
-            return {"value": VALUES[kind](guess.lengths)}
-        key = f"{prefix}{name}"
+            return {"value": VALUES[kind](n)}
+        if kind[:6] == "text: ":
+            return {"value": kind[6:]}
+        if kind in _FUNCTIONS:
+            if kind == "linear":
+                arrays[key] = random.normal(size=(n.W, n.W)) * n.W**-0.5
+                return {"function": kind, "matrix": {"array": key}}
+            return {"function": kind}
         if kind in _OTHERS:
-            arrays[key] = np.ascontiguousarray(_OTHERS[kind](guess.lengths, random))
+            arrays[key] = np.ascontiguousarray(_OTHERS[kind](n, random))
         else:
-            shape = tuple(guess.lengths.axis(letter) for letter in kind)
+            shape = tuple(n.axis(letter) for letter in kind)
             # Of weights, the numbers are small.
-            arrays[key] = random.normal(size=shape) * (guess.lengths.W**-0.5 if kind[0] == "W" and len(kind) > 1 else 1)
+            weights = len(shape) > 1 and not set(kind) & set("BTSNnX")
+            arrays[key] = random.normal(size=shape) * (n.W**-0.5 if weights else 1)
         return {"array": key}
 
     positional = True
     for argument in interface.arguments:
-        if argument.name not in kinds:
+        path = (argument.name,)
+        if path not in kinds:
             positional = False
         elif (positional and argument.kind != "keyword") or argument.kind == "position":
-            args.append(spec(argument.name, kinds[argument.name]))
+            args.append(spec(path))
         else:
-            kwargs[argument.name] = spec(argument.name, kinds[argument.name])
+            kwargs[argument.name] = spec(path)
     return args, kwargs, arrays
+
+
+@dataclass(eq=False)
+class _Node:
+    """A call that failed, and the changes of it that were not tried yet."""
+
+    tried: Tried
+    changes: Iterator[Guess]
 
 
 @dataclass
@@ -204,96 +330,182 @@ class Search:
     # makes the request for many guesses, and gives a reply for each
     ask: Callable[[Sequence[Guess]], list[dict[str, Any]]]
     ladder: Sequence[Lengths] = LADDER
-    kinds: Sequence[str] = (*KINDS, "config")
+    kinds: Sequence[str] = KINDS
     dtypes: Sequence[str] = ("float64", "float32", "bfloat16", "float16")
-    rounds: int = 24
+    most: int = MOST
     tried: list[Tried] = field(default_factory=list)
     _known: set[Guess] = field(default_factory=set)
 
-    def run(self) -> Iterator[Tried]:
-        """Guesses that run, the likelier first; each round changes those that came furthest."""
-        yield from self._try(list(self._first()))
-        reached: list[tuple[int, int]] = []
-        for _ in range(self.rounds):
-            failed = [t for t in self.tried if t.error is not None]
-            if not failed:
+    def run(self) -> Iterator[list[Tried]]:
+        """What ran of each few guesses, the likelier first; what came furthest is changed until more is reached."""
+        nodes: dict[tuple[Any, str], _Node] = {}
+        guesses: Iterator[Guess] = self._first()
+        turn = -1
+        while len(self.tried) < self.most:
+            # A few of the first tell already which of several instances is the right one.
+            most = BATCH if self.tried else len(_FAMILIES)
+            batch = list(dict.fromkeys(islice((g for g in guesses if g not in self._known), most)))
+            self._known.update(batch)
+            made = [Tried(g, reply) for g, reply in zip(batch, self.ask(batch) if batch else [], strict=True)]
+            self.tried += made
+            for tried in made:
+                if tried.error is not None:
+                    alike = tried.reached, _words(tried.error["message"])
+                    if alike not in nodes:
+                        nodes[alike] = _Node(tried, self._changed(tried))
+            yield [tried for tried in made if tried.error is None]
+            if not batch:
+                nodes = {key: node for key, node in nodes.items() if node.changes is not guesses}
+            if not nodes:
                 return
-            # Those that came furthest, one of each error; four rounds without getting further are enough.
-            far = sorted(failed, key=lambda t: t.reached, reverse=True)
-            reached.append(far[0].reached)
-            if len(reached) > _STUCK and reached[-1] <= reached[-1 - _STUCK]:
-                return
-            best = list({(t.reached, (t.error or {})["message"]): t for t in reversed(far[:40])}.values())[-2:]
-            before = len(self.tried)
-            yield from self._try([guess for tried in best for guess in self._changed(tried)])
-            if len(self.tried) == before:
-                return
+            # The furthest most of the time: what came far may have come the wrong way.
+            far = sorted(nodes, key=lambda key: key[0], reverse=True)
+            turn += 1
+            guesses = nodes[far[min(_TURNS[turn % len(_TURNS)], len(far) - 1)]].changes
 
-    def _try(self, guesses: Sequence[Guess]) -> list[Tried]:
-        new = [g for g in dict.fromkeys(guesses) if g not in self._known]
-        self._known |= set(new)
-        made = [Tried(guess, reply) for guess, reply in zip(new, self.ask(new) if new else [], strict=True)]
-        self.tried += made
-        return [tried for tried in made if tried.error is None]
+    @property
+    def reached(self) -> tuple[Any, ...]:
+        """How far the furthest came."""
+        return max((tried.reached for tried in self.tried if tried.error is not None), default=())
 
     def _first(self) -> Iterator[Guess]:
         """One guess a family and a size, with the roles that names suggest; nameless arrays are inputs in order."""
         required = [a for a in self.interface.arguments if a.required]
-        unknown = [a.name for a in required if a.role not in _ROLES and a.role not in _FAMILIES[0]]
-        unknown.sort(key=lambda name: any(text in name.lower() for text in _PARTS))
-        values = [kind for kind in VALUES if kind in self.kinds and self.kinds[0] in VALUES]
+        told = {a.name: self._told(a) for a in required}
+        unknown = [name for name, kind in told.items() if kind is None]
+        if self.kinds[0] in VALUES:
+            yield from self._numbers(told)
+            return
         inputs = {1: ("x",), 2: ("q", "context"), 3: ("q", "k", "v")}.get(len(unknown), ("q", "k", "v", "x"))
         roles = {name: inputs[min(n, len(inputs) - 1)] for n, name in enumerate(unknown)}
-        # A constructor takes numbers.
-        numbers = {name: values[n % len(values)] for n, name in enumerate(unknown) if values}
-        for lengths in self.ladder:
-            for family in _FAMILIES:
-                kinds = []
+        asked = {told[a.name] or roles[a.name] for a in required}
+        paired = "context" in asked and not {"k", "x"} & asked
+        for lengths in self.ladder[:2]:
+            for family, (state, memory) in zip(_FAMILIES, _PAIRS, strict=True):
+                if paired:
+                    # What is called values there is more likely a parameter.
+                    family = {**family, "q": state, "context": memory, "v": "W"}
+                guess = Guess((), lengths, self.dtypes[0])
                 for a in required:
-                    if a.name in numbers:
-                        kinds.append((a.name, numbers[a.name]))
-                        continue
-                    role = roles.get(a.name) or a.role or "x"
-                    part = next((kind for text, kind in _PARTS.items() if text in a.name.lower()), None)
-                    if part is not None and a.name in roles:
-                        kinds.append((a.name, part))
-                        continue
-                    told = self.interface.overrides.get(a.name)
-                    kinds.append((a.name, _ROLES.get(told or role) or family[told if told in family else role]))
-                yield Guess(tuple(kinds), lengths, self.dtypes[0])
+                    kind = told[a.name] or roles[a.name]
+                    guess = guess.given((a.name,), family.get(kind, kind))
+                yield guess
+
+    def _numbers(self, told: dict[str, str | None]) -> Iterator[Guess]:
+        """Numbers for a constructor: what names suggest, then others, the fewer changes first."""
+        some = _NUMBERS[: 5 if len(told) < 4 else 3]
+        choices = []
+        for number, kind in enumerate(told.values()):
+            rest = [*some[number % len(some) :], *some[: number % len(some)]]
+            rest.sort(key=lambda k: k in told.values())
+            choices.append(list(dict.fromkeys([kind, *rest] if kind else rest)))
+        ways = sorted(islice(product(*(range(len(c)) for c in choices)), 4096), key=lambda way: (sum(way), way))
+        for number, way in enumerate(ways[:_WAYS]):
+            kinds = [choice[n] for choice, n in zip(choices, way, strict=True)]
+            for lengths in self.ladder if not number else self.ladder[:1]:
+                guess = Guess((), lengths, self.dtypes[0])
+                for name, kind in zip(told, kinds, strict=True):
+                    guess = guess.given((name,), kind)
+                yield guess
+
+    def _told(self, argument: Argument) -> str | None:
+        """The kind, or the role in a family, that is said or that the name suggests, of those that can be."""
+        said = self.interface.overrides.get(argument.name)
+        part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
+        role = said or argument.role or ""
+        for kind in (_ROLES.get(role), role if role in _FAMILIES[0] else None, part):
+            if kind is not None and (kind in self.kinds or (kind in _FAMILIES[0] and self.kinds[0] not in VALUES)):
+                return kind
+        # What is annotated with a number's type is none of the arrays.
+        plain = self.kinds[0] not in VALUES
+        types: dict[str, str | None] = {"[Dd]ict": "dictionary", "Callable": "identity", "bool": "False"}
+        types |= {"int": "number of heads" if plain else None, "float": "scale" if plain else "0.0"}
+        types |= {"str": next(iter(self._texts), None)}
+        for word, suggested in types.items():
+            found = re.search(rf"\b{word}\b", argument.annotation)
+            if found and suggested is not None and "Tensor" not in argument.annotation[: found.start()]:
+                return suggested if suggested in self.kinds or suggested[:6] == "text: " else None
+        return None
+
+    @property
+    def _texts(self) -> list[str]:
+        """Texts that the code compares something with: what an argument may be."""
+        return [f"text: {text}" for text in _compared(self.interface.description["source"])]
 
     def _changed(self, tried: Tried) -> Iterator[Guess]:
-        """A guess with one argument changed, or all of one dtype; a configuration with one name more."""
+        """A guess with one thing changed: a length, what was asked for, one argument, the dtype, one argument more."""
         guess, error = tried.guess, tried.error or {}
         missing = error.get("missing")
-        if missing is not None:
-            inner = dict(guess.inner)
-            kinds = dict(guess.kinds)
-            for name, kind in guess.kinds:
-                if kind == "config" or "config" not in kinds.values():
-                    kinds[name] = "config"
-                    known = [n for n, _ in inner.get(name, ())]
-                    for value in _likely(missing["name"], [kind for _, kind in inner.get(name, ())]):
-                        if missing["name"] not in known:
-                            told = (*inner.get(name, ()), (missing["name"], value))
-                            yield replace(guess, kinds=tuple(kinds.items()), inner=tuple({**inner, name: told}.items()))
-        for name, told in guess.inner:
-            for number, (attribute, _) in enumerate(told):
-                for value in _likely(attribute):
-                    other = (*told[:number], (attribute, value), *told[number + 1 :])
-                    yield replace(guess, inner=tuple({**dict(guess.inner), name: other}.items()))
-        for number, (name, _) in enumerate(guess.kinds):
-            if name not in self.interface.overrides:
-                for kind in self.kinds:
-                    yield replace(guess, kinds=(*guess.kinds[:number], (name, kind), *guess.kinds[number + 1 :]))
-        yield from (replace(guess, dtype=dtype) for dtype in self.dtypes)
+        holders = [path for path, kind in guess.kinds if kind in _NAMED]
+        if missing is not None and (holders or missing["owner"] not in ("module", "NoneType")):
+            kind = "dictionary" if missing["owner"] == "dict" else "config"
+            owners = [path for path in holders if dict(guess.kinds)[path] == kind]
+            if not owners:
+                yield from (guess.given(path, kind) for path, k in guess.kinds if k != kind and self._free(path))
+            taken = [k for _, k in guess.kinds]
+            for path in owners:
+                for kind in self._likely(missing["name"], taken):
+                    yield guess.given((*path, missing["name"]), kind)
         yield from (replace(guess, lengths=lengths) for lengths in self.ladder)
+        # What lies in something else is changed before that.
+        paths = [path for path, _ in guess.kinds if self._free(path)]
+        paths.sort(key=lambda path: -len(path))
+        kinds = [*self.kinds, *self._texts]
+        message = str(error.get("message", ""))
+        wanted = {kind for word, some in _WANTED.items() if word in message for kind in some}
+        rank = re.search(r"expected (\d)\b|(\d)-?[dD]\b", message)
+        if rank is not None:
+            wanted |= {kind for kind in _FLOATS if len(kind) == int(rank[1] or rank[2])}
+
+        def ways(path: Path) -> list[Guess]:
+            # Nothing holds what holds others, but names may.
+            some = [kind for kind in kinds if len(path) == 1 or kind not in _HOLDERS[2:]]
+            now = dict(guess.kinds)[path]
+            return [guess.given(path, k) for k in sorted(some, key=lambda k: (k not in wanted, _apart(now, k)))]
+
+        for some in zip_longest(*(ways(path) for path in paths)):
+            yield from (other for other in some if other is not None)
+        yield from (replace(guess, dtype=dtype) for dtype in self.dtypes)
+        for argument in self.interface.arguments:
+            if argument.name not in guess.names:
+                told = self._told(argument) or ""
+                first = [_FAMILIES[0].get(told, told or "BTW")]
+                yield from (guess.given((argument.name,), kind) for kind in dict.fromkeys([*first, *kinds]))
+
+    def _free(self, path: Path) -> bool:
+        return path[0] not in self.interface.overrides
+
+    def _likely(self, name: str, taken: Sequence[str] = ()) -> tuple[str, ...]:
+        """What is asked for by name, the likelier first: numbers that no other one is."""
+        from overt.check.instances import _constructor_role
+        from overt.check.roles import role
+
+        first = _ROLES.get(_constructor_role(name) or "") if self.kinds[0] in VALUES else _ROLES.get(role(name) or "")
+        if first is None and self.kinds[0] not in VALUES:
+            first = _FAMILIES[0].get(role(name) or "")
+        rest = sorted((k for k in self.kinds if self.kinds[0] not in VALUES or k in VALUES), key=lambda k: k in taken)
+        return tuple(dict.fromkeys(kind for kind in (first, *rest) if kind is not None and kind in self.kinds))
 
 
-def _likely(name: str, taken: Sequence[str] = ()) -> tuple[str, ...]:
-    """What an attribute of a configuration may be, the likelier first: numbers that no other one is."""
-    from overt.check.instances import _constructor_role
+def _apart(one: str, two: str) -> tuple[bool, int]:
+    """How much two kinds differ: whether they are of one sort, and axes of one that the other does not have."""
+    sorts = (_FLOATS, MASKS, _WHOLE, VALUES, _FUNCTIONS, _HOLDERS)
+    apart = not any(one in sort and two in sort for sort in sorts)
+    return apart, len(set(one) ^ set(two)) + abs(len(one) - len(two)) if one in _FLOATS and two in _FLOATS else 0
 
-    first = _ROLES.get(_constructor_role(name) or "")
-    rest = sorted(VALUES, key=lambda kind: kind in taken)
-    return tuple(dict.fromkeys(kind for kind in (first, *rest) if kind in VALUES))
+
+def _words(message: str) -> str:
+    """What a message says without its numbers."""
+    return re.sub(r"\d+", "", message)[:80]
+
+
+def _compared(source: str) -> list[str]:
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return []
+    parts = [x for node in nodes if isinstance(node, ast.Compare) for x in (node.left, *node.comparators)]
+    parts += [node.value for node in nodes if isinstance(node, ast.MatchValue)]
+    parts += [x for node in parts if isinstance(node, ast.Tuple | ast.List | ast.Set) for x in node.elts]
+    found = [x.value for x in parts if isinstance(x, ast.Constant) and isinstance(x.value, str)]
+    return list(dict.fromkeys(text for text in found if text != "__main__"))[:6]

@@ -90,16 +90,22 @@ class Candidate:
     def failure(self, error: BaseException) -> dict[str, Any]:
         """Type and message of an exception, and the line of the candidate's file that raised it.
 
-        reached: the outermost line of that file, by which a call that came further is known; raised: whether the line
-        does so itself, and guarded, on a condition; missing: what an object was asked for that it does not have.
+        reached: the places in that file's code, from the outermost, by which a call that came further is known; raised:
+        whether the line does so itself, and guarded, on a condition; missing: what an object or a dictionary was asked
+        for that it does not have.
         """
-        line = reached = None
-        for frame, number in traceback.walk_tb(error.__traceback__):
-            if frame.f_code.co_filename == self.file:
-                line, reached = number, reached or number
+        line, reached = None, []
+        trace = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self.file:
+                line = trace.tb_lineno
+                reached.append(trace.tb_lasti)
+            trace = trace.tb_next
         missing = None
         if isinstance(error, AttributeError) and error.name:
             missing = {"name": error.name, "owner": type(error.obj).__name__}
+        elif isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
+            missing = {"name": error.args[0], "owner": "dict"}
         # What filled the memory hangs on the frames.
         traceback.clear_frames(error.__traceback__)
         return {
@@ -208,11 +214,10 @@ class Candidate:
 
     def _made(self, thing: Any, rows: list[dict[str, Any]]) -> dict[str, Any]:
         self.built.append(thing)
-        numbers = {
-            name: value
-            for name in getattr(thing, "__dict__", ())
-            if isinstance(value := getattr(thing, name, None), int | float) and not isinstance(value, bool)
-        }
+        held = [(name, getattr(thing, name, None)) for name in getattr(thing, "__dict__", ())]
+        # Pairs of numbers are sides.
+        held += [(f"{name}.{n}", x) for name, some in held if isinstance(some, tuple) for n, x in enumerate(some[:4])]
+        numbers = {name: x for name, x in held if isinstance(x, int | float) and not isinstance(x, bool)}
         return {"handle": len(self.built) - 1, "parameters": rows, "numbers": numbers}
 
     def on_call(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
@@ -263,7 +268,9 @@ class Candidate:
         before: dict[str, np.ndarray] = {}
 
         def value(spec: dict[str, Any]) -> Any:
-            for part in [*spec.get("dict", {}).values(), *spec.get("list", [])]:
+            for part in [*(p for name in ("dict", "config") for p in spec.get(name, {}).values()),
+                         *(p for name in ("list", "tuple") for p in spec.get(name, [])),
+                         *(spec[name] for name in ("matrix",) if name in spec)]:  # fmt: skip
                 value(part)
             if "kept" in spec:
                 return self.kept.setdefault(spec["kept"], spec["value"])
@@ -311,7 +318,7 @@ class Candidate:
             if array is not None and len(reply["outputs"]) < 32 and array.nbytes < wire.LARGEST // 8:
                 key = f"{number}.{len(reply['outputs'])}"
                 out[key] = array
-                reply["outputs"].append({"key": key, "path": path, "dtype": kind})
+                reply["outputs"].append({"key": key, "path": path, "dtype": kind, "shape": array.shape})
         reply["changed"] = [
             key
             for key, old in before.items()
@@ -349,7 +356,9 @@ def _value(spec: dict[str, Any], arrays: dict[str, Any], results: list[Any] | No
     if "array" in spec:
         return arrays[spec["array"]]
     if "config" in spec:
-        return SimpleNamespace(**spec["config"])
+        return SimpleNamespace(**{name: _value(part, arrays, results) for name, part in spec["config"].items()})
+    if "function" in spec:
+        return _function(spec["function"], _value(spec["matrix"], arrays, results) if "matrix" in spec else None)
     if "dict" in spec:
         return {name: _value(part, arrays, results) for name, part in spec["dict"].items()}
     if "list" in spec:
@@ -361,6 +370,23 @@ def _value(spec: dict[str, Any], arrays: dict[str, Any], results: list[Any] | No
         found = results[spec["result"]]
         return found if spec.get("item") is None else found[spec["item"]]
     return spec["value"]
+
+
+def _function(kind: str, matrix: Any) -> Any:
+    """What a candidate may call: a module where torch is, whose containers take nothing else."""
+
+    def call(x: Any, *more: Any, **named: Any) -> Any:
+        if kind == "causal pairs":
+            return more[-2] >= more[-1]
+        return x if matrix is None else x @ matrix
+
+    torch = sys.modules.get("torch")
+    if torch is None or kind == "causal pairs":
+        return call
+    module = torch.nn.Module()
+    # A class of its own, since modules are called by their class.
+    module.__class__ = type(kind.capitalize(), (torch.nn.Module,), {"forward": lambda self, *a, **k: call(*a, **k)})
+    return module
 
 
 @lru_cache(maxsize=4)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,11 +17,31 @@ from overt.check.recorded import enter, tell
 from overt.check.report import CallError
 from overt.check.session import Here, Session
 
-# Constructors, calls of what each makes, and calls in one request.
-_MADE, _CALLS, _BATCH = 4, 4, 24
+# Instances, calls of one request that are looked into and of all, and constructors that are tried.
+_MADE, _CALLS, _RAN, _BUILT = 16, 4, 12, 360
+# Seconds after which no other call is looked for.
+_SECONDS = 5.0
 # Steps that may be left untried, as a mask is that nobody gives, where no other call is looked for.
 _ENOUGH = 2
-_MASKS = ("mask (T, S)", "mask (B, 1, T, S)", "mask (B, S)", "mask (B, 1, 1, S)", "added (T, S)", "lengths", "True")
+_MASKS = (*calls.MASKS, "lengths", "True")
+
+
+class _Found(NamedTuple):
+    """A call that attends: how many steps of it could not be judged, and what it came to."""
+
+    lost: int
+    handle: int | None
+    guess: Guess
+    judged: dict[str, Any]
+
+    @property
+    def faults(self) -> int:
+        """How many mistakes were seen."""
+        return len(self.judged.get("faults", ()))
+
+    def rank(self) -> tuple[bool, int, int]:
+        """The least is the best."""
+        return self.guess.mixed, self.lost, self.faults
 
 
 def check(
@@ -35,32 +54,79 @@ def check(
 ) -> None:
     """Find a call that works and that attends, and judge its steps.  Raises CallError where there is none."""
     ran: list[Tried] = []
-    failed: list[Tried] = []
-    best: tuple[int, int | None, Guess, dict[str, Any]] | None = None
-    for handle, lengths in _made(session, face, maker, failed, ladder):
-        search = Search(session, face, _asking(session, face, handle), lengths)
-        for tried in islice(search.run(), _CALLS):
+    found: list[_Found] = []
+    refused: list[Tried] = []
+    searches: list[tuple[int | None, Search, Iterator[list[Tried]]]] = []
+
+    def look(handle: int | None, some: list[Tried]) -> bool:
+        """Whether what runs is enough."""
+        for tried in some[:_CALLS]:
             ran.append(tried)
             judged = _judged(session, face, handle, [tried.guess])[0]
             # Widths and lengths of 1 hide what can be wrong.
             lost = sum(entry["outcome"] == "not tried" for entry in judged.get("ledger", ()))
-            followed = any(entry["outcome"] != "not tried" for entry in judged.get("ledger", ()))
-            if followed and (best is None or lost < best[0]):
-                best = lost, handle, tried.guess, judged
-        failed += [tried for tried in search.tried if tried.error is not None]
-        if best is not None and best[0] < _ENOUGH:
+            if any(entry["outcome"] != "not tried" for entry in judged.get("ledger", ())):
+                found.append(_Found(lost, handle, tried.guess, judged))
+            if found and (lost < _ENOUGH or len(ran) >= _RAN):
+                return True
+        return len(ran) >= _RAN
+
+    end = time.monotonic() + _SECONDS
+    enough = False
+    for handle, lengths in _made(session, face, maker, refused, ladder):
+        search = Search(session, face, _asking(session, face, handle), lengths)
+        searches.append((handle, search, search.run()))
+        enough = look(handle, next(searches[-1][2], []))
+        if enough or time.monotonic() > end:
             break
-    if best is not None:
-        _, handle, guess, judged = best
-        findings.convention["called with"] = str(guess)
-        conclude(findings, [judged, *_optional(session, face, handle, guess)])
+    # Of several instances, that whose calls came furthest is called on.
+    going = list(searches)
+    while (
+        not enough
+        and going
+        and time.monotonic() < end
+        and sum(len(search.tried) for _, search, _ in searches) < calls.MOST
+    ):
+        best = max(going, key=lambda one: one[1].reached)
+        some = next(best[2], None)
+        if some is None or (len(searches) > 1 and len(best[1].tried) >= calls.MOST // 2):
+            going.remove(best)
+        enough = look(best[0], some or [])
+    if found:
+        one = _kinder(session, face, min(found, key=_Found.rank))
+        if one.faults and one.guess.mixed:
+            raise CallError(
+                f"{face.name} runs, with {one.guess}, but what its arguments are is not sure enough to judge it by: "
+                "give a call with --example"
+            )
+        findings.convention["called with"] = str(one.guess)
+        conclude(findings, [one.judged, *_optional(session, face, one)])
         return
     if ran:
         raise CallError(f"{face.name} runs, with {ran[0].guess}, and no attention was found inside")
+    failed = [tried for _, search, _ in searches for tried in search.tried] or refused
     far = sorted(failed, key=lambda t: t.reached, reverse=True)[:2]
     shown = "; ".join(map(str, far))
     told = f".  {len(failed)} calls were tried, and those that came furthest are {shown}" if far else ""
     raise CallError(f"{why}{told}.  Give a call that works with --example")
+
+
+def _kinder(session: Session | Here, face: Interface, found: _Found) -> _Found:
+    """A call in which a number is another factor: what another one mends is no mistake of the candidate."""
+    others = [
+        found.guess.given(path, other)
+        for path, kind in found.guess.kinds
+        if kind in calls.VALUES and path[0] not in face.overrides
+        for other in ("scale", "1.0", "0.0")
+        if other != kind
+    ]
+    if not found.faults or not others:
+        return found
+    best = found
+    for guess, judged in zip(others, _judged(session, face, found.handle, others), strict=True):
+        if judged.get("cores") and judged["shapes"] == found.judged["shapes"] and len(judged["faults"]) < best.faults:
+            best = _Found(found.lost, found.handle, guess, judged)
+    return best
 
 
 def conclude(findings: Findings, told: list[dict[str, Any]]) -> None:
@@ -107,16 +173,17 @@ def _made(
             reply["shapes"] = [x.shape for x in out.values()]
             yield reply["handle"], _lengths(reply, None, ladder)
         return
-    search = Search(session, maker, build, ladder, (*calls.VALUES, "config"), ("float64",))
+    search = Search(session, maker, build, ladder, calls.NUMBERS, ("float64",), _BUILT)
     known: list[Any] = []
-    for tried in search.run():
-        shapes = made[tried.guess]["shapes"]
-        if shapes in known:
-            continue
-        known.append(shapes)
-        if len(known) > _MADE:
+    for some in search.run():
+        for tried in some:
+            reply = made[tried.guess]
+            like = reply["shapes"], reply["numbers"]
+            if like not in known and len(known) < _MADE:
+                known.append(like)
+                yield reply["handle"], _lengths(reply, tried.guess.lengths, ladder)
+        if len(known) >= _MADE or (known and len(search.tried) >= calls.BATCH * 2):
             break
-        yield made[tried.guess]["handle"], _lengths(made[tried.guess], tried.guess.lengths, ladder)
     failed += [tried for tried in search.tried if tried.error is not None]
 
 
@@ -125,16 +192,22 @@ def _lengths(reply: dict[str, Any], built: Lengths | None, ladder: Sequence[Leng
     if len(ladder) == 1:
         # They were given.
         return ladder
-    matrices = [shape for shape in reply["shapes"] if len(shape) > 1]
-    widths = list(dict.fromkeys(shape[1] for shape in matrices)) or [built.W if built else 12]
+    sides = [n for shape in reply["shapes"] if len(shape) > 1 for n in shape if n > 1]
+    widths = sorted(dict.fromkeys(sides), key=lambda n: -sides.count(n)) or [built.W if built else 12]
     if built is not None:
         widths.sort(key=lambda width: width != built.W)
     held = [int(n) for n in reply["numbers"].values() if 1 < n < 200 and n == int(n)]
-    heads = next((n for n in held if widths[0] % n == 0 and n < widths[0]), 1)
-    heads = built.H if built is not None and widths[0] % built.H == 0 else heads
-    sizes = dict.fromkeys([5, 8, 16, 49, 64, *held, *(n * n for n in held if n < 20)])
-    found = [Lengths(2, heads, n, n, max(1, width // heads), width) for width in widths[:2] for n in sizes]
-    return found[:24]
+    sizes = dict.fromkeys([5, *held, *(n * n for n in held if n < 20), *(n for n in sides if n < 200), 8, 16, 49, 64])
+    found = []
+    for width in widths[:3]:
+        heads = next((n for n in held if width % n == 0 and n < width), 1)
+        heads = built.H if built is not None and width % built.H == 0 else heads
+        # What is as wide as nothing else here may be two widths one after the other.
+        others = dict.fromkeys([*(n for n in widths if n != width), 2 * width])
+        found += [Lengths(2, heads, 5, 5, max(1, width // heads), width, U=other) for other in others]
+        found += [Lengths(2, heads, n, n, max(1, width // heads), width) for n in sizes]
+    found.sort(key=lambda n: (widths[0] != n.W, n.T != 5))
+    return found[:32]
 
 
 def _asking(session: Session | Here, face: Interface, handle: int | None) -> Any:
@@ -146,10 +219,10 @@ def _called(
 ) -> list[dict[str, Any]]:
     """The replies to calls, a few in one request."""
     replies: list[dict[str, Any]] = []
-    for start in range(0, len(guesses), _BATCH):
+    for start in range(0, len(guesses), calls.BATCH):
         specs: list[dict[str, Any]] = []
         arrays: dict[str, np.ndarray] = {}
-        for number, guess in enumerate(guesses[start : start + _BATCH]):
+        for number, guess in enumerate(guesses[start : start + calls.BATCH]):
             args, kwargs, mine = calls.specs(guess, face, f"{number}_")
             one = {
                 "args": args,
@@ -171,8 +244,8 @@ def _called(
 def _judged(
     session: Session | Here, face: Interface, handle: int | None, guesses: Sequence[Guess]
 ) -> list[dict[str, Any]]:
-    asked = intents(face)
-    return [reply.get("judged", {}) for reply in _called(session, face, handle, guesses, record=asked)]
+    replies = _called(session, face, handle, guesses, record=intents(face))
+    return [r.get("judged", {}) | {"shapes": [one["shape"] for one in r.get("outputs", ())]} for r in replies]
 
 
 def intents(face: Interface) -> dict[str, Any]:
@@ -187,16 +260,21 @@ def intents(face: Interface) -> dict[str, Any]:
     }
 
 
-def _optional(session: Session | Here, face: Interface, handle: int | None, guess: Guess) -> list[dict[str, Any]]:
+def _optional(session: Session | Here, face: Interface, found: _Found) -> list[dict[str, Any]]:
     """What recordings come to with each optional argument that takes a mask, a flag or lengths."""
-    told = []
+    told: list[dict[str, Any]] = []
+    guess, said = found.guess, face.declared_mask()
+    asked = {said == "additive"} if said or face.boolean_mask else {True, False}
     for argument in face.arguments:
-        if argument.name in dict(guess.kinds):
+        if argument.name in guess.names:
             continue
         # Named, so that what stands before it may be left out.
-        more = [replace(guess, kinds=(*guess.kinds, (argument.name, kind))) for kind in _MASKS]
-        seen = [one for one in _judged(session, face, handle, more) if one.get("cores")]
-        told += seen[:2]
+        more = [guess.given((argument.name,), kind) for kind in _MASKS if (kind[:5] == "added") in asked]
+        seen = _judged(session, face, found.handle, more)
+        # What is broadcast to something else is no mask.
+        seen = [one for one in seen if one.get("cores") and one["shapes"] == found.judged["shapes"]]
+        # What another kind of mask mends is no mistake of the candidate.
+        told += sorted(seen, key=lambda one: len(one["faults"]))[:2]
     return told
 
 
