@@ -181,7 +181,7 @@ def test_discovery(project: Path) -> None:
 
 def test_what_is_found_and_not_understood_is_no_failure(project: Path) -> None:
     (project / "mixed.py").write_text(
-        SOURCE + "\ndef loss(apples):\n    return soft(apples.upper())\n"
+        SOURCE + "\ndef loss(apples, pears, plums):\n    return soft(apples.upper() @ pears) @ plums\n"
     )
     done = run("mixed.py", "--json")
     assert done.return_value == 1
