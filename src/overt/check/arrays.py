@@ -54,6 +54,9 @@ class Backend:
         """A leaf as a float64 or integer array and the name of its dtype; None where it is no array."""
         if isinstance(leaf, float | np.number | np.ndarray) or hasattr(leaf, "__array__"):
             array = np.asarray(leaf)
+            if array.dtype.kind == "c":
+                # Real and imaginary parts beside each other.
+                array = np.stack([array.real, array.imag], -1)
             if array.dtype.kind in "biuf":
                 return array.astype(np.float64) if array.dtype.kind == "f" else array, str(array.dtype)
         with suppress(ValueError, TypeError):
@@ -113,6 +116,8 @@ class _Torch(Backend):
         return tensor.double() if tensor.is_floating_point() else tensor
 
     def seen(self, leaf: Any) -> tuple[np.ndarray | None, str]:
+        if isinstance(leaf, self.torch.Tensor) and leaf.is_complex():
+            leaf = self.torch.view_as_real(leaf.resolve_conj())
         if isinstance(leaf, self.torch.Tensor):
             return np.array(self._float(leaf.detach()).cpu().numpy()), str(leaf.dtype).removeprefix("torch.")
         return super().seen(leaf)

@@ -140,6 +140,7 @@ def _check(
     sizes: dict[str, int] | None,
 ) -> None:
     from overt.check import trying
+    from overt.check.parts import Parts
 
     interface = Interface(description, description["parameters"], overrides)
     if description["kind"] != "function" and description["method"] is None:
@@ -155,6 +156,9 @@ def _check(
         seen = reply["judged"]
         if told["method"]:
             made = instance(told["handle"], told["parameters"], told["arrays"], told["numbers"])
+    parts = Parts(session, interface, maker)
+    if example is None and sizes is None and parts.check(findings):
+        return
     try:
         if sizes is not None:
             # These, and no others.
@@ -170,6 +174,8 @@ def _check(
             try:
                 trying.check(session, interface, maker, findings, str(error), ladder(sizes))
             except CallError:
+                if parts.nearest(findings):
+                    return
                 if isinstance(error, FailedError):
                     findings.raised(None, error.error)
                 elif isinstance(error, PuzzledError):
@@ -194,13 +200,12 @@ def _understand(
     mask: str | None,
 ) -> None:
     """Check what names, documentation and a few layouts explain."""
-    from overt.check import around, blocks, decoding, recurrent
+    from overt.check import around, decoding, recurrent
 
     description = interface.description
-    for special in (blocks.check, recurrent.check):
-        if special(session, interface, findings, overrides):
-            findings.entered("numbers", "those of a part of attention, or of a recurrent network's")
-            return
+    if recurrent.check(session, interface, findings, overrides):
+        findings.entered("numbers", "those of a recurrent network's attention")
+        return
     if maker is not None and made is None:
         built = build(session, maker)
         if isinstance(built, str):

@@ -1,183 +1,163 @@
-"""Functions that make masks, and softmaxes that take one."""
+"""Softmax, masks made of sizes, lengths and tokens, and softmaxes that take one."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 
-from overt.check.attention import difference
-from overt.check.block import Block, shown
+from overt.check.part import Given, Reading, bare, same, wrong
 from overt.check.report import Kind
-from overt.check.search import LOOSE
-from overt.check.steps import Case, attend, options
+from overt.check.steps import STEPS, Case, attend, options, softmax
 
 
-def masked_softmax(block: Block) -> bool:
-    """A softmax of scores that takes a mask too."""
-    face = block.face
-    role = next((r for r in ("mask", "padding", "lengths") if face.has(r)), None)
-    if role is None or face.has("q") or block.required() > 2:
-        return False
-    random = np.random.default_rng(0)
-    declared = face.declared_mask()
-    for shape in ((2, 3, 4, 5), (2, 4, 5), (4, 5)):
-        scores = random.normal(size=shape)
-        whole = scores.reshape((1,) * (4 - len(shape)) + shape) if len(shape) != 3 else scores[:, None]
-        lengths = np.array([3, 2][: len(whole)])
-        keep = random.random(shape) < 0.6
-        keep[..., 0] = True
-        keep[..., 0, -1] = False
-        for kind in ("lengths",) if role == "lengths" else (declared,) if declared else ("keep", "drop", "additive"):
-            for number in (False, True):
-                given: np.ndarray = lengths if role == "lengths" else keep if kind == "keep" else ~keep
-                if kind == "additive":
-                    given = np.where(keep, 0.0, -1e9)
-                elif number and role != "lengths":
-                    given = given.astype(float)
-                got = block.call(scores, **{role: given})
-                if not got or got[0].shape != shape:
-                    continue
-                seen = np.arange(5) < lengths[:, None, None, None] if role == "lengths" else keep.reshape(whole.shape)
-                q, nothing = np.zeros((*whole.shape[:3], 1)), np.zeros((*whole.shape[:2], 5, 1))
-                H = whole.shape[1]
-                case = Case(q, nothing, nothing, H, H, keep=seen, bias=whole, additive=kind == "additive")
-                for mine in ({}, *({s: o} for s in ("mask", "softmax") for o in options(case, s))):
-                    if difference(got[0].reshape(whole.shape), attend(case, mine).weights) < LOOSE:
-                        for option in mine.values():
-                            block.findings.add(option.partition(":")[0])
-                        block.findings.convention[role] = str(kind)
-                        return True
-    return False
+def softmaxes(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
+    """Over the last axis.  Vaswani et al. 2017, equation 1."""
+    x, y = g["scores"], outs[0]
+    if y.shape != x.shape:
+        return
+    whole = x.reshape((1,) * (4 - x.ndim) + x.shape)
+    for how, top in product((None, *STEPS["softmax"]), (None, "no_max", "global_max")):
+        if how is None and x.ndim == 1 and top == "global_max":
+            continue
+        vague = how in ("softmax_missing", "no_exp_norm")
+        if top is None or not (vague or "partial" in (how or "") or "row max" in (how or "")):
+            meant = softmax(whole, how, top=top).reshape(x.shape)
+            # Over all numbers of one row is over the row.
+            yield Reading([(y, meant)], (), wrong(how or "", top or ""), vague)
+    with np.errstate(all="ignore"):
+        yield Reading([(y, np.log(softmax(whole, None)).reshape(x.shape))], (("kind", "logarithm of softmax"),))
 
 
-def mask(block: Block) -> bool:
-    """Functions that make a causal mask, or one of a window."""
-    face = block.face
-    required = [a for a in face.arguments if a.required]
-    if any(a.role in ("q", "k", "v", "scores") for a in required) or not 1 <= len(required) <= 3:
-        return False
-    windowed = face.has("window") or "window" in face.name.lower()
-    T, S, W = 6, 6, 2
-    if windowed:
-        values: tuple[Any, ...] = (T, W) if len(required) == 2 else (T, S, W)
-        shapes = [(values, T, S)]
-    elif len(required) == 1:
-        shapes = [((T,), T, T)]
+def masked(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
+    """A softmax of scores that are hidden where a mask, or a length, says so."""
+    x, y = g["scores"], outs[0]
+    if y.shape != x.shape:
+        return
+    whole = x.reshape((1,) * (4 - x.ndim) + x.shape) if x.ndim != 3 else x[:, None]
+    B, H, T, S = whole.shape
+    declared = g.face.declared_mask()
+    if "lengths" in g:
+        # One for each sample, or one for each query.
+        lengths = g["lengths"]
+        both = {"lengths": np.arange(S) < lengths.reshape(-1, *(1,) * (x.ndim - 1)).reshape(len(lengths), 1, -1, 1)}
+    elif g.kinds["mask"].startswith("added"):
+        both = {"additive": g["mask"] > -1}
     else:
-        shapes = [((T, T), T, T), ((4, 6), 4, 6)]
-    tables = []
-    for given, t, s in shapes:
-        got = block.call(*given)
-        if not got or got[0].size != t * s:
-            return False
-        y = got[0].reshape(t, s)
-        if y.dtype == bool or set(np.unique(y)) <= {0, 1}:
-            tables.append((y.astype(bool), t, s, True))
-        else:
-            tables.append((y > -1, t, s, False))
-    return _judge_masks(block, tables, W if windowed else None)
+        seen = g["mask"].astype(bool)
+        both = {"keep": seen, "drop": ~seen}
+    q, nothing = np.zeros((B, H, T, 1)), np.zeros((B, H, S, 1))
+    for told, keep in both.items():
+        shaped = keep.reshape((keep.shape[0], 1, *keep.shape[1:])) if keep.ndim == 3 and x.ndim == 3 else keep
+        case = Case(q, nothing, nothing, H, H, keep=shaped, bias=whole, additive=told == "additive")
+        against = declared in ("keep", "drop") and told in ("keep", "drop") and told != declared
+        for mine in ({}, *({s: o} for s in ("mask", "softmax") for o in options(case, s))):
+            names = [*mine.values(), *(["mask_inverted"] if against else [])]
+            if against or "mask_inverted" not in names:
+                yield Reading([(y.reshape(whole.shape), attend(case, mine).weights)], (("mask", told),), wrong(*names))
 
 
-def _judge_masks(block: Block, tables: list[tuple[np.ndarray, int, int, bool]], window: int | None) -> bool:
-    def cells(t: int, s: int, shift: int, align: int, reach: int | None, both: bool) -> np.ndarray:
-        at = np.arange(t)[:, None] + (s - t) * align
-        keep = np.arange(s) <= at + shift if not both else np.ones((t, s), bool)
-        if reach is not None:
-            keep = keep & (np.abs(np.arange(s) - at) <= reach if both else np.arange(s) >= at - reach)
-        return keep
-
-    reaches: list[tuple[int | None, Kind | None]] = [(None, None)]
-    if window is not None:
-        with_self, besides = block.face.counts_itself
-        counted: Kind | None = "mistake" if besides and not with_self else None if with_self else "convention"
-        uncounted: Kind | None = "mistake" if with_self and not besides else None
-        reaches = [(window, uncounted), (window - 1, counted), (window + 1, "mistake"), (window // 2, None)]
-    told = _told(block)
-    for shift in (0, 1, -1):
-        for align in (1, 0):
-            for reach, kind in reaches:
-                for both in (False, True) if window is not None else (False,):
-                    for turned in (False, True):
-                        if all(
-                            np.array_equal(y ^ turned, cells(t, s, shift, align, reach, both)) for y, t, s, _ in tables
-                        ):
-                            boolean = all(b for *_, b in tables)
-                            if turned and not boolean:
-                                block.findings.add("mask_inverted")
-                            elif boolean:
-                                mine = "drop" if turned else "keep"
-                                block.findings.convention["mask"] = f"True = {'may not' if turned else 'may'} attend"
-                                if told and told != mine:
-                                    # Which side of the diagonal is its own then says nothing more.
-                                    block.findings.add("mask_inverted")
-                                    return True
-                            y, t, s, _ = tables[-1]
-                            meant = cells(t, s, 0, 1, window, both)
-                            example = {"expected": shown(meant), "actual": shown(y ^ turned)}
-                            if shift:
-                                block.findings.add("causal_off_by_one", example=example)
-                            if align == 0 and any(t != s for _, t, s, _ in tables):
-                                block.findings.add("causal_top_left", example=example)
-                            if kind:
-                                block.findings.add("window_off_by_one", kind=kind)
-                            return True
-    block.wrong("mask", tables[0][0])
-    return True
-
-
-def padding(block: Block) -> bool:
-    """Functions that make a mask for scores of tokens, of lengths, or of a mask (B, S) of ones and zeros."""
-    required = [a for a in block.face.arguments if a.required]
-    roles = [a.role for a in required]
-    counted = sorted(map(str, roles)) in (["length", "lengths"], ["length", "mask"], ["length", "padding"])
-    if not counted and (len(required) != 1 or roles[0] not in ("x", "mask", "padding", "q")):
-        return False
-    B, T = 2, 5
-    pad = next((a.default for a in block.face.arguments if "pad" in a.name.lower() and isinstance(a.default, int)), 0)
-    real = np.arange(T) < np.array([3, 4])[:, None]
-    ids = np.where(real, np.array([[3, 4, 5, 6, 7], [5, 2, 9, 4, 8]]), pad)
-    if counted:
-        got = block.call(*({"lengths": real.sum(1), "length": T}.get(str(r), real.astype(int)) for r in roles))
-    else:
-        got = block.call(ids if roles[0] in ("x", "q") else real.astype(int))
-    if not got or got[0].size not in (B * T, B * T * T) or got[0].shape[0] != B:
-        return False
-    y = got[0]
+def forms(y: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """What a mask hides: booleans, or 0 and 1, either way; or numbers that are added, the wrong way too."""
     if y.dtype == bool or set(np.unique(y)) <= {0, 1}:
-        seen, added = y.astype(bool), False
+        yield from (("keep", y.astype(bool)), ("drop", ~y.astype(bool)))
+    elif not np.isnan(y).any() and set(np.unique(y[y > -1])) == {0.0}:
+        yield from (("additive", y > -1), ("mask_inverted", y < -1))
+
+
+def sized(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
+    """Causal masks and windows (T, S) of sizes; query t stands at key t + S − T."""
+    T = g.number("length", 0) or g["x"].shape[-2 if g["x"].dtype.kind == "f" else -1]
+    S = g.number("key_length", T)
+    y = bare(outs[0])
+    if "x" in g and y.ndim == 3:
+        y = y[0]
+    if y.shape != (T, S):
+        return
+    reaches: list[tuple[int | None, Kind | None, bool]] = [(None, None, False)]
+    if "window" in g:
+        with_self, besides = g.face.counts_itself
+        W = g.number("window", 0)
+        both = with_self is not besides
+        reaches = [
+            (W, "mistake", both and with_self),
+            (W - 1, "mistake" if both else "convention", (both and besides) or not both),
+        ]
+        reaches += [(W + 1, "mistake", True), (W // 2, None, False), ((W - 1) // 2, None, False)]
+    at = np.arange(T)[:, None]
+    promised = any(
+        w in g.face.prose + g.face.name.lower() for w in ("caus", "autoreg", "subsequent", "future", "ahead")
+    )
+    for (told, seen), align, shift, (reach, kind, off), ahead in product(
+        forms(y), (1, 0), (0, 1, -1), reaches, ("window" in g and not promised, False)
+    ):
+        place = at + (S - T) * align
+        keep = np.ones((T, S), bool) if ahead else np.arange(S) <= place + shift
+        if reach is not None:
+            keep &= np.abs(np.arange(S) - place) <= reach if ahead else np.arange(S) >= place - reach
+        names = ["causal_off_by_one" if shift and not ahead else "", "" if align or T == S else "causal_top_left"]
+        yield _told(g, told, [(seen, keep)], [n for n in names if n], (("window_off_by_one", kind),) if off else ())
+
+
+def _told(
+    g: Given, told: str, pairs: list[tuple[np.ndarray, np.ndarray]], names: list[str], more: tuple = (), also: str = ""
+) -> Reading:
+    """A mask of a polarity, against the one that was promised."""
+    promised = polarity(g.face.prose)
+    against = told == "mask_inverted" or (told in ("keep", "drop") and promised not in (None, told))
+    if against:
+        # Which side of the diagonal is its own then says nothing more.
+        names = ["mask_inverted"]
+        more = ()
+    says = {"keep": "True = may attend", "drop": "True = may not attend"}.get(told, "added to the scores")
+    return Reading(pairs, (("mask", says + also),), (*wrong(*names), *more))
+
+
+def padded(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
+    """Masks of tokens, of lengths, or of (B, S) ones and zeros; beside the causal one too."""
+    y = outs[0]
+    if "lengths" in g:
+        S = g.number("length", int(g["lengths"].max()))
+        real = np.arange(S) < g["lengths"][:, None]
     else:
-        seen, added = y > -1, True
-    wide = seen.reshape(B, 1, T) if y.size == B * T else seen.reshape(B, T, T)
-    if y.size == B * T and y.ndim > 2 and y.shape[-2:] == (T, 1):
-        wide = seen.reshape(B, T, 1)
-    wide = np.broadcast_to(wide, (B, T, T))
-    keys, queries = (np.broadcast_to(real[:, None], (B, T, T)), np.broadcast_to(real[..., None], (B, T, T)))
-    before = np.tri(T, dtype=bool)
-    declared = "keep" if added else _told(block)
-    for option, plain in (("", keys), ("pad_on_query", queries), ("", keys & queries)):
-        for causal, cells in ((False, np.ones((T, T), bool)), (True, before), (True, np.tri(T, k=1, dtype=bool))):
-            for turned in (False, True):
-                if not np.array_equal(wide ^ turned, plain & cells):
-                    continue
-                if option:
-                    block.findings.add(option)
-                if declared == ("keep" if turned else "drop"):
-                    block.findings.add("mask_inverted")
-                if causal and cells is not before:
-                    block.findings.add("causal_off_by_one")
-                if added and np.isneginf(y).any() and np.isfinite(y[y < -1e4]).any():
-                    block.findings.add("mask_finfo_sum")
-                told = "added to the scores" if added else f"True = may {'not ' * turned}attend"
-                block.findings.convention["mask"] = told + (", causal" if causal else "")
-                return True
-    return False
+        real = g["tokens"] != 0
+    B, S = real.shape
+    if (
+        y.shape[:1] != (B,)
+        or (y.shape[-2:] != (S, 1) and y.shape[-1] != S)
+        or y.size not in (B * S, B * S * S)
+        or real.all()
+    ):
+        return
+    keys = np.broadcast_to(real[:, None], (B, S, S))
+    queries, past, ones = keys.swapaxes(1, 2), np.tri(S, dtype=bool), np.ones((S, S), bool)
+    for told, seen in forms(y):
+        column = y.size == B * S and y.ndim > 2 and y.shape[-1] == 1
+        wide = np.broadcast_to(seen.reshape((B, S, 1) if column else (B, -1, S)), (B, S, S))
+        overflow = told == "additive" and np.isneginf(y).any() and np.isfinite(y[y < -1e4]).any()
+        for (name, plain), (off, cells) in product(
+            (("", keys), ("pad_on_query", queries), ("", keys & queries)),
+            ((None, ones), ("", past), ("causal_off_by_one", np.tri(S, k=1, dtype=bool))),
+        ):
+            names = [n for n in (name, off or "", "mask_finfo_sum" if overflow else "") if n]
+            told_of = _told(g, told, [(wide, plain & cells)], names, also="" if off is None else ", causal")
+            # What comes out as it went in may be anything.
+            yield told_of._replace(vague="tokens" in g and y.size == B * S and same(y, g["tokens"]))
+    if "tokens" in g and g["tokens"].max() > 1:
+        for told, seen in forms(y):
+            yield _told(
+                g,
+                told,
+                [(seen.reshape(B, -1, S), g["tokens"][:, :, None] == g["tokens"][:, None])],
+                [],
+                also=", documents",
+            )
 
 
-def _told(block: Block) -> str | None:
+def polarity(prose: str) -> str | None:
     """Whether True is said to keep or to drop in what is returned."""
-    prose = block.face.prose
     if re.search(r"true (means?|=|:|is|where|for)?\s*(masked|hidden|blocked|may not|pad)|block|forbid", prose):
         return "drop"
     may = r"keep|kept|visible|may attend|allow|attend|attention is allowed|real"

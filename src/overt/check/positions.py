@@ -1,350 +1,308 @@
-"""Positions: sinusoidal encodings, rotations, slopes and biases of ALiBi, and layers that embed."""
+"""Positions: sinusoids, rotations, ALiBi, learned tables and relative biases; and embeddings with their scale."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from overt import biases
-from overt.check.attention import difference
-from overt.check.block import Block, same, shown
-from overt.check.findings import Findings
-from overt.check.instances import constructor
-from overt.check.interface import Interface
+from overt.check.part import Given, Reading, bare, wrong
 from overt.check.report import Kind
-from overt.check.session import Here, Session
-from overt.check.steps import rotate, slopes_of
+from overt.check.steps import frequencies, rotate, slopes_of
 from overt.grid import Shape
 
-
-def _exponents(table: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Angular frequency of each column of a table (T, D), and whether it is a cosine; None where one is neither."""
-    points = np.arange(len(table))
-    frequency, cosine = np.zeros(table.shape[1]), np.zeros(table.shape[1], bool)
-    for column in range(table.shape[1]):
-        y = table[:, column]
-        at = np.clip(y[1], -1, 1)
-        for w, f, is_cosine in (
-            (np.arcsin(at), np.sin, False),
-            (np.pi - np.arcsin(at), np.sin, False),
-            (np.arccos(at), np.cos, True),
-        ):
-            if np.abs(f(points * w) - y).max() < 2e-4:
-                # Small angles lose digits in the cosine; the last position has more of them.
-                frequency[column], cosine[column] = w, is_cosine
-                break
-        else:
-            return None
-    return frequency, cosine
+_LAID = ("interleaved", "halves", "interleaved, cosine first", "halves, cosine first")
+_SLOPES = (None, "alibi_slopes:from 0", "alibi_slopes:formula", "alibi_slopes:from 0 formula")
 
 
-def _encoding(block: Block, table: np.ndarray) -> None:
-    """Compare a table (T, D) with the sinusoidal encoding."""
-    T, D = table.shape
-    points, pairs = np.arange(T)[:, None], np.arange(D // 2)
-    right = 10_000.0 ** (-2 * pairs / D)
+def sinusoids(points: np.ndarray, width: int, bases: tuple[float, ...]) -> Iterator[tuple[str, np.ndarray]]:
+    """Tables (n, width) of sines and cosines at positions (n,), each with its convention.  Vaswani et al. 2017, 3.5."""
+    pairs = np.arange(width // 2)
+    for how, start, (base, last) in product(_LAID, (0, 1, 2), product(bases, (False, True))):
+        w = base ** (-pairs / max(width // 2 - 1, 1)) if last else frequencies(width, base)
+        angles = (points[:, None] + start) * w
+        parts = (np.cos(angles), np.sin(angles)) if "cosine first" in how else (np.sin(angles), np.cos(angles))
+        table = np.concatenate(parts, -1) if "halves" in how else np.stack(parts, -1).reshape(len(points), width)
+        more = ", last wavelength" if last else ""
+        more += f", base {base:g}" if base != 10_000 else ""
+        yield how + more + (f", from position {start}" if start else ""), table
 
-    def laid(w: np.ndarray, how: str) -> np.ndarray:
-        sine, cosine = np.sin(points * w), np.cos(points * w)
-        parts = (cosine, sine) if "cosine first" in how else (sine, cosine)
-        return np.concatenate(parts, -1) if "halves" in how else np.stack(parts, -1).reshape(T, D)
 
-    for how in ("interleaved", "halves", "interleaved, cosine first", "halves, cosine first"):
-        for w, more in ((right, ""), (10_000.0 ** (-pairs / max(D // 2 - 1, 1)), ", last wavelength 10000")):
-            if np.abs(table - laid(w, how)).max() < 1e-5:
-                block.findings.convention["sines and cosines"] = how + more
-                return
-    found = _exponents(table)
-    block.findings.add(
-        "pe_exponent",
-        certain=found is not None,
-        example={"expected": str(np.round(laid(right, "interleaved")[1], 4)), "actual": str(np.round(table[1], 4))},
+def waves(table: np.ndarray) -> bool:
+    """Whether each column of a table (n, width) of positions 0, 1 … is a sine or cosine of one frequency."""
+    points = np.arange(len(table))[:, None]
+    at = np.clip(table[1], -1, 1)
+    tries = np.stack(
+        [np.sin(points * np.arcsin(at)), np.sin(points * (np.pi - np.arcsin(at))), np.cos(points * np.arccos(at))]
     )
+    return len(table) > 4 and bool((np.abs(tries - table).max(1).min(0) < 2e-4).all()) and bool(np.ptp(table) > 0.5)
 
 
-def sinusoid(block: Block) -> bool:
-    """A function that returns a table (T, D) of sines and cosines."""
-    T, D = 12, 8
-    face = block.face
-    given: dict[str, Any] = {}
-    lengths: tuple[str, ...] = ("length", "lengths", "key_length")
-    if face.has("model_dim") and not any(face.has(role) for role in lengths):
-        # Beside a width, T is a length.
-        lengths = (*lengths, "x")
-    for a in face.arguments:
-        if a.role in lengths:
-            given[a.name] = T
-        elif a.role in ("positions",):
-            given[a.name] = np.arange(T) if a.required else None
-        elif a.role in ("model_dim", "head_dim", "axis", "x") and a.required:
-            given[a.name] = D
-        elif a.required:
-            return False
-    values = [given[a.name] for a in face.arguments if given.get(a.name) is not None]
-    orders = [values, [T if isinstance(v, np.ndarray) else v for v in values], values[::-1]]
-    for order in orders:
-        got = block.call(*order)
-        table = None if not got else next((y.reshape(T, D) for y in got if y.size == T * D and y.shape[-1] == D), None)
-        if table is not None:
-            _encoding(block, table)
-            return True
-    if any(isinstance(v, np.ndarray) for v in values):
-        rows = [block.call(*[n if isinstance(v, np.ndarray) else v for v in values]) for n in range(T)]
-        if all(rows):
-            _encoding(block, np.stack([r[0].reshape(-1) for r in rows if r]))
-            return True
-    block.wrong("encoding")
-    return True
+def encodings(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
+    """A table of sines and cosines, or what an input and such a table add up to."""
+    y, x = outs[0], g.values.get("x")
+    if "tokens" in g:
+        return
+    width = x.shape[-1] if x is not None else g.number("width", y.shape[-1] if y.ndim else 0)
+    if width < 2 or width % 2 or y.shape[-1:] != (width,):
+        return
+    points = g["positions"].reshape(-1) if "positions" in g else np.arange(g.number("length", 0) or len(bare(y)))
+    for told, table in _added(x, y) if x is not None else [((), bare(y))]:
+        if table.ndim == 3 and "positions" in g and len(table) == len(np.atleast_1d(g["positions"])):
+            table = table[0]
+            points = g["positions"][0]
+        table = table.reshape(-1, width)
+        at = np.arange(len(table)) if x is not None else points
+        if len(at) != len(table):
+            continue
+        for how, meant in sinusoids(at, width, g.bases()):
+            yield Reading([(table, meant)], (*told, ("sines and cosines", how)))
+        if at[0] == 0 and waves(table):
+            yield Reading([(table, table)], told, wrong("pe_exponent"), vague=x is None and 10_000 not in g.numbers)
+        for path, rows in g.arrays.items():
+            if rows.ndim == 2 and rows.shape[-1] == width and len(rows) >= len(table) and x is not None:
+                yield Reading([(table, rows[: len(table)])], (*told, ("learned positions", path)))
 
 
-def module(session: Session | Here, face: Interface, findings: Findings, name: str) -> bool:
-    """Layers that encode positions, and layers that embed."""
-    maker = Interface(face.description, face.description["constructor"], {})
-    D = 12
-    made = constructor(maker, model_dim=D)
-    if isinstance(made, str):
-        return False
-    first = {"first": np.zeros((2, 5), int)}
-    named = {face.arguments[0].name: {"array": "first"}} if face.arguments else {}
-    reply, arrays = session.ask({"op": "build", "kwargs": made[0], "seed": 1, "first": named}, made[1] | first)
-    if "error" in reply:
-        findings.raised(None, reply["error"])
-        return True
-    block = Block(session, face, findings, reply["handle"])
-    embeddings = [row for row in reply["parameters"] if row["owner"] == "Embedding" or row["shape"] == [11, D]]
-    if embeddings:
-        ids = np.array([[1, 4, 2, 7, 3], [0, 5, 9, 10, 6]])
-        got = block.call(ids)
-        if not got:
-            block.wrong("embedding")
-            return True
-        rows = arrays[embeddings[0]["path"]][ids]
-        if got[0].shape != rows.shape:
-            return False
-        scales: tuple[tuple[float, Kind | None], ...] = ((D**0.5, None), (1.0, "risk"), (D**-0.5, "mistake"))
+def _added(x: np.ndarray, y: np.ndarray) -> Iterator[tuple[tuple[tuple[str, str], ...], np.ndarray]]:
+    """Tables (n, W) that x (B, T, W) or (T, B, W) and y may differ by, with what x is multiplied by."""
+    for gain in (1.0, 0.0, x.shape[-1] ** 0.5):
+        rest = y - gain * x if y.shape == x.shape else y if gain == 0 else None
+        if rest is None:
+            continue
+        told = (("input times", f"{gain:.3g}"),)
+        if rest.ndim == 3 and len(rest) > 1 and rest.shape[1] > 1:
+            if np.ptp(rest, axis=0).max() < 1e-4:
+                yield told, rest[0]
+            elif np.ptp(rest, axis=1).max() < 1e-4:
+                yield told, rest[:, 0]
+        elif bare(rest).ndim == 2:
+            yield told, bare(rest)
+
+
+def embeddings(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
+    """Rows of a table for tokens, times √width; positions may be added.  Vaswani et al. 2017, 3.4."""
+    ids, y = g["tokens"], outs[0]
+    tables = {**g.arrays, **({"table": g["table"]} if "table" in g else {})}
+    for path, table in tables.items():
+        if table.ndim != 2 or len(table) <= ids.max() or y.shape != (*ids.shape, table.shape[1]):
+            continue
+        W = table.shape[1]
+        scales: tuple[tuple[float, Kind | None], ...] = ((W**0.5, None), (1.0, "risk"), (W**-0.5, "mistake"))
         for factor, kind in scales:
-            if difference(got[0], rows * factor) < 1e-4:
-                if kind:
-                    findings.add("embed_scale", kind=kind)
-                findings.convention["kind"] = "embedding"
-                return True
-        # Positions may be added: the difference of two tokens at one place is free of them.
-        gap, told = got[0][0] - got[0][1], rows[0] - rows[1]
-        for factor, kind in scales:
-            if difference(gap, told * factor) < 1e-4:
-                if kind:
-                    findings.add("embed_scale", kind=kind)
-                _encoding(block, (got[0] - rows * factor)[0])
-                return True
-        return False
-    if reply["parameters"]:
-        return False
-    x = np.zeros((2, 10, D))
-    got = block.call(x)
-    if not got:
-        block.wrong("encoding")
-        return True
-    y = got[0]
-    if y.shape in ((2, 10, D), (1, 10, D), (10, D), (10, 1, D)):
-        table = y.reshape(-1, 10, D)[0] if y.shape != (10, 1, D) else y[:, 0]
-        if y.shape == (2, 10, D) and difference(y[1], y[0]) > 1e-9 and np.ptp(y, axis=1).max() < 1e-9:
-            longer = block.call(np.zeros((10, 2, D)))
-            table = longer[0][:, 0] if longer else table
-        _encoding(block, table)
-        ones = block.call(x + 1)
-        gain = float(np.mean(ones[0] - y)) if ones and ones[0].shape == y.shape else 1.0
-        findings.convention["input times"] = f"{gain:.3g}"
-        return True
-    return False
+            told = (("kind", "embedding"),)
+            mistakes: tuple[tuple[str, Kind | None], ...] = (("embed_scale", kind),) if kind else ()
+            rest = y - table[ids] * factor
+            yield Reading([(y, table[ids] * factor)], told, mistakes)
+            if np.ptp(rest, axis=0).max() < 1e-4 and np.abs(rest).max() > 1e-3:
+                shown = rest[0]
+                for how, meant in sinusoids(np.arange(ids.shape[1]), W, g.bases()) if W % 2 == 0 else ():
+                    yield Reading([(shown, meant)], (*told, ("sines and cosines", how)), mistakes)
+                for other, rows in g.arrays.items():
+                    if other != path and rows.shape[1:] == (W,) and len(rows) >= len(shown):
+                        yield Reading([(shown, rows[: len(shown)])], (*told, ("learned positions", other)), mistakes)
+                if waves(shown):
+                    yield Reading([(shown, shown)], told, (*mistakes, *wrong("pe_exponent")))
 
 
-def rope(block: Block) -> bool:
-    """A function that rotates x, or q and k, at positions, from an offset, or by given cosines and sines."""
-    face = block.face
-    random = np.random.default_rng(0)
-    x = random.normal(size=(2, 3, 5, 8))
-    T, D = 5, 8
-    trials = {"BHTD": x, "BTHD": x.swapaxes(1, 2), "BTD": x[:, 0], "TD": x[0, 0]}
-    start = 3
-    order = [h for h in face.layouts if h in trials] + [h for h in trials if h not in face.layouts]
-    two = face.has("q", "k")
-    for layout in order:
-        given = trials[layout]
-        for wide in (False, True):
-            extra: dict[str, Any] = {}
-            if face.has("cos", "sin"):
-                angles = np.arange(T)[:, None] * 10_000.0 ** (-np.arange(0, D, 2) / D)
-                tables = [angles, np.concatenate([angles, angles], -1), np.repeat(angles, 2, -1)]
-                if _tables(block, layout, given, tables, two):
-                    return True
-                continue
-            if face.has("positions"):
-                extra["positions"] = np.arange(T) + start
-                if wide:
-                    extra["positions"] = np.tile(np.arange(T) + start, (given.shape[0], 1))
-            elif face.has("offset"):
-                extra["offset"] = start
-            elif wide:
-                continue
-            first = 0 if not extra else start
-            got = block.call(given, given, **extra) if two else block.call(given, **extra)
-            if not got or got[0].shape != given.shape:
-                continue
-            heads = got[0].swapaxes(1, 2) if layout == "BTHD" else got[0]
-            plain = x if layout in ("BHTD", "BTHD") else given
-            if _named_rope(block, plain, heads, first):
-                block.findings.convention["layout"] = layout
-                return True
-    got = block.call(x, x) if two else block.call(x)
-    if got and got[0].shape == x.shape:
-        block.wrong("rotation", got[0])
-        return True
-    return False
-
-
-def _named_rope(block: Block, x: np.ndarray, y: np.ndarray, first: int) -> bool:
-    points = np.arange(x.shape[-2])
-    for start in dict.fromkeys((first, 0, 1, first + 1, first - 1)):
-        for layout in ("half", "interleaved"):
-            for sign in (1, -1):
-                for how in (None, "rope_layout:half rotation", "rope_layout:interleaved rotation"):
-                    if how and layout == "interleaved":
-                        continue
-                    if same(rotate(x, sign * (points + start), layout, how), y):
-                        block.findings.convention["rope"] = layout if not how else "mixed"
-                        if how:
-                            example = {
-                                "input": shown(x.reshape(-1, x.shape[-1])[1]),
-                                "expected": shown(rotate(x, points + start, layout).reshape(-1, x.shape[-1])[1]),
-                                "actual": shown(y.reshape(-1, x.shape[-1])[1]),
-                            }
-                            block.findings.add("rope_layout", example=example)
-                        if start != first and (first or start != 1):
-                            block.findings.add("rope_offset")
-                        return True
-    return False
-
-
-def _tables(block: Block, layout: str, x: np.ndarray, tables: list[np.ndarray], two: bool) -> bool:
-    """Cosines and sines are given: every table is somebody's convention, so only the rotation can be wrong."""
-    seen = None
-    for table in tables:
-        for shaped in (
-            table,
-            table[None, None] if layout == "BHTD" else table[None, :, None] if layout == "BTHD" else table,
-        ):
-            roles = {"cos": np.cos(shaped), "sin": np.sin(shaped)}
-            got = block.call(x, x, **roles) if two else block.call(x, **roles)
-            if not got or got[0].shape != x.shape:
-                continue
-            plain, y = (a.swapaxes(1, 2) if layout == "BTHD" else a for a in (x, got[0]))
-            seen = got[0]
-            points = np.arange(plain.shape[-2])
-            for which in ("half", "interleaved"):
-                if same(rotate(plain, points, which), y):
-                    block.findings.convention["rope"] = which
-                    return True
-    if seen is not None:
-        block.wrong("rotation", seen)
-        return True
-    return False
-
-
-def slopes(block: Block) -> bool:
-    """A function of the number of heads that returns the slopes (H,) of ALiBi."""
-    if block.required() != 1:
-        return alibi(block)
-    got = {n: block.call(n) for n in ((4, 8) if block.face.powers_of_two else (4, 8, 6, 12))}
-    if not got[4]:
-        return False
-    flat = {n: y[0].reshape(-1) for n, y in got.items() if y and y[0].size == n}
-    if 4 not in flat:
-        return False
-    for how in (None, "alibi_slopes:from 0", "alibi_slopes:formula", "alibi_slopes:from 0 formula"):
-        if all(np.allclose(np.abs(y), slopes_of(n, how), rtol=1e-4) for n, y in flat.items()):
-            if how:
-                block.tell("alibi_slopes", slopes_of(4, None), 4)
-            return True
-    block.findings.add("alibi_slopes", certain=False)
-    return True
-
-
-def alibi(block: Block) -> bool:
-    """A function of heads or slopes and of lengths, or of a padding mask, that returns the bias of ALiBi."""
-    roles = [a.role for a in block.face.arguments if a.required]
-    if "heads" not in roles and "slopes" not in roles:
-        return False
-    lengths = [r for r in roles if r in ("length", "lengths", "key_length", "positions", "x")]
-    masked = [r for r in roles if r in ("mask", "padding")]
-    if not lengths and not masked:
-        return False
-    best: tuple[str, ...] | None = None
-    for H in (4,) if block.face.powers_of_two else (4, 6):
-        T, S = (5, 5) if len(lengths) < 2 else (3, 5)
-        values: list[Any] = []
-        count = 0
-        for a in block.face.arguments:
-            if a.role in ("heads", "slopes"):
-                values.append(H if a.role == "heads" else slopes_of(H, None))
-            elif a.role in lengths:
-                values.append((T, S)[count] if len(lengths) > 1 else T)
-                count += 1
-            elif a.role in masked:
-                values.append(np.ones((1, S), int))
-        got = block.call(*values)
-        if not got or got[0].size not in (H * T * S, H * S):
-            return False
-        y = np.broadcast_to(got[0].reshape((H, -1, S)), (H, T, S))
-        found = _bias(y, H, T, S, "slopes" in roles)
-        if found is None:
-            block.wrong("bias", y)
-            return True
-        best = tuple(dict.fromkeys([*(best or ()), *found]))
-    for name in best or ():
-        block.findings.add(name)
-    return True
-
-
-def _bias(y: np.ndarray, H: int, T: int, S: int, fixed: bool) -> tuple[str, ...] | None:
-    past = np.arange(S) <= np.arange(T)[:, None] + S - T
-    distance = np.arange(S) - (np.arange(T)[:, None] + S - T)
-    for how in (
-        (None,) if fixed else (None, "alibi_slopes:from 0", "alibi_slopes:formula", "alibi_slopes:from 0 formula")
+def rotations(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
+    """x, or q and k, turned by their positions.  Su et al. 2021 (arXiv:2104.09864), equation 34."""
+    roles = [r for r in ("x", "q", "k") if r in g]
+    if len(outs) < len(roles):
+        return
+    xs = [_timed(g[r], g.kinds[r]) for r in roles]
+    ys = [_timed(y, g.kinds[r]) if y.shape == g[r].shape else y for y, r in zip(outs, roles, strict=False)]
+    T, D = xs[0].shape[-2:]
+    # A rotation keeps lengths, and even a wrong one does so nearly.
+    if any(x.shape != y.shape or not 0.5 < (y**2).mean() / (x**2).mean() < 2 for x, y in zip(xs, ys, strict=True)):
+        return
+    first = g.number("offset", int(g["positions"].reshape(-1)[0]) if "positions" in g else 0)
+    tables = any(r in g for r in ("cos", "turns"))
+    starts = (0,) if tables else tuple(dict.fromkeys((first, 0, 1, first + 1, first - 1)))
+    told = (("layout", g.kinds[roles[0]]),)
+    for base, start, (layout, how), part in product(
+        (10_000.0,) if tables else g.bases(), starts, _TURNED if not tables else _TURNED[:2], (1, 2, 4)
     ):
-        slopes = slopes_of(H, how)[:, None, None]
-        for sign in (1.0, -1.0):
-            # A constant added to a row changes nothing, and nor do the keys ahead, which a causal mask hides.
-            gap = np.where(past, np.where(np.isfinite(y), y, 0) - sign * slopes * distance, np.nan)
-            if np.nanmax(np.nanmax(gap, -1) - np.nanmin(gap, -1)) < 1e-4:
-                return (*(("alibi_slopes",) if how else ()), *(("alibi_sign",) if sign < 0 else ()))
-            unshifted = np.arange(S) - np.arange(T)[:, None]
-            if T != S and np.abs(y + sign * slopes * np.abs(unshifted)).max() < 1e-4:
-                return (*(("alibi_slopes",) if how else ()), *(("alibi_sign",) if sign < 0 else ()), "alibi_offset")
-    return None
+        if D // part % 2:
+            continue
+        late = start != first and (first or start != 1)
+        names = (how, "rope_offset" if late else "")
+        said = ("rope", "mixed" if how else layout + (f" of one in {part}" if part > 1 else ""))
+        more = (("base", f"{base:g}"),) if base != 10_000 else ()
+        for sign in (1, -1):
+            turned = [_part(x, sign * (np.arange(T) + start), layout, how, base, D // part) for x in xs]
+            yield Reading(list(zip(ys, turned, strict=True)), (*told, said, *more), wrong(*names))
+            if layout == "interleaved" and not how:
+                # Written as halves, which q and k share.
+                apart = [np.concatenate([t[..., ::2], t[..., 1::2]], -1) for t in turned]
+                yield Reading(
+                    list(zip(ys, apart, strict=True)),
+                    (*told, ("rope", "interleaved, written as halves")),
+                    wrong(*names),
+                )
 
 
-def relative(block: Block, arrays: dict[str, np.ndarray]) -> bool:
-    """T5's bias: a row of a table (buckets, H) for each bucket of distances.  Raffel et al. 2020."""
-    tables = [a for a in arrays.values() if a.ndim == 2]
-    T, S = 5, 140
-    got = block.call(T, S) if block.required() > 1 else block.call(S)
-    if not got or len(tables) != 1:
-        return False
-    table = tables[0] if tables[0].shape[0] >= tables[0].shape[1] else tables[0].T
-    T = T if block.required() > 1 else S
-    y: np.ndarray = got[0][0] if got[0].ndim == 4 else got[0]
-    y = y.transpose(2, 0, 1) if y.shape == (T, S, table.shape[1]) else y
-    if y.shape != (table.shape[1], T, S):
-        return False
-    shape = Shape((1,), table.shape[1], T, S)
-    for offset, both in product((S - T, 0), (True, False)):
-        meant = biases.relative(table, bidirectional=both, offset=offset).view(shape, np.dtype(np.float64))
-        if meant is not None and same(meant[0], y):
-            block.findings.convention["relative bias"] = "both ways" if both else "behind the query only"
-            if offset == 0 and T != S:
-                block.findings.convention["distances"] = "counted from the first key"
-            return True
-    block.wrong("relative bias", y)
-    return True
+_TURNED = (
+    ("half", ""),
+    ("interleaved", ""),
+    ("half", "rope_layout:half rotation"),
+    ("half", "rope_layout:interleaved rotation"),
+)
+
+
+def _part(x: np.ndarray, points: np.ndarray, layout: str, how: str, base: float, width: int) -> np.ndarray:
+    return np.concatenate([rotate(x[..., :width], points, layout, how or None, base), x[..., width:]], -1)
+
+
+def _timed(x: np.ndarray, kind: str) -> np.ndarray:
+    """With the positions on the last axis but one."""
+    return np.moveaxis(x, kind.index("T"), -2)
+
+
+def angles(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
+    """Cosines and sines of rotations, one complex number for both, or the angles themselves."""
+    D, T = g.number("width", 0), g.number("length", 0)
+    D = D or 2 * outs[0].shape[-1]
+    T = T or (g["positions"].shape[-1] if "positions" in g else 0)
+    points = g["positions"].reshape(-1)[:T] if "positions" in g else np.arange(T)
+    for base in g.bases():
+        told = (("base", f"{base:g}"),)
+        half = points[:, None] * frequencies(D, base)
+        for how, wide in {
+            "": half,
+            "halves": np.concatenate([half, half], -1),
+            "interleaved": np.repeat(half, 2, -1),
+        }.items():
+            says = (*told, ("pairs", how)) if how else told
+            for a, b in ((np.cos(wide), np.sin(wide)), (np.sin(wide), np.cos(wide))):
+                if len(outs) == 2:
+                    yield Reading([(_first(outs[0], a), a), (_first(outs[1], b), b)], says)
+                elif how == "":
+                    for both in (np.stack([a, b], -1), np.stack([a, b]), np.concatenate([a, b], -1)):
+                        yield Reading([(outs[0], both)], says)
+            if len(outs) == 1:
+                yield Reading([(_first(outs[0], wide), wide)], (*says, ("holds", "angles")))
+        if "positions" not in g and len(outs) == 1:
+            yield Reading([(outs[0], frequencies(D, base))], (*told, ("holds", "frequencies")))
+
+
+def _first(y: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """Of tables that are the same for every sample, one."""
+    y = bare(y)
+    return y[0] if y.ndim == like.ndim + 1 and y.shape[1:] == like.shape and np.ptp(y, axis=0).max() == 0 else y
+
+
+def slopes(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
+    """Slopes (H,) of ALiBi.  Press et al. 2022 (arXiv:2108.12409), and its code where H is no power of two."""
+    H = g.number("heads", 0)
+    y = np.abs(outs[0])
+    if y.size != H:
+        return
+    y = y.reshape(-1)
+    for how in _SLOPES:
+        yield Reading([(y / slopes_of(H, how), np.ones(H))], (), wrong(how or ""))
+    yield Reading([(y / _every_second(H), np.ones(H))], (("slopes", "as in MPT"),))
+
+
+def _every_second(H: int) -> np.ndarray:
+    """Slopes of the next power of two, the odd ones first: what MPT takes where H is none."""
+    n = 1 << (H - 1).bit_length()
+    whole = slopes_of(n, None)
+    return whole if n == H else np.concatenate([whole[1::2], whole[::2]])[:H]
+
+
+def linear(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
+    """The bias (H, T, S) of ALiBi; a constant added to a row, and keys ahead of the query, change nothing."""
+    given = g.values.get("slopes")
+    H = len(given) if given is not None else g.number("heads", 0)
+    S = g["mask"].shape[-1] if "mask" in g else g.number("key_length", g.number("length", 0))
+    T = S if "mask" in g else g.number("length", S)
+    y = bare(outs[0])
+    B = len(g["mask"]) if "mask" in g else 1
+    if y.ndim < 2 or y.shape[-1] != S or y.size not in (B * H * T * S, B * H * S, H * T * S, H * S):
+        return
+    y = y.reshape(
+        -1, H, y.size // S // H // max(1, y.size // (H * T * S) if y.size >= H * T * S else y.size // (H * S)), S
+    )
+    y = np.broadcast_to(y[-1], (H, T, S))
+    past = np.arange(S) <= np.arange(T)[:, None] + S - T
+    ahead = np.arange(S) - np.arange(T)[:, None]
+    if np.ptp(np.where(np.isfinite(y), y, 0)) == 0:
+        return
+    for (name, each), sign in product(_series(H, given), (1.0, -1.0)):
+        mistakes = wrong(name, "alibi_sign" if sign < 0 else "")
+        meant = sign * each[:, None, None] * (ahead - (S - T))
+        behind = np.where(past, np.where(np.isfinite(y), y, 0), np.nan)
+        moved = meant - np.nanmean(np.where(past, meant, np.nan), -1, keepdims=True)
+        seen = np.where(past, behind - np.nanmean(behind, -1, keepdims=True), np.nan)
+        told = (("slopes", "as in MPT"),) if name is None else ()
+        yield Reading([(seen, np.where(past, moved, np.nan))], told, mistakes)
+        if T != S:
+            yield Reading([(y, -sign * each[:, None, None] * np.abs(ahead))], told, (*mistakes, ("alibi_offset", None)))
+
+
+def _series(H: int, given: np.ndarray | None) -> list[tuple[str | None, np.ndarray]]:
+    if given is not None:
+        return [("", given)]
+    return [*((how or "", slopes_of(H, how)) for how in _SLOPES), (None, _every_second(H))]
+
+
+def relative(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
+    """Rows of a table for distances: T5's buckets (Raffel et al. 2020), or one each, clipped (Shaw et al. 2018)."""
+    y = bare(outs[0])
+    T = g.number("length", 0) or (y.shape[1] if y.ndim == 3 else 0)
+    S = g.number("key_length", T)
+    for table in g.arrays.values():
+        for rows in (table, table.T) if table.ndim == 2 else ():
+            H = rows.shape[1]
+            seen = next(
+                (
+                    y.transpose(axes)
+                    for axes in ((0, 1, 2), (2, 0, 1))
+                    if y.ndim == 3 and y.transpose(axes).shape == (H, T, S)
+                ),
+                None,
+            )
+            if seen is None:
+                continue
+            side = round(T**0.5)
+            if len(rows) == (2 * side - 1) ** 2 and S == T == side**2:
+                # A window of two axes.  Liu et al. 2021 (arXiv:2103.14030), equation 4.
+                at = np.stack(np.divmod(np.arange(T), side))
+                down, across = at[:, :, None] - at[:, None] + side - 1
+                yield Reading(
+                    [(seen, rows[down * (2 * side - 1) + across].transpose(2, 0, 1))],
+                    (("relative bias", "of a window"),),
+                )
+            for offset, both in product(dict.fromkeys((S - T, 0)), (True, False)):
+                if len(rows) < 4 * (1 + both) // 2 + 2:
+                    continue
+                told: tuple[tuple[str, str], ...] = (
+                    ("relative bias", "both ways" if both else "behind the query only"),
+                )
+                told += (("distances", "counted from the first key"),) if offset == 0 and T != S else ()
+                for far in dict.fromkeys((128, *(int(n) for n in g.numbers if n > len(rows) // 2))):
+                    view = biases.relative(rows, bidirectional=both, offset=offset, max_distance=far).view(
+                        Shape((1,), H, T, S), np.dtype(np.float64)
+                    )
+                    if view is not None:
+                        yield Reading([(seen, view[0])], tuple(told))
+                reach = (len(rows) - 1) // 2
+                distance = np.arange(S) - np.arange(T)[:, None] - offset
+                for sign in (1, -1):
+                    index = np.clip(sign * distance, -reach, reach) + reach
+                    yield Reading(
+                        [(seen, rows[index].transpose(2, 0, 1))], (("relative bias", "one for each distance"),)
+                    )
+
+
+def buckets(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
+    """T5's bucket of each distance key − query."""
+    distance = g["distance"]
+    for both, number in product((True, False), dict.fromkeys((32, *(int(n) for n in g.numbers if 4 <= n <= 256)))):
+        for far in dict.fromkeys((128, *(int(n) for n in g.numbers if n > number // 2))):
+            made = biases.relative(np.zeros((number, 1)), bidirectional=both, max_distance=far)
+            says = f"{number}, {'both ways' if both else 'behind the query only'}, up to {far}"
+            yield Reading([(outs[0], made.bucket(distance))], (("buckets", says),))  # type: ignore[attr-defined]

@@ -305,8 +305,8 @@ def _wrong_base(scores: np.ndarray, how: str) -> np.ndarray:
     return np.concatenate([softmax(p, None) * shares[..., i : i + 1] for i, p in enumerate(pieces)], axis=-1)
 
 
-def softmax(scores: np.ndarray, how: str | None, axis: int = -1) -> np.ndarray:
-    """Along one axis of (B, H, T, S), or wrong."""
+def softmax(scores: np.ndarray, how: str | None, axis: int = -1, *, top: str | None = None) -> np.ndarray:
+    """Along one axis of (B, H, T, S), or wrong; ``top``: no maximum is subtracted, or that of all numbers."""
     axes: Any = {
         "softmax_axis_q": -2,
         "softmax_axis_q:row max": -2,
@@ -322,14 +322,14 @@ def softmax(scores: np.ndarray, how: str | None, axis: int = -1) -> np.ndarray:
         return scores
     if how == "no_exp_norm":
         return scores / scores.sum(axis=axis, keepdims=True)
-    top = scores.max(axis=-1 if how and how.endswith("row max") else axes, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0)
-    powers = np.exp(scores - top)
-    if how == "softmax_partial_max":
-        return powers / np.exp(scores).sum(axis=axes, keepdims=True)
-    if how == "softmax_partial_max:denominator":
-        return np.exp(scores) / powers.sum(axis=axes, keepdims=True)
-    return powers / powers.sum(axis=axes, keepdims=True)
+    most = scores.max(axis=None if top else -1 if how and how.endswith("row max") else axes, keepdims=True)
+    with np.errstate(all="ignore"):
+        powers = np.exp(scores - np.where(np.isfinite(most) & (top != "no_max"), most, 0))
+        if how == "softmax_partial_max":
+            return powers / np.exp(scores).sum(axis=axes, keepdims=True)
+        if how == "softmax_partial_max:denominator":
+            return np.exp(scores) / powers.sum(axis=axes, keepdims=True)
+        return powers / powers.sum(axis=axes, keepdims=True)
 
 
 def alibi(case: Case, choice: Choice, H: int, T: int, S: int) -> np.ndarray:
