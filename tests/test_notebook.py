@@ -92,6 +92,15 @@ def test_slices_of_a_scan_make_the_whole(case: tuple[overt.Attended, np.ndarray]
     np.testing.assert_allclose(entropy, seen.entropy()[1, 2], rtol=0, atol=1e-13)
 
 
+def test_pairs_of_queries_and_keys(case: tuple[overt.Attended, np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, cells = case
+    monkeypatch.setattr("overt.views.tiles._SIDE", 4)
+    keys = np.random.default_rng(0).integers(-1, S, T - 1)
+    (got,) = ask(seen, "pairs", [2], [1, T], [0, S], keys=keys.tolist())
+    expected = np.where(keys < 0, -1, cells[1, 2][np.arange(1, T), keys])
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14)
+
+
 def test_the_score_of_a_cell(case: tuple[overt.Attended, np.ndarray]) -> None:
     seen, cells = case
     t, s = np.argwhere(cells[1, 2] > 0)[7]
@@ -130,6 +139,8 @@ GOOD = {"what": "cells", "part": 0, "row": 0, "heads": [0], "t": [0, 2], "s": [0
         (GOOD | {"s": 3}, "s must be a list of two positions"),
         (GOOD | {"how": "least"}, 'how must be "mean" or "max"'),
         (GOOD | {"what": "picture", "rows": 3, "columns": 1}, "rows is 3: give 1…2"),
+        (GOOD | {"what": "pairs", "keys": [1]}, "keys must be a list of a key for each of 2 queries"),
+        (GOOD | {"what": "pairs", "keys": [1, 17]}, "there is no key 17: give −1…16"),
         (GOOD | {"what": "scan", "rows": 0, "columns": 1}, "rows is 0: give 1…11"),
     ],
 )

@@ -711,6 +711,27 @@ def test_a_widget_of_a_long_head_asks_for_what_is_seen(notebook: Callable[..., A
     )
 
 
+def test_a_widget_sorts_heads_by_all_that_tells_them_apart(notebook: Callable[..., Any], opened: Opened) -> None:
+    q, k = (3 * normal(4, 30, 8, seed=i) for i in (0, 1))
+    tokens = ["my", "name", "is", "john", "and"] * 6
+    view = View(overt.attend(q, k, k, mask=overt.causal()), tokens=tokens)
+    _, frame, _ = notebook(view)
+    until(frame, "[0, 1, 2, 3].every((h) => overt.part.scan(0, h))")
+    like = "[0, 1, 2, 3].map((h) => overt.part.scan(0, h).like)"
+    found = frame.evaluate(like)
+    page = opened(view)
+    until(page, "[0, 1, 2, 3].every((h) => overt.part.scan(0, h))")
+    for got, expected in zip(found, page.evaluate(like), strict=True):
+        assert list(got) == ["entropy", "first", "previous", "induction"]
+        assert got == pytest.approx(expected, abs=1e-12)
+    weights = np.asarray(view.parts[0].seen.weights)
+    previous = [np.diagonal(w, -1).mean() for w in weights]
+    assert [one["previous"] for one in found] == pytest.approx(previous, abs=1e-12)
+    frame.select_option("#order", "induction")
+    order = sorted(range(4), key=lambda h: -found[h]["induction"])
+    until(frame, f"document.querySelector('#overview .thumb small').textContent.startsWith('0.{order[0]} ')")
+
+
 def test_a_frame_that_grows_late_is_filled(notebook: Callable[..., Any]) -> None:
     page, frame, _ = notebook(View(overt.attend(Q, K, V)))
     large = frame.evaluate("overt.matrix.view.sy")

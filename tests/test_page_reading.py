@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from playwright.sync_api import Page
 
 import overt
 from chromium import IDLE, Opened, normal, settled, state
+from overt.cli.show import command
 from overt.views import View
+from overt.views.files import load
 from overt.views.labels import Labelled
 
 WORDS = ["<s>", "▁My", "▁name", "▁is", "▁John", "▁and", "▁my", "▁name", "▁is", "</s>"]
@@ -503,6 +506,41 @@ def test_two_heads_beside_each_other_and_their_difference(opened: Opened) -> Non
     page.click("#swap")
     page.wait_for_selector("#where:has-text('layer 1 · attention · head 1')")
     assert state(page, "store.state.second") == [0, 0, 0]
+
+
+def test_two_models_are_beside_each_other(opened: Opened, tmp_path: Path) -> None:
+    # Two files, by the command; one model is deeper than the other.
+    one, two = [[causal(2, 10, seed=seed + layer) for layer in range(depth)] for seed, depth in ((0, 2), (7, 3))]
+    for name, several in (("small", one), ("large", two)):
+        View([Labelled(seen, WORDS, layer=layer) for layer, seen in enumerate(several)]).save(tmp_path / f"{name}.npz")
+    paths = [str(tmp_path / f"{name}.npz") for name in ("small", "large")]
+    done = CliRunner().invoke(command, [*paths, "--save", str(tmp_path / "both.npz")])
+    assert done.exit_code == 0, done.output
+    assert "small · layer 1 · attention" in CliRunner().invoke(command, [*paths]).output
+    page = opened(View(load(tmp_path / "both.npz"), title="both"))
+    assert state(page, "tabName") == "compare"
+    assert page.inner_text("#first-title") == "small · layer 0 · attention · head 0 of 2"
+    assert page.inner_text("#second-title") == "large · layer 0 · attention · head 0 of 2"
+    assert page.locator("#overview h2").all_inner_texts() == [
+        f"{name} · attention: layers ↓ heads →" for name in ("small", "large")
+    ]
+    # The same head of the other model, also where the first is another.
+    page.locator(".thumb >> nth=3").click()
+    page.wait_for_selector("#second-title:has-text('large · layer 1 · attention · head 1')")
+    page.select_option("#apart", "difference")
+    page.evaluate("() => overt.go(7, 3)")
+    settled(page)
+    a, b = one[1].weights[1, 7, 3], two[1].weights[1, 7, 3]
+    facts = page.locator("#compared dd").all_inner_texts()
+    np.testing.assert_allclose([float(x) for x in facts], [a, b, b - a], rtol=1e-3)
+
+
+def test_two_texts_have_their_own_names(opened: Opened) -> None:
+    texts = [View(causal(1, n, seed=n), tokens=[f"{name}{i}" for i in range(n)]) for name, n in (("a", 5), ("b", 8))]
+    page = opened(texts[0].beside(texts[1]))
+    assert page.inner_text("#second-title") == "attention 2"
+    assert page.is_visible("#unlike")
+    assert page.evaluate("overt.compare.matrices.slice(0, 2).map(({ look }) => look.columns.name(3))") == ["a3", "b3"]
 
 
 def test_texts_of_other_sizes_have_no_difference(opened: Opened) -> None:

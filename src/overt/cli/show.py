@@ -25,6 +25,7 @@ Examples:
   overt show my-name-is-john --page john.html
   overt show qkv.npz --causal --tokens tokens.txt --head 3
   overt show "I love you." --model en-zh --name cross --page love.html
+  overt show before.npz after.npz --page both.html
 """
 
 
@@ -39,8 +40,14 @@ def _epilog() -> str:
 
 
 @click.command(epilog=_epilog())
-@click.argument("what", required=False)
-@click.option("-m", "--model", help="Translate WHAT with a bundled model or a checkpoint, and show its attentions.")
+@click.argument("what", nargs=-1)
+@click.option(
+    "-m",
+    "--model",
+    "models",
+    multiple=True,
+    help="Translate WHAT with a bundled model or a checkpoint; again: another.",
+)
 @click.option("--layer", type=int, help="Show this layer alone.")
 @click.option("--name", help="Show attentions of this name alone, such as encoder, decoder or cross.")
 @click.option("--causal", "is_causal", is_flag=True, help="Let no query look at keys after its own position.")
@@ -60,8 +67,8 @@ def _epilog() -> str:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
-    what: str | None,
-    model: str | None,
+    what: tuple[str, ...],
+    models: tuple[str, ...],
     layer: int | None,
     name: str | None,
     is_causal: bool,
@@ -81,28 +88,22 @@ def command(
 ) -> None:
     """Show attention: a lesson by name, an .npz or .safetensors file with q, k and v, or a translation.
 
-    Without a name, the lessons are listed.  A file may also hold mask, bias, sinks, softcap, scale and tokens.
+    Without a name, the lessons are listed.  Several, or several models, stand beside each other, to be compared.
+    A file may also hold mask, bias, sinks, softcap, scale and tokens.
     Attention is printed where no option writes it.
     """
-    if model and what is None:
-        raise ArgumentError(f'there is no text to translate: overt show "I love you." --model {model}')
-    if what is None:
+    if models and not what:
+        raise ArgumentError(f'there is no text to translate: overt show "I love you." --model {models[0]}')
+    if not what:
         for lesson, make in LESSONS.items():
             click.echo(f"{lesson:<18}{_first(make)}")
         return
     mask = causal() if is_causal else None
-    if model:
-        view = _hidden(_of_translation(what, model), mask)
-    elif what in LESSONS:
-        view = _hidden(LESSONS[what](), mask)
-    elif Path(what).suffix in (".npz", ".safetensors"):
-        # Computed once, with this mask.
-        view = View(load(what, mask=mask), title=Path(what).stem)
-    else:
-        raise ArgumentError(
-            f"{what} is neither a lesson ({', '.join(LESSONS)}) nor a file that ends in .npz or .safetensors; "
-            "give --model to translate it"
-        )
+    views = [_of(one, model, mask) for one in what for model in models or (None,)]
+    if len(models) > 1:
+        for view, model in zip(views, models * len(what), strict=True):
+            view.title = f"{model}: {view.title}"
+    view = views[0].beside(*views[1:]) if len(views) > 1 else views[0]
     view = _named(view.only(layer=layer, name=name), lines(tokens), lines(queries))
     if steps and view.trace is None:
         if len(view.parts) > 1:
@@ -124,9 +125,24 @@ def command(
             if not streamed(path):
                 click.echo(f"wrote {path} ({path.stat().st_size:,} bytes)")
     else:
-        if model:
+        if models:
             click.echo(f"{readable(view.title)}\n")
         view.print(head=head, row=row, query=query)
+
+
+def _of(what: str, model: str | None, mask: Mask | None) -> View:
+    """A lesson, a file, or the translation of a text."""
+    if model:
+        return _hidden(_of_translation(what, model), mask)
+    if what in LESSONS:
+        return _hidden(LESSONS[what](), mask)
+    if Path(what).suffix in (".npz", ".safetensors"):
+        # Computed once, with this mask.
+        return View(load(what, mask=mask), title=Path(what).stem)
+    raise ArgumentError(
+        f"{what} is neither a lesson ({', '.join(LESSONS)}) nor a file that ends in .npz or .safetensors; "
+        "give --model to translate it"
+    )
 
 
 def _hidden(view: View, mask: Mask | None) -> View:

@@ -71,6 +71,8 @@ def _arrays(part: Labelled) -> dict[str, np.ndarray]:
         "layer": np.array(part.layer),
         **{name: _plain(host(name, x)) for name, x in results.items()},
     }
+    if part.source is not None:
+        arrays["source"] = _bytes(part.source)
     if part.prompt is not None:
         arrays["prompt"] = np.array(part.prompt)
     for name, names in (("tokens", part.tokens), ("queries", part.queries)):
@@ -186,6 +188,7 @@ def _labelled(arrays: dict[str, np.ndarray], path: str | Path, mask: Mask | None
         name=_text(arrays["name"]) if "name" in arrays else "attention",
         layer=_number(arrays, "layer", int, path) or 0,
         prompt=_number(arrays, "prompt", int, path),
+        source=_text(arrays["source"]) if "source" in arrays else None,
     )
 
 
@@ -312,10 +315,15 @@ def csv(view: Subject, path: str | Path, k: int) -> Path:
         for part in view.parts:
             for (b, h, t), found in _tops(part, k):
                 for rank, (s, w) in enumerate(found):
-                    name, query, key = map(_cell, (readable(part.name), part.query(t), part.key(s)))
+                    name, query, key = map(_cell, (_named(part), part.query(t), part.key(s)))
                     lines.writerow((part.layer, name, b, h, t, query, rank, s, key, repr(w)))
         text.detach()
     return Path(path)
+
+
+def _named(part: Labelled) -> str:
+    """Its name, after its source where there are several."""
+    return " · ".join(readable(one) for one in (part.source, part.name) if one is not None)
 
 
 def _cell(name: str) -> str:
@@ -347,7 +355,7 @@ def _part(part: Labelled, k: int) -> dict[str, Any]:
     shape = part.problem.shape
     return {
         "layer": part.layer,
-        "name": readable(part.name),
+        "name": _named(part),
         "shape": list(shape.full),
         "mask": None if part.problem.mask is None else repr(part.problem.mask),
         "tokens": part.keys,

@@ -30,6 +30,7 @@ class Labelled:
     name: what it attends to: "encoder", "decoder", "cross".
     layer: which layer it belongs to, from 0.
     prompt: how many of the first queries were given; those after it were generated, one step each.
+    source: the text or the model that it is of, where several are beside each other.
     """
 
     seen: Attended
@@ -38,6 +39,7 @@ class Labelled:
     name: str = "attention"
     layer: int = 0
     prompt: int | None = None
+    source: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.seen, Attended):
@@ -72,6 +74,12 @@ class Labelled:
             sinks=None if given.sinks is None else host("sinks", given.sinks),
             bias=as_bias(given.bias, on_host=True),
         )
+
+    @property
+    def title(self) -> str:
+        """Which attention it is, in words; nothing where there is nothing to tell it from."""
+        where = f"layer {self.layer} · {readable(self.name)}" if self.layer or self.name != "attention" else ""
+        return " · ".join(filter(None, (self.source and readable(self.source), where)))
 
     @cached_property
     def keys(self) -> tuple[str, ...] | None:

@@ -17,7 +17,7 @@ from overt.grid import host
 from overt.reference import Step
 from overt.trace import Trace
 from overt.views.colors import scaled, shades
-from overt.views.labels import Labelled, readable
+from overt.views.labels import Labelled
 from overt.views.subject import Subject
 
 _WIDTH = 80
@@ -81,7 +81,7 @@ def _view(view: Subject, console: Console, head: int | None, row: int, query: in
 
 def _heading(part: Labelled, row: int, head: int | None) -> str:
     shape = part.problem.shape
-    where = f"layer {part.layer} · {readable(part.name)} · " if part.layer or part.name != "attention" else ""
+    where = f"{part.title} · " if part.title else ""
     batch = f"row {row} of {shape.B} · " if shape.B > 1 else ""
     heads = _count(shape.H, "head") if head is None else f"head {head} of {shape.H}"
     return f"{where}{batch}{heads} · {_count(shape.T, 'query')} × {_count(shape.S, 'key')}"

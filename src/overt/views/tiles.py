@@ -21,6 +21,8 @@ MASKED = -1
 # Cells that are sent at once.
 _SENT = 1 << 24
 _BINS = 4096
+# Queries and keys of a tile that pairs are taken from.
+_SIDE = 64
 
 
 class Tiles:
@@ -34,6 +36,7 @@ class Tiles:
     "scan": the same of one head, where ``t`` is a slice of all queries: the bins (rows, columns) of the whole matrix as
     far as the slice fills them, the attention (S,) that it gives, the entropy (T,) of its queries, how many of them may
     look at each key (S,) and at how many keys each may look (T,).
+    "pairs": the weight (T,) of each query on one key of its own, of ``keys`` (T,), −1 where that is −1.
     "score": the score that the softmax takes and the log-sum-exp, of the first cell.
     """
 
@@ -48,6 +51,7 @@ class Tiles:
             "cells": self._cells,
             "picture": self._picture,
             "scan": self._scan,
+            "pairs": self._pairs,
             "score": self._score,
         }
         what = message.get("what") if isinstance(message, Mapping) else None
@@ -128,6 +132,30 @@ class Tiles:
         np.add.at(edges, first[seen > 0], 1)
         np.add.at(edges, last[seen > 0], -1)
         return [np.cumsum(edges[:-1], dtype=np.int32), seen]
+
+    def _pairs(
+        self, label: Labelled, b: int, heads: list[int], t: range, s: range, message: Mapping[str, Any]
+    ) -> list[np.ndarray]:
+        keys, S = message.get("keys"), label.problem.shape.S
+        if not isinstance(keys, list) or len(keys) != len(t):
+            raise ArgumentError(f"keys must be a list of a key for each of {len(t)} queries, not {keys!r:.80}")
+        wrong = next((key for key in keys if type(key) is not int or not -1 <= key < S), None)
+        if wrong is not None:
+            raise ArgumentError(f"there is no key {wrong!r:.80}: give −1…{S - 1}")
+        chosen = np.array(keys, np.int64)
+        found = np.full(len(t), MASKED, label.problem.accumulate)
+        # Pairs near each other come from one tile, so that no more is computed than the square of its side.
+        order = np.lexsort((np.arange(len(t)) // _SIDE, chosen // _SIDE))
+        order = order[chosen[order] >= 0]
+        tile = chosen[order] // _SIDE * -(-len(t) // _SIDE) + order // _SIDE
+        for rows in np.split(order, np.flatnonzero(np.diff(tile)) + 1):
+            if not len(rows):
+                continue
+            queries = range(t.start + int(rows.min()), t.start + int(rows.max()) + 1)
+            window = range(int(chosen[rows].min()), int(chosen[rows].max()) + 1)
+            cells = self._cells(label, b, heads[:1], queries, window, {})[0]
+            found[rows] = cells[rows + t.start - queries.start, chosen[rows] - window.start]
+        return [found]
 
     def _score(
         self, label: Labelled, b: int, heads: list[int], t: range, s: range, message: Mapping[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,18 @@ class View(Subject):
         view = View(chosen, title=self.title)
         view.trace = self.trace
         return view
+
+    def beside(self, *others: View) -> View:
+        """One view with this and others, to be compared: two texts, or two models.  The page opens on ``Compare``.
+
+        Each attention says by ``source`` which of them it is of: the title of its view, with a number where several
+        have the same.
+        """
+        views = (self, *others)
+        titles = [view.title for view in views]
+        titles = [f"{title} {i}" if titles.count(title) > 1 else title for i, title in enumerate(titles, 1)]
+        parts = [replace(part, source=title) for view, title in zip(views, titles, strict=True) for part in view.parts]
+        return View(parts, title=" | ".join(view.title for view in views))
 
     def print(self, *, head: int | None = None, row: int = 0, query: int | None = None) -> None:
         """Print to the terminal: one query head or all of them, of one batch row; all queries or one."""

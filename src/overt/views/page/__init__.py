@@ -144,6 +144,7 @@ def _described(label: Labelled, arrays: _Arrays) -> dict[str, Any]:
     return {
         "name": readable(label.name),
         "layer": label.layer,
+        "source": None if label.source is None else readable(label.source),
         "prompt": label.prompt,
         "B": shape.B,
         "H": shape.H,

@@ -74,7 +74,9 @@ class App {
       // Alignment is what all heads of a cross-attention agree on.
       how = part.meta.name === "cross" && part.H > 1 ? "mean" : "one",
       few = part.T <= FEW && part.S <= FEW,
-      tab = this.meta.steps && part.meta.steps ? "steps" : few ? "text" : "matrix";
+      // Whoever has put two beside each other wants to compare them.
+      beside = this.parts.some(({ meta }) => meta.source !== part.meta.source),
+      tab = beside ? "compare" : this.meta.steps && part.meta.steps ? "steps" : few ? "text" : "matrix";
     Object.assign(this.store.state, { part: first, how, tab });
     this._look();
     this.profile = new Profile(this);
@@ -91,6 +93,7 @@ class App {
     controls(this);
     this._follows();
     this._begin();
+    if (this.tabName === "compare") await this.compare.update();
     if (said) await this._apply(said);
     this.store.write();
   }
@@ -515,9 +518,11 @@ class App {
   }
 
   title(part) {
-    return this.parts.length > 1 || part.meta.layer || part.meta.name !== "attention"
-      ? `layer ${part.meta.layer} · ${part.meta.name}`
-      : part.meta.name;
+    const { layer, name, source } = part.meta,
+      alone = this.parts.filter((other) => other.meta.source === source).length === 1;
+    return [source, alone && !layer && name === "attention" ? (source ? null : name) : `layer ${layer} · ${name}`]
+      .filter(Boolean)
+      .join(" · ");
   }
 
   /** What a look shows, in words. */
@@ -657,9 +662,10 @@ const turned = (set, x) => (set.has(x) ? [...set].filter((y) => y !== x) : [...s
 
 // A translation is looked at for its alignment: the last of its cross-attentions.  All else begins at its beginning.
 function opening(parts) {
+  const { source } = parts[0].meta;
   return Math.max(
     0,
-    parts.findLastIndex(({ meta }) => meta.name === "cross"),
+    parts.findLastIndex(({ meta }) => meta.name === "cross" && meta.source === source),
   );
 }
 

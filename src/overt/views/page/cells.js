@@ -253,19 +253,23 @@ export class Attention {
   // token before, and on what followed the same token earlier, over the queries that could.
   *_like(b, h, left, { entropy, seen, received, seers }) {
     const like = { entropy: spread({ entropy, seen }), first: seers[0] ? received[0] / seers[0] : null };
-    if (this.meta.name === "cross") return like;
+    for (const [name, key] of Object.entries(this.targets())) like[name] = yield* this._mean(b, h, left, key);
+    return like;
+  }
+
+  /** Which key each query is asked about, by what its head would be like: −1 for none. @returns {Record<string, (t: number) => number>} */
+  targets() {
+    if (this.meta.name === "cross") return {};
     const ahead = this.S - this.T,
-      own = (t) => t + ahead;
-    like.previous = yield* this._mean(b, h, left, (t) => own(t) - 1);
-    if (!this.keys) return like;
+      previous = (t) => t + ahead - 1;
+    if (!this.keys) return { previous };
     const after = new Int32Array(this.S).fill(-1),
       before = new Map();
     this.keys.forEach((key, s) => {
       if (before.has(key)) after[s] = before.get(key) + 1;
       before.set(key, s);
     });
-    like.induction = yield* this._mean(b, h, left, (t) => after[own(t)] ?? -1);
-    return like;
+    return { previous, induction: (t) => after[t + ahead] ?? -1 };
   }
 
   // The mean weight on one key for each query, over those that may see theirs.

@@ -100,9 +100,14 @@ export class Compare {
     app.redraw();
   }
 
-  // The next head, or else the next attention.
+  // The same of the other text or model, the next head, or else the next attention.
   _neighbour() {
-    const { part, row, head } = this.app;
+    const { part, row, head, how, parts } = this.app,
+      { name, layer, source } = part.meta,
+      others = parts.filter(({ meta }) => meta.source !== source && meta.name === name),
+      // The models may differ in depth.
+      other = others.find(({ meta }) => meta.layer === layer) ?? others.at(-1);
+    if (other) return [other.index, row, { one: head, mean: -1, max: -2 }[how]];
     if (part.H > 1) return [part.index, row, (head + 1) % part.H];
     return [(part.index + 1) % this.app.parts.length, row, 0];
   }

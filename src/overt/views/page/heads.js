@@ -13,6 +13,9 @@ const ORDERS = {
   induction: "weight on what followed the same token",
 };
 
+// What heads are laid out together: those of one name, of one text or model.
+const named = ({ meta }) => [meta.source, meta.name].filter(Boolean).join(" · ");
+
 export class Heads {
   /** @param {any} app */
   constructor(app) {
@@ -53,7 +56,7 @@ export class Heads {
     if (this.alone) return;
     const { app } = this,
       { order } = app.store.state,
-      names = [...new Set(app.parts.map((part) => part.meta.name))];
+      names = [...new Set(app.parts.map(named))];
     if (order === "layer") this.host.replaceChildren(...names.map((name) => this._grid(name)));
     else {
       const value = ({ part, h }) => part.scan(app.rowOf(part), h, app.leftOf(part))?.like[order] ?? null;
@@ -62,7 +65,7 @@ export class Heads {
         .sort((a, b) => (b.value ?? -1) - (a.value ?? -1));
       for (const { thumb, value } of sorted)
         thumb.value.textContent =
-          `${names.length > 1 ? `${thumb.part.meta.name} ` : ""}${thumb.part.meta.layer}.${thumb.h} ` +
+          `${names.length > 1 ? `${named(thumb.part)} ` : ""}${thumb.part.meta.layer}.${thumb.h} ` +
           (value === null ? "–" : value.toFixed(2));
       this.host.replaceChildren(
         element("p", { class: "hint" }, `layer.head by ${ORDERS[order]}: most first`),
@@ -78,7 +81,7 @@ export class Heads {
 
   _grid(name) {
     const { app } = this,
-      parts = app.parts.filter((part) => part.meta.name === name),
+      parts = app.parts.filter((part) => named(part) === name),
       across = Math.max(...parts.map((part) => part.H));
     const numbers = Array.from({ length: across }, (_, h) =>
       element("span", { role: "columnheader", class: "number" }, String(h)),

@@ -6,6 +6,9 @@ import { Attention, MASKED, spread } from "./cells.js";
 // Answers that are kept, and questions that wait.
 const KEPT = 64,
   WAITING = 12;
+// Queries that are asked about one key each: at once, and of a head.
+const PAIRS = 2 ** 11,
+  MOST_PAIRS = 2 ** 14;
 
 // Questions to Python, one at a time, the newest first: what somebody looks at now is wanted before what he left.
 export class Python {
@@ -178,7 +181,34 @@ export class Remote extends Attention {
     this.progress = null;
     if (left) for (const s of left.keys) result.received[s] = result.seers[s] = 0;
     result.like = { entropy: spread(result), first: result.seers[0] ? result.received[0] / result.seers[0] : null };
+    for (const [name, key] of Object.entries(this.targets())) result.like[name] = await this._asked(row, head, left, key);
     this.passed = result;
+  }
+
+  // The mean weight on one key for each query, over those that may see theirs.
+  async _asked(row, head, left, key) {
+    let sum = 0,
+      many = 0;
+    // Of long texts every so many queries, which tell a head as well.
+    const every = Math.ceil(this.T / MOST_PAIRS),
+      step = PAIRS * every;
+    for (let t0 = 0; t0 < this.T; t0 += step) {
+      const t1 = Math.min(this.T, t0 + step),
+        keys = Array.from({ length: t1 - t0 }, (_, i) => {
+          const s = i % every ? -1 : key(t0 + i);
+          return s < 0 || s >= this.S || left?.has[s] ? -1 : s;
+        });
+      const question = { what: "pairs", part: this.index, row, heads: [head], t: [t0, t1], s: [0, this.S], keys };
+      /** @type {any} */
+      let answer = null;
+      while (!answer) answer = await this.python.ask(question);
+      for (const w of answer[0]) {
+        if (w === MASKED) continue;
+        sum += w;
+        many++;
+      }
+    }
+    return many ? sum / many : null;
   }
 
   /** @returns {any} */
