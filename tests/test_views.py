@@ -349,7 +349,7 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Monke
     path.write_text("old")
     view = View(overt.attend(Q, K, V))
 
-    def broken(*_: Any) -> Any:
+    def broken(*_: Any, **__: Any) -> Any:
         yield "<html>"
         raise MemoryError
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import click
 from overt.errors import ArgumentError
 from overt.masks import Mask, causal, window
 from overt.scores import scaled_dot
+from overt.writing import replaced
 
 
 @click.command()
@@ -94,6 +96,11 @@ def command(
     finally:
         if progress.live.is_started:
             progress.stop()
+    # What overt show needs, beside the numbers.
+    asked = {name: os.path.relpath(path, output) for name, path in (("q", q), ("k", k), ("v", v))}
+    with replaced(output / "asked.json") as file:
+        options = {"causal": is_causal, "window": sides, "scale": scale, "softcap": softcap}
+        file.write(json.dumps(asked | options, indent=2).encode())
     shapes = {name: list(x.shape) for name, x in vars(seen).items() if hasattr(x, "shape")}
     if as_json:
         click.echo(json.dumps({"folder": str(output), "rows": [seen.rows.start, seen.rows.stop], "shapes": shapes}))

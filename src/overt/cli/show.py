@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import reduce
+from math import prod
 from pathlib import Path
 
 import click
+import numpy as np
+from rich.console import Console
 
 from overt.attended import Attended
 from overt.errors import ArgumentError
-from overt.masks import Mask, causal
+from overt.masks import Mask, causal, window
+from overt.problem import Problem
+from overt.scores import scaled_dot
 from overt.trace import trace
 from overt.views.files import load
 from overt.views.labels import Labelled, readable
@@ -19,6 +27,8 @@ from overt.views.lessons import LESSONS
 from overt.views.view import View
 from overt.writing import streamed
 
+# Cells of which an overview takes more than a few seconds.
+_MANY = 1 << 33
 _EXAMPLES = """\b
 Examples:
   overt show my-name-is-john
@@ -26,6 +36,7 @@ Examples:
   overt show qkv.npz --causal --tokens tokens.txt --head 3
   overt show "I love you." --model en-zh --name cross --page love.html
   overt show before.npz after.npz --page both.html
+  overt show seen --page seen.html    # what overt attend -o seen has written
 """
 
 
@@ -111,8 +122,15 @@ def command(
                 f"--steps shows one attention, and there are {len(view.parts)}: choose one with --layer and --name"
             )
         view.trace = trace(view.parts[0].problem)
+    cells = sum(prod(part.problem.shape.full) for part in view.parts)
+    with (
+        Console(stderr=True).status(f"working out the overview of {cells:.2g} cells")
+        if cells > _MANY
+        else nullcontext()
+    ):
+        paged = view.page(page) if page else None
     written = [
-        view.page(page) if page else None,
+        paged,
         _drawn(view, kind, figure, head, row) if figure else None,
         view.save(save) if save else None,
         view.csv(csv, top) if csv else None,
@@ -139,10 +157,37 @@ def _of(what: str, model: str | None, mask: Mask | None) -> View:
     if Path(what).suffix in (".npz", ".safetensors"):
         # Computed once, with this mask.
         return View(load(what, mask=mask), title=Path(what).stem)
+    if Path(what).is_dir():
+        return _hidden(_attended(Path(what)), mask)
     raise ArgumentError(
-        f"{what} is neither a lesson ({', '.join(LESSONS)}) nor a file that ends in .npz or .safetensors; "
-        "give --model to translate it"
+        f"{what} is neither a lesson ({', '.join(LESSONS)}) nor a file that ends in .npz or .safetensors, nor "
+        "a folder that overt attend wrote; give --model to translate it"
     )
+
+
+def _attended(folder: Path) -> View:
+    """What ``overt attend`` has written to a folder, with the files that it was given."""
+    from overt import files
+
+    stored = files.Stored.of(folder)
+    try:
+        asked = json.loads((folder / "asked.json").read_text("utf-8"))
+        given = [np.load(folder / asked[name], mmap_mode="r", allow_pickle=False) for name in "qkv"]
+        masks: list[Mask] = [window(*asked["window"])] if asked["window"] else []
+        masks += [causal()] if asked["causal"] else []
+        score, softcap = scaled_dot(asked["scale"]), asked["softcap"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ArgumentError(f"{folder} does not say what it was made of ({error}): run overt attend again") from None
+    mask = reduce(operator.and_, masks) if masks else None
+    problem = Problem.of(*given, score=score, mask=mask, softcap=softcap)
+    shape, E = problem.shape, problem.v.shape[-1]
+    if stored.rows != range(shape.T):
+        raise ArgumentError(
+            f"{folder} holds the rows {stored.rows.start}:{stored.rows.stop} of {shape.T}: leave out --rows to show it"
+        )
+    whole = (shape.B, shape.H, shape.T)
+    found = stored.output.reshape(*whole, E), stored.lse.reshape(whole)
+    return View(Attended(problem, found), title=folder.name)
 
 
 def _hidden(view: View, mask: Mask | None) -> View:

@@ -6,7 +6,7 @@ import io
 import operator
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from csv import writer
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from overt import reference
 from overt.attended import Attended
 from overt.attention import attend
 from overt.biases import Alibi, Bias, Dense, Relative, alibi, as_bias, relative
@@ -32,6 +33,8 @@ from overt.writing import replaced
 
 # Numbers of a bias that is neither ALiBi nor T5's, and so is stored as it is.
 _DENSE = 1 << 28
+# Cells of heads that a file's own result is taken for, after so many of its rows were computed again.
+_LONG, _TRIED = 1 << 35, 16
 
 
 def save(view: Subject, path: str | Path) -> Path:
@@ -204,16 +207,34 @@ def _computed(arrays: dict[str, np.ndarray], path: str | Path, mask: Mask | None
     else:
         score = scaled_dot(_number(arrays, "scale", float, path))
     own = _mask(arrays, path)
-    return attend(
-        q,
-        k,
-        v,
-        score=score,
-        mask=own & mask if own is not None and mask is not None else mask if own is None else own,
-        bias=_bias(arrays, path),
-        softcap=_number(arrays, "softcap", float, path),
-        sinks=arrays.get("sinks"),
-    )
+    options: dict[str, Any] = {
+        "score": score,
+        "mask": own & mask if own is not None and mask is not None else mask if own is None else own,
+        "bias": _bias(arrays, path),
+        "softcap": _number(arrays, "softcap", float, path),
+        "sinks": arrays.get("sinks"),
+    }
+    found = None if mask is not None else _known(arrays, Problem.of(q, k, v, **options))
+    return attend(q, k, v, **options) if found is None else found
+
+
+def _known(arrays: Mapping[str, np.ndarray], problem: Problem) -> Attended | None:
+    """The result that lies beside long q and k, where some of its rows are what these give."""
+    shape, lse, output = problem.shape, arrays.get("lse"), arrays.get("output")
+    if shape.T * shape.S < _LONG or lse is None or lse.shape != (*problem.outer, shape.T):
+        return None
+    if not problem.v.shape[-1]:
+        output = np.empty((*lse.shape, 0), problem.q.dtype)
+    if output is None or output.shape != (*lse.shape, problem.v.shape[-1]) or lse.dtype != problem.accumulate:
+        return None
+    whole = (shape.B, shape.H, shape.T)
+    lse, output = lse.reshape(whole), output.reshape(*whole, -1)
+    for b, h, t in np.random.default_rng(0).integers(0, whole, (_TRIED, 3)).tolist():
+        row = problem.part(range(b, b + 1), range(h, h + 1), range(t, t + 1))
+        (own,) = (host("lse", step.array).item() for step in reference.steps(row) if step.name == "lse")
+        if not np.isclose(own, lse[b, h, t], rtol=1e-4, atol=1e-4):
+            return None
+    return Attended(problem, (output, lse))
 
 
 @dataclass(frozen=True, eq=False)

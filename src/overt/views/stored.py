@@ -29,6 +29,8 @@ _BITS = 1 << 28
 _BLOCK = 1 << 22
 # Beyond this an lse in float64 is rounded so much that weights show it.
 _LARGE = 1 << 20
+# Cells of a head whose log-sums nobody should wait for twice.
+_LONG = 1 << 35
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,10 +61,16 @@ class Stored:
 
     @cached_property
     def lse(self) -> np.ndarray:
-        """(B, H, T) in float64; −∞ where nothing is seen."""
+        """(B, H, T) in float64, or of long texts as it was given; −∞ where nothing is seen."""
         if not self.q.shape[-1] and self.label.problem.sinks is None:
             # Given weights are a bias that nothing rounds, and their rows may sum to less than 1.
             return host("lse", self.label.seen.lse).reshape(self.q.shape[:3]).astype(np.float64)
+        given, shape = self.label.problem, self.shape
+        if shape.T * shape.S > _LONG and given.score.identity and self.q.dtype == given.q.dtype:
+            lse = host("lse", self.label.seen.lse)
+            # Of numbers that nothing rounds it is known, as well as their dtype knows it.
+            if not reference.is_large(np, lse):
+                return lse.reshape(self.q.shape[:3])
         exact = self._problem(np.float64)
         return engine(exact).forward(exact)[1]
 

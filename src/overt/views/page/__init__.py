@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from overt.views.labels import Labelled, readable
 from overt.views.page.script import bundled
 from overt.views.stored import Stored
 from overt.views.subject import Subject
-from overt.writing import replaced
+from overt.writing import replaced, replaced_folder, streamed
 
 _PRECISIONS = ("float16", "float32", "float64")
 # Bytes of q and k that are stored in float64 and in float32, before it is rounded to less.
@@ -29,6 +31,9 @@ _DOUBLE, _SINGLE = 1 << 20, 1 << 25
 # Multiplications of one head that a browser does while somebody waits; a larger head brings its overview along.
 _WORK = 1 << 28
 _BINS = 256
+# Numbers of q and k that a page holds; those of longer texts lie beside it, so many in a file, with a finer overview.
+_INSIDE, _NUMBERS, _MORE_BINS = 1 << 25, 1 << 18, 1024
+_TILE = re.compile(r"a[0-9]+-[0-9]+\.js")
 # Bytes at either end of an array that tell how it is best compressed.
 _SAMPLE = 1 << 18
 # Numbers that a person may edit.
@@ -39,24 +44,51 @@ def write(view: Subject, path: str | Path, *, precision: str | None = None) -> P
     """Write the page, whole or not at all."""
     if precision is not None and precision not in _PRECISIONS:
         raise ArgumentError(f"precision must be one of {', '.join(_PRECISIONS)}, not {precision!r}")
-    with replaced(path) as file:
-        for piece in pieces(view, precision):
+    path = Path(path)
+    with ExitStack() as stack:
+        file, beside = stack.enter_context(replaced(path)), None
+        if sum(part.problem.q.size + part.problem.k.size for part in view.parts) > _INSIDE:
+            if streamed(path):
+                raise ArgumentError("a page of such a length has a folder beside it: give a file to write it to")
+            beside = stack.enter_context(_folder(path.with_suffix(".tiles")))
+        for piece in pieces(view, precision, beside=beside):
             file.write(piece.encode())
-    return Path(path)
+    return path
 
 
-def pieces(view: Subject, precision: str | None = None, *, remote: bool = False) -> Iterator[str]:
+@contextmanager
+def _folder(path: Path) -> Iterator[tuple[str, Path]]:
+    """The name of a new folder for tiles, and where it is until it is complete; tiles of an older page give way."""
+    with replaced_folder(path, overwrite=True) as new:
+        yield path.name, new
+        if path.is_dir():
+            written = {tile.name for tile in new.iterdir()}
+            for tile in path.iterdir():
+                if _TILE.fullmatch(tile.name) and tile.name not in written:
+                    tile.unlink()
+            # What an older page had fewer of is no reason to keep it.
+            for name in written - {tile.name for tile in path.iterdir()}:
+                (path / name).touch()
+
+
+def pieces(
+    view: Subject, precision: str | None = None, *, remote: bool = False, beside: tuple[str, Path] | None = None
+) -> Iterator[str]:
     """The page in pieces, so that it is never held whole.
 
     A remote page holds numbers only where they are few; else it asks the window around it for cells, with the messages
     of ``overt.views.tiles``.
+    beside: the name and the place of a folder for arrays that are too long for a page; it reads them when they are
+    looked at, from scripts, for a page from a folder may read nothing else there.
     """
     here = files("overt.views.page")
     style = (here / "page.css").read_text("utf-8")
     code = bundled("app")
+    # The one script of the page may load others, of the names that its one policy lets pass.
+    scripts, trusted = ("", "'none'") if beside is None else (" 'strict-dynamic'", "overt")
     policy = (
-        f"default-src 'none'; script-src 'sha256-{_digest(code)}'; style-src 'sha256-{_digest(style)}'; "
-        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+        f"default-src 'none'; script-src 'sha256-{_digest(code)}'{scripts}; style-src 'sha256-{_digest(style)}'; "
+        f"base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types {trusted}"
     )
     before, after = (here / "page.html").read_text("utf-8").split("<!-- data -->")
     yield (
@@ -64,13 +96,13 @@ def pieces(view: Subject, precision: str | None = None, *, remote: bool = False)
         .replace("{{style}}", style)
         .replace("{{title}}", _escaped(readable(view.title)))
     )
-    arrays = _Arrays()
+    arrays = _Arrays(beside)
     parts = []
     for label in view.parts:
         part = _described(label, arrays)
         # What is small enough to be edited is small enough to be sent.
         if not remote or part["steps"]:
-            part |= _part(label, arrays, precision or _precision(view.parts))
+            part |= _part(label, arrays, precision or _precision(view.parts, beside=beside is not None))
         parts.append(part)
         # An array is written when it is known, so that only one is held.
         yield from arrays.written()
@@ -89,7 +121,8 @@ def pieces(view: Subject, precision: str | None = None, *, remote: bool = False)
 class _Arrays:
     """Arrays and lists of names on their way into the page; the same list of names is written once."""
 
-    def __init__(self) -> None:
+    def __init__(self, beside: tuple[str, Path] | None) -> None:
+        self.beside = beside
         self.count, self.lists = 0, list[list[str]]()
         self._waiting: list[tuple[int, np.ndarray, bool]] = []
         self._known: dict[tuple[str, ...], int] = {}
@@ -98,6 +131,18 @@ class _Arrays:
         self._waiting.append((self.count, array, delta))
         self.count += 1
         return {"id": self.count - 1, "dtype": array.dtype.name, "shape": array.shape, "delta": delta}
+
+    def long(self, array: np.ndarray) -> dict[str, Any]:
+        """An array that is read in pieces, and so may lie beside the page."""
+        if self.beside is None or array.size <= _NUMBERS:
+            return self.add(array)
+        (name, folder), number, flat = self.beside, self.count, array.reshape(-1)
+        self.count += 1
+        for i, start in enumerate(range(0, flat.size, _NUMBERS)):
+            text = _packed(flat[start : start + _NUMBERS], delta=False)
+            (folder / f"a{number}-{i}.js").write_text(f'overtTile("a{number}-{i}","{text}")\n', "ascii")
+        tiles = {"folder": name, "name": f"a{number}", "size": _NUMBERS}
+        return {"id": number, "dtype": array.dtype.name, "shape": array.shape, "delta": False, "tiles": tiles}
 
     def names(self, names: tuple[str, ...] | None) -> int | None:
         if names is None:
@@ -170,11 +215,11 @@ def _part(label: Labelled, arrays: _Arrays, precision: str) -> dict[str, Any]:
         "A": A,
         "scale": stored.scale,
         "softcap": label.problem.softcap,
-        "q": arrays.add(stored.q),
-        "k": arrays.add(stored.k),
+        "q": arrays.long(stored.q),
+        "k": arrays.long(stored.k),
         "additive": None if stored.additive is None else arrays.add(stored.additive),
-        "lse": arrays.add(rest),
-        "maximum": None if maximum is None else arrays.add(maximum),
+        "lse": arrays.long(rest),
+        "maximum": None if maximum is None else arrays.long(maximum),
         "first": arrays.add(first, delta=True),
         "last": arrays.add(last, delta=True),
         "bits": None if bits is None else arrays.add(bits),
@@ -189,18 +234,21 @@ def _part(label: Labelled, arrays: _Arrays, precision: str) -> dict[str, Any]:
             "offset": None if offset is None else offset.tolist(),
         }
     if shape.T * shape.S * A > _WORK:
-        overview, received, entropy = stored.overview(_BINS)
+        overview, received, entropy = stored.overview(_BINS if arrays.beside is None else _MORE_BINS)
         part["overview"] = arrays.add(overview.astype(np.float16))
-        part["received"], part["entropy"] = arrays.add(received), arrays.add(entropy)
+        part["received"], part["entropy"] = arrays.long(received), arrays.long(entropy)
     return part
 
 
-def _precision(parts: tuple[Labelled, ...]) -> str:
+def _precision(parts: tuple[Labelled, ...], *, beside: bool) -> str:
     """The finest precision that the inputs have and that keeps the file small."""
     numbers = sum(label.problem.q.size + label.problem.k.size for label in parts)
     given = {label.problem.q.dtype.name for label in parts}
     if given == {"float16"} and all(part.problem.score.identity for part in parts):
         return "float16"
+    if beside:
+        # What is not carried need not be rounded.
+        return max(given & set(_PRECISIONS), default="float32", key=_PRECISIONS.index)
     if "float64" in given and numbers * 8 <= _DOUBLE:
         return "float64"
     fits = all(

@@ -135,7 +135,7 @@ class App {
     return this.look.columns;
   }
   get busy() {
-    return this.scheduler.busy || this.scheduler.frames.size > 0;
+    return this.scheduler.busy || this.scheduler.frames.size > 0 || this.scheduler.jobs.size > 0;
   }
   /** The matrix that zoom and pan are meant for. */
   get seen() {
@@ -330,12 +330,15 @@ class App {
   _begin() {
     const { state, look } = this;
     [state.query, state.key] = [this.rows.length - 1, 0];
-    this.attempt(() => {
-      // Cells may come late, when the reader looks elsewhere.
-      if (this.look !== look || this.query !== this.rows.length - 1 || this.key) return;
-      const best = look.heaviest(this.query);
-      if (best) this.store.change({ key: best });
-    });
+    // The whole row of a text that lies beside the page is not worth waiting for.
+    if (this.part.beside) state.key = Math.max(0, this.columns.of(this.part.span(this.row, this.head, this.part.T - 1)[1] - 1));
+    else
+      this.attempt(() => {
+        // Cells may come late, when the reader looks elsewhere.
+        if (this.look !== look || this.query !== this.rows.length - 1 || this.key) return;
+        const best = look.heaviest(this.query);
+        if (best) this.store.change({ key: best });
+      });
     if (this.part.meta.steps) this.steps.show();
     this.matrix.fit();
     this.refresh();

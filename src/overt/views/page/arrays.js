@@ -1,8 +1,8 @@
 // Arrays out of the page: base64, deflated, bytes of equal place together.
 
-import { byId } from "./dom.js";
+import { byId, element } from "./dom.js";
 
-/** Numbers of any axes; halves as they are stored, two bytes each. @typedef {{values: any, shape: number[], half: boolean}} Numbers */
+/** Numbers of any axes; halves as they are stored, two bytes each. @typedef {{values: any, shape: number[], half: boolean, tiles: Tiles | null}} Numbers */
 
 export const HALVES = new Float32Array(65536);
 for (let i = 0; i < 65536; i++) {
@@ -44,9 +44,19 @@ function decoded(text) {
 
 /** @param {any} reference @returns {Promise<Numbers>} */
 export async function unpacked(reference) {
-  const element = byId(`a${reference.id}`),
-    pieces = decoded(element.textContent);
-  element.remove();
+  const { shape } = reference,
+    half = reference.dtype === "float16";
+  if (reference.tiles) return { values: null, shape, half, tiles: new Tiles(reference) };
+  const script = byId(`a${reference.id}`),
+    text = script.textContent;
+  script.remove();
+  // Halves stay as they are, two bytes each, and are looked up when they are used.
+  return { values: await inflated(text, reference), shape, half, tiles: null };
+}
+
+/** Numbers from their text. @param {string} text @param {any} reference */
+export async function inflated(text, reference) {
+  const pieces = decoded(text);
   const stream = new Blob(pieces).stream().pipeThrough(new DecompressionStream("deflate"));
   const planes = new Uint8Array(await new Response(stream).arrayBuffer());
   const Kind = KINDS[reference.dtype],
@@ -59,14 +69,112 @@ export async function unpacked(reference) {
   }
   const values = new Kind(bytes.buffer);
   if (reference.delta) for (let i = 1; i < count; i++) values[i] += values[i - 1];
-  // Halves stay as they are, two bytes each, and are looked up when they are used.
-  return { values, shape: reference.shape, half: reference.dtype === "float16" };
+  return values;
 }
 
 // Numbers from `start` on as doubles.
 export function loaded(array, start, count, into) {
-  const { values, half } = array;
+  const { tiles, half } = array;
+  if (tiles) {
+    for (let from = start, to; from < start + count; from = to) {
+      const values = tiles.of(from);
+      to = Math.min(start + count, (Math.floor(from / tiles.size) + 1) * tiles.size);
+      for (let i = from, j = from % tiles.size; i < to; i++, j++) into[i - start] = half ? HALVES[values[j]] : values[j];
+    }
+    return into;
+  }
+  const { values } = array;
   if (half) for (let i = 0; i < count; i++) into[i] = HALVES[values[start + i]];
   else for (let i = 0; i < count; i++) into[i] = values[start + i];
   return into;
+}
+
+/** One number, of those that are halves too. @param {Numbers} array @param {number} i */
+export const numberAt = (array, i) => loaded(array, i, 1, ONE)[0];
+const ONE = new Float64Array(1);
+
+// Tiles that are kept, of all arrays: 2^18 numbers each.
+const KEPT = 384;
+/** By their files, the last that was used last. @type {Map<string, any>} */
+const known = new Map();
+/** Who waits for the text of a file. @type {Map<string, (text: string) => void>} */
+const awaited = new Map();
+// Scripts are the one thing that a page from a folder may read there; these say nothing but numbers.
+Object.assign(window, { overtTile: (name, text) => awaited.get(name)?.(text) });
+const policy = () =>
+  /** @type {any} */ (window).trustedTypes?.createPolicy("overt", {
+    createScriptURL: (url) => {
+      if (!/^[^/\\:?#]+\/[a-z0-9]+-[0-9]+\.js$/.test(url)) throw new TypeError("no tile");
+      return url;
+    },
+  }) ?? { createScriptURL: (url) => url };
+/** @type {any} */
+let made;
+
+/** An array that lies in files beside the page, `size` numbers each. */
+export class Tiles {
+  /** @param {any} reference */
+  constructor(reference) {
+    this.reference = reference;
+    this.size = reference.tiles.size;
+    this.length = reference.shape.reduce((a, b) => a * b, 1);
+  }
+
+  /** The tile that holds a number; the promise of it is thrown until it is here. @param {number} i */
+  of(i) {
+    const name = `${this.reference.tiles.name}-${Math.floor(i / this.size)}`,
+      found = known.get(name);
+    if (found && !(found instanceof Promise)) {
+      // Whatever was used last goes last.
+      known.delete(name);
+      known.set(name, found);
+      return found;
+    }
+    throw found ?? this._fetch(name);
+  }
+
+  /** Make ready what `loaded` will be asked for. @param {number} start @param {number} count */
+  async fetch(start, count) {
+    for (let i = Math.floor(start / this.size) * this.size; i < start + count; i += this.size)
+      for (;;)
+        try {
+          this.of(i);
+          break;
+        } catch (tile) {
+          if (!(tile instanceof Promise)) throw tile;
+          await tile;
+        }
+  }
+
+  _fetch(name) {
+    const promise = this._read(name).then(
+      (values) => {
+        known.set(name, values);
+        const done = [...known].filter(([, tile]) => !(tile instanceof Promise));
+        for (const [old] of done.slice(0, Math.max(0, done.length - KEPT))) known.delete(old);
+      },
+      (error) => {
+        known.delete(name);
+        throw error;
+      },
+    );
+    known.set(name, promise);
+    return promise;
+  }
+
+  async _read(name) {
+    const { folder } = this.reference.tiles,
+      script = element("script");
+    made ??= policy();
+    /** @type {string} */
+    const text = await new Promise((resolve, reject) => {
+      awaited.set(name, resolve);
+      script.onerror = () => reject(new Error(`${folder}/${name}.js is not beside the page: keep the folder where the page is`));
+      script.src = made.createScriptURL(`${folder}/${name}.js`);
+      document.head.append(script);
+    });
+    awaited.delete(name);
+    script.remove();
+    return inflated(text, this.reference);
+  }
 }

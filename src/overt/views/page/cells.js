@@ -1,6 +1,6 @@
 // Exact cells: exp(score − lse) in double precision, from the stored q, k and log-sum-exp and from nothing else.
 
-import { HALVES, loaded, unpacked } from "./arrays.js";
+import { HALVES, loaded, numberAt, unpacked } from "./arrays.js";
 
 export const MASKED = -1;
 // Numbers of k that are held as doubles at once.
@@ -40,8 +40,17 @@ export class Attention {
 
   // Make ready for `scanning` a head.
   /** @returns {Promise<any>} */
-  prepare(_b, _h, _left, _tell) {
-    return this.open();
+  async prepare(b, h, _left, _tell) {
+    await this.open();
+    const at = b * this.H + h,
+      { received, entropy } = this.numbers;
+    await received?.tiles?.fetch(at * this.S, this.S);
+    await entropy?.tiles?.fetch(at * this.T, this.T);
+  }
+
+  /** Whether its numbers lie beside the page, and come when they are looked at. */
+  get beside() {
+    return Boolean(this.numbers.q?.tiles);
   }
 
   async _open() {
@@ -130,7 +139,7 @@ export class Attention {
 
   // A number of a row; rows whose lse is too large to be near their scores have their maximum apart.
   _of(name, b, h, t) {
-    return this.numbers[name] ? this.numbers[name].values[(b * this.H + h) * this.T + t] : 0;
+    return this.numbers[name] ? numberAt(this.numbers[name], (b * this.H + h) * this.T + t) : 0;
   }
 
   // Weights of queries t0 ≤ t < t1 and keys s0 ≤ s < s1, MASKED where the query may not look.
@@ -144,7 +153,17 @@ export class Attention {
       k = new Float64Array(block * A);
     for (let start = s0; start < s1; start += block) {
       const end = Math.min(s1, start + block);
-      loaded(this.numbers.k, (keys + start) * A, (end - start) * A, k);
+      // Keys that no query sees need not be here.
+      let low = end,
+        high = start;
+      for (let t = t0; t < t1; t++) {
+        const [first, last] = this.span(b, h, t);
+        if (first >= last) continue;
+        low = Math.min(low, Math.max(start, first));
+        high = Math.max(high, Math.min(end, last));
+      }
+      if (low >= high) continue;
+      loaded(this.numbers.k, (keys + low) * A, (high - low) * A, k);
       for (let t = t0; t < t1; t++) {
         const [first, last] = this.span(b, h, t),
           most = this._of("maximum", b, h, t),
@@ -155,7 +174,7 @@ export class Attention {
         loaded(this.numbers.q, ((b * this.H + h) * this.T + t) * A, A, q);
         for (let s = from; s < to; s++) {
           if (this.numbers.bits && !this._bit(b, h, t, s)) continue;
-          const score = this.score(b, h, t, s, q, k, (s - start) * A);
+          const score = this.score(b, h, t, s, q, k, (s - low) * A);
           out[(t - t0) * n + s - s0] = rest === -Infinity ? 0 : Math.exp(score - most - rest);
         }
       }
@@ -175,8 +194,7 @@ export class Attention {
   // the head is like; without keys that are left out, if any.  A generator, so that a page stays alive.
   /** @returns {any} */
   *scanning(b, h, left) {
-    const rows = Math.min(256, this.T),
-      columns = Math.min(256, this.S);
+    const [rows, columns] = this.numbers.overview?.shape.slice(2) ?? [Math.min(256, this.T), Math.min(256, this.S)];
     const result = {
       rows,
       columns,
@@ -253,6 +271,7 @@ export class Attention {
   // token before, and on what followed the same token earlier, over the queries that could.
   *_like(b, h, left, { entropy, seen, received, seers }) {
     const like = { entropy: spread({ entropy, seen }), first: seers[0] ? received[0] / seers[0] : null };
+    if (this.beside) return like;
     for (const [name, key] of Object.entries(this.targets())) like[name] = yield* this._mean(b, h, left, key);
     return like;
   }

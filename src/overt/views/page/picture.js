@@ -2,6 +2,7 @@
 
 import { MASKED, pooled } from "./cells.js";
 import { Remote } from "./remote.js";
+import { finished, patiently } from "./scheduler.js";
 
 // Multiplications done at once while somebody drags, and at most in pieces while somebody waits.
 const AT_ONCE = 2 ** 25,
@@ -53,11 +54,9 @@ export class Picture {
       if (coarse || work > 8 * AT_ONCE) return { box, R, C, values: null, coarse };
     }
     this._drop();
-    const steps = weighing(look, box, R, C);
-    let next = steps.next();
-    while (!next.done) next = steps.next();
-    this.cached = { key, values: next.value };
-    return { box, R, C, values: next.value };
+    const values = finished(weighing(look, box, R, C));
+    this.cached = { key, values };
+    return { box, R, C, values };
   }
 
   _begin(key, look, box, R, C) {
@@ -84,7 +83,7 @@ function* weighing(look, { r0, r1, c0, c1 }, R, C) {
     // Tokens are work, however many make a word.
     const until = rows.start(r) + step;
     end = until < rows.end(r1 - 1) ? Math.max(r + 1, rows.of(until)) : r1;
-    const w = look.cells(r, end, c0, c1);
+    const w = yield* patiently(() => look.cells(r, end, c0, c1));
     (look.signed ? pooledDifferences : pooled)(w, r, end, c0, c1, r1 - r0, c1 - c0, R, C, out, r0, c0);
     yield null;
   }

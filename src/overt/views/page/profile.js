@@ -2,6 +2,7 @@
 
 import { MASKED } from "./cells.js";
 import { Remote } from "./remote.js";
+import { finished, patiently } from "./scheduler.js";
 
 // Multiplications that fit between two frames.
 const AT_ONCE = 2 ** 20;
@@ -34,11 +35,10 @@ export class Profile {
     if (line.key === key) return line.values;
     const steps = gathered(chosen, units, cells, share, Math.max(1, Math.floor(AT_ONCE / look.cost)));
     if (look.part instanceof Remote || units.end(units.length - 1) * look.cost * chosen.length <= AT_ONCE) {
-      let next = steps.next();
-      while (!next.done) next = steps.next();
-      this.lines[name] = { key, values: next.value };
+      const values = finished(steps);
+      this.lines[name] = { key, values };
       app.scheduler.jobs.delete(name);
-      return next.value;
+      return values;
     }
     this.lines[name] = { key, values: null };
     app.scheduler.job(name, steps, (values) => {
@@ -55,7 +55,7 @@ function* gathered(chosen, units, cells, share, step) {
     for (let from = 0, to; from < units.length; from = to) {
       const until = units.start(from) + step;
       to = until < units.end(units.length - 1) ? Math.max(from + 1, units.of(until)) : units.length;
-      const w = cells(one, from, to);
+      const w = yield* patiently(() => cells(one, from, to));
       for (let i = from; i < to; i++)
         if (w[i - from] !== MASKED) sum[i] = (sum[i] === MASKED ? 0 : sum[i]) + w[i - from] * share;
       if (to < units.length) yield null;

@@ -9,7 +9,7 @@ export class Scheduler {
   constructor() {
     /** @type {Map<string, () => void>} */
     this.frames = new Map();
-    /** @type {Map<string, {steps: Iterator<any>, done: (value: any) => void}>} */
+    /** @type {Map<string, {steps: Iterator<any>, done: (value: any) => void, waits: boolean}>} */
     this.jobs = new Map();
     /** What there is to do when all jobs are done: the next piece of the background, null at its end. */
     this.background = /** @type {(slice: number) => Promise<true | null>} */ (async () => null);
@@ -31,7 +31,7 @@ export class Scheduler {
 
   /** Do something that takes long in slices; a new job takes the place of an old one of its name. */
   job(name, steps, done) {
-    this.jobs.set(name, { steps, done });
+    this.jobs.set(name, { steps, done, waits: false });
     this.wake();
   }
 
@@ -54,11 +54,16 @@ export class Scheduler {
 
   async _slice() {
     const until = performance.now() + SLICE;
-    while (this.jobs.size && performance.now() < until) {
-      const [name, job] = [...this.jobs][this.jobs.size - 1];
+    const ready = () => [...this.jobs].filter(([, job]) => !job.waits).at(-1);
+    for (let one = ready(); one && performance.now() < until; one = ready()) {
+      const [name, job] = one;
       this.attempt(
         () => {
           const next = job.steps.next();
+          if (next.value instanceof Promise) {
+            job.waits = true;
+            throw next.value.finally(() => (job.waits = false));
+          }
           if (!next.done) return;
           if (this.jobs.get(name) === job) this.jobs.delete(name);
           job.done(next.value);
@@ -66,7 +71,27 @@ export class Scheduler {
         () => this.wake(),
       );
     }
-    if (this.jobs.size || (await this.background(SLICE)) !== null) setTimeout(() => this._slice(), 0);
+    if (ready() || (await this.background(SLICE)) !== null) setTimeout(() => this._slice(), 0);
     else this.busy = false;
+  }
+}
+
+/** Something that needs cells: those that are not here yet are yielded as a promise. @param {() => any} act */
+export function* patiently(act) {
+  for (;;)
+    try {
+      return act();
+    } catch (cells) {
+      if (!(cells instanceof Promise)) throw cells;
+      yield cells;
+    }
+}
+
+/** All steps at once; what has to be waited for is thrown. @param {Generator<any, any, any>} steps */
+export function finished(steps) {
+  for (;;) {
+    const next = steps.next();
+    if (next.done) return next.value;
+    if (next.value instanceof Promise) throw next.value;
   }
 }
