@@ -21,7 +21,9 @@ from safetensors.numpy import save_file
 import overt
 from overt import kernels
 from overt.cli import main
+from overt.cli.translate import table
 from overt.errors import ArgumentError, DtypeError, FileError, OvertError, ShapeError
+from overt.models import Translation
 from overt.views import View, terminal
 from overt.views.colors import STOPS, scaled, shades
 from overt.views.files import load
@@ -648,6 +650,30 @@ def test_figures(kind: str, length: int) -> None:
     else:
         values = seen.entropy() if kind == "entropy" else seen.received()
         np.testing.assert_allclose([line.get_ydata() for line in axes.lines], values)
+
+
+def test_a_figure_says_which_layer_it_is_of_and_all_of_its_title() -> None:
+    title = "a title that is much longer than any figure is wide, " * 3
+    parts = [Labelled(overt.attend(Q, K, V, mask=overt.causal()), WORDS, name="cross", layer=layer) for layer in (0, 3)]
+    figure = View(parts, title=title).figure("heads", part=1)
+    figure.canvas.draw()
+    lines = figure.get_suptitle().split("\n")
+    assert lines[-1] == "layer 3 · cross"
+    assert " ".join(lines[:-1]) == title.strip()
+    box, (width, _) = figure._suptitle.get_window_extent(), figure.get_size_inches() * figure.dpi
+    assert box.x0 >= 0
+    assert box.x1 <= width
+    # Masked cells are no zeros, in small pictures too.
+    shown = figure.axes[0].images[0].get_array()
+    np.testing.assert_array_equal(shown.mask, np.triu(np.ones((4, 4), bool), 1))
+
+
+def test_no_row_of_an_alignment_is_empty() -> None:
+    alignment = np.array([[0.1] * 10, [0.91] + [0.01] * 9])
+    one = Translation("", "", 0.0, tuple("abcdefghij"), ("x", "y"), alignment)
+    first, second = table(one, 80).split("\n")[1:]
+    assert first.split() == ["x", *["░"] * 10]
+    assert second.split() == ["y", "█"]
 
 
 def test_a_map_that_spans_decades_is_logarithmic() -> None:

@@ -163,9 +163,11 @@ def table(one: Translation, columns: int) -> str:
             end += 1
         rows = [" " * left + "".join(f"  {head}" for head in heads[start:end])]
         for side, weights in zip(sides, one.alignment, strict=True):
+            # A word that looked everywhere a little looked somewhere most: no row is empty.
+            least = [int(weight > 0 and weight == max(weights)) for weight in weights]
             cells = (
-                "  " + SHADES[min(len(SHADES) - 1, int(weight * len(SHADES)))] * cell_len(head)
-                for head, weight in zip(heads[start:end], weights[start:end], strict=True)
+                "  " + SHADES[min(len(SHADES) - 1, max(floor, int(weight * len(SHADES))))] * cell_len(head)
+                for head, weight, floor in zip(heads[start:end], weights[start:end], least[start:end], strict=True)
             )
             rows.append((side + " " * (left - cell_len(side)) + "".join(cells)).rstrip())
         blocks.append("\n".join(rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from math import ceil
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -60,7 +61,10 @@ def draw(view: Subject, kind: str, *, head: int | None, row: int, part: int) -> 
         _variance(figure)
     else:
         _lines(figure, label, kind, row, head)
-    title = "Why scores are divided by √D" if kind == "variance" else readable(view.title)
+    # Which layer and part it is, below what it is of; lines as long as the figure is wide.
+    lines = ["Why scores are divided by √D"] if kind == "variance" else [readable(view.title), label.title]
+    room = round(11 * figure.get_size_inches()[0])
+    title = "\n".join(part for line in lines for part in wrap(line, room)[:3])
     figure.suptitle(title.replace("$", r"\$"), fontsize=11)
     return figure
 
@@ -102,7 +106,11 @@ def _heads(figure: Figure, label: Labelled, row: int) -> None:
     for number, axes in enumerate(every):
         axes.set_axis_off()
         if number < len(pictures):
-            shade = axes.imshow(pictures[number], **coloring, aspect=_aspect(label), interpolation="nearest")
+            picture = pictures[number]
+            if picture.shape == (label.problem.shape.T, label.problem.shape.S):
+                # What may not be seen is no zero.
+                picture = np.ma.masked_where(~label.visible(row, number), picture)
+            shade = axes.imshow(picture, **coloring, aspect=_aspect(label), interpolation="nearest")
             axes.set_title(f"head {number}", fontsize=9)
     figure.colorbar(shade, ax=list(every), label="weight", shrink=0.8)
 
