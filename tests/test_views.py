@@ -668,6 +668,15 @@ def test_a_figure_says_which_layer_it_is_of_and_all_of_its_title() -> None:
     np.testing.assert_array_equal(shown.mask, np.triu(np.ones((4, 4), bool), 1))
 
 
+def test_letters_that_no_font_has_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib import font_manager
+
+    view = View(overt.attend(Q, K, V), tokens=["我", "爱", "你", "."])
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [])
+    with pytest.warns(UserWarning, match="no font here has 你我爱: install one that has, such as Noto Sans CJK"):
+        view.figure()
+
+
 def test_no_row_of_an_alignment_is_empty() -> None:
     alignment = np.array([[0.1] * 10, [0.91] + [0.01] * 9])
     one = Translation("", "", 0.0, tuple("abcdefghij"), ("x", "y"), alignment)

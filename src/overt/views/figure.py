@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from io import BytesIO
 from math import ceil
 from pathlib import Path
@@ -25,6 +27,8 @@ KINDS = ("map", "heads", "entropy", "received", "variance")
 # More names than this have no room on an axis.
 _NAMES = 40
 _PIXELS = 768
+# Names of fonts that have more than Latin letters.
+_BROAD = re.compile("CJK|Han|WenQuanYi|Unifont|Unicode|PingFang|Hei|Gothic")
 _MASKED = "#e6e4dd"
 _WIDTHS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 
@@ -32,6 +36,7 @@ _WIDTHS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 def draw(view: Subject, kind: str, *, head: int | None, row: int, part: int) -> Figure:
     """One kind of figure of one part of a view."""
     try:
+        from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ImportError:
         raise ArgumentError("figures need matplotlib: pip install 'overt[plot]'") from None
@@ -52,7 +57,12 @@ def draw(view: Subject, kind: str, *, head: int | None, row: int, part: int) -> 
                 self.savefig(file, format="png", dpi=110)
                 return file.getvalue()
 
-    figure = Picture(layout="constrained", figsize=(6.4, 5.2))
+    names = {readable(view.title), label.title, *(label.keys or ()), *(label.rows or ())}
+    with rc_context({"font.family": _families("".join(names))}):
+        return _drawn(Picture(layout="constrained", figsize=(6.4, 5.2)), view, label, kind, row, head)
+
+
+def _drawn(figure: Figure, view: Subject, label: Labelled, kind: str, row: int, head: int | None) -> Figure:
     if kind == "map":
         _map(figure, label, row, head)
     elif kind == "heads":
@@ -67,6 +77,30 @@ def draw(view: Subject, kind: str, *, head: int | None, row: int, part: int) -> 
     title = "\n".join(part for line in lines for part in wrap(line, room)[:3])
     figure.suptitle(title.replace("$", r"\$"), fontsize=11)
     return figure
+
+
+def _families(text: str) -> list[str]:
+    """Fonts that have all letters of a text between them, as far as such are installed; a warning says what is not."""
+    from matplotlib import font_manager
+
+    families = ["DejaVu Sans"]
+    known = font_manager.get_font(font_manager.findfont(families[0])).get_charmap()
+    missing = {c for c in text if not c.isspace() and ord(c) not in known}
+    # Only where letters are missing are other fonts opened, those of many scripts first.
+    entries = sorted(font_manager.fontManager.ttflist, key=lambda one: (not _BROAD.search(one.name), one.name))
+    for entry in entries if missing else ():
+        if entry.name in families:
+            continue
+        own = font_manager.get_font(entry.fname).get_charmap()
+        if found := {c for c in missing if ord(c) in own}:
+            families.append(entry.name)
+            missing -= found
+        if not missing:
+            break
+    if missing:
+        some = "".join(sorted(missing)[:8])
+        warnings.warn(f"no font here has {some}: install one that has, such as Noto Sans CJK", stacklevel=4)
+    return families
 
 
 def write(figure: Figure, path: str | Path) -> Path:
