@@ -43,6 +43,7 @@ SETS = (
     "second_sight",
     "third_sight",
     "encoder_decoder",
+    "parts",
 )
 # What is wrong only at the edge, or only elsewhere, and may be told of any candidate.
 TOLD = ("convention", "risk")

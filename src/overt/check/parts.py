@@ -82,13 +82,13 @@ PARTS = (
         ("x=BTW heads=heads", "x=BTW width=width", "x=BTW heads=heads width=width", "x=TW heads=heads", "x=BTW"),
     ), heads.split, "Vaswani et al. 2017, 3.2.2"),
     Part("heads merged", ("merge", "combine", "concat", "join", "head"), (
-        ("x=BHTD", "x=BTHD", "x=BHTD heads=heads", "x=NTD heads=heads", "x=NTD batch=batch"),
+        ("x=BHTD", "x=BTHD", "x=BHTD heads=heads", "x=XTD heads=heads", "x=XTD batch=batch"),
     ), heads.merge, "Vaswani et al. 2017, 3.2.2"),
     Part("key heads repeated", ("repeat", "expand", "group", "kv"), (
         ("x=BHTD repeats=repeats", "x=BHTD heads=more heads"),
     ), heads.repeat, "Ainslie et al. 2023, 2.1"),
     Part("packed projection", ("qkv", "pack", "split", "unpack"), (
-        ("qkv=BT3 heads=heads", "qkv=BT3"),
+        ("qkv=BTP heads=heads", "qkv=BTP"),
     ), heads.unpack, "Vaswani et al. 2017, 3.2.2"),
     Part("partial results merged", ("merge", "combine", "lse", "partial"), (
         tuple(f"o1={o} {more}" for o, a, b in _LSE for more in (f"l1={a} o2={o} l2={b}", f"o2={o} l1={a} l2={b}")),
@@ -131,7 +131,7 @@ def made(kind: str, n: Lengths, how: str, seed: int) -> np.ndarray:
         # What ends early is padded.
         return np.where(_ARRAYS["real"](n, random) > 0, found, 0) if kind == "tokens" else found
     word, _, axes = kind.rpartition(" ")
-    shape = tuple({"N": n.B * n.H}.get(letter) or n.axis(letter) for letter in axes)
+    shape = tuple(n.axis(letter) for letter in axes)
     if not word:
         shift = {"loud": 900.0}.get(how, 0.0)
         if how == "apart" and len(shape) > 1:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from overt import biases
+from overt.check.calls import Lengths
 from overt.check.part import Given, Reading, bare, wrong
 from overt.check.report import Kind
 from overt.check.steps import frequencies, rotate, slopes_of
@@ -306,3 +308,35 @@ def buckets(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
             made = biases.relative(np.zeros((number, 1)), bidirectional=both, max_distance=far)
             says = f"{number}, {'both ways' if both else 'behind the query only'}, up to {far}"
             yield Reading([(outs[0], made.bucket(distance))], (("buckets", says),))  # type: ignore[attr-defined]
+
+
+def encoding(
+    before: np.ndarray,
+    after: np.ndarray,
+    *,
+    axes: str,
+    arrays: dict[str, np.ndarray] | None = None,
+    numbers: tuple[float, ...] = (),
+) -> list[Reading]:
+    """Which known encoding of positions a recorded step is, the right ones first; empty where it is none.
+
+    axes "BTW": sinusoids or rows of one of ``arrays``, added to (B, T, W).  "BHTD", "BTHD" and the like: a rotation.
+    "BHTS": what is added to scores, ALiBi or a relative bias of one of ``arrays``.  numbers: of the text, as a base.
+    """
+    if before.shape != after.shape or np.array_equal(before, after):
+        return []
+    face: Any = None
+    given = Given(face, Lengths(), {"x": before}, {"x": axes}, arrays or {}, numbers)
+    readers: tuple[Callable[[Given, list[np.ndarray]], Iterator[Reading]], ...] = (encodings,)
+    if axes.endswith("S"):
+        added = np.where(np.isfinite(before) & np.isfinite(after), after, 0) - np.where(np.isfinite(before), before, 0)
+        if before.ndim != 4 or np.ptp(added, axis=0).max() > 1e-4:
+            return []
+        given.values = {
+            n: np.asarray(size) for n, size in zip(("heads", "length", "key_length"), added.shape[1:], strict=True)
+        }
+        readers, after = (linear, relative), added[0]
+    elif axes.endswith("D"):
+        readers = (rotations,)
+    found = [reading for read in readers for reading in read(given, [after]) if reading.fits]
+    return sorted(found, key=lambda reading: len(reading.mistakes))
