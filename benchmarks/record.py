@@ -1,10 +1,16 @@
-"""What does it cost to record a model?  One forward without gradients, one thread, each in a process of its own."""
+"""What does it cost to record a model?  One forward without gradients, one thread.
+
+Times are those of the processor, of all ways in turns; peaks come from a process each, in which the model ran alone first.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from statistics import median
+from typing import Any
 
 LENGTHS = (512, 2048, 8192)
 # A tiny model, and the shape of one of 135 million parameters with a third of its layers.
@@ -36,53 +42,67 @@ import torch, transformers, overt
 torch.set_num_threads(1)
 overt.set_num_threads(1)
 torch.manual_seed(0)
-way, config, options, T, repeats = json.loads(sys.argv[1])
+ways, config, T, rounds = json.loads(sys.argv[1])
 model = transformers.LlamaModel(
     transformers.LlamaConfig(vocab_size=512, max_position_embeddings=T, use_cache=False, **config)
 ).eval()
-model.set_attn_implementation("eager" if way == "eager" else "sdpa")
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-def run(ids):
-    if options is None:
+def run(way, ids):
+    if ways[way] is None:
+        model.set_attn_implementation("eager" if way == "eager" else "sdpa")
         model(ids, output_attentions=way == "eager")
+        model.set_attn_implementation("sdpa")
         return 0
-    with overt.record(model, **options) as rec:
+    with overt.record(model, **ways[way]) as rec:
         model(ids)
     return rec.nbytes / 2**20
 with torch.no_grad():
-    run(torch.zeros(1, 64, dtype=torch.int64))
+    for way in ways:
+        run(way, torch.zeros(1, 64, dtype=torch.int64))
     ids = torch.randint(512, (1, T))
-    before, seconds = peak(), []
-    for _ in range(repeats):
-        start = time.process_time()
-        held = run(ids)
-        seconds.append(time.process_time() - start)
-print(json.dumps([min(seconds), peak() - before, held]))
+    seconds, held = {way: [] for way in ways}, {}
+    # Nobody's peak but the last one's tells what it was.
+    for _ in range(rounds):
+        for way in ways:
+            before = peak()
+            start = time.process_time()
+            held[way] = run(way, ids)
+            seconds[way].append(time.process_time() - start)
+print(json.dumps([seconds, held, peak() - before, before]))
 """
 
 
-def measure(way: str, config: dict[str, int], T: int) -> tuple[float, float, float]:
-    """Seconds of the processor, MiB at the peak beyond the model, and MiB that the recording holds."""
-    asked = json.dumps([way, config, WAYS[way], T, 5 if T < 1000 else 3 if T < 5000 else 1])
-    done = subprocess.run([sys.executable, "-c", MEASURE, asked], capture_output=True, text=True, check=True)
-    seconds, peak, held = json.loads(done.stdout)
-    return seconds, peak, held
+def measure(ways: list[str], config: dict[str, int], T: int, rounds: int) -> list[Any]:
+    """What a process of its own finds: seconds and MiB held of each way, and the last one's peak above all before."""
+    asked = json.dumps([{way: WAYS[way] for way in ways}, config, T, rounds])
+    # What the allocator keeps for itself is no peak of anybody's, and changes from run to run.
+    own = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"} if rounds == 1 else {}
+    command = [sys.executable, "-W", "ignore", "-c", MEASURE, asked]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **own})
+    found: list[Any] = json.loads(done.stdout)
+    return found
 
 
 def table() -> str:
-    """A line for each model and length: seconds, their ratio to plain, and MiB at the peak (held)."""
+    """A line for each model and length: seconds in turns, the median of their ratios to plain, MiB above plain's peak."""
     lines = ["| model | T | " + " | ".join(WAYS) + " |", "|---" * (len(WAYS) + 2) + "|"]
     for name, config in MODELS.items():
         for T in LENGTHS:
-            cells, plain = [], 0.0
+            ways = [way for way in WAYS if way != "eager" or T <= EAGER_UNTIL]
+            rounds = 15 if T < 1000 else 5 if T < 5000 else 2
+            seconds, held, _, _ = measure(ways, config, T, rounds)
+            cells = []
             for way in WAYS:
-                if way == "eager" and T > EAGER_UNTIL:
+                if way not in ways:
                     cells.append("")
                     continue
-                seconds, peak, held = measure(way, config, T)
-                plain = plain or seconds
-                kept = f" ({held:.1f} held)" if held else ""
-                cells.append(f"{seconds:.3g} s, {seconds / plain:.2f} ×, {peak:.0f} MiB{kept}")
+                times = zip(seconds[way], seconds["plain"], strict=True)
+                cell = f"{median(seconds[way]):.3g} s, {median(x / y for x, y in times):.2f} ×"
+                if way != "plain":
+                    # The model alone has taken before what it takes.
+                    peak = measure(["plain", way], config, T, 1)[2]
+                    cell += f", {peak:.1f} MiB" + (f" ({held[way]:.1f} held)" if held[way] else "")
+                cells.append(cell)
             lines.append(f"| {name} | {T:,} | " + " | ".join(cells) + " |")
             print(lines[-1], file=sys.stderr, flush=True)
     return "\n".join(lines)

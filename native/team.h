@@ -43,6 +43,8 @@ constexpr Index kSpareBytes = -1;
 #else
 constexpr Index kSpareBytes = 16 << 20;
 #endif
+// After a pass that only looks at weights, less: what it takes comes on top of what somebody's model takes later.
+constexpr Index kSpareOfPasses = kSpareBytes < 1 << 20 ? kSpareBytes : 1 << 20;
 inline void* spare = nullptr;
 
 // Memory that knows its size.
@@ -60,8 +62,8 @@ struct alignas(64) Block {
     if (block) block->bytes = bytes;
     return block;
   }
-  static void give_back(Block* block) {
-    free(block && block->bytes <= kSpareBytes ? __atomic_exchange_n(&spare, block, __ATOMIC_ACQ_REL) : block);
+  static void give_back(Block* block, Index most) {
+    free(block && block->bytes <= most ? __atomic_exchange_n(&spare, block, __ATOMIC_ACQ_REL) : block);
   }
 };
 
@@ -69,6 +71,7 @@ struct alignas(64) Block {
 // `Shared` and `Workspace` name their pieces in place(Arena&, plan).
 template <class Shared, class Workspace, class Plan> struct Scratch {
   Block* block;
+  Index most_spare = kSpareBytes;
   char* memory = nullptr;
   Index shared_bytes, thread_bytes;
   const Plan& plan;
@@ -86,7 +89,7 @@ template <class Shared, class Workspace, class Plan> struct Scratch {
     memory = block ? block->memory() : nullptr;
     if (memory && run.poison) __builtin_memset(memory, 0xff, bytes);
   }
-  ~Scratch() { Block::give_back(block); }
+  ~Scratch() { Block::give_back(block, most_spare); }
   Scratch(const Scratch&) = delete;
 
   Shared shared() const {

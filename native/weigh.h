@@ -80,6 +80,7 @@ bool second_pass(const Plan<Accumulator<In>>& plan, const Run& run, const Argume
   typename Pass::Layout layout{plan, arguments, tasks};
   Scratch<Shared, typename Pass::Workspace, typename Pass::Layout> scratch(layout, chosen);
   if (!scratch.memory) return false;
+  scratch.most_spare = kSpareOfPasses;
   Shared shared = scratch.shared();
   Queue pieces, queue, endings;
   in_parallel(chosen.threads, [&](int thread) {

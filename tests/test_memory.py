@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -125,3 +126,53 @@ def test_tensors_cost_what_arrays_cost(statistics: bool, options: str) -> None:
     # One matrix of 8192 × 8192 would take 256 MiB.
     inputs, outputs = 3 * 8192 * 64 * 4, (8192 * 64 * 4 + 8192 * 8 * 12) if statistics else 4 * 8192 * 64 * 4
     assert json.loads(done.stdout)["grown"] <= inputs + outputs + 64 * MIB
+
+
+RECORD = """
+import json, resource
+import torch, overt
+from torch import nn
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project, self.wide, self.back = nn.Linear(128, 384), nn.Linear(128, 512), nn.Linear(512, 128)
+
+    def forward(self, x):
+        q, k, v = (y.unflatten(-1, (4, 32)).transpose(1, 2) for y in self.project(x).chunk(3, -1))
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + y.transpose(1, 2).flatten(2)
+        return x + self.back(self.wide(x).relu())
+
+def recorded(x):
+    with overt.record(model, keep="statistics") as rec:
+        model(x)
+    return rec.nbytes
+
+model = nn.Sequential(*(Layer() for _ in range(4)))
+with torch.no_grad():
+    recorded(torch.zeros(1, 64, 128))
+    x = torch.randn(1, {T}, 128)
+    for _ in range(2):
+        model(x)
+    before = peak()
+    held = recorded(x)
+print(json.dumps({{"grown": peak() - before, "held": held}}))
+"""
+
+
+def test_a_recording_of_statistics_takes_little_more_than_it_keeps() -> None:
+    pytest.importorskip("torch")
+    # What the allocator keeps for itself changes from run to run.
+    own = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536", "OMP_NUM_THREADS": "1"}
+    found = {}
+    for T in (2048, 8192):
+        code = [sys.executable, "-c", RECORD.format(T=T)]
+        done = subprocess.run(code, capture_output=True, text=True, check=True, timeout=300, env={**os.environ, **own})
+        found[T] = json.loads(done.stdout)
+        # The kernels keep a mebibyte for themselves.
+        assert found[T]["grown"] <= 2 * found[T]["held"] + MIB
+    assert found[8192]["held"] == pytest.approx(4 * found[2048]["held"], rel=0.01)
