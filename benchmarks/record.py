@@ -1,6 +1,6 @@
 """What does it cost to record a model?  One forward without gradients, one thread.
 
-Times are those of the processor, of all ways in turns; peaks come from a process each, in which the model ran alone first.
+Times are those of the processor, of all ways in turns; peaks come from processes in which the model ran alone first.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def measure(ways: list[str], config: dict[str, int], T: int, rounds: int) -> lis
 
 
 def table() -> str:
-    """A line for each model and length: seconds in turns, the median of their ratios to plain, MiB above plain's peak."""
+    """A line for each model and length: seconds, the median of their ratios to plain, MiB above plain's peak."""
     lines = ["| model | T | " + " | ".join(WAYS) + " |", "|---" * (len(WAYS) + 2) + "|"]
     for name, config in MODELS.items():
         for T in LENGTHS:

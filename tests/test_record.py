@@ -427,6 +427,42 @@ def test_what_cannot_be_followed_is_named(change: Callable[[Tensor], Tensor], na
     assert rec.names == ["layers.0"]
 
 
+def in_pieces(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    w = (q @ k.mT).softmax(-1)
+    return w[..., :4] @ v[:, :, :4] + w[..., 4:] @ v[:, :, 4:]
+
+
+def upon_itself(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    w = (q @ k.mT).softmax(-1)
+    return (w @ w) @ v
+
+
+def spelled_out(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = q @ k.mT
+    return torch.exp(scores - torch.logsumexp(scores, -1, keepdim=True)) @ v
+
+
+def gathered(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    w = (q @ k.mT).softmax(-1)
+    whole = torch.zeros(B, H, T, 2 * T)
+    whole[..., :T] = w
+    return whole.view(B, H, T, 2, T)[..., 0, :] @ v
+
+
+@pytest.mark.parametrize(
+    ("attend", "message"),
+    [
+        (in_pieces, "after its softmax, _*r?matmul"),
+        (upon_itself, "after its softmax, _*r?matmul"),
+        (spelled_out, "it spells out its softmax by exp"),
+        (gathered, "after its softmax, __setitem__"),
+    ],
+)
+def test_weights_that_no_product_shows_whole_are_named(attend: Callable[..., Tensor], message: str) -> None:
+    with pytest.raises(RecordingError, match=rf"could not follow 1 .*layers\.0: {message}"):
+        recorded(build(attend), X)
+
+
 def test_a_softmax_of_something_else_is_nobodys_attention() -> None:
     class Router(nn.Module):
         def __init__(self) -> None:

@@ -21,6 +21,11 @@ REFUSED = {
     "longformer": r"could not follow 2 .*encoder\.layer\.0\.attention\.self: after its softmax, pad changes",
     "mamba": "nothing was recorded: no attention of the model ran",
     "led": r"could not follow 2 .*longformer_self_attn: after its softmax, pad changes",
+    "nystromformer": r"could not follow 2 .*encoder\.layer\.0\.attention\.self",
+    "bigbird": r"could not follow 2 .*encoder\.layer\.0\.attention\.self",
+    "reformer": r"could not follow 2 .*layers\.0\.attention\.self_attention: it spells out its softmax by ",
+    "yoso": "nothing was recorded: no attention of the model ran",
+    "mamba2": "nothing was recorded: no attention of the model ran",
     "fnet": "nothing was recorded: no attention of the model ran",
     "rwkv": "nothing was recorded: no attention of the model ran",
 }

@@ -18,6 +18,8 @@ from torch import Tensor
 
 _SOFTMAX = {"softmax", "_softmax", "softmax_", "_safe_softmax"}
 _PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addbmm"}
+# What a softmax that is spelled out takes of scores; how its weights go on from there is not followed.
+SPELLED = {"exp", "exp_", "logsumexp"}
 _BEGINNINGS = _SOFTMAX | _PRODUCTS
 # Products with parameters and everything else after which scores are no scores any more.
 # The cosine of a product is that of a position.
@@ -38,11 +40,16 @@ _SLACK = 1.02
 
 @dataclass(eq=False)
 class Softmax:
-    """One softmax: where it ran, whether its input were scores, and what became of its weights."""
+    """One softmax: where it ran, whether its input were scores, of how many cells, and what became of its weights.
+
+    torn: whether they were used in pieces, or upon themselves, so that no use tells what they were.
+    """
 
     place: Any
     scored: bool
+    size: int = 0
     used: bool = False
+    torn: bool = False
     lost: str | None = None
 
 
@@ -89,14 +96,20 @@ class Follower:
             return None
         if name == "__setitem__":
             if isinstance(args[2], Tensor) and self._entry(args[2]):
-                self._note(args[0], self._weights(args[2]))
+                # What becomes a part of something else is not that.
+                if args[0].shape == args[2].shape:
+                    self._note(args[0], self._weights(args[2]))
+                else:
+                    self._lose(args[2], name)
             return None
         if not isinstance(result, Tensor):
             return None
         sources = [x for x in _tensors(args) if self._entry(x)]
         if not sources:
             return None
-        if name in _ENDS:
+        if name in SPELLED and self._weights(sources[0]) is None:
+            self._softmaxes.append(Softmax(place, True, lost=name))
+        if name in _ENDS or name in SPELLED:
             self._lose(sources[0], name)
             # Heads that talk: a linear map of scores makes scores, and nothing else with as many axes is mapped.
             if name == "linear" and sources[0].ndim > 3 and self._weights(sources[0]) is None:
@@ -109,13 +122,14 @@ class Follower:
         """Attentions whose weights met no values that could be recognised, since the last time."""
         found, self._softmaxes = self._softmaxes, []
         self._known.clear()
-        return (softmax for softmax in found if softmax.scored and not softmax.used)
+        return (softmax for softmax in found if softmax.scored and (softmax.torn or not softmax.used))
 
     def _begin(self, place: Any, args: Any, kwargs: Any, result: Any) -> None:
         # Rows of a single number, and vectors, mix nothing.
         if not isinstance(result, Tensor) or result.ndim < 2:
             return
-        softmax = Softmax(place, any(self._entry(x) for x in _tensors((*args, *kwargs.values()))))
+        scored = any(self._entry(x) for x in _tensors((*args, *kwargs.values())))
+        softmax = Softmax(place, scored, result.numel())
         self._softmaxes.append(softmax)
         self._note(result, _Weights(softmax, result.detach()))
 
@@ -130,7 +144,11 @@ class Follower:
         elif name in _CASTS:
             self._note(result, weights)
         elif name in _VIEWS and args and args[0] is source:
-            self._note(result, replace(weights, values=func(weights.values, *args[1:], **kwargs)))
+            try:
+                self._note(result, replace(weights, values=func(weights.values, *args[1:], **kwargs)))
+            except RuntimeError:
+                # What is known of them has other strides, or another shape by now.
+                self._lose(source, name)
         elif name in _CHANGES and result.shape == source.shape:
             self._note(result, replace(weights, values=result.detach()))
         else:
@@ -147,7 +165,12 @@ class Follower:
             if weights is None:
                 continue
             found = _used(name, args, weights.values, factors[1 - place], result.detach(), place)
-            if found is None:
+            # Weights of weights mix no values: an inverse is computed so.
+            itself = self._weights(factors[1 - place]) is not None
+            # One piece may be all but a sink; a second one shows that there are several.
+            torn = itself or (weights.softmax.used and weights.values.numel() < weights.softmax.size)
+            if found is None or torn:
+                weights.softmax.torn |= torn
                 self._lose(factor, name)
                 continue
             self._known.pop(id(factor), None)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from overt.errors import DtypeError, RecordingError
-from overt.recorder.torch import Follower
+from overt.recorder.torch import SPELLED, Follower
 from overt.torch.record import checking, interface, sdpa
 from overt.torch.record.call import Call
 from overt.torch.record.chain import Chain, marks
@@ -78,7 +78,10 @@ class Session:
                 f"{lines}.  Choose others with layers= to do without these"
             )
         if not self.chains:
-            why = "no attention of the model ran: run it inside the with block, if it has any"
+            why = (
+                "no attention of the model ran that can be seen, by a kernel or by a softmax of scores: run it inside "
+                "the with block, if it has any"
+            )
             if self.seen:
                 why = f"layers= chose none of {', '.join(sorted(self.seen)[:6])}"
             raise RecordingError(f"nothing was recorded: {why}")
@@ -197,11 +200,18 @@ class Session:
             if self._chosen(name):
                 after = f"{softmax.lost} changes its weights" if softmax.lost else "its weights met no values"
                 self.lost[name] = f"after its softmax, {after}, which is not understood"
+                if softmax.lost in SPELLED:
+                    self.lost[name] = f"it spells out its softmax by {softmax.lost}, which is not followed"
 
     # What becomes of a call.
 
     def _take(self, call: Call, name: str, instead: Call | None = None) -> None:
         """Check a call, and keep it at its place.  instead: how else it may be described."""
+        # What is computed here is none of the model's, as another recording round this one might think.
+        with torch._C.DisableTorchFunction():
+            self._checked(call, name, instead)
+
+    def _checked(self, call: Call, name: str, instead: Call | None) -> None:
         checking.complete(call)
         if call.unknown and not self._check:
             raise RecordingError(
