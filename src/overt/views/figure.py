@@ -52,6 +52,12 @@ def draw(view: Subject, kind: str, *, head: int | None, row: int, part: int) -> 
     class Picture(Figure):
         """A figure that a notebook shows, although pyplot does not know it."""
 
+        def savefig(self, *args: Any, **options: Any) -> None:
+            with warnings.catch_warnings():
+                # Missing letters were named once.
+                warnings.filterwarnings("ignore", "Glyph .* missing")
+                super().savefig(*args, **options)
+
         def _repr_png_(self) -> bytes:
             with BytesIO() as file:
                 self.savefig(file, format="png", dpi=110)
@@ -89,7 +95,8 @@ def _families(text: str) -> list[str]:
     # Only where letters are missing are other fonts opened, those of many scripts first.
     entries = sorted(font_manager.fontManager.ttflist, key=lambda one: (not _BROAD.search(one.name), one.name))
     for entry in entries if missing else ():
-        if entry.name in families:
+        # That one has boxes for all that there is.
+        if entry.name in families or entry.name.startswith("Last Resort"):
             continue
         own = font_manager.get_font(entry.fname).get_charmap()
         if found := {c for c in missing if ord(c) in own}:
