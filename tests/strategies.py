@@ -200,7 +200,11 @@ def large_cases(draw: st.DrawFn, dtypes: tuple[str, ...] = ("float32",)) -> Case
     if draw(st.booleans()):
         options["mask"] = draw(masks(rng, (), H, T, S))
     if draw(st.booleans()):
-        options["bias"] = draw(large_biases(rng, H, T, S, wide))
+        bias = draw(large_biases(rng, H, T, S, wide))
+        problem = Case(q, k, v, options).wide().problem()
+        left, right, factor = problem.score.factors(np, problem.q, problem.heads(problem.k))
+        room = np.finfo(np.float32).max - np.abs(left @ right.swapaxes(-1, -2) * factor).max(initial=0)
+        options["bias"] = np.where(np.isfinite(bias), np.clip(bias, -room, room).astype(wide), bias)
     options["softcap"] = draw(st.sampled_from([None, None, 1e-30, 50.0, 1e5, 1e30]))
     if draw(st.booleans()):
         sink = draw(st.sampled_from([1.0, 1e5, -1e9, float(np.finfo(wide).min), float(np.finfo(np.float32).max)]))
