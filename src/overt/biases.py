@@ -25,6 +25,7 @@ from overt.grid import (
     check_leading,
     dtype_name,
     host,
+    is_elsewhere,
     is_float,
     picked,
     plain,
@@ -331,7 +332,7 @@ def alibi(slopes: Array, offset: int | Array | None = None) -> Bias:
     values = _floats("alibi slopes", slopes)
     if values.ndim != 1:
         raise ShapeError(f"alibi slopes have shape {values.shape}: give one number per query head, shape (H,)")
-    return Alibi(values, as_offset(offset))
+    return Alibi(values, _offset(offset))
 
 
 def relative(
@@ -350,7 +351,12 @@ def relative(
     exact = values.shape[0] // (4 if bidirectional else 2)
     if whole("max_distance", max_distance) <= exact:
         raise ArgumentError(f"max_distance must be more than {exact}, the distances with a bucket of their own")
-    return Relative(values, as_offset(offset), bidirectional, max_distance)
+    return Relative(values, _offset(offset), bidirectional, max_distance)
+
+
+def _offset(offset: int | Array | None) -> np.ndarray | None:
+    """An offset on the host, where tables of distances begin."""
+    return as_offset(host("offset", offset) if is_elsewhere(offset) else offset)
 
 
 def as_bias(bias: object, *, on_host: bool) -> Bias | None:

@@ -80,9 +80,9 @@ class Shape:
         """Number of batch rows, all leading axes together."""
         return prod(self.batch)
 
-    def per_batch(self, values: np.ndarray) -> np.ndarray:
+    def per_batch(self, values: Array) -> Array:
         """Broadcast values (…) to the leading axes and flatten them: (B,)."""
-        return np.broadcast_to(values, self.batch).reshape(self.B)
+        return spread(values, self.batch).reshape(self.B)
 
     @property
     def full(self) -> tuple[int, ...]:
@@ -113,7 +113,16 @@ class Cells:
     t: np.ndarray
     s: np.ndarray
 
-    def position(self, offset: np.ndarray | None) -> np.ndarray:
+    @property
+    def xp(self) -> Any:
+        """The library of the indices."""
+        return np
+
+    def rows(self) -> Cells:
+        """The queries alone: b, h and t without the axis of keys."""
+        return Cells(self.shape, self.b[..., 0], self.h[..., 0], self.t[..., 0], np.zeros(1, np.int64))
+
+    def position(self, offset: Array | None) -> np.ndarray:
         """Key position at which each query stands: t + offset, by default aligned to the end (t + S − T)."""
         packing = self.shape.packing
         if packing is not None:
@@ -127,15 +136,15 @@ class Cells:
         packing = self.shape.packing
         return self.t * 0 if packing is None else self.pick(packing.keys, self.sequence())
 
-    def length(self, lengths: np.ndarray) -> np.ndarray:
+    def length(self, lengths: Array) -> np.ndarray:
         """What each query finds among lengths that are one per batch row, or one per packed sequence."""
         shape, packing = self.shape, self.shape.packing
         if packing is None:
             return self.pick(shape.per_batch(lengths), self.b)
-        rows = np.broadcast_to(lengths, (*shape.batch, len(packing))).reshape(shape.B, len(packing))
+        rows = spread(lengths, (*shape.batch, len(packing))).reshape(shape.B, len(packing))
         return self.pick(rows, self.b, self.sequence())
 
-    def pick(self, array: np.ndarray, *index: Array) -> Array:
+    def pick(self, array: Array, *index: Array) -> Array:
         """What these indices, made of the cells' own, pick from an array."""
         return array[index]
 
@@ -193,15 +202,31 @@ def is_float(x: Array) -> bool:
     return "float" in dtype_name(x)
 
 
-def integers(name: str, values: Array) -> np.ndarray:
-    """Values that must be whole numbers, as a host array of int64 that nobody else can change."""
+def is_elsewhere(values: Any) -> bool:
+    """Whether these are a tensor in the memory of a device, which is better left there."""
+    return hasattr(values, "detach") and values.device.type != "cpu"
+
+
+def spread(values: Array, shape: tuple[int, ...]) -> Array:
+    """A view of an array of NumPy, or of a tensor, as if it had this shape."""
+    return np.broadcast_to(values, shape) if isinstance(values, np.ndarray | np.generic) else values.expand(shape)
+
+
+def integers(name: str, values: Array) -> Array:
+    """Values that must be whole numbers, as int64 that nobody else can change, where they are."""
     # Asked of the caller's own array, and not of NumPy's, since torch.compile knows no more of that than its numbers.
     if not _are_whole(values):
         known = dtype_name(values) if hasattr(values, "dtype") else dtype_name(host(name, values))
         if not known.startswith(("int", "uint")):
             raise DtypeError(f"{name} must be integers, not {known}: convert them with .astype(int)")
-        if known == "uint64" and (largest := host(name, values).max(initial=0)) > np.iinfo(np.int64).max:
+        if (
+            known == "uint64"
+            and not is_elsewhere(values)
+            and (largest := host(name, values).max(initial=0)) > np.iinfo(np.int64).max
+        ):
             raise ArgumentError(f"{name} reach {largest}: integers have 64 bits, sign included")
+    if is_elsewhere(values):
+        return values.detach().long().clone()
     return host(name, values).astype(np.int64)
 
 

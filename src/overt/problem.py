@@ -108,6 +108,8 @@ class Problem:
             )
         as_score(score).check(Dq, Dk)
         mask = as_mask(mask)
+        if mask is not None and xp is np:
+            mask = mask.on_host()
         shape = Shape(batch, H, T, S, None if mask is None else mask.packing)
         if mask is not None:
             mask.check(shape)

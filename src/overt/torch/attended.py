@@ -157,10 +157,8 @@ class Weights(weights.Weights[Tensor]):
         return result
 
     def _device_tile(self, outer: list[int], t: range, s: range) -> Tensor:
-        part, lse = self._part(outer, t, s)
-        if len(s) == self._problem.shape.S or not _is_large(lse):
-            return self._tile(part, lse)[0, 0]
-        # Such rows are summed up anew, and so want all of their keys.
+        # A rounded lse says too little of rows where it is large, and which these are would be a number to be read
+        # back: whole rows know their own sum.
         part, lse = self._part(outer, t, range(self._problem.shape.S))
         found: list[Any] = [
             self._tile(some, lse[..., at])[0, 0, :, s.start : s.stop : s.step] for at, some in blocks.each(part)

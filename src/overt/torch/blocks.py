@@ -30,7 +30,7 @@ from overt.reference import pool_axis
 from overt.scores import Additive, Projected
 
 # Cells of the score matrix that are worked on at a time.
-_CELLS = 1 << 21
+CELLS = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ def each(problem: Problem) -> Iterator[tuple[slice, Problem]]:
     """Parts of some query rows each, in order."""
     width = len(problem.score.v) if isinstance(problem.score, Additive) else 1
     row = problem.shape.B * problem.shape.H * problem.shape.S * max(width, 1)
-    step = max(_CELLS // max(row, 1), 1)
+    step = max(CELLS // max(row, 1), 1)
     for start in range(0, problem.shape.T, step) or (0,):
         rows = slice(start, min(start + step, problem.shape.T))
         yield rows, problem.part(t=problem.t[rows])
@@ -80,7 +80,14 @@ class DeviceCells(Cells):
         b, h, t, s = indices
         return DeviceCells(part.shape, b[:, None, None, None], h[:, None, None], t[:, None], s, part)
 
-    def pick(self, array: np.ndarray, *index: Any) -> Any:
+    @property
+    def xp(self) -> Any:
+        return xp
+
+    def rows(self) -> DeviceCells:
+        return DeviceCells(self.shape, self.b[..., 0], self.h[..., 0], self.t[..., 0], self.s[:1] * 0, self.part)
+
+    def pick(self, array: Any, *index: Any) -> Any:
         return self._there(array)[index]
 
     def ask(self, predicate: Callable[..., Any]) -> Any:

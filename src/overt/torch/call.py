@@ -13,24 +13,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from overt import biases, grid, masks, scores
+from overt import biases, dropout, grid, scores
 from overt.biases import Bias, as_bias
 from overt.dropout import Dropout
 from overt.errors import ArgumentError, DtypeError
 from overt.grid import Array, dtype_name, host, is_float
-from overt.masks import Mask, as_mask
+from overt.masks import Mask, Window, as_mask, causal, mask, spans
 from overt.problem import Problem, namespace
 from overt.reference import Gradient
 from overt.scores import Score
 from overt.torch.arrays import array
 from overt.torch.blocks import Held, widened
 
-_CAUSAL = masks.causal()
+_CAUSAL = causal()
 HALVES = (torch.float16, torch.bfloat16)
 # What a text may name: values that hold numbers, arrays and each other, and nothing else.
 _KINDS = {
     kind.__name__: kind
-    for kind in (*vars(grid).values(), *vars(masks).values(), *vars(biases).values(), *vars(scores).values(), Dropout)
+    for module in (grid, mask, spans, biases, scores, dropout)
+    for kind in vars(module).values()
     if isinstance(kind, type) and is_dataclass(kind)
 }
 
@@ -133,8 +134,12 @@ class Call:
 
     def opened(self, q: Tensor, k: Tensor, v: Tensor) -> Problem:
         """The problem for blocks of rows in torch, in the dtype of accumulation, differentiable in every tensor."""
+        return widened(self.described(q, k, v))
+
+    def described(self, q: Tensor, k: Tensor, v: Tensor) -> Problem:
+        """The problem as it is, in torch."""
         mask = Held(self.mask.to(q.device)) if isinstance(self.mask, Tensor) else self.mask
-        return widened(Problem.of(q, k, v, **self.options(mask)))
+        return Problem.of(q, k, v, **self.options(mask))
 
     def options(self, mask: Any) -> dict[str, Any]:
         """What ``Problem.of`` is asked, with this mask."""
@@ -231,7 +236,7 @@ def _read(node: ast.expr, places: dict[str, Sequence[Any]]) -> Any:
     assert isinstance(node.func, ast.Name)
     made: Any = _KINDS[node.func.id]
     parts = [_read(part, places) for part in node.args]
-    if made is masks.Window and parts == [None, 0, None]:
+    if made is Window and parts == [None, 0, None]:
         # Known by its identity.
         return _CAUSAL
     # What was checked when it was first made is not checked again.

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from overt import kernels
-from overt.torch import blocks, short
+from overt.torch import blocks, flex, short
 from overt.torch.arrays import tensor
 from overt.torch.call import Call, read
 from overt.torch.gradients import pull
@@ -31,8 +31,8 @@ def compute(call: Call, q: Tensor, k: Tensor, v: Tensor, along: list[Any] | None
             output, lse, statistics = kernels.attend(problem)
             along.append(statistics)
         return tensor(problem.outward(output)), tensor(problem.outward(lse))
-    problem = call.opened(q, k, v)
-    y, rows = blocks.forward(problem)
+    problem = call.described(q, k, v)
+    y, rows = flex.forward(problem) or blocks.forward(blocks.widened(problem))
     return problem.outward(y).to(q.dtype), problem.outward(rows)
 
 
