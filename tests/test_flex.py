@@ -193,8 +193,11 @@ def test_lengths_and_numbers_compile_nothing_anew(monkeypatch: pytest.MonkeyPatc
     assert len(graphs) == 1
 
 
+# Compilers warn of much that is torch's own.
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_it_compiles(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.compiler.reset()
     # Not for all lengths: of symbols with similar names torch's code for the CPU is wrong.
     compiled = torch.compile(flex._mixed, dynamic=False, fullgraph=True)
     monkeypatch.setattr(flex, "_compiled", lambda parts: compiled)

@@ -7,13 +7,14 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from overt import biases, dropout, grid, scores
+from overt import biases, grid, scores
 from overt.biases import Bias, as_bias
 from overt.dropout import Dropout
 from overt.errors import ArgumentError, DtypeError
@@ -30,8 +31,7 @@ HALVES = (torch.float16, torch.bfloat16)
 # What a text may name: values that hold numbers, arrays and each other, and nothing else.
 _KINDS = {
     kind.__name__: kind
-    for module in (grid, mask, spans, biases, scores, dropout)
-    for kind in vars(module).values()
+    for kind in (Dropout, *chain.from_iterable(vars(module).values() for module in (grid, mask, spans, biases, scores)))
     if isinstance(kind, type) and is_dataclass(kind)
 }
 
