@@ -93,12 +93,10 @@ _FLOATS = (
 )  # fmt: skip
 
 
-def _tri(n: Lengths) -> np.ndarray:
-    return np.tri(n.T, n.S, n.S - n.T, dtype=bool)
-
-
-def _valid(n: Lengths) -> np.ndarray:
-    return np.arange(n.S) < np.linspace(max(1, n.S - 1), n.S, n.B).astype(int)[:, None]
+def _seen(n: Lengths) -> np.ndarray:
+    """(B, T, S) booleans: of each row about half are True, in runs that no other row has, however they are read."""
+    start = np.arange(n.B)[:, None, None] + 2 * np.arange(n.T)[:, None]
+    return (np.arange(n.S) - start) % n.S < (n.S + 1) // 2
 
 
 def _angles(n: Lengths, half: bool) -> np.ndarray:
@@ -107,18 +105,18 @@ def _angles(n: Lengths, half: bool) -> np.ndarray:
 
 
 _OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
-    "mask (T, S)": lambda n, r: _tri(n),
-    "mask (B, S)": lambda n, r: _valid(n),
-    "mask (B, 1, T, S)": lambda n, r: np.broadcast_to(_tri(n), (n.B, 1, n.T, n.S)),
-    "mask (B, 1, 1, S)": lambda n, r: _valid(n)[:, None, None],
-    "mask (B, T, S)": lambda n, r: np.broadcast_to(_tri(n), (n.B, n.T, n.S)),
-    "mask (B, 1, S)": lambda n, r: _valid(n)[:, None],
-    "mask (B H, T, S)": lambda n, r: np.broadcast_to(_tri(n), (n.B * n.H, n.T, n.S)),
-    "0 and 1 (T, S)": lambda n, r: _tri(n).astype(float),
-    "0 and 1 (B, S)": lambda n, r: _valid(n).astype(float),
-    "0 and 1 (B, 1, 1, S)": lambda n, r: _valid(n)[:, None, None].astype(float),
-    "added (T, S)": lambda n, r: np.where(_tri(n), 0.0, -np.inf),
-    "added (B, 1, T, S)": lambda n, r: np.broadcast_to(np.where(_tri(n), 0.0, -np.inf), (n.B, 1, n.T, n.S)),
+    "mask (T, S)": lambda n, r: _seen(n)[0],
+    "mask (B, S)": lambda n, r: _seen(n)[:, 0],
+    "mask (B, 1, T, S)": lambda n, r: _seen(n)[:, None],
+    "mask (B, 1, 1, S)": lambda n, r: _seen(n)[:, None, :1],
+    "mask (B, T, S)": lambda n, r: _seen(n),
+    "mask (B, 1, S)": lambda n, r: _seen(n)[:, :1],
+    "mask (B H, T, S)": lambda n, r: np.repeat(_seen(n), n.H, 0),
+    "0 and 1 (T, S)": lambda n, r: _seen(n)[0].astype(float),
+    "0 and 1 (B, S)": lambda n, r: _seen(n)[:, 0].astype(float),
+    "0 and 1 (B, 1, 1, S)": lambda n, r: _seen(n)[:, None, :1].astype(float),
+    "added (T, S)": lambda n, r: np.where(_seen(n)[0], 0.0, -np.inf),
+    "added (B, 1, T, S)": lambda n, r: np.where(_seen(n)[:, None], 0.0, -np.inf),
     "lengths": lambda n, r: np.linspace(max(1, n.S - 1), n.S, n.B).astype(int),
     "tokens": lambda n, r: r.integers(0, 4, (n.B, n.T)),
     "one token": lambda n, r: r.integers(0, 4, n.B),

@@ -174,6 +174,12 @@ class _Judge:
         self.v = self._origin(values, core.mix.sources[1], core.mix.right)
         for name, one in (("queries", self.q), ("keys", self.k), ("values", self.v)):
             self._split(name, one)
+        at = self.v.places()
+        if self.v.source is None and at is not None:
+            # Where the values are an argument, and which of its axes has the positions.
+            along = [axis for axis, c in enumerate(at) if (c != c[:, :1]).any() and (c == c[:, :, :1]).all()]
+            self.facts["values"] = [int(n) for n in self.v.array.shape]
+            self.facts["value axis"] = along[0] if len(along) == 1 else None
         if not core.steps or core.steps[-1][1].shape[1] < 2 or core.steps[-1][1].size < 3:
             self.note("scores", "not tried", "there is one key, to which every query attends whatever is done")
             return
@@ -413,7 +419,7 @@ class _Judge:
                 # A factor for each head, or for each query.
                 self.learned, self.before = True, None
             elif kind.name == "tanh":
-                capped = True
+                capped = self.facts["capped"] = True
                 if self.hidden is not None:
                     self.fail("softcap", "softcap_after_mask", line, "Hidden scores are capped too.", x, y)
             elif kind.name == "shift":
@@ -585,6 +591,8 @@ class _Judge:
                 "scale", "not tried", f"scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}", line
             )
             self.facts["odd scale"] = line.number if line else None
+        elif mistake == "scale_missing" and self.intended.get("unscaled"):
+            self.note("scale", "held", "there is none, as is said", line)
         elif mistake == "scale_missing" and "term" in self.facts:
             self.note("scale", "not tried", "other terms of the queries and keys are part of the scores", line)
         elif mistake == "scale_missing" and self.facts.get("learned bias"):
@@ -825,6 +833,10 @@ class _Judge:
         ahead = np.arange(S)[None] - np.arange(T)[:, None]
         if T < 2:
             return
+        away = ahead - (S - T)
+        for left in range(T - 1):
+            if any((cells == ~((away >= -left) & (away <= right))).all() for right in (0, left)):
+                self.facts["reach"] = left
         for n in range(N):
             if not cells[n].any() or cells[n].all():
                 continue
@@ -833,9 +845,9 @@ class _Judge:
                 self.facts["causal"] = offset
                 if offset == S - T or masked:
                     self.note("causal", "held", "a query sees no later key", self.mask_line)
-                elif S == T:
-                    says = f"A query sees {'the next key' if offset > 0 else 'not its own position'}."
-                    self.fail("causal", "causal_off_by_one", self.mask_line, says, ahead > 0, cells[n])
+                elif S == T or (abs(S - T) > 1 and abs(offset - S + T) == 1):
+                    says = f"A query sees {'the next key' if offset > S - T else 'not its own position'}."
+                    self.fail("causal", "causal_off_by_one", self.mask_line, says, ahead > S - T, cells[n])
                 elif offset == 0:
                     self.fail("causal", "causal_top_left", self.mask_line, "The first query stands at the first key.")
                 return
@@ -957,6 +969,30 @@ class _Judge:
         elif np.array_equal(row, np.arange(len(row)) % G):
             says = "Query head h reads key head h mod G."
             self.fail("groups", "gqa_tile", line, says, np.arange(len(row)) // (len(row) // G), row)
+
+    def _returned(self) -> None:
+        """What is returned beside the output: weights, scores in their place, or log-sum-exps."""
+        core = self.core
+        line = self.operations[core.mix.number].line
+
+        def like(x: np.ndarray, y: np.ndarray) -> bool:
+            return x.size == y.size and np.allclose(np.sort(x, axis=None), np.sort(y, axis=None), rtol=1e-4, atol=1e-6)
+
+        final = core.steps[-1][1]
+        for number, array in enumerate(self.outputs[1:], 1):
+            if like(array, final):
+                self.facts["returned weights"] = number
+            elif any(like(array, y) for _, y in core.steps[:-1]) and np.isfinite(array).any() and self.phase != "raw":
+                if not any(like(array, y) for y in (self.weights,) if y is not None):
+                    self.fail("weights", "returns_scores", line, "Scores are returned in the place of weights.")
+            elif array.size == len(final) and self.before is not None:
+                with np.errstate(all="ignore"):
+                    top = self.before.max(1)
+                    lse = top + np.log(np.exp(self.before - top[:, None]).sum(1))
+                if like(array, lse):
+                    self.note("log-sum-exp", "held", "natural", line)
+                elif like(array, lse / np.log(2)):
+                    self.fail("log-sum-exp", "lse_base2", line, "The log-sum-exp is in base 2.", lse, array)
 
     def _merge(self) -> None:
         """What becomes of the mixed values: heads that a reshape alone merges."""

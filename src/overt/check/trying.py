@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from overt.check import calls
+from overt.check.asking import Caller, Way, probe
 from overt.check.calls import Guess, Lengths, Search, Tried
 from overt.check.findings import Findings
 from overt.check.interface import Interface
 from overt.check.recorded import enter, tell
 from overt.check.report import CallError
+from overt.check.roles import Argument
 from overt.check.session import Here, Session
 
 # Instances, calls of one request that are looked into and of all, and constructors that are tried.
@@ -23,7 +26,10 @@ _MADE, _CALLS, _RAN, _BUILT = 16, 4, 12, 360
 _SECONDS = 5.0
 # Steps that may be left untried, as a mask is that nobody gives, where no other call is looked for.
 _ENOUGH = 2
-_MASKS = (*calls.MASKS, "lengths", "True")
+_ADDED = tuple(kind for kind in calls.MASKS if kind.startswith("added"))
+_MASKS = tuple(kind for kind in calls.MASKS if kind not in _ADDED)
+# What an argument of these names hides, and numbers that show what one of those does.
+_HIDE, _NUMBERS = ("mask", "padding", "lengths"), {"cap": 0.7, "window": 2}
 
 
 class _Found(NamedTuple):
@@ -100,7 +106,10 @@ def check(
                 "give a call with --example"
             )
         findings.convention["called with"] = str(one.guess)
-        conclude(findings, [one.judged, *_optional(session, face, one)])
+        caller = Caller(session, face, one.handle)
+        seen, masks = _optional(caller, one, findings)
+        conclude(findings, [one.judged, *seen])
+        probe(caller, one.guess, masks, one.judged["facts"], findings)
         return
     if ran:
         raise CallError(f"{face.name} runs, with {ran[0].guess}, and no attention was found inside")
@@ -211,41 +220,15 @@ def _lengths(reply: dict[str, Any], built: Lengths | None, ladder: Sequence[Leng
 
 
 def _asking(session: Session | Here, face: Interface, handle: int | None) -> Any:
-    return lambda guesses: _called(session, face, handle, guesses)
-
-
-def _called(
-    session: Session | Here, face: Interface, handle: int | None, guesses: Sequence[Guess], **extra: Any
-) -> list[dict[str, Any]]:
-    """The replies to calls, a few in one request."""
-    replies: list[dict[str, Any]] = []
-    for start in range(0, len(guesses), calls.BATCH):
-        specs: list[dict[str, Any]] = []
-        arrays: dict[str, np.ndarray] = {}
-        for number, guess in enumerate(guesses[start : start + calls.BATCH]):
-            args, kwargs, mine = calls.specs(guess, face, f"{number}_")
-            one = {
-                "args": args,
-                "kwargs": kwargs,
-                "backend": face.description["backend"],
-                "still": True,
-                "train": False,
-            }
-            one |= {"dtype": guess.dtype, **extra}
-            if handle is not None:
-                one["method"] = face.description["method"]
-            specs.append(one)
-            arrays |= mine
-        reply, _ = session.ask({"op": "call", "handle": handle, "calls": specs}, arrays)
-        replies += reply["replies"] if "replies" in reply else [reply] * len(specs)
-    return replies
+    caller = Caller(session, face, handle)
+    return lambda guesses: [answer.reply for answer in caller.ask([Way(guess) for guess in guesses])]
 
 
 def _judged(
     session: Session | Here, face: Interface, handle: int | None, guesses: Sequence[Guess]
 ) -> list[dict[str, Any]]:
-    replies = _called(session, face, handle, guesses, record=intents(face))
-    return [r.get("judged", {}) | {"shapes": [one["shape"] for one in r.get("outputs", ())]} for r in replies]
+    ways = [Way(guess, extra={"record": intents(face)}) for guess in guesses]
+    return [answer.judged for answer in Caller(session, face, handle).ask(ways)]
 
 
 def intents(face: Interface) -> dict[str, Any]:
@@ -256,26 +239,92 @@ def intents(face: Interface) -> dict[str, Any]:
     return {
         "causal": True if face.declared_causal else None,
         "luong": "luong" in told,
+        "unscaled": face.declared_unscaled,
         "pairs": len(lengths) > 1 and "1" not in lengths,
     }
 
 
-def _optional(session: Session | Here, face: Interface, found: _Found) -> list[dict[str, Any]]:
-    """What recordings come to with each optional argument that takes a mask, a flag or lengths."""
+def _optional(caller: Caller, found: _Found, findings: Findings) -> tuple[list[dict[str, Any]], list[Way]]:
+    """What recordings come to with each argument that hides keys, or changes scores; and the calls that hide some."""
     told: list[dict[str, Any]] = []
-    guess, said = found.guess, face.declared_mask()
-    asked = {said == "additive"} if said or face.boolean_mask else {True, False}
-    for argument in face.arguments:
-        if argument.name in guess.names:
-            continue
-        # Named, so that what stands before it may be left out.
-        more = [guess.given((argument.name,), kind) for kind in _MASKS if (kind[:5] == "added") in asked]
-        seen = _judged(session, face, found.handle, more)
+    hiding: list[Way] = []
+    for argument in caller.face.arguments:
+        ways = [replace(way, extra={**way.extra, "record": _intended(caller.face, argument, way)})
+                for way in _ways(caller.face, argument, found.guess)]  # fmt: skip
         # What is broadcast to something else is no mask.
-        seen = [one for one in seen if one.get("cores") and one["shapes"] == found.judged["shapes"]]
-        # What another kind of mask mends is no mistake of the candidate.
-        told += sorted(seen, key=lambda one: len(one["faults"]))[:2]
-    return told
+        answers = [(way, one) for way, one in zip(ways, caller.ask(ways), strict=True)
+                   if one.judged.get("cores") and one.judged["shapes"] == found.judged["shapes"]]  # fmt: skip
+        # What nothing is wrong with was meant so; of what is wrong, only what is documented, or nothing else.
+        right = [pair for pair in answers if not pair[1].judged["faults"] and _spoke(pair[1].judged)]
+        for way, answer in (right or answers)[:2]:
+            judged = answer.judged
+            told.append(judged)
+            if right and any(judged["facts"].get(fact) for fact in ("polarity", "hidden")):
+                hides = judged["facts"].get("polarity") == "drop"
+                kind = dict(way.guess.kinds).get((argument.name,), "")
+                hiding.append(replace(way, extra={}, hides=-np.inf if kind in _ADDED else hides))
+            _meant(caller.face, argument, judged, findings)
+    return told, hiding
+
+
+def _spoke(judged: dict[str, Any]) -> bool:
+    return bool({"polarity", "hidden", "capped"} & set(judged["facts"]))
+
+
+def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
+    """Calls in which an argument is what it may be, beside what is given already."""
+    name, role, kinds = argument.name, argument.role, dict(guess.kinds)
+    if role in _NUMBERS:
+        return [Way(guess, values={name: _NUMBERS[role]})] if (name,) not in kinds else []
+    if isinstance(argument.default, bool):
+        return [Way(guess, values={name: not argument.default})]
+    taken = kinds.get((name,))
+    if taken is None and (argument.required or argument.default is not None or role not in (*_HIDE, None)):
+        return []
+    if taken is not None and taken not in calls.MASKS:
+        return []
+    declared = face.declared_mask(role) if role in _HIDE else None
+    wanted: tuple[str, ...] = (*_MASKS, *_ADDED)
+    if role == "lengths":
+        wanted = ("lengths",)
+    elif declared == "additive":
+        wanted = _ADDED
+    elif declared is not None or face.boolean_mask:
+        wanted = _MASKS
+    return [Way(guess.given((name,), kind)) for kind in wanted]
+
+
+def _intended(face: Interface, argument: Argument, way: Way) -> dict[str, Any]:
+    causal = argument.role == "causal" and way.values.get(argument.name) is True
+    return intents(face) | ({"causal": True} if causal else {})
+
+
+def _meant(face: Interface, argument: Argument, judged: dict[str, Any], findings: Findings) -> None:
+    """What was seen beside what is said of the argument."""
+    facts, name, role = judged["facts"], argument.name, argument.role
+    polarity = facts.get("polarity")
+    if role in _HIDE and polarity in ("keep", "drop"):
+        declared = face.declared_mask(role)
+        line = next((e["line"] for e in judged["ledger"] if e["step"].endswith("mask") and e["line"]), None)
+        findings.convention[name] = f"True = may {'' if polarity == 'keep' else 'not '}attend"
+        if declared in ("keep", "drop") and polarity != declared:
+            findings.add("mask_inverted", line=line)
+        elif declared is None and role == "mask" and polarity == "drop":
+            findings.add(
+                "mask_inverted", kind="convention", certain=False, line=line,
+                message=f"In {name}, True hides a key, as in nn.MultiheadAttention; in scaled_dot_product_attention "
+                "True keeps it. Say so in its documentation.",
+            )  # fmt: skip
+    if role == "cap" and not facts.get("capped"):
+        findings.add("softcap_missing")
+    left = facts.get("reach")
+    if role == "window" and left is not None:
+        with_self, besides = face.counts_itself
+        counted = left + 1 == _NUMBERS["window"]
+        if counted != with_self and with_self != besides:
+            findings.add("window_off_by_one")
+        elif counted and not with_self:
+            findings.add("window_off_by_one", kind="convention")
 
 
 def example(session: Session | Here, face: Interface, given: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:

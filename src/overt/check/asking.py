@@ -1,0 +1,228 @@
+"""What more calls tell, once one is found that works: the same once more, in training, in half, with other inputs.
+
+Nothing here knows what the candidate looks like: a call is arguments and what they were taken for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from overt.check import calls
+from overt.check.calls import Guess
+from overt.check.findings import Findings
+from overt.check.interface import Interface
+from overt.check.session import Here, Session
+
+# Two outputs are different, and half precision is off, by more than this share of the largest number.
+_SAME, _HALF = 1e-6, 4e-3
+
+
+@dataclass(frozen=True)
+class Way:
+    """A call: what each argument is taken for, numbers and values in place of these, and what else is asked."""
+
+    guess: Guess
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    # what stands for a hidden key in its mask
+    hides: float | bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a call came to."""
+
+    reply: dict[str, Any]
+    outputs: list[np.ndarray]
+
+    @property
+    def failed(self) -> bool:
+        return "error" in self.reply
+
+    @property
+    def judged(self) -> dict[str, Any]:
+        return self.reply.get("judged", {}) | {"shapes": [one["shape"] for one in self.reply.get("outputs", ())]}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Calls a function, or a method of an instance."""
+
+    session: Session | Here
+    face: Interface
+    handle: int | None
+
+    def ask(self, ways: Sequence[Way], *, same: bool = False) -> list[Answer]:
+        """What the calls came to, a few in one request; same: arrays of one name are one array in all of them."""
+        found: list[Answer] = []
+        for start in range(0, len(ways), calls.BATCH):
+            specs: list[dict[str, Any]] = []
+            arrays: dict[str, np.ndarray] = {}
+            for number, way in enumerate(ways[start : start + calls.BATCH]):
+                prefix = "" if same else f"{number}_"
+                args, kwargs, mine = calls.specs(way.guess, self.face, prefix)
+                for name, array in way.arrays.items():
+                    if prefix + name in mine:
+                        key = f"{number}+{name}"
+                        args, kwargs = _renamed(args, prefix + name, key), _renamed(kwargs, prefix + name, key)
+                        mine[key] = array
+                        del mine[prefix + name]
+                kwargs |= {name: {"value": value} for name, value in way.values.items()}
+                one = {"args": args, "kwargs": kwargs, "backend": self.face.description["backend"], "still": True}
+                one |= {"train": False, "dtype": way.guess.dtype, **way.extra}
+                if self.handle is not None:
+                    one["method"] = self.face.description["method"]
+                specs.append(one)
+                arrays |= mine
+            request = {"op": "call", "handle": self.handle, "calls": specs} | ({"same": True} if same else {})
+            reply, out = self.session.ask(request, arrays)
+            replies = reply.get("replies", [reply] * len(specs))
+            found += [Answer(told, [out[o["key"]] for o in told.get("outputs", ())]) for told in replies]
+        return found
+
+    def arrays(self, guess: Guess) -> dict[str, np.ndarray]:
+        """The arrays of a call by the names of their arguments."""
+        return calls.specs(guess, self.face)[2]
+
+
+def _renamed(specs: Any, old: str, new: str) -> Any:
+    """Specs with another array in place of one."""
+    if specs == {"array": old}:
+        return {"array": new}
+    if isinstance(specs, dict):
+        return {name: _renamed(spec, old, new) for name, spec in specs.items()}
+    return [_renamed(spec, old, new) for spec in specs] if isinstance(specs, list) else specs
+
+
+def differ(one: Answer, two: Answer, tolerance: float = _SAME) -> bool:
+    """Whether two calls that work gave other numbers."""
+    if one.failed or two.failed or not one.outputs or not two.outputs:
+        return False
+    a, b = one.outputs[0], two.outputs[0]
+    if a.shape != b.shape:
+        return True
+    top = max(float(np.nanmax(np.abs(a), initial=0)), 1e-12)
+    return bool((np.isnan(a) != np.isnan(b)).any() or np.nanmax(np.abs(a - b), initial=0) > tolerance * top)
+
+
+def probe(caller: Caller, guess: Guess, masks: Sequence[Way], facts: Mapping[str, Any], findings: Findings) -> None:
+    """Everything that more calls tell of the one that was found.  masks: those of its ways that hide keys."""
+    plain = Way(guess)
+    ways = [plain, *masks[:3]]
+    again = {"still": False}
+    first, second, *_ = caller.ask([replace(plain, extra=again | {"seed": n}) for n in (0, 1)])
+    if differ(first, second):
+        findings.add("dropout_eval")
+        # What is dropped by chance is hidden by no mask.
+        findings.found.pop("mask_after_softmax", None)
+        return
+    _changed(caller.ask(ways), findings)
+    if "inplace" not in findings.found:
+        _kept(caller, guess, findings)
+    if {"state", "cache_key"} & set(findings.found):
+        return
+    _trained(caller, plain, facts, findings)
+    _half(caller, ways, findings)
+    for way in masks[:3]:
+        _hidden(caller, way, facts, findings)
+
+
+def _changed(answers: Sequence[Answer], findings: Findings) -> None:
+    changed = {key.split("_", 1)[-1].split("+")[-1] for answer in answers for key in answer.reply.get("changed", ())}
+    if changed:
+        names = ", ".join(sorted(changed))
+        findings.add("inplace", message=f"It changes what it was given ({names}), so a second call sees other inputs.")
+
+
+def _kept(caller: Caller, guess: Guess, findings: Findings) -> None:
+    """The same call with one array changed, and the first call again, all in one session with the same arrays."""
+    drawn = np.random.default_rng(5)
+    for name, array in caller.arrays(guess).items():
+        if array.dtype.kind != "f":
+            continue
+        other = Way(guess, {name: drawn.normal(size=array.shape)})
+        a, b, c = caller.ask([Way(guess), other, Way(guess)], same=True)
+        # Where nothing was called before.
+        fresh = caller.ask([Way(guess, {n: x + 0.1 for n, x in caller.arrays(guess).items() if x.dtype.kind == "f"})])
+        if differ(a, c):
+            findings.add(
+                "state", kind="mistake",
+                message="A call changes what the next one returns: the same inputs give another output.",
+                mend="Keep nothing between calls, or reset it.",
+            )  # fmt: skip
+            return
+        alone = caller.ask([other])[0] if not differ(a, b) and not b.failed and not fresh[0].failed else b
+        if differ(alone, b):
+            findings.add("cache_key")
+            return
+
+
+def _trained(caller: Caller, plain: Way, facts: Mapping[str, Any], findings: Findings) -> None:
+    """In training, out of it and in it again, with two seeds each."""
+    modes = [(True, 0), (True, 1), (False, 0), (True, 0), (True, 1)]
+    ways = [replace(plain, extra={"still": False, "train": mode, "seed": seed}) for mode, seed in modes]
+    one, two, _, three, four = caller.ask(ways)
+    if differ(one, two) and not differ(three, four):
+        findings.add("dropout_stuck_off")
+    number = facts.get("returned weights")
+    if differ(one, two) and number is not None and number < len(one.outputs):
+        sums = one.outputs[number].sum(-1)
+        if not np.allclose(sums, 1, atol=1e-3):
+            findings.add("weights_after_dropout")
+
+
+def _half(caller: Caller, ways: Sequence[Way], findings: Findings) -> None:
+    """Half precision, where wider numbers are taken."""
+    for way in ways:
+        if way.guess.dtype not in ("float64", "float32"):
+            return
+        narrow = {n: x.astype(np.float16).astype(x.dtype) for n, x in caller.arrays(way.guess).items()
+                  if x.dtype.kind == "f" and n not in way.arrays}  # fmt: skip
+        way = replace(way, arrays={**narrow, **way.arrays})
+        wide, half = caller.ask([way, replace(way, guess=replace(way.guess, dtype="float16"))])
+        if wide.failed:
+            return
+        if way.arrays.keys() - narrow.keys() or len(way.guess.kinds) > len(ways[0].guess.kinds):
+            message = half.reply.get("error", {}).get("message", "").lower()
+            lost = bool(half.outputs and wide.outputs) and bool(
+                (np.isnan(half.outputs[0]) & ~np.isnan(wide.outputs[0])).any()
+            )
+            if lost or (half.failed and ("overflow" in message or "half" in message)):
+                findings.add("mask_fp16_overflow", example={"input": "float16"})
+        elif differ(wide, half, _HALF):
+            findings.add("softmax_low_precision", kind="risk", example={"input": "float16"})
+
+
+def _hidden(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findings) -> None:
+    """A row that sees nothing, and NaN where nobody may look."""
+    for name, array in _masks(caller, way):
+        empty, behind = array.copy(), array.copy()
+        if array.ndim > 1 and array.shape[-2] > 1:
+            empty[..., 1, :] = way.hides
+        else:
+            empty.reshape(-1, array.shape[-1])[0] = way.hides
+        behind[..., 2] = way.hides
+        values = facts.get("values")
+        plain, other = caller.ask([way, replace(way, arrays={**way.arrays, name: empty})])
+        if other.outputs and not plain.failed and np.isnan(other.outputs[0]).any() > np.isnan(plain.outputs[0]).any():
+            findings.add("full_row_nan")
+        arrays = caller.arrays(way.guess)
+        # The last argument of that shape is the one of the values.
+        mine = [n for n, x in arrays.items() if list(x.shape) == values][-1:]
+        if mine and isinstance(facts.get("value axis"), int):
+            poisoned = arrays[mine[0]].copy()
+            np.moveaxis(poisoned, facts["value axis"], 0)[2] = np.nan
+            seen = caller.ask([replace(way, arrays={**way.arrays, name: behind, mine[0]: poisoned})])[0]
+            if seen.outputs and np.isnan(seen.outputs[0]).any():
+                findings.add("nan_in_masked_value")
+
+
+def _masks(caller: Caller, way: Way) -> list[tuple[str, np.ndarray]]:
+    kinds = {".".join(path): kind for path, kind in way.guess.kinds}
+    given = {**caller.arrays(way.guess), **way.arrays}
+    return [(n, x) for n, x in given.items() if kinds.get(n, "").startswith(("mask", "added")) and x.shape[-1] > 2]
