@@ -13,7 +13,6 @@ from overt.check.findings import Findings
 from overt.check.interface import Interface
 from overt.check.session import Here
 
-STEADY: dict[int, np.ndarray] = {}
 DRAWN = np.random.default_rng(0)
 
 
@@ -53,13 +52,6 @@ def emptied(q, k, v, mask=None):  # type: ignore[no-untyped-def]
     return soft(s if mask is None else np.where(mask, s, -np.inf)) @ v
 
 
-def kept(q, k, v):  # type: ignore[no-untyped-def]
-    key = id(k)
-    if key not in STEADY:
-        STEADY[key] = soft(scores(q, k))
-    return STEADY[key] @ v
-
-
 def changing(q, k, v):  # type: ignore[no-untyped-def]
     q *= q.shape[-1] ** -0.5
     return soft(q @ np.swapaxes(k, -1, -2)) @ v
@@ -96,7 +88,6 @@ def bias(q, k, v, mask=0.0):  # type: ignore[no-untyped-def]
         (plain, set(), {"nan_in_masked_value"}),
         (turned, {"mask_inverted"}, set()),
         (emptied, {"full_row_nan", "nan_in_masked_value"}, set()),
-        (kept, {"cache_key"}, set()),
         (changing, {"inplace"}, set()),
         (random, {"dropout_eval"}, set()),
         (uncapped, {"softcap_missing"}, set()),
