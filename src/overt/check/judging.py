@@ -222,7 +222,8 @@ class _Judge:
         core = self.core
         raw = core.steps[0][1] if core.place is not None else None
         level = raw is not None and raw.shape[1] > 2 and constant(raw, 1, 1e-9) and not constant(self.v.form, 1)
-        if not (level or apart(core, self.reach)):
+        # Values of one number each are some other thing that was given by mistake.
+        if self.v.form.shape[2] < 2 or not (level or apart(core, self.reach)):
             return False
         line = self.operations[core.scores.number].line
         self.fail("scores", "additive_ignores_keys", line, "What is attended to does not enter the scores.")
@@ -562,6 +563,9 @@ class _Judge:
         if not core.two or width < 2:
             self.note("scale", "not tried", "the score is no product of two", line)
             return
+        if any(len(one.along() or [0]) > 1 for one in (self.q, self.k)):
+            self.note("scale", "not tried", "the numbers that are summed belong to several positions", line)
+            return
         owned = self._widths(parameters=True)
         if owned and width > 2 and not any(n % width == 0 for n in owned):
             why = f"{width} numbers are summed that are no features, as in attention of channels"
@@ -619,9 +623,8 @@ class _Judge:
     def _features(self) -> bool:
         """Whether products are summed over the axis that features have, and not over positions."""
         for one in (self.q, self.k):
-            at = one.places()
-            if at is not None:
-                along = [axis for axis, c in enumerate(at) if (c != c[:, :, :1]).any()]
+            along = one.along()
+            if along is not None:
                 made = None if one.source is None else self.operations[one.source].name
                 if along != [1 if (made or "").startswith("conv") else one.array.ndim - 1]:
                     return False
@@ -1137,6 +1140,11 @@ class _Origin:
     lines: list[Line | None]
     source: int | None
     views: list[int]
+
+    def along(self) -> list[int] | None:
+        """The axes of the array along which the width runs."""
+        at = self.places()
+        return None if at is None else [axis for axis, c in enumerate(at) if (c != c[:, :, :1]).any()]
 
     def places(self) -> list[np.ndarray] | None:
         """Coordinates in the array of every number of the form."""
