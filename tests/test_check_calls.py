@@ -17,6 +17,7 @@ from overt.errors import ArgumentError
 
 SOURCE = """
 import math
+import numpy as np
 import torch
 from torch import nn
 
@@ -120,6 +121,74 @@ class Decoder(nn.Module):
         y, h = self.gru(torch.cat([x, c], 2), hidden)
         return self.out(torch.cat([y, c], 2)).squeeze(1), h, w
 
+def plain(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+def lists(x, a, b, c, d, n):
+    T, C = x.shape
+    q, k, v = ((x @ w).reshape(T, n, C // n).transpose(1, 0, 2) for w in (a, b, c))
+    return (plain(q @ k.transpose(0, 2, 1) / np.sqrt(C // n)) @ v).transpose(1, 0, 2).reshape(T, C) @ d
+
+def nested(par, x):
+    q, k, v = (x @ par["bee"][name]["wasp"] for name in ("ant", "fly", "bug"))
+    return plain(q @ k.swapaxes(-1, -2) / np.sqrt(k.shape[-1])) @ v
+
+def apart(x, a, b, c, d):
+    q, k, v = (np.einsum("btd,dhk->bhtk", x, w) for w in (a, b, c))
+    w = plain(np.einsum("bhqk,bhsk->bhqs", q, k) / np.sqrt(q.shape[-1]))
+    return np.einsum("bhqs,bhsk,hkd->bqd", w, v, d)
+
+def within(inputs):
+    query, (keys, values) = inputs
+    return plain(query @ keys.swapaxes(-1, -2) / math.sqrt(query.shape[-1])) @ values
+
+def paged(q, k_cache, v_cache, block_tables, context_lens):
+    rows = []
+    for i in range(len(q)):
+        k, v = (x[block_tables[i]].flatten(0, 1)[: context_lens[i]] for x in (k_cache, v_cache))
+        w = torch.softmax(torch.einsum("hd,shd->hs", q[i], k) / math.sqrt(q.shape[-1]), -1)
+        rows.append(torch.einsum("hs,shd->hd", w, v))
+    return torch.stack(rows)
+
+def modified(apple, pear, plum, mod, pairs):
+    s = soft_scores = apple @ pear.mT * apple.shape[-1] ** -0.5
+    at = torch.arange(s.shape[-2])[:, None], torch.arange(s.shape[-1])[None]
+    s = torch.where(pairs(0, 0, *at), mod(soft_scores, 0, 0, *at), -torch.inf)
+    return s.softmax(-1) @ plum
+
+def added(apple, pear, plum, cherry):
+    return (apple @ pear.mT * apple.shape[-1] ** -0.5 + cherry).softmax(-1) @ plum
+
+def chunks(q, k, v, chunk):
+    b, n, d = q.shape
+    q, k, v = (x.reshape(b, n // chunk, chunk, -1) for x in (q, k, v))
+    return (plain(q @ k.swapaxes(-1, -2) * d**-0.5) @ v).reshape(b, n, -1)
+
+class Named(nn.Module):
+    def __init__(self, config, number: int):
+        super().__init__()
+        self.n, w = config["heads"], config["wide"]
+        self.c = nn.Linear(w, 3 * w)
+
+    def forward(self, states, cos, sin, past=None):
+        b, t, w = states.shape
+        q, k, v = (z.view(b, t, self.n, -1).transpose(1, 2) for z in self.c(states).chunk(3, -1))
+        q, k = (z * cos + torch.cat((-z.chunk(2, -1)[1], z.chunk(2, -1)[0]), -1) * sin for z in (q, k))
+        return soft(q, k, v, q.shape[-1] ** -0.5).transpose(1, 2).reshape(b, t, w)
+
+class Four(nn.Module):
+    def __init__(self, n_head, d_model, d_k, d_v):
+        super().__init__()
+        self.n, self.k, self.v = n_head, d_k, d_v
+        self.a, self.b = nn.Linear(d_model, n_head * d_k), nn.Linear(d_model, n_head * d_k)
+        self.c, self.d = nn.Linear(d_model, n_head * d_v), nn.Linear(n_head * d_v, d_model)
+
+    def forward(self, batch):
+        x = batch["features"]
+        q, k, v = (f(x).unflatten(-1, (self.n, -1)).transpose(1, 2) for f in (self.a, self.b, self.c))
+        return self.d(soft(q, k, v, self.k**-0.5).transpose(1, 2).flatten(2))
+
 def missing(q, k, v):
     return queries @ k.mT
 
@@ -148,7 +217,27 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-RIGHT = ("Blocky", "blocks", "halves", "fruit", "turned", "Configured", "Picture", "Window", "Decoder")
+RIGHT = (
+    "lists",
+    "nested",
+    "apart",
+    "within",
+    "paged",
+    "modified",
+    "added",
+    "chunks",
+    "Named",
+    "Four",
+    "Blocky",
+    "blocks",
+    "halves",
+    "fruit",
+    "turned",
+    "Configured",
+    "Picture",
+    "Window",
+    "Decoder",
+)
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -42,7 +42,7 @@ class Lengths:
         side = round(self.T**0.5)
         own = {
             "h": side, "w": side, "P": 3 * self.W, "r": self.D // 2, "1": 1, "2": 2, "3": 3, "N": self.B * self.T,
-            "X": self.B * self.H, "G": self.G or self.H, "U": self.U or 2 * self.W,
+            "X": self.B * self.H, "E": 2 * self.D, "G": self.G or self.H, "U": self.U or 2 * self.W,
             "n": self.B * -(-self.S // PAGE), "p": PAGE,
         }  # fmt: skip
         return own[letter] if letter in own else int(getattr(self, letter))
@@ -89,7 +89,8 @@ _FLOATS = (
     "BTW", "BSW", "BHTD", "BGSD", "BTHD", "BSGD", "TW", "SW", "BW", "W", "WW", "BTP", "BT3HD", "BWT", "BWhw", "BhwW",
     "TBW", "SBW", "HTD", "GSD", "THD", "SGD", "NHD", "BSD", "TD", "SD", "D", "BU", "BSU", "SBU", "TU", "SU", "WP", "PW",
     "UW", "WU", "WD", "W1", "P", "H", "HWD", "WHD", "HDW", "WGD", "GWD", "3WW", "WHT", "BHTS", "HTS", "BTS", "TS",
-    "1BW", "1BU", "B1W", "3BHTD", "B3HTD", "BTH3", "TP", "T3HD", "B1SD", "BS1D", "Tr", "npGD", "nGpD", "H1", "U",
+    "1BW", "1BU", "B1W", "3BHTD", "B3HTD", "BTH3", "TP", "T3HD", "B1SD", "BS1D", "Tr", "BHD", "BGSE",
+    "BSE", "npGD", "nGpD", "H1", "U",
 )  # fmt: skip
 
 
@@ -171,7 +172,7 @@ _NAMED = ("config", "dictionary")
 _HOLDERS = (*_NAMED, "2 of them", "3 of them", "4 of them")
 KINDS = (*_FLOATS, *_OTHERS, *VALUES, *_FUNCTIONS, *_HOLDERS)
 # What a constructor takes.
-NUMBERS = (*VALUES, "config", "identity")
+NUMBERS = (*VALUES, *_NAMED, "identity")
 # The kinds that each role of a name suggests, by family: how the arrays of one call lie together.
 _FAMILIES: tuple[dict[str, str], ...] = (
     {"q": "BHTD", "k": "BGSD", "v": "BGSD", "x": "BTW", "context": "BSW", "qkv": "BTP"},
@@ -184,8 +185,10 @@ _FAMILIES: tuple[dict[str, str], ...] = (
     {"q": "BHTD", "k": "BSD", "v": "BSD", "x": "BW", "context": "SBU", "qkv": "BTP"},
 )
 # The same where one array asks another: a state and a memory.
-_PAIRS = (("BTW", "BSW"), ("BW", "BSW"), ("1BW", "BSW"), ("BW", "SBW"), ("TW", "SW"), ("W", "SW"), ("BHTD", "BGSD"),
-          ("BW", "BSU"))  # fmt: skip
+_PAIRS = (
+    ("BTW", "BSW"), ("BW", "BSW"), ("1BW", "BSW"), ("1BW", "SBW"), ("BW", "SBW"), ("TW", "SW"), ("W", "SW"),
+    ("BHTD", "BGSD"), ("BW", "BSU"),
+)  # fmt: skip
 _ROLES = {
     "mask": "mask (T, S)", "padding": "mask (B, S)", "lengths": "lengths", "heads": "number of heads",
     "groups": "number of key heads", "model_dim": "width of all", "att_dim": "width of all",
@@ -196,11 +199,11 @@ _ROLES = {
     "Wo": "WW", "Wqkv": "WP", "bqkv": "P", "bq": "W", "bk": "W", "bv": "W", "bo": "W",
 }  # fmt: skip
 # Parts of names that no role has, and what goes by them.
-_PARTS = {"freq": "turns", "cu_": "bounds", "rot": "turns"}
+_PARTS = {"freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages"}
 # Words of what a library raises, and what it wants there.
 _WANTED = {
     "integer": VALUES, "an index": VALUES, "int object": VALUES, "not callable": _FUNCTIONS, "string": _HOLDERS,
-    "unpack": _HOLDERS, "indices": _HOLDERS, "NoneType": (*_FLOATS, *_OTHERS), "mask": MASKS,
+    "unpack": _HOLDERS, "subscriptable": _HOLDERS, "indices": _HOLDERS, "NoneType": (*_FLOATS, *_OTHERS), "mask": MASKS,
     "bool": MASKS, "Long": _WHOLE,
 }  # fmt: skip
 
@@ -279,7 +282,7 @@ def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Sp
         inside = {p[-1]: spec(p) for p in kinds if p[:-1] == path}
         if kind in _HOLDERS:
             if kind in _NAMED:
-                return {"config" if kind == "config" else "dict": inside}
+                return {"config" if kind == "config" else "dict": inside, "path": list(path)}
             return {"tuple": list(inside.values())}
         if kind in VALUES:
             return {"value": VALUES[kind](n)}
@@ -369,20 +372,25 @@ class Search:
     def _first(self) -> Iterator[Guess]:
         """One guess a family and a size, with the roles that names suggest; nameless arrays are inputs in order."""
         required = [a for a in self.interface.arguments if a.required]
-        told = {a.name: self._told(a) for a in required}
+        told = {a.name: self.told(a) for a in required}
         unknown = [name for name, kind in told.items() if kind is None]
         if self.kinds[0] in VALUES:
             yield from self._numbers(told)
             return
         inputs = {1: ("x",), 2: ("q", "context"), 3: ("q", "k", "v")}.get(len(unknown), ("q", "k", "v", "x"))
+        if "q" in told.values():
+            inputs = ("context",) if len(unknown) == 1 else ("k", "v", "x")
         roles = {name: inputs[min(n, len(inputs) - 1)] for n, name in enumerate(unknown)}
         asked = {told[a.name] or roles[a.name] for a in required}
-        paired = "context" in asked and not {"k", "x"} & asked
+        # Where one array asks another, what is called values is more likely a parameter.
+        pairs = [{"q": one, "x": one, "context": two, "v": "W"} for one, two in _PAIRS]
+        families: Sequence[dict[str, str]] = _FAMILIES
+        if "context" in asked and "k" not in asked:
+            families = [*_FAMILIES, *pairs] if "x" in asked else pairs
+        if "pages" in asked:
+            families = [{"q": "BHD", "k": "npGD", "v": "npGD", "x": "npGD", "context": "npGD"}, *_FAMILIES]
         for lengths in self.ladder[:2]:
-            for family, (state, memory) in zip(_FAMILIES, _PAIRS, strict=True):
-                if paired:
-                    # What is called values there is more likely a parameter.
-                    family = {**family, "q": state, "context": memory, "v": "W"}
+            for family in families:
                 guess = Guess((), lengths, self.dtypes[0])
                 for a in required:
                     kind = told[a.name] or roles[a.name]
@@ -395,7 +403,9 @@ class Search:
         choices = []
         for number, kind in enumerate(told.values()):
             rest = [*some[number % len(some) :], *some[: number % len(some)]]
-            rest.sort(key=lambda k: k in told.values())
+            if len(told) < 3:
+                # Of more, several are widths.
+                rest.sort(key=lambda k: k in told.values())
             choices.append(list(dict.fromkeys([kind, *rest] if kind else rest)))
         ways = sorted(islice(product(*(range(len(c)) for c in choices)), 4096), key=lambda way: (sum(way), way))
         for number, way in enumerate(ways[:_WAYS]):
@@ -406,7 +416,7 @@ class Search:
                     guess = guess.given((name,), kind)
                 yield guess
 
-    def _told(self, argument: Argument) -> str | None:
+    def told(self, argument: Argument) -> str | None:
         """The kind, or the role in a family, that is said or that the name suggests, of those that can be."""
         said = self.interface.overrides.get(argument.name)
         part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
@@ -437,7 +447,8 @@ class Search:
         holders = [path for path, kind in guess.kinds if kind in _NAMED]
         if missing is not None and (holders or missing["owner"] not in ("module", "NoneType")):
             kind = "dictionary" if missing["owner"] == "dict" else "config"
-            owners = [path for path in holders if dict(guess.kinds)[path] == kind]
+            owners = [path for path in holders if list(path) == missing.get("path", list(path))]
+            owners = [path for path in owners if dict(guess.kinds)[path] == kind]
             if not owners:
                 yield from (guess.given(path, kind) for path, k in guess.kinds if k != kind and self._free(path))
             taken = [k for _, k in guess.kinds]
@@ -466,7 +477,7 @@ class Search:
         yield from (replace(guess, dtype=dtype) for dtype in self.dtypes)
         for argument in self.interface.arguments:
             if argument.name not in guess.names:
-                told = self._told(argument) or ""
+                told = self.told(argument) or ""
                 first = [_FAMILIES[0].get(told, told or "BTW")]
                 yield from (guess.given((argument.name,), kind) for kind in dict.fromkeys([*first, *kinds]))
 

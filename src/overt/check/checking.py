@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from overt.check.attention import Attention, Instance
-from overt.check.calling import FailedError
 from overt.check.calls import AXES, ladder
 from overt.check.diagnosis import Diagnosis
 from overt.check.findings import Findings
@@ -176,12 +175,9 @@ def _check(
             except CallError:
                 if parts.nearest(findings):
                     return
-                if isinstance(error, FailedError):
-                    findings.raised(None, error.error)
-                elif isinstance(error, PuzzledError):
+                if isinstance(error, PuzzledError):
                     raise
-                else:
-                    raise error from None
+                raise error from None
             return
     # What was given settles it.
     findings.clear()

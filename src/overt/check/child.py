@@ -101,11 +101,13 @@ class Candidate:
                 line = trace.tb_lineno
                 reached.append(trace.tb_lasti)
             trace = trace.tb_next
-        missing = None
+        missing: dict[str, Any] | None = None
         if isinstance(error, AttributeError) and error.name:
             missing = {"name": error.name, "owner": type(error.obj).__name__}
+            missing |= {"path": error.obj.path} if isinstance(error.obj, _Asked) else {}
         elif isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
             missing = {"name": error.args[0], "owner": "dict"}
+            missing |= {"path": error.path} if isinstance(error, _LackedError) else {}
         # What filled the memory hangs on the frames.
         traceback.clear_frames(error.__traceback__)
         return {
@@ -329,6 +331,36 @@ class Candidate:
         return reply
 
 
+class _Asked(SimpleNamespace):
+    """A configuration that knows which argument it is."""
+
+    # No attribute of the configuration.
+    __slots__ = ("path",)
+
+    def __init__(self, path: list[str], parts: dict[str, Any]) -> None:
+        super().__init__(**parts)
+        self.path = path
+
+
+class _LackedError(KeyError):
+    """A name that a dictionary does not have."""
+
+    def __init__(self, name: Any, path: list[str]) -> None:
+        super().__init__(name)
+        self.path = path
+
+
+class _Lacking(dict):
+    """A dictionary that knows which argument it is."""
+
+    def __init__(self, path: list[str], parts: dict[str, Any]) -> None:
+        super().__init__(parts)
+        self.path = path
+
+    def __missing__(self, name: Any) -> Any:
+        raise _LackedError(name, self.path)
+
+
 @contextmanager
 def _patched(function: Any, scope: dict[str, Any]) -> Iterator[None]:
     """Other values for what a function reads from its module."""
@@ -356,11 +388,13 @@ def _value(spec: dict[str, Any], arrays: dict[str, Any], results: list[Any] | No
     if "array" in spec:
         return arrays[spec["array"]]
     if "config" in spec:
-        return SimpleNamespace(**{name: _value(part, arrays, results) for name, part in spec["config"].items()})
+        return _Asked(spec["path"], {name: _value(part, arrays, results) for name, part in spec["config"].items()})
     if "function" in spec:
         return _function(spec["function"], _value(spec["matrix"], arrays, results) if "matrix" in spec else None)
     if "dict" in spec:
-        return {name: _value(part, arrays, results) for name, part in spec["dict"].items()}
+        parts = {name: _value(part, arrays, results) for name, part in spec["dict"].items()}
+        # JAX takes subclasses for leaves.
+        return _Lacking(spec["path"], parts) if "path" in spec and "jax" not in sys.modules else parts
     if "list" in spec:
         return [_value(part, arrays, results) for part in spec["list"]]
     if "tuple" in spec:

@@ -55,7 +55,7 @@ def constructor(interface: Interface, width: int = WIDTH, count: int = HEADS, **
         found = interface.overrides.get(a.name) or _constructor_role(a.name)
         if found == "config":
             if a.required:
-                kwargs[a.name] = {"config": {name: {"value": value} for name, value in _config(values).items()}}
+                kwargs[a.name] = {"config": {n: {"value": value} for n, value in _config(values).items()}, "path": []}
             continue
         # A default width need be no multiple of the heads.
         given = found in ("heads", "drop", "model_dim") or found in wanted

@@ -22,6 +22,7 @@ from overt.check.session import Here, Session
 
 # Instances, calls of one request that are looked into and of all, and constructors that are tried.
 _MADE, _CALLS, _RAN, _BUILT = 16, 4, 12, 360
+_FACTORS = ("scale", "1.0", "0.0")
 # Seconds after which no other call is looked for.
 _SECONDS = 5.0
 # Steps that may be left untried, as a mask is that nobody gives, where no other call is looked for.
@@ -45,9 +46,9 @@ class _Found(NamedTuple):
         """How many mistakes were seen."""
         return len(self.judged.get("faults", ()))
 
-    def rank(self) -> tuple[bool, int, int]:
+    def rank(self) -> tuple[bool, bool, int, int]:
         """The least is the best."""
-        return self.guess.mixed, self.lost, self.faults
+        return self.guess.mixed, self.guess.dtype != "float64", self.lost, self.faults
 
 
 def check(
@@ -121,13 +122,19 @@ def check(
 
 
 def _kinder(session: Session | Here, face: Interface, found: _Found) -> _Found:
-    """A call in which a number is another factor: what another one mends is no mistake of the candidate."""
+    """A call with another factor or another mask: what another one mends is no mistake of the candidate."""
+    masks = calls.MASKS if face.declared_mask() is None and not face.boolean_mask else ()
+    names = {a.name: Search(session, face, lambda guesses: []).told(a) for a in face.arguments}
+
+    def numbers(name: str) -> tuple[str, ...]:
+        # One head would mend what is wrong with several.
+        return _FACTORS if names.get(name) else (*_FACTORS, "length", "side", "width of a head", "number of heads")
+
     others = [
         found.guess.given(path, other)
         for path, kind in found.guess.kinds
-        if kind in calls.VALUES and path[0] not in face.overrides
-        for other in ("scale", "1.0", "0.0")
-        if other != kind
+        for other in (numbers(path[0]) if kind in calls.VALUES else masks if kind in calls.MASKS else ())
+        if other != kind and path[0] not in face.overrides
     ]
     if not found.faults or not others:
         return found
@@ -213,9 +220,9 @@ def _lengths(reply: dict[str, Any], built: Lengths | None, ladder: Sequence[Leng
         heads = built.H if built is not None and width % built.H == 0 else heads
         # What is as wide as nothing else here may be two widths one after the other.
         others = dict.fromkeys([*(n for n in widths if n != width), 2 * width])
-        found += [Lengths(2, heads, 5, 5, max(1, width // heads), width, U=other) for other in others]
+        found += [Lengths(2, heads, 5, S, max(1, width // heads), width, U=other) for other in others for S in (7, 5)]
         found += [Lengths(2, heads, n, n, max(1, width // heads), width) for n in sizes]
-    found.sort(key=lambda n: (widths[0] != n.W, n.T != 5))
+    found.sort(key=lambda n: (widths[0] != n.W, n.T != 5, n.S == 5, n.U != 2 * n.W))
     return found[:32]
 
 
