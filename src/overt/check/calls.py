@@ -340,7 +340,7 @@ class Search:
     def run(self) -> Iterator[list[Tried]]:
         """What ran of each few guesses, the likelier first; what came furthest is changed until more is reached."""
         nodes: dict[tuple[Any, str], _Node] = {}
-        guesses: Iterator[Guess] = self._first()
+        guesses = first = self._first()
         turn = -1
         while len(self.tried) < self.most:
             # A few of the first tell already which of several instances is the right one.
@@ -355,6 +355,8 @@ class Search:
                     if alike not in nodes:
                         nodes[alike] = _Node(tried, self._changed(tried))
             yield [tried for tried in made if tried.error is None]
+            if batch and guesses is first:
+                continue
             if not batch:
                 nodes = {key: node for key, node in nodes.items() if node.changes is not guesses}
             if not nodes:
@@ -395,6 +397,14 @@ class Search:
                 for a in required:
                     kind = told[a.name] or roles[a.name]
                     guess = guess.given((a.name,), family.get(kind, kind))
+                yield guess
+        if len(required) > 3:
+            # Whatever they are called: one input, and what it is multiplied with; the last may be a number.
+            for one, (others, end) in product(("TW", "BTW"), product((("WW", "WW"), ("WHD", "HDW")), (True, False))):
+                kinds = [one, *(others[:1] * (len(required) - 2 - end)), others[1], *(["number of heads"] * end)]
+                guess = Guess((), self.ladder[0], self.dtypes[0])
+                for a, kind in zip(required, kinds, strict=True):
+                    guess = guess.given((a.name,), kind)
                 yield guess
 
     def _numbers(self, told: dict[str, str | None]) -> Iterator[Guess]:

@@ -21,10 +21,10 @@ from overt.check.roles import Argument
 from overt.check.session import Here, Session
 
 # Instances, calls of one request that are looked into and of all, and constructors that are tried.
-_MADE, _CALLS, _RAN, _BUILT = 16, 4, 12, 360
+_MADE, _CALLS, _RAN, _BUILT = 16, 4, 8, 360
 _FACTORS = ("scale", "1.0", "0.0")
 # Seconds after which no other call is looked for.
-_SECONDS = 5.0
+_SECONDS = 20.0
 # Steps that may be left untried, as a mask is that nobody gives, where no other call is looked for.
 _ENOUGH = 2
 _ADDED = tuple(kind for kind in calls.MASKS if kind.startswith("added"))
