@@ -26,6 +26,14 @@ _UNITS = (8, 16, 64)
 _ENDS = ("MemoryError", "SystemExit", "KeyboardInterrupt")
 
 
+class FailedError(PuzzledError):
+    """No call ran, though it seemed to be known how arrays lie: the candidate's fault, unless another call is found."""
+
+    def __init__(self, message: str, error: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.error = error
+
+
 class Calling:
     """The first stage of one candidate; findings and the convention are collected on the way."""
 
@@ -272,9 +280,14 @@ class Calling:
             f"{outcome.error['message'][:120]}: name the layout and the arguments, such as --layout BHTD "
             "--argument a=q"
         )
-        if outcome.error["type"] not in _ENDS and not unconditional(errors):
+        # What projects says how its input lies.
+        projected = self.attention.instance is not None and self.attention.instance.projections is not None
+        sure = projected and not any(error.get("guarded") for error in errors)
+        if outcome.error["type"] not in _ENDS and not sure and not unconditional(errors):
             # A call that fails proves nothing: arrays may lie in a way that was not tried.
             raise PuzzledError(message)
+        if outcome.error["type"] not in _ENDS and not unconditional(errors):
+            raise FailedError(message, outcome.error)
         self.findings.raised(self, outcome.error)
         return False
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from overt.check.attention import Attention, Instance
+from overt.check.calling import FailedError
 from overt.check.calls import AXES, ladder
 from overt.check.diagnosis import Diagnosis
 from overt.check.findings import Findings
@@ -175,9 +176,12 @@ def _check(
             except CallError:
                 if parts.nearest(findings):
                     return
-                if isinstance(error, PuzzledError):
+                if isinstance(error, FailedError):
+                    findings.raised(None, error.error)
+                elif isinstance(error, PuzzledError):
                     raise
-                raise error from None
+                else:
+                    raise error from None
             return
     # What was given settles it.
     findings.clear()
