@@ -521,6 +521,7 @@ def test_two_models_are_beside_each_other(opened: Opened, tmp_path: Path) -> Non
     assert state(page, "tabName") == "compare"
     assert page.inner_text("#first-title") == "small · layer 0 · attention · head 0 of 2"
     assert page.inner_text("#second-title") == "large · layer 0 · attention · head 0 of 2"
+    assert settled(page).locator("#compared dd").count() == 3
     assert page.locator("#overview h2").all_inner_texts() == [
         f"{name} · attention: layers ↓ heads →" for name in ("small", "large")
     ]

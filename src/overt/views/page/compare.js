@@ -97,7 +97,7 @@ export class Compare {
       if (before !== part) matrix.fit();
       else matrix.resized();
     }
-    app.redraw();
+    app.refresh();
   }
 
   // The same of the other text or model, the next head, or else the next attention.
