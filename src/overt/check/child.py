@@ -238,6 +238,10 @@ class Candidate:
                 # It would fill the memory again.
                 replies.append(replies[-1])
                 continue
+            if call.get("fresh") and message["handle"] is not None:
+                # What it keeps between calls is not kept by the instance.
+                with suppress(Exception):
+                    thing = _narrowed(copy.deepcopy(self.built[message["handle"]]), call.get("dtype"))
             try:
                 replies.append(
                     self._call(thing, call, arrays, out, number, results, cache if message.get("same") else None)
@@ -254,6 +258,17 @@ class Candidate:
                 replies.append({"error": self.failure(error)})
                 results.append(None)
         return {"replies": replies}
+
+    def _holder(self) -> Any:
+        """Something that keeps keys: an object of the first class of the candidate's module that needs no arguments."""
+        own = self.target if inspect.isclass(self.target) or inspect.isroutine(self.target) else type(self.target)
+        for name, made in list(vars(sys.modules.get(own.__module__, inspect)).items()):
+            if inspect.isclass(made) and made is not own and name[:1] != "_" and not hasattr(made, "parameters"):
+                with suppress(Exception):
+                    # What is only declared, or a container of the library, keeps nothing.
+                    if any(inspect.isfunction(f) for n, f in vars(made).items() if n[:1] != "_"):
+                        return made()
+        raise TypeError("no class of the module can be made without arguments")
 
     def _call(
         self,
@@ -275,7 +290,9 @@ class Candidate:
                          *(spec[name] for name in ("matrix",) if name in spec)]:  # fmt: skip
                 value(part)
             if "kept" in spec:
-                return self.kept.setdefault(spec["kept"], spec["value"])
+                if spec["kept"] not in self.kept:
+                    self.kept[spec["kept"]] = self._holder() if "make" in spec else spec["value"]
+                return self.kept[spec["kept"]]
             if "array" in spec and spec["array"] not in given:
                 given[spec["array"]] = backend.give(arrays[spec["array"]], grad=call.get("grad", False))
                 before[spec["array"]] = np.array(backend.take(given[spec["array"]]))
@@ -289,8 +306,7 @@ class Candidate:
         scope: dict[str, Any] = {name: value(spec) for name, spec in call.get("globals", {}).items()}
         if call.get("train") is not None:
             _train(thing, call["train"])
-        if call.get("dtype") and hasattr(thing, "half") and hasattr(thing, "parameters"):
-            thing = copy.deepcopy(thing).to(getattr(sys.modules["torch"], call["dtype"]))
+        thing = _narrowed(thing, call.get("dtype"))
         method = getattr(thing, call["method"]) if call.get("method") and not is_keras(type(thing)) else thing
         told: dict[str, Any] = {}
         if call.get("record") is not None:
@@ -372,6 +388,15 @@ def _patched(function: Any, scope: dict[str, Any]) -> Iterator[None]:
     finally:
         if scope:
             function.__globals__.update(before)
+
+
+def _narrowed(thing: Any, dtype: str | None) -> Any:
+    """A module whose parameters have a dtype: itself, or a copy."""
+    if not dtype or not hasattr(thing, "half") or not hasattr(thing, "parameters"):
+        return thing
+    wanted = getattr(sys.modules["torch"], dtype)
+    floats = [x for x in thing.parameters() if x.is_floating_point()]
+    return thing if floats and all(x.dtype == wanted for x in floats) else copy.deepcopy(thing).to(wanted)
 
 
 def _train(thing: Any, mode: bool) -> None:

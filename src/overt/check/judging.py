@@ -180,6 +180,8 @@ class _Judge:
             along = [axis for axis, c in enumerate(at) if (c != c[:, :1]).any() and (c == c[:, :, :1]).all()]
             self.facts["values"] = [int(n) for n in self.v.array.shape]
             self.facts["value axis"] = along[0] if len(along) == 1 else None
+        if self.intended.get("operands"):
+            self.facts["operands"] = {"q": core.scores.queries.tolist(), "k": core.scores.keys.tolist()}
         if not core.steps or core.steps[-1][1].shape[1] < 2 or core.steps[-1][1].size < 3:
             self.note("scores", "not tried", "there is one key, to which every query attends whatever is done")
             return
@@ -835,6 +837,9 @@ class _Judge:
         N, T, S = cells.shape
         ahead = np.arange(S)[None] - np.arange(T)[:, None]
         if T < 2:
+            if not masked and S > 2 and np.array_equal(cells, np.broadcast_to(ahead > 0, cells.shape)):
+                says = "The one query sees the first key alone."
+                self.fail("causal", "causal_top_left", self.mask_line, says, ahead > S - T, cells[0])
             return
         away = ahead - (S - T)
         for left in range(T - 1):

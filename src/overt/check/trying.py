@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overt.check import calls
+from overt.check import calls, continuing
 from overt.check.asking import Caller, Way, probe
 from overt.check.calls import Guess, Lengths, Search, Tried
 from overt.check.findings import Findings
@@ -61,6 +61,7 @@ def check(
 ) -> None:
     """Find a call that works and that attends, and judge its steps.  Raises CallError where there is none."""
     ran: list[Tried] = []
+    ran_on: list[tuple[int | None, Guess]] = []
     found: list[_Found] = []
     refused: list[Tried] = []
     searches: list[tuple[int | None, Search, Iterator[list[Tried]]]] = []
@@ -69,6 +70,7 @@ def check(
         """Whether what runs is enough."""
         for tried in some[:_CALLS]:
             ran.append(tried)
+            ran_on.append((handle, tried.guess))
             judged = _judged(session, face, handle, [tried.guess])[0]
             # Widths and lengths of 1 hide what can be wrong.
             lost = sum(entry["outcome"] == "not tried" for entry in judged.get("ledger", ()))
@@ -111,6 +113,9 @@ def check(
         seen, masks = _optional(caller, one, findings)
         conclude(findings, [one.judged, *seen])
         probe(caller, one.guess, masks, one.judged["facts"], findings)
+        continuing.check(session, face, one.handle, one.guess, findings)
+        return
+    if ran and _repeated(session, face, ran_on, findings):
         return
     if ran:
         raise CallError(f"{face.name} runs, with {ran[0].guess}, and no attention was found inside")
@@ -143,6 +148,22 @@ def _kinder(session: Session | Here, face: Interface, found: _Found) -> _Found:
         if judged.get("cores") and judged["shapes"] == found.judged["shapes"] and len(judged["faults"]) < best.faults:
             best = _Found(found.lost, found.handle, guess, judged)
     return best
+
+
+def _repeated(
+    session: Session | Here, face: Interface, ran: Sequence[tuple[int | None, Guess]], findings: Findings
+) -> bool:
+    """Whether calls attend together that do not each: one token at a time, or weights that were remembered."""
+    for handle, guess in ran[:_CALLS]:
+        if continuing.forgets_query(session, face, handle, guess):
+            findings.add("cache_key")
+            return True
+        told = continuing.steps(session, face, handle, guess) if handle is not None else {}
+        if any(entry["outcome"] != "not tried" for entry in told.get("ledger", ())):
+            findings.convention["called with"] = f"{guess}, again and again"
+            conclude(findings, [told])
+            return True
+    return False
 
 
 def conclude(findings: Findings, told: list[dict[str, Any]]) -> None:

@@ -1,0 +1,315 @@
+"""Calls that continue others: a sequence at once against the same in pieces, whatever keeps the keys between them.
+
+What may keep them is tried: the object itself, any item of what a call returned, handed back as any argument, something
+empty that the candidate fills, objects of classes of its module; numbers that may count the tokens before; any other
+method.  That keys are kept at all shows in the recording: the piece that comes later has more keys than tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from overt.check import calls
+from overt.check.attention import difference
+from overt.check.calls import Guess
+from overt.check.findings import Findings
+from overt.check.interface import Interface
+from overt.check.recorded import enter
+from overt.check.session import Here, Session
+
+_ALL, _CUT = 5, 4
+_LOOSE = 1e-4
+# Plans in one request; methods that are tried.
+_BATCH, _METHODS = 12, 5
+# Axes of what has one number a token.
+_ALONG = {"tokens": 1, "tokens of one": 0, "positions": 0, "positions (B, T)": 1}
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """How a later piece gets what an earlier one left: arguments of the first call, and of the later ones."""
+
+    first: dict[str, Any]
+    later: dict[str, Any]
+    # the argument that counts the tokens before
+    count: str | None = None
+    method: str | None = None
+    flags: frozenset[str] = frozenset()
+
+
+def check(session: Session | Here, face: Interface, handle: int | None, guess: Guess, findings: Findings) -> None:
+    """Make a call that works in pieces, and again with another query."""
+    if forgets_query(session, face, handle, guess):
+        findings.add("cache_key")
+    Continued(session, face, handle, guess).check(findings)
+
+
+class Continued:
+    """A call that works, made in pieces."""
+
+    def __init__(self, session: Session | Here, face: Interface, handle: int | None, guess: Guess) -> None:
+        self.session, self.face, self.handle = session, face, handle
+        self.guess = replace(guess, lengths=replace(guess.lengths, T=_ALL, S=_ALL))
+        self.kinds = {".".join(path): kind for path, kind in guess.kinds}
+        self.axes = {name: axis for name, kind in self.kinds.items() if (axis := _axis(kind)) is not None}
+        self.whole: np.ndarray | None = None
+        self.axis = 0
+
+    def check(self, findings: Findings) -> None:
+        """Whether pieces give what all at once gives, in any way in which keys are kept."""
+        if not self.axes or any("TS" in kind for kind in self.kinds.values() if kind in calls._FLOATS):
+            return
+        ways = list(self._ways())
+        found = self._run([_Way({}, {}, flags=flags) for flags in self._flags()], (0, _ALL))
+        wholes = {way.flags: rows for way, (rows,) in found}
+        if not wholes:
+            return
+        shown = self._run(ways, (0, _CUT), (_CUT, _ALL))
+        tails = self._run([_Way({}, {}, flags=flags) for flags in wholes], (_CUT, _ALL))
+        alone = {way.flags: rows for way, (rows,) in tails}
+        kept: list[tuple[_Way, bool]] = []
+        for way, (head, tail) in shown:
+            whole = wholes.get(way.flags)
+            axis = _differs(whole, head) if whole is not None else None
+            if whole is None or axis is None:
+                continue
+            last = whole.take([_ALL - 1], axis)
+            if tail.size != last.size or (
+                way.flags in alone and difference(tail.reshape(-1), alone[way.flags].reshape(-1)) < _LOOSE
+            ):
+                # It gives what it would give without what came before.
+                continue
+            right = difference(tail.reshape(last.shape), last) < _LOOSE
+            kept.append((way, right))
+        for way, right in sorted(kept, key=lambda pair: not pair[1])[:3]:
+            if self._told(way, right, findings):
+                return
+
+    # Ways.
+
+    def _flags(self) -> list[frozenset[str]]:
+        """What may be switched on: nothing, or all that is off."""
+        off = frozenset(a.name for a in self.face.arguments if a.default is False and a.name not in self.kinds)
+        return [frozenset(), off] if off else [frozenset()]
+
+    def _ways(self) -> Iterator[_Way]:
+        n = self.guess.lengths
+        numbers = [
+            name for name, kind in self.kinds.items() if kind in calls.VALUES and type(calls.VALUES[kind](n)) is int
+        ]
+        numbers += [
+            a.name for a in self.face.arguments
+            if a.name not in self.kinds and not a.required and (a.default is None or type(a.default) is int)
+        ]  # fmt: skip
+        counts: list[str | None] = [name for name in numbers if self.kinds.get(name)] or [None, *numbers[:4]]
+        holders = [name for name, kind in self.kinds.items() if kind == "None"]
+        holders += [
+            a.name for a in self.face.arguments if a.name not in self.kinds and not a.required and a.default is None
+        ]
+        methods: list[str | None] = [None]
+        if self.handle is not None:
+            others = [m for m in self.face.description["methods"] if m != self.face.description["method"]]
+            methods += others[:_METHODS]
+        for flags, count, method in product(self._flags(), counts, methods):
+            if self.handle is not None:
+                yield _Way({}, {}, count, method, flags)
+            for name in holders if method is None else ():
+                if name == count:
+                    continue
+                for item in (1, -1, None, *(("cache",) if flags else ())):
+                    yield _Way({}, {name: {"result": 0, "item": item}}, count, None, flags)
+                empties: list[dict[str, Any]] = [{"value": {}}, {"value": []}, {"make": True}]
+                for empty in empties:
+                    yield _Way({name: {**empty, "kept": name}}, {name: {**empty, "kept": name}}, count, None, flags)
+
+    # Calls.
+
+    def _spec(
+        self, way: _Way, start: int, end: int, first: int | None, prefix: str
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """One call for the tokens from start to end; first: the number of the call that came before."""
+        _, _, whole = calls.specs(self.guess, self.face)
+        part = replace(self.guess, lengths=replace(self.guess.lengths, T=end - start, S=end))
+        args, kwargs, arrays = calls.specs(part, self.face, prefix)
+        kwargs = dict(zip((a.name for a in self.face.arguments), args, strict=False)) | kwargs
+        for name, axis in self.axes.items():
+            arrays[prefix + name] = whole[name].take(range(start, end), axis)
+        given = way.first if first is None else way.later
+        for name, spec in given.items():
+            made = dict(spec)
+            if "result" in made:
+                made["result"] = first
+            if "kept" in made:
+                made["kept"] = f"{made['kept']} {prefix.partition('.')[0]}"
+            kwargs[name] = made
+        kwargs |= {name: {"value": True} for name in way.flags}
+        if way.count is not None:
+            kwargs[way.count] = {"value": start}
+        placed = [a.name for a in self.face.arguments if a.kind == "position" and a.name in kwargs]
+        call: dict[str, Any] = {
+            "args": [kwargs.pop(name) for name in placed],
+            "kwargs": kwargs,
+            "backend": self.face.description["backend"],
+            "still": True,
+            "train": False,
+            "dtype": self.guess.dtype,
+            "fresh": first is None,
+        }
+        if self.handle is not None:
+            call["method"] = self.face.description["method"]
+            if first is not None and way.method is not None:
+                # Its arguments may have other names.
+                call |= {"method": way.method, "args": [*call["args"], *kwargs.values()], "kwargs": {}}
+        return call, arrays
+
+    def _run(self, ways: list[_Way], *pieces: tuple[int, int]) -> list[tuple[_Way, list[np.ndarray]]]:
+        """The ways in which all pieces can be called, with the first array that each call returned."""
+        found = []
+        for begin in range(0, len(ways), _BATCH):
+            some = ways[begin : begin + _BATCH]
+            replies, out = self._ask(some, pieces, None)
+            for number, way in enumerate(some):
+                mine = replies[number * len(pieces) : (number + 1) * len(pieces)]
+                if all(reply.get("outputs") for reply in mine):
+                    found.append((way, [out[reply["outputs"][0]["key"]] for reply in mine]))
+        return found
+
+    def _ask(
+        self, ways: list[_Way], pieces: tuple[tuple[int, int], ...], record: dict[str, Any] | None
+    ) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
+        specs: list[dict[str, Any]] = []
+        arrays: dict[str, np.ndarray] = {}
+        for number, way in enumerate(ways):
+            for place, (start, end) in enumerate(pieces):
+                before = len(specs) - 1 if place else None
+                call, mine = self._spec(way, start, end, before, f"{number}.{place} ")
+                if record is not None and place == len(pieces) - 1:
+                    call["record"] = record
+                specs.append(call)
+                arrays |= mine
+        reply, out = self.session.ask({"op": "call", "handle": self.handle, "calls": specs}, arrays)
+        return reply.get("replies", [reply] * len(specs)), out
+
+    # What is told.
+
+    def _told(self, way: _Way, right: bool, findings: Findings) -> bool:
+        """Whether keys are kept in this way; then what came of it is told."""
+        asked = {"causal": None, "operands": True}
+        plain = _Way({}, {}, flags=way.flags)
+        late, whole, chunk = (
+            self._ask([one], pieces, asked)[0][-1].get("judged", {})
+            for one, pieces in (
+                (way, ((0, _CUT), (_CUT, _ALL))),
+                (plain, ((0, _ALL),)),
+                (way, ((0, _CUT - 1), (_CUT - 1, _ALL))),
+            )
+        )
+        one, all_ = late.get("facts", {}).get("operands"), whole.get("facts", {}).get("operands")
+        if one is None or all_ is None or len(one["k"][0]) < 2:
+            return False
+        chunked = self._run([way], (0, _CUT - 1), (_CUT - 1, _ALL))
+        wholes = self._run([plain], (0, _ALL))
+        faults = {fault["mistake"]: fault for told in (late, chunk) for fault in told.get("faults", ())}
+        top_left = faults.get("causal_top_left")
+        if right and chunked and wholes:
+            rows, total = chunked[0][1], wholes[0][1][0]
+            axis = _differs(total, rows[0])
+            last = total.take(range(_CUT - 1, _ALL), axis) if axis is not None else None
+            same = last is None or rows[1].shape != last.shape or difference(rows[1], last) < _LOOSE
+            if same or top_left is None:
+                findings.entered("cache", "pieces give what all at once gives" if same else "one token at a time")
+                return True
+        if top_left is not None:
+            findings.add("causal_top_left", kind="mistake")
+        elif _turned(one, all_):
+            findings.add("rope_offset", kind="mistake")
+        elif not right and not self._open(way):
+            findings.add(
+                "decode_differs",
+                kind="unknown",
+                certain=False,
+                message="A later piece, with what the earlier ones left, does not give what all tokens at once give.",
+                mend="Check positions, mask and order of the keys that are kept.",
+            )
+        enter(findings, [late])
+        return True
+
+    def _open(self, way: _Way) -> bool:
+        """Whether there are arguments that may have to be given another way."""
+        given = {*self.kinds, *way.first, *way.later, *way.flags, way.count}
+        return any(a.name not in given for a in self.face.arguments)
+
+
+def _axis(kind: str) -> int | None:
+    """The axis of the tokens of a kind of argument."""
+    if kind in calls._FLOATS:
+        return next((kind.index(letter) for letter in "TS" if letter in kind), None)
+    return _ALONG.get(kind)
+
+
+def _differs(one: np.ndarray, two: np.ndarray) -> int | None:
+    """The one axis in which two arrays have other lengths."""
+    axes = [i for i, (n, m) in enumerate(zip(one.shape, two.shape, strict=False)) if n != m]
+    return axes[0] if one.ndim == two.ndim and len(axes) == 1 else None
+
+
+def _turned(one: dict[str, Any], whole: dict[str, Any]) -> bool:
+    """Whether the last query, or its key, is as long as it is in the whole, and points elsewhere."""
+    for name in "qk":
+        x, y = np.asarray(one[name]), np.asarray(whole[name])
+        if x.ndim != 3 or y.ndim != 3 or len(x) != len(y) or x.shape[2] != y.shape[2]:
+            continue
+        late, last = x[:, -1], y[:, -1]
+        long = np.allclose((late**2).sum(-1), (last**2).sum(-1), rtol=1e-4)
+        if long and difference(late, last) > _LOOSE:
+            return True
+    return False
+
+
+def steps(session: Session | Here, face: Interface, handle: int, guess: Guess) -> dict[str, Any]:
+    """What the recording of the last of a few calls comes to, each with other numbers, of an object that keeps them."""
+    specs, given = [], {}
+    for number in range(_CUT):
+        args, kwargs, mine = calls.specs(guess, face, f"{number} ")
+        random = np.random.default_rng(number)
+        given |= {name: random.normal(size=x.shape) if x.dtype.kind == "f" else x for name, x in mine.items()}
+        specs.append({"args": args, "kwargs": kwargs, "backend": face.description["backend"], "still": True,
+                      "train": False, "dtype": guess.dtype, "fresh": number == 0,
+                      "method": face.description["method"]})  # fmt: skip
+    specs[-1]["record"] = {}
+    reply, _ = session.ask({"op": "call", "handle": handle, "calls": specs}, given)
+    return dict(reply["replies"][-1].get("judged", {})) if "replies" in reply else {}
+
+
+def forgets_query(session: Session | Here, face: Interface, handle: int | None, guess: Guess) -> bool:
+    """Whether weights are remembered by the keys alone: a second query with the same keys gets what the first got."""
+    kinds = [(".".join(path), kind) for path, kind in guess.kinds]
+    arrays = [name for name, kind in kinds if kind in calls._FLOATS]
+    if len(arrays) < 2:
+        return False
+    specs, given = [], {}
+    for number in range(3):
+        args, kwargs, mine = calls.specs(guess, face, f"{number} ")
+        query = mine[f"{number} {arrays[0]}"]
+        mine[f"{number} {arrays[0]}"] = query + (0.0 if number == 0 else 1.0) * np.cos(np.arange(query.size)).reshape(
+            query.shape
+        )
+        if number == 2:
+            # The same keys to the eye, and others to the memory.
+            mine |= {f"2 {name}": mine[f"2 {name}"] + 1e-9 for name in arrays[1:]}
+        given |= mine
+        specs.append({"args": args, "kwargs": kwargs, "backend": face.description["backend"], "still": True,
+                      "train": False, "dtype": guess.dtype, "fresh": number == 0})  # fmt: skip
+        if handle is not None:
+            specs[-1]["method"] = face.description["method"]
+    reply, out = session.ask({"op": "call", "handle": handle, "calls": specs}, given)
+    replies = reply.get("replies", [])
+    if len(replies) < 3 or not all(r.get("outputs") for r in replies):
+        return False
+    first, second, third = (out[r["outputs"][0]["key"]] for r in replies)
+    return first.shape == third.shape and np.array_equal(first, second) and difference(second, third) > 1e-3
