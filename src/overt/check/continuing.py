@@ -273,7 +273,8 @@ def _turned(one: dict[str, Any], whole: dict[str, Any]) -> bool:
 
 def steps(session: Session | Here, face: Interface, handle: int, guess: Guess) -> dict[str, Any]:
     """What the recording of the last of a few calls comes to, each with other numbers, of an object that keeps them."""
-    specs, given = [], {}
+    specs: list[dict[str, Any]] = []
+    given: dict[str, np.ndarray] = {}
     for number in range(_CUT):
         args, kwargs, mine = calls.specs(guess, face, f"{number} ")
         random = np.random.default_rng(number)
@@ -292,7 +293,8 @@ def forgets_query(session: Session | Here, face: Interface, handle: int | None, 
     arrays = [name for name, kind in kinds if kind in calls._FLOATS]
     if len(arrays) < 2:
         return False
-    specs, given = [], {}
+    specs: list[dict[str, Any]] = []
+    given: dict[str, np.ndarray] = {}
     for number in range(3):
         args, kwargs, mine = calls.specs(guess, face, f"{number} ")
         query = mine[f"{number} {arrays[0]}"]
