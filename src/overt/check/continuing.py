@@ -76,7 +76,7 @@ class Continued:
         for way, (head, tail) in shown:
             whole = wholes.get(way.flags)
             axis = _differs(whole, head) if whole is not None else None
-            if whole is None or axis is None:
+            if whole is None or axis is None or (whole.shape[axis], head.shape[axis]) != (_ALL, _CUT):
                 continue
             last = whole.take([_ALL - 1], axis)
             if tail.size != last.size or (
@@ -219,7 +219,7 @@ class Continued:
         if right and chunked and wholes:
             rows, total = chunked[0][1], wholes[0][1][0]
             axis = _differs(total, rows[0])
-            last = total.take(range(_CUT - 1, _ALL), axis) if axis is not None else None
+            last = total.take(range(_CUT - 1, _ALL), axis) if axis is not None and total.shape[axis] == _ALL else None
             same = last is None or rows[1].shape != last.shape or difference(rows[1], last) < _LOOSE
             if same or top_left is None:
                 findings.entered("cache", "pieces give what all at once gives" if same else "one token at a time")
