@@ -211,8 +211,10 @@ def vector(
             return number, any(_like(operation.host, x) for x in outputs)
         elif product(operations, number) is not None and (mine or joined & set(sources)):
             if joined & set(sources):
-                last = _biased(operations, number, reach)
-                return last, any(_like(operations[last].host, x) for x in outputs)
+                last = _biased(operations, number)
+                bare = any(_like(operations[last].host, x) for x in outputs)
+                bent = any(last in op.sources and _returned(op, operations[last], outputs) for op in operations)
+                return (last, bare) if bare or bent else None
             made.add(number)
         elif operation.name in _LINEAR and len(own) == 1:
             for group in (context, joined, made):
@@ -221,7 +223,11 @@ def vector(
     return None
 
 
-def _biased(operations: Sequence[Operation], number: int, reach: Sequence[frozenset[str]]) -> int:
+def _returned(operation: Operation, before: Operation, outputs: Sequence[np.ndarray]) -> bool:
+    return operation.host.size == before.host.size and any(_like(operation.host, x) for x in outputs)
+
+
+def _biased(operations: Sequence[Operation], number: int) -> int:
     """The last of a product and what only adds a vector to it, or views it."""
     for later in range(number + 1, len(operations)):
         operation = operations[later]
@@ -235,21 +241,3 @@ def _biased(operations: Sequence[Operation], number: int, reach: Sequence[frozen
 
 def _like(x: np.ndarray, y: np.ndarray) -> bool:
     return x.size == y.size and bool(np.allclose(x.ravel(), y.ravel(), rtol=1e-6, atol=1e-12))
-
-
-def returned(core: Core) -> bool:
-    """Whether the mixing was made for weights that are returned alone."""
-    return core.operations[core.mix.number].detail == "returned"
-
-
-def spent(core: Core, outputs: Sequence[np.ndarray]) -> bool:
-    """Whether the mixed values are in what is returned, as far as that can be followed."""
-    operations = core.operations
-    after = {core.mix.number}
-    for number in range(core.mix.number + 1, len(operations)):
-        if after & set(operations[number].sources):
-            after.add(number)
-    made = [
-        next((i for i in range(len(operations) - 1, -1, -1) if _like(operations[i].host, x)), None) for x in outputs
-    ]
-    return any(i is None or i in after for i in made) or not made

@@ -172,7 +172,11 @@ def _check(
         if not seen.get("cores"):
             findings.clear()
             try:
-                trying.check(session, interface, maker, findings, str(error), ladder(sizes))
+                try:
+                    trying.check(session, interface, maker, findings, str(error), ladder(sizes))
+                except CallError:
+                    if not trying.begun(session, interface, maker, findings, ladder(sizes)):
+                        raise
             except CallError:
                 if parts.nearest(findings):
                     return
@@ -233,19 +237,10 @@ def _understand(
         made = _global_weights(session, interface)
     attention = Attention(session, interface, made)
 
-    def again() -> Instance | None:
-        assert maker is not None
-        found = build(session, maker)
-        return found if isinstance(found, Instance) else None
-
     if maker is not None and description["method"] in ("step", "decode", "decode_step", "append", "update"):
-        if decoding.check_steps(attention, findings, again):
-            return
-        raise PuzzledError(
-            f"{interface.name} has only the method {description['method']}, which could not be called token by token"
-        )
-    if maker is not None and decoding.check_kept(attention, findings, again):
-        return
+        raise PuzzledError(f"{interface.name} has only the method {description['method']}")
+    if maker is not None and decoding.remembers(attention):
+        raise PuzzledError(f"{interface.name} keeps something between its calls")
     diagnosis = Diagnosis(attention, findings, layout=layout, mask=mask)
     diagnosis.rebuild = maker
     around.check(diagnosis, overrides)

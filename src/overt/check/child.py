@@ -32,7 +32,7 @@ import numpy as np
 
 from overt.check import wire
 from overt.check.arrays import backends, leaves
-from overt.check.describe import attending, describe, is_keras, parameters, widen
+from overt.check.describe import _parameters, attending, describe, is_keras, parameters, widen
 from overt.check.watching import watched
 from overt.errors import ArgumentError
 
@@ -135,6 +135,12 @@ class Candidate:
             linecache.checkcache(self.file)
             self.guards = _guards("".join(linecache.getlines(self.file)))
         return {"description": describe(self.target)}
+
+    def on_method(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """The description of the target called by another of its methods."""
+        cls = self.target if inspect.isclass(self.target) else type(self.target)
+        told = _parameters(getattr(cls, message["name"]), skip=True)
+        return {"description": {**describe(self.target), "method": message["name"], "parameters": told}}
 
     def on_globals(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """The arrays of the module that a function reads."""

@@ -126,6 +126,30 @@ def check(
     raise CallError(f"{why}{told}.  Give a call that works with --example")
 
 
+def begun(
+    session: Session | Here,
+    face: Interface,
+    maker: Interface | None,
+    findings: Findings,
+    ladder: Sequence[Lengths],
+) -> bool:
+    """Whether another method can be called first, and attends, where the one that is known only continues."""
+    described = face.description
+    if described["kind"] == "function" or described["method"] in ("forward", "call", "__call__"):
+        return False
+    for name in [n for n in described["methods"] if n != described["method"] and n[:1] != "_"][:_CALLS]:
+        reply, _ = session.ask({"op": "method", "name": name})
+        if "error" in reply:
+            continue
+        other = {**reply["description"], "backend": described["backend"]}
+        try:
+            check(session, Interface(other, other["parameters"], face.overrides), maker, findings, "", ladder)
+        except CallError:
+            continue
+        return True
+    return False
+
+
 def _kinder(session: Session | Here, face: Interface, found: _Found) -> _Found:
     """A call with another factor or another mask: what another one mends is no mistake of the candidate."""
     masks = calls.MASKS if face.declared_mask() is None and not face.boolean_mask else ()

@@ -31,6 +31,8 @@ def expand(operations: Sequence[Operation]) -> tuple[list[Operation], list[int]]
             opened.add(key)
             steps = _product_attention if operation.name == "scaled_dot_product_attention" else _projected_attention
             steps(written, operation.options, operation.host)
+        elif operation.name == "cosine_similarity" and len(operation.operands) == 2:
+            _cosines(written, moved)
         elif operation.name == "einsum" and len(operation.operands) == 3 and "->" in operation.detail:
             _two_by_two(written, moved)
         else:
@@ -70,6 +72,21 @@ class _Written:
         self.operations.append(made)
         self.before.append(self.number)
         return result, len(self.operations) - 1, ""
+
+
+def _cosines(written: _Written, operation: Operation) -> None:
+    """Two arrays divided by their norms, multiplied and summed over the axis that the result has not."""
+    values = list(zip(operation.operands, operation.sources, operation.origins, strict=True))
+    shape = np.broadcast_shapes(*(x.shape for x, _, _ in values))
+    axis = next((i for i in range(len(shape)) if shape[:i] + shape[i + 1 :] == operation.host.shape), None)
+    if axis is None:
+        written.step(operation.name, operation.host, *values, detail=operation.detail)
+        return
+    with np.errstate(all="ignore"):
+        made = [written.step("div", x / np.linalg.norm(x, axis=axis - len(shape), keepdims=True), (x, s, o))
+                for x, s, o in values]  # fmt: skip
+    times = written.step("mul", made[0][0] * made[1][0], *made)
+    written.step("sum", operation.host, times)
 
 
 def _two_by_two(written: _Written, operation: Operation) -> None:
