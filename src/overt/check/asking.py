@@ -74,7 +74,12 @@ class Caller:
                         del mine[prefix + name]
                 kwargs |= {name: {"value": value} for name, value in way.values.items()}
                 one = {"args": args, "kwargs": kwargs, "backend": self.face.description["backend"], "still": True}
-                one |= {"train": False, "dtype": way.guess.dtype, **way.extra}
+                one |= {
+                    "train": False,
+                    "dtype": way.guess.dtype,
+                    "fresh": not specs or "train" not in way.extra,
+                    **way.extra,
+                }
                 if self.handle is not None:
                     one["method"] = self.face.description["method"]
                 specs.append(one)
