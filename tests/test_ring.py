@@ -52,7 +52,9 @@ def check(name, T, S, options, dtype=torch.float32, parameters=(), batch=(2,), G
 
     def same(what, x, y, close=close):
         # Relative to the largest number there is.
-        limit = close * max(1.0, float(y.detach().abs().max()) if y.numel() else 1.0) * 4
+        limit = close * max(1.0, float(y.detach().abs().max()) if y.numel() else 1.0)
+        # One process computes the rest from an lse that is rounded.
+        limit *= 1 if what in ("output", "lse") and dtype is torch.float32 else 4
         assert x.shape == y.shape and x.dtype == y.dtype, (name, what, x.shape, y.shape, x.dtype, y.dtype)
         error = float((x.double() - y.double()).detach().abs().max()) if x.numel() else 0.0
         assert error <= limit, (name, what, error, limit)

@@ -291,11 +291,12 @@ class _Tour:
                     problem = parts.block(
                         self.asked, own.q[:, :, self.rows[i]], k, v, self.place(i, j), first=not known[i]
                     )
-                    pair = parts.forward(problem)
-                    # A sum so far is one array, whatever the number of processes.
-                    known[i] = [parts.joined([*known[i], pair])]
+                    y, lse = parts.forward(problem)
+                    # A sum so far is one array, whatever the number of processes, and is rounded once, at the end.
+                    known[i] = [parts.joined([*known[i], (y.astype(np.float64), lse)])]
         found = [pairs[0] if pairs else parts.blind(self.asked, self.place(i, 0), E) for i, pairs in enumerate(known)]
         output, self.lse = (np.concatenate([pair[n] for pair in found], axis=2) for n in (0, 1))
+        output = output.astype(self.asked.accumulate, copy=False)
         return output, self.lse
 
     def backward(
