@@ -261,7 +261,8 @@ class Tried:
         kinds = dict(self.guess.kinds)
         asking = [path for path, kind in kinds.items() if kind in _NAMED]
         found = sum(path[:-1] in asking for path in kinds)
-        return tuple(error.get("reached") or ()), bool(asking and error.get("missing")), found
+        # A loop asks for the next name at an earlier place.
+        return found, bool(asking and error.get("missing")), tuple(error.get("reached") or ())
 
     def __str__(self) -> str:
         told = "it runs" if self.error is None else f"{self.error['type']}: {self.error['message'][:100]}"
