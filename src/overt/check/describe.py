@@ -50,7 +50,7 @@ def describe(thing: Any) -> dict[str, Any]:
         "methods": [n for n in dir(cls) if not n.startswith("_") and callable(getattr(cls, n, None))]
         if kind != "function" and "torch" not in str(cls.__mro__)
         else [n for n, f in vars(cls).items() if inspect.isfunction(f)],
-        "parameters": _parameters(call, skip=kind != "function"),
+        "parameters": _parameters(call, skip=kind != "function" and _gets_instance(cls, method or "__call__")),
         "constructor": _parameters(cls.__init__, skip=True) if kind == "class" else [],
         "doc": inspect.getdoc(thing if kind != "instance" else cls) or "",
         "source": source,
@@ -124,6 +124,11 @@ def _own(cls: Any, name: str) -> bool:
     )
 
 
+def _gets_instance(cls: Any, name: str) -> bool:
+    """Whether a method's first argument is the instance, whatever it is called."""
+    return not isinstance(inspect.getattr_static(cls, name, None), staticmethod | classmethod)
+
+
 def _source(thing: Any) -> tuple[str, int]:
     try:
         lines, line = inspect.getsourcelines(thing)
@@ -166,7 +171,7 @@ def _parameters(call: Any, skip: bool) -> list[dict[str, Any]]:
         ]
     rows = []
     for number, p in enumerate(found):
-        if (skip and number == 0 and p.name in ("self", "cls")) or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+        if (skip and number == 0) or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             continue
         default = p.default if isinstance(p.default, _PLAIN) else None
         rows.append(
