@@ -64,8 +64,7 @@ def test_numbers_come_when_they_are_looked_at(browser: Browser, tmp_path: Path, 
     cells = np.reshape(page.evaluate("[...overt.matrix.cached.values]"), (rows.stop - rows.start, -1))
     np.testing.assert_allclose(np.maximum(cells, 0), seen.weights[1, rows, keys], rtol=1e-5, atol=1e-7)
     # A row and a column are read whole, and nothing that the mask hides.
-    until(page, "document.querySelector('#card').getAttribute('aria-busy') === 'false'")
-    assert page.locator("#row-list bdi").first.inner_text() == str(seen.top(1)[0][1, 1700, 0])
+    until(page, f"document.querySelector('#row-list bdi')?.textContent === '{seen.top(1)[0][1, 1700, 0]}'")
     weight = page.evaluate("overt.part.tile(0, 1, 1700, 1701, 1600, 1601)[0]")
     assert weight == pytest.approx(float(seen.weights[1, 1700, 1600]), rel=1e-5)
     read = {Path(url).name for url in requests if url.endswith(".js")}

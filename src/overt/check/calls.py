@@ -392,9 +392,11 @@ class Search:
             families = [*_FAMILIES, *pairs] if "x" in asked else pairs
         if "pages" in asked:
             families = [{"q": "BHD", "k": "npGD", "v": "npGD", "x": "npGD", "context": "npGD"}, *_FAMILIES]
-        for lengths in self.ladder[:2]:
+        # What takes half precision alone says so at its first line.
+        first = [(lengths, self.dtypes[0]) for lengths in self.ladder[:2]]
+        for lengths, dtype in [*first, *((self.ladder[0], narrow) for narrow in self.dtypes[-1:])]:
             for family in families:
-                guess = Guess((), lengths, self.dtypes[0])
+                guess = Guess((), lengths, dtype)
                 for a in required:
                     kind = told[a.name] or roles[a.name]
                     guess = guess.given((a.name,), family.get(kind, kind))

@@ -274,7 +274,7 @@ class Candidate:
                     # What is only declared, or a container of the library, keeps nothing.
                     if any(inspect.isfunction(f) for n, f in vars(made).items() if n[:1] != "_"):
                         return made()
-        raise TypeError("no class of the module can be made without arguments")
+        raise ArgumentError("no class of the module can be made without arguments")
 
     def _call(
         self,

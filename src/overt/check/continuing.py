@@ -86,9 +86,12 @@ class Continued:
                 continue
             right = difference(tail.reshape(last.shape), last) < _LOOSE
             kept.append((way, right))
+        passed = set(self.session.passed)
         for way, right in sorted(kept, key=lambda pair: not pair[1])[:3]:
             if self._told(way, right, findings):
                 return
+            # It was no way to call it.
+            self.session.passed = set(passed)
 
     # Ways.
 
@@ -188,7 +191,9 @@ class Continued:
             for place, (start, end) in enumerate(pieces):
                 before = len(specs) - 1 if place else None
                 call, mine = self._spec(way, start, end, before, f"{number}.{place} ")
-                if record is not None and place == len(pieces) - 1:
+                if record is None:
+                    call["guess"] = True
+                elif place == len(pieces) - 1:
                     call["record"] = record
                 specs.append(call)
                 arrays |= mine

@@ -389,6 +389,7 @@ class Parts:
                     "backend": self.face.description["backend"],
                     "still": True,
                     "train": False,
+                    "guess": True,
                 }
                 if handle is not None:
                     one["method"] = self.face.description["method"]

@@ -37,7 +37,7 @@ class EndedError(Exception):
 
 
 class _Passed:
-    """Which arguments of the candidate calls have passed, by name or by number."""
+    """Which arguments of the candidate calls have passed, by name or by number (guesses are no calls)."""
 
     def __init__(self) -> None:
         self.passed: set[str | int] = set()
@@ -47,7 +47,7 @@ class _Passed:
         if message["op"] == "load":
             self.passed = set()
         for call in message.get("calls", ()):
-            self.passed |= {*call["kwargs"], *range(len(call["args"]))}
+            self.passed |= set() if call.get("guess") else {*call["kwargs"], *range(len(call["args"]))}
 
 
 class Session(_Passed):

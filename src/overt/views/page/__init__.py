@@ -140,7 +140,8 @@ class _Arrays:
         self.count += 1
         for i, start in enumerate(range(0, flat.size, _NUMBERS)):
             text = _packed(flat[start : start + _NUMBERS], delta=False)
-            (folder / f"a{number}-{i}.js").write_text(f'overtTile("a{number}-{i}","{text}")\n', "ascii")
+            with replaced(folder / f"a{number}-{i}.js") as file:
+                file.write(f'overtTile("a{number}-{i}","{text}")\n'.encode("ascii"))
         tiles = {"folder": name, "name": f"a{number}", "size": _NUMBERS}
         return {"id": number, "dtype": array.dtype.name, "shape": array.shape, "delta": False, "tiles": tiles}
 
