@@ -125,14 +125,19 @@ class Report:
             lines += ["", "convention"]
             for name, text in self.convention.items():
                 lines += _wrapped(f"{name}: {text}", width, "    ")
-        held = list(dict.fromkeys(entry.step for entry in self.ledger if entry.outcome == "held"))
-        if held:
-            lines += ["", "tested, and held", *_wrapped(", ".join(held), width, "  ")]
-        untried = [entry for entry in self.ledger if entry.outcome == "not tried"]
-        if untried:
-            lines += ["", "not tested"]
-            for entry in untried:
-                lines += _wrapped(f"{entry.step}: {entry.why}" if entry.why else entry.step, width, "    ")
+        held: dict[str, dict[str, None]] = {}
+        untried: dict[str, dict[str, None]] = {}
+        for entry in self.ledger:
+            if entry.outcome == "held":
+                # Of several attentions each has a line.
+                whole, _, step = entry.step.rpartition(", ")
+                held.setdefault(whole, {})[step] = None
+            elif entry.outcome == "not tried":
+                untried.setdefault(entry.step, {})[entry.why] = None
+        for title, entries, between in (("tested, and held", held, ", "), ("not tested", untried, "; ")):
+            lines += ["", title] if entries else []
+            for name, words in entries.items():
+                lines += _wrapped(": ".join(filter(None, (name, between.join(filter(None, words))))), width, "    ")
         if self.ignored:
             lines += ["", *_wrapped("ignored, as asked: " + ", ".join(self.ignored), width)]
         return "\n".join(lines)
