@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import permutations
 
@@ -109,7 +110,7 @@ def partial(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
     """Two results over disjoint keys and their log-sum-exps.  Dao et al. 2022 (arXiv:2205.14135), section 3.1."""
     lses = np.stack([_beside(g["o1"], g[n]) for n in ("l1", "l2")])
     both = np.stack([g["o1"], g["o2"]])
-    for base, told, mistakes in ((np.e, (), ()), (2.0, (("log-sum-exp", "base 2"),), wrong("lse_base2"))):
+    for base, told, mistakes in ((math.e, (), ()), (2.0, (("log-sum-exp", "base 2"),), wrong("lse_base2"))):
         shares = base ** (lses - lses.max(0))
         y = (shares[..., None] * both).sum(0) / shares.sum(0)[..., None]
         lse = np.log(shares.sum(0)) / np.log(base) + lses.max(0)
