@@ -296,6 +296,7 @@ def _given(operation: Operation, place: int) -> set[str]:
 
 
 def reach_of(operation: Operation, place: int, reach: Sequence[frozenset[str]]) -> frozenset[str]:
+    """The arguments that an operand depends on: its own, or those that reach what made it."""
     source = operation.sources[place]
     return frozenset(_given(operation, place)) if source is None else reach[source]
 
