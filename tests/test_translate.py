@@ -16,10 +16,10 @@ import pytest
 
 from overt import layers, models
 from overt.cli import main
-from overt.cli.translate import table
-from overt.models import Translation
 from overt.models.vocabulary import END, START
 from overt.training import dates
+from overt.views.alignment import table
+from overt.views.paper import Paper
 
 
 class Console:
@@ -154,14 +154,18 @@ def test_a_cut_translation_says_so(overt: Console) -> None:
 
 def test_shades_stand_under_their_words() -> None:
     from rich.cells import cell_len
+    from rich.console import Console
 
     alignment = np.array([[0.95, 0.05, 0.0], [0.1, 0.5, 0.3], [0.0, 0.0, 0.45]])
-    one = Translation("", "", 0.0, ("▁猫", "▁sat", "."), ("我", "ab", "▁"), alignment)
-    rows = table(one, 80).splitlines()
+    wide, tight = (
+        table(("▁猫", "▁sat", "."), ("我", "ab", "▁"), alignment, Paper(Console(width=width, color_system=None))).plain
+        for width in (80, 10)
+    )
+    rows = wide.splitlines()
     assert rows == ["    猫  sat  .", "我  ██", "ab      ▒▒▒  ░", "␣            ▒"]
     # Columns begin where their heads begin, in cells of the terminal.
     assert cell_len(rows[0].partition("sat")[0]) == cell_len(rows[2].partition("▒")[0]) == 8
-    narrow = table(one, 10).split("\n\n")
+    narrow = tight.split("\n\n")
     assert len(narrow) == 2
     assert all(cell_len(row) <= 10 for block in narrow for row in block.splitlines())
 
@@ -171,6 +175,7 @@ def test_show_prints_the_table(overt: Console) -> None:
     first, empty, head, *_ = out.splitlines()
     assert (first, empty) == ("我爱你。", "")
     assert head.split() == ["i", "love", "you", "."]
+    assert out.splitlines()[-2] == "share of what a word looked at, from  ░ 0.2  ▒ 0.4  ▓ 0.6  █ 0.8"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -21,14 +24,15 @@ from safetensors.numpy import save_file
 import overt
 from overt import kernels
 from overt.cli import main
-from overt.cli.translate import table
 from overt.errors import ArgumentError, DtypeError, FileError, OvertError, ShapeError
-from overt.models import Translation
 from overt.views import View, terminal
-from overt.views.colors import STOPS, scaled, shades
+from overt.views import paper as papers
+from overt.views.alignment import legend, table
+from overt.views.colors import DARK, STOPS, scaled, shades
 from overt.views.files import load
 from overt.views.labels import Labelled, readable
 from overt.views.lessons import LESSONS
+from overt.views.paper import Paper
 
 WORDS = ["My", "name", "is", "John"]
 
@@ -107,19 +111,154 @@ def test_wide_characters_stay_in_their_columns() -> None:
         assert places[:4] == ends[:4]
 
 
-def test_half_blocks_are_coloured_by_the_largest_weights() -> None:
+def colored(*, dark: bool = False, width: int = 80) -> Paper:
+    return Paper(Console(file=StringIO(), width=width, color_system="truecolor", force_terminal=True), dark)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_half_blocks_are_coloured_by_the_largest_weights(dark: bool) -> None:
     q = normal(1, 100, 8)
-    seen = overt.attend(q, q, q)
-    console = Console(width=80, color_system="truecolor", force_terminal=True)
-    lines = terminal._picture(seen.map(56, 70)[0], console)
-    level, _ = scaled(seen.map(56, 70)[0])
-    expected = shades(level)
+    part = Labelled(overt.attend(q, q, q, mask=overt.causal()))
+    level, visible = scaled(part.seen.map(56, 70)[0])[0], part.visible_bins(0, 0, 56, 70)
+    paper = colored(dark=dark)
+    lines = terminal._picture(level, visible, paper)
+    expected = np.where(visible[..., None], shades(level, DARK if dark else STOPS), paper.blank)
     assert len(lines) == 28
     for i, line in enumerate(lines):
-        assert line.plain == "▀" * 70
+        # What may not be seen is hatched.
+        assert line.plain == "".join("▀" if seen else "╱" for seen in visible[2 * i : 2 * i + 2].any(axis=0))
         for j, span in enumerate(line.spans):
-            assert span.style.color.triplet == tuple(expected[2 * i, j])  # type: ignore[union-attr]
             assert span.style.bgcolor.triplet == tuple(expected[2 * i + 1, j])  # type: ignore[union-attr]
+            if line.plain[j] == "▀":
+                assert span.style.color.triplet == tuple(expected[2 * i, j])  # type: ignore[union-attr]
+    # A last single row has nothing below it, not even paper.
+    (*_, last) = terminal._picture(level[:3], visible[:3], paper)
+    assert {span.style.bgcolor for span in last.spans} == {None}  # type: ignore[union-attr]
+
+
+MASKINGS: dict[str, Any] = {
+    "none": None,
+    "causal": overt.causal(),
+    "window": overt.window(5, 2) & overt.padding(31),
+    "gaps": overt.keep(normal(2, 23, 37) > 1),
+    "documents": overt.documents(np.arange(23) % 3, np.arange(37) // 9),
+    "nothing": overt.padding(0),
+}
+
+
+@pytest.mark.parametrize("name", MASKINGS)
+def test_bins_are_masked_where_all_their_cells_are(name: str) -> None:
+    seen = overt.attend(normal(2, 23, 4), normal(2, 37, 4), normal(2, 37, 1), mask=MASKINGS[name])
+    part = Labelled(seen)
+    for head in range(2):
+        cells = part.visible(0, head)
+        for rows, columns in ((23, 37), (5, 8), (1, 1)):
+            found = part.visible_bins(0, head, rows, columns)
+            expected = [
+                [
+                    cells[
+                        i * 23 // rows : -(-(i + 1) * 23 // rows), j * 37 // columns : -(-(j + 1) * 37 // columns)
+                    ].any()
+                    for j in range(columns)
+                ]
+                for i in range(rows)
+            ]
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_zero_and_masked_are_told_apart_and_the_scale_is_said() -> None:
+    # The second query gives the first key nothing, and may not see the third.
+    bias, zeros = np.zeros((3, 3)), np.zeros((1, 3, 3))
+    bias[1, 0] = -1000
+    seen = overt.attend(zeros, zeros, zeros, bias=bias, mask=overt.causal())
+    rows = printed(View(seen, tokens=["a", "b" * 30, "c"]), width=40, head=0).splitlines()
+    assert rows[2][15:].rstrip() == " " * 6 + "██████  ·"
+    text = "\n".join(rows)
+    assert "weight 0 ░▒▓█ 1, linear   · masked" in text
+    assert "queries ↓ keys →" in text
+    free = printed(View(overt.attend(Q, K, V)), width=40)
+    assert "masked" not in free
+    x = 6 * normal(1, 200, 8)
+    long = printed(View(overt.attend(x, x, x)), width=60)
+    assert ", logarithmic" in long
+    assert "each cell the largest of 8 × 4" in long
+
+
+def test_small_heads_have_wide_cells() -> None:
+    seen = overt.attend(normal(2, 12, 8), normal(2, 12, 8), normal(2, 12, 1), mask=overt.causal())
+    lines = printed(View(seen), width=80).splitlines()
+    # Two heads in eighty columns: three columns for each of twelve keys, and a line for each query.
+    assert lines[2].count("·") == 22
+    assert len(lines[2].rstrip()) <= 80
+    names = [f"token{i}" for i in range(12)]
+    lines = printed(View(seen, tokens=names), width=60, head=0).splitlines()
+    assert [line.split()[0] for line in lines[1:13]] == names
+    ends = {cell_len(line.rstrip()) for line in lines[1:13]}
+    assert max(ends) <= 60
+    assert lines[13].split()[0] == "token0"
+
+
+def test_all_heads_are_on_one_scale() -> None:
+    # The one looks at one key, the other at all alike.
+    q = np.stack([9 * np.eye(4, 8), np.zeros((4, 8))])
+    seen = overt.attend(q, 9 * np.stack([np.eye(4, 8)] * 2), np.zeros((2, 4, 1)))
+    lines = printed(View(seen), width=80).splitlines()
+    assert lines[2].split() == ["████", "░░░░░░░░░░░░░░░░"]
+
+
+@pytest.mark.parametrize(("said", "dark"), [("15;0", True), ("0;15", False), ("15;default;8", True), ("0;7", False)])
+def test_the_background_is_what_the_terminal_says(monkeypatch: pytest.MonkeyPatch, said: str, dark: bool) -> None:
+    monkeypatch.setenv("COLORFGBG", said)
+    paper = papers.of(colored().console)
+    assert paper.dark is dark
+    level = np.linspace(0, 1, 101)
+    lightness = paper.shades(level).astype(float) @ [0.2126, 0.7152, 0.0722]
+    assert (np.diff(lightness) > 0).all() if dark else (np.diff(lightness) < 0).all()
+    # A file is no terminal, whatever the terminal is like.
+    assert not papers.of(Console(file=StringIO(), width=80)).dark
+
+
+ASKING = """
+import fcntl, os, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+from rich.console import Console
+from overt.views import paper
+print("dark" if paper.of(Console()).dark else "light")
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b"\x1b]11;rgb:1111/1414/1818\x1b\\\x1b[?62;22c", "dark"),
+        (b"\x1b]11;rgb:ffff/ffff/f0f0\x07\x1b[?1;2c", "light"),
+        # One that knows no such question answers the next, and one that knows none is not waited for.
+        (b"\x1b[?6c", "light"),
+        (b"", "light"),
+    ],
+)
+def test_a_terminal_is_asked_for_its_background(monkeypatch: pytest.MonkeyPatch, answer: bytes, expected: str) -> None:
+    pty = pytest.importorskip("pty")
+    for name in ("COLORFGBG", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    terminal, own = pty.openpty()
+    with subprocess.Popen([sys.executable, "-c", ASKING], stdin=own, stdout=own) as child:
+        os.close(own)
+        heard = b""
+        while True:
+            try:
+                heard += os.read(terminal, 1024)
+            except OSError:
+                break
+            if heard.endswith(b"\x1b]11;?\x1b\\\x1b[c"):
+                os.write(terminal, answer)
+    os.close(terminal)
+    assert child.returncode == 0
+    assert b"\x1b]11;?" in heard
+    # Nothing that the terminal said is echoed.
+    assert heard.split(b"\x1b[c")[-1].split() == [expected.encode()]
 
 
 def test_colours_only_where_they_are_wanted(
@@ -683,10 +822,16 @@ def test_letters_that_no_font_has_are_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_no_row_of_an_alignment_is_empty() -> None:
     alignment = np.array([[0.1] * 10, [0.91] + [0.01] * 9])
-    one = Translation("", "", 0.0, tuple("abcdefghij"), ("x", "y"), alignment)
-    first, second = table(one, 80).split("\n")[1:]
+    plain = Paper(Console(width=80, color_system=None))
+    first, second = table("abcdefghij", "xy", alignment, plain).plain.split("\n")[1:]
     assert first.split() == ["x", *["░"] * 10]
     assert second.split() == ["y", "█"]
+    # With colours a cell has its shade, and the token that was looked at most a dot, so that no row is empty either.
+    text = table("abcdefghij", "xy", alignment, colored())
+    assert [line.split() for line in text.plain.split("\n")[1:]] == [["x", *["•"] * 10], ["y", "•"]]
+    backs = [span.style.bgcolor.triplet for span in text.spans]  # type: ignore[union-attr]
+    assert backs == [tuple(color) for color in shades(alignment).reshape(-1, 3)]
+    assert "• its most" in legend(colored()).plain
 
 
 def test_a_map_that_spans_decades_is_logarithmic() -> None:

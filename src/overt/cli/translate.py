@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -17,7 +16,6 @@ from overt.errors import ArgumentError, FileError
 if TYPE_CHECKING:
     from overt.models import Translation
 
-SHADES = " ░▒▓█"
 # Lines that are read before the first of them is translated.
 _AT_ONCE = 64
 
@@ -143,37 +141,19 @@ def _print(found: list[Translation], number: int, show: bool, as_json: bool, n_b
     for one in found:
         click.echo(one.translation if n_best == 1 else f"{number}\t{one.score:.3f}\t{one.translation}")
         if show:
-            click.echo(f"\n{table(one, shutil.get_terminal_size().columns)}\n")
+            _show(one)
     if not found:
         click.echo()
 
 
-def table(one: Translation, columns: int) -> str:
-    """The alignment as shades, source across and target down; what is too wide for the terminal goes on below."""
-    from rich.cells import cell_len
+def _show(one: Translation) -> None:
+    """Print where each token looked; too wide a word is cut by the window, and not wrapped into the next line."""
+    from rich.console import Console
 
-    heads = [_head(token) for token in one.source_tokens]
-    sides = [_head(token) for token in one.target_tokens]
-    left = max(map(cell_len, sides), default=0)
-    blocks, start = [], 0
-    while start < len(heads):
-        end, room = start, columns - left
-        while end < len(heads) and (end == start or cell_len(heads[end]) + 2 <= room):
-            room -= cell_len(heads[end]) + 2
-            end += 1
-        rows = [" " * left + "".join(f"  {head}" for head in heads[start:end])]
-        for side, weights in zip(sides, one.alignment, strict=True):
-            # A word that looked everywhere a little looked somewhere most: no row is empty.
-            least = [int(weight > 0 and weight == max(weights)) for weight in weights]
-            cells = (
-                "  " + SHADES[min(len(SHADES) - 1, max(floor, int(weight * len(SHADES))))] * cell_len(head)
-                for head, weight, floor in zip(heads[start:end], weights[start:end], least[start:end], strict=True)
-            )
-            rows.append((side + " " * (left - cell_len(side)) + "".join(cells)).rstrip())
-        blocks.append("\n".join(rows))
-        start = end
-    return "\n\n".join(blocks)
+    from overt.views import alignment, paper
 
-
-def _head(token: str) -> str:
-    return token.removeprefix("▁") or "␣"
+    console = Console(highlight=False)
+    sheet = paper.of(console)
+    console.print()
+    console.print(alignment.table(one.source_tokens, one.target_tokens, one.alignment, sheet), soft_wrap=True)
+    console.print(alignment.legend(sheet), end="\n\n")

@@ -210,7 +210,7 @@ def _shades(picture: np.ndarray) -> dict[str, Any]:
     blend = LinearSegmentedColormap.from_list("overt", [tuple(c / 255 for c in stop) for stop in STOPS])
     colors = blend.with_extremes(bad=_MASKED, under=_color(0))
     highest = float(picture.max()) or 1.0
-    if "logarithmic" in scaled(picture)[1]:
+    if scaled(picture)[3] == "logarithmic":
         some = picture[picture > 0]
         return {"cmap": colors, "norm": LogNorm(max(float(some.min()), highest * 1e-4), highest)}
     return {"cmap": colors, "norm": Normalize(0, highest)}

@@ -15,9 +15,12 @@ from overt.biases import Dense, as_bias
 from overt.errors import ArgumentError, DtypeError, ShapeError
 from overt.grid import Cells, host
 from overt.problem import Problem
+from overt.views.pooling import bins, spanned
 
 # What no reader and no terminal should be made to swallow whole.
 _LONGEST = 10_000
+# Cells of a mask with gaps that are asked one by one.
+_GAPS = 1 << 28
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,32 @@ class Labelled:
         t = np.arange(shape.T) if query is None else np.array([query])
         cells = Cells(shape, np.array([[row]]), np.array([[head]]), t[:, None], np.arange(shape.S))
         return np.broadcast_to(True if mask is None else mask.visible(cells), (len(t), shape.S))
+
+    def spans(self) -> tuple[np.ndarray, np.ndarray]:
+        """First and past-the-last visible key of each query, (B or 1, H or 1, T or 1)."""
+        shape, mask = self.problem.shape, self.problem.mask
+        if mask is None:
+            return np.zeros((1, 1, 1), np.int64), np.full((1, 1, 1), shape.S)
+        plan = mask.plan(shape.T, shape.S, shape.batch, shape.H)
+        return np.asarray(plan.first), np.asarray(plan.last)
+
+    def visible_bins(self, row: int, head: int, rows: int, columns: int) -> np.ndarray:
+        """(rows, columns) of a pooled picture of one head: whether it may see any cell of the bin.
+
+        Of more than 2²⁸ cells, spans alone are asked, and gaps in them pass for visible.
+        """
+        shape, mask = self.problem.shape, self.problem.mask
+        down, across = bins(shape.T, rows), bins(shape.S, columns)
+        rest = None if mask is None else mask.plan(shape.T, shape.S, shape.batch, shape.H).rest
+        if rest is None or shape.T * shape.S > _GAPS:
+            first, last = (np.broadcast_to(x, (shape.B, shape.H, shape.T))[row, head] for x in self.spans())
+            return spanned(first, last, down, across)
+        seen = np.zeros((rows, columns), bool)
+        for r, (top, bottom) in enumerate(down):
+            keys = np.any([self.visible(row, head, t)[0] for t in range(top, bottom)], axis=0)
+            before = np.concatenate([[0], np.cumsum(keys)])
+            seen[r] = before[across[:, 1]] > before[across[:, 0]]
+        return seen
 
     def key(self, s: int) -> str:
         """Name of a key, its position where it has none."""

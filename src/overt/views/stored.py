@@ -23,6 +23,7 @@ from overt.grid import Cells, Shape, host
 from overt.problem import Problem
 from overt.scores import Additive, Product, additive, scaled_dot
 from overt.views.labels import Labelled
+from overt.views.pooling import bins
 
 # A mask that is no span per query is stored bit by bit, up to this many cells.
 _BITS = 1 << 28
@@ -189,12 +190,6 @@ class Stored:
             score = additive(one, one, self.additive.astype(dtype))
         v = np.empty((*k.shape[:3], 0), dtype)
         return replace(self.label.problem, q=q, k=k, v=v, score=score, dropout=None)
-
-
-def bins(length: int, count: int) -> np.ndarray:
-    """Bins (count, 2) start ≤ i < end of an axis, by the rule of adaptive pooling."""
-    edges = np.arange(count + 1) * length
-    return np.stack([edges[:-1] // count, -(-edges[1:] // count)], axis=-1)
 
 
 def _rounded(name: str, x: np.ndarray, precision: str) -> np.ndarray:

@@ -16,11 +16,12 @@ from overt.errors import ArgumentError
 from overt.grid import host
 from overt.reference import Step
 from overt.trace import Trace
-from overt.views.colors import scaled, shades
+from overt.views import paper as papers
+from overt.views.colors import scaled
 from overt.views.labels import Labelled
+from overt.views.paper import Paper
 from overt.views.subject import Subject
 
-_WIDTH = 80
 # Lines of one heat map, and rows of one table of numbers.
 _LINES = 28
 _ROWS = 40
@@ -28,7 +29,8 @@ _LABEL = 14
 # Numbers of a step that are printed one by one.
 _SMALL = 160
 _PAIRS = 8
-_GREYS = " ░▒▓█"
+# The widest cell of a matrix that is no table of numbers, and of a small picture.
+_CELL, _SMALL_CELL = 6, 4
 
 
 def show(
@@ -40,41 +42,39 @@ def show(
     console: Console | None = None,
 ) -> None:
     """Print a view as wide as the window."""
-    console = console or Console(highlight=False)
-    if not console.width:
-        # A terminal that does not know how wide it is says 0, and would be shown nothing.
-        console.width = _WIDTH
-    for renderable in _view(view, console, head, row, query):
-        console.print(renderable)
+    paper = papers.of(console or Console(highlight=False))
+    for renderable in _view(view, paper, head, row, query):
+        paper.console.print(renderable)
 
 
 def text(view: Subject, width: int = 100) -> str:
     """A view without colours."""
-    console = Console(file=StringIO(), width=width, highlight=False, color_system=None)
+    # In a notebook rich would show it at once and give nothing.
+    console = Console(file=StringIO(), width=width, highlight=False, color_system=None, force_jupyter=False)
     show(view, console=console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def _view(view: Subject, console: Console, head: int | None, row: int, query: int | None) -> Iterator[RenderableType]:
+def _view(view: Subject, paper: Paper, head: int | None, row: int, query: int | None) -> Iterator[RenderableType]:
     for part in view.parts:
         shape = part.problem.shape
         for name, value, count in (("row", row, shape.B), ("head", head or 0, shape.H), ("query", query or 0, shape.T)):
             if not 0 <= value < count:
                 raise ArgumentError(f"there is no {name} {value}: give 0…{count - 1}")
     if view.trace is not None and query is None:
-        yield from _trace(view.trace, view.parts[0], console, head or 0, row)
+        yield from _trace(view.trace, view.parts[0], paper, head or 0, row)
         return
     for part in view.parts:
         yield Text(_heading(part, row, head), style="bold")
         heads = range(part.problem.shape.H) if head is None else (head,)
         if query is not None:
             for h in heads:
-                yield _query(part, row, h, query, console)
+                yield _query(part, row, h, query, paper)
             continue
         if len(heads) == 1:
-            yield from _head(part, console, row, heads[0])
+            yield from _head(part, paper, row, heads[0])
         else:
-            yield _overview(part, console, row)
+            yield from _overview(part, paper, row)
         yield _pairs(part, row, heads)
         yield Text("")
 
@@ -92,14 +92,17 @@ def _count(n: int, noun: str) -> str:
     return f"{n:,} {noun if n == 1 else many}"
 
 
-def _head(part: Labelled, console: Console, row: int, head: int) -> Iterator[RenderableType]:
+def _head(part: Labelled, paper: Paper, row: int, head: int) -> Iterator[RenderableType]:
     T, S = part.problem.shape.T, part.problem.shape.S
     label = min(_LABEL, max(cell_len(part.query(t)) for t in range(min(T, 4096)))) + 1
     width = max(6, min(_LABEL, max(cell_len(part.key(s)) for s in range(min(S, 4096)))) + 1)
-    if T <= _ROWS and label + S * width + 9 <= console.width:
-        yield _numbers(part, row, head, label, width, console)
+    room = (paper.width - label - 1) // S
+    if T <= _ROWS and label + S * width + 9 <= paper.width:
+        yield _numbers(part, row, head, label, width, paper)
+    elif T <= _ROWS and room >= 2:
+        yield _shaded(part, row, head, label, min(room, _CELL), paper)
     else:
-        yield _blocks(part, row, head, label if T <= 2 * _LINES else len(str(T)) + 1, console)
+        yield _blocks(part, row, head, label if T <= 2 * _LINES else len(str(T)) + 1, paper)
     entropy = _per_head(part, part.seen.entropy())[row, head]
     received = _per_head(part, part.seen.received())[row, head]
     most = np.argsort(-received, kind="stable")[:3]
@@ -108,7 +111,7 @@ def _head(part: Labelled, console: Console, row: int, head: int) -> Iterator[Ren
     yield Text(f"most received by {keys}")
 
 
-def _query(part: Labelled, row: int, head: int, query: int, console: Console) -> Text:
+def _query(part: Labelled, row: int, head: int, query: int, paper: Paper) -> Text:
     """What one query looked at: all keys shaded, if they are few, and the heaviest."""
     problem, visible = part.problem, part.visible(row, head, query)[0]
     at = np.unravel_index(row * problem.shape.H + head, problem.outer) if problem.outer else ()
@@ -118,23 +121,23 @@ def _query(part: Labelled, row: int, head: int, query: int, console: Console) ->
     text.append(clipped(part.query(query), 30)).append(f" ({query}), entropy {entropy:.3f} nats\n", "dim")
     highest = float(w.max()) or 1.0
     if len(w) <= _SMALL:
-        for color, s in zip(shades(w / highest), range(len(w)), strict=True):
-            text.append(clipped(part.key(s), 30), _ink(color) if visible[s] else Style(dim=True)).append(" ")
+        for color, s in zip(paper.shades(w / highest), range(len(w)), strict=True):
+            text.append(clipped(part.key(s), 30), papers.on(color) if visible[s] else Style(dim=True)).append(" ")
         text.append("\n")
     for s in np.argsort(-w, kind="stable")[:_PAIRS]:
         if visible[s]:
             bar = "█" * round(20 * float(w[s]) / highest)
-            text.append(f"  {w[s]:.4f}  ").append(bar.ljust(20), _rgb(shades(np.array(0.6)))).append(
+            text.append(f"  {w[s]:.4f}  ").append(bar.ljust(20), papers.rgb(paper.shades(np.array(0.6)))).append(
                 f"  {clipped(part.key(s), 30)}"
             )
             text.append(f"  ({s})\n" if part.keys is not None else "\n", "dim")
     return text
 
 
-def _numbers(part: Labelled, row: int, head: int, label: int, width: int, console: Console) -> Text:
+def _numbers(part: Labelled, row: int, head: int, label: int, width: int, paper: Paper) -> Text:
     """Every weight as a number on its shade, queries down, keys across."""
     w, visible = _tile(part, row, head)
-    colors = shades(w / max(float(w.max()), 1e-30))
+    colors = paper.shades(scaled(w)[0])
     entropy = _per_head(part, part.seen.entropy())[row, head]
     table = Text(" " * label)
     for s in range(w.shape[1]):
@@ -144,72 +147,129 @@ def _numbers(part: Labelled, row: int, head: int, label: int, width: int, consol
         table.append(_left(part.query(t), label))
         for s in range(w.shape[1]):
             cell = f"{w[t, s]:.3f}" if visible[t, s] else "·"
-            table.append(cell.rjust(width), _ink(colors[t, s]) if visible[t, s] else Style(dim=True))
+            table.append(cell.rjust(width), papers.on(colors[t, s]) if visible[t, s] else Style(dim=True))
         table.append(f"   {entropy[t]:.3f}\n", "dim")
-    table.rstrip()
-    return table
+    return table.append(_legend(w, visible, paper))
 
 
-def _blocks(part: Labelled, row: int, head: int, label: int, console: Console) -> Text:
+def _shaded(part: Labelled, row: int, head: int, label: int, width: int, paper: Paper) -> Text:
+    """Every weight as a shade, queries down, keys across."""
+    w, visible = _tile(part, row, head)
+    level = scaled(w)[0]
+    table = Text()
+    for t, line in enumerate(_cells(level, visible, width, paper)):
+        table.append(_left(part.query(t), label)).append(line).append("\n")
+    table.append(" " * label + _ticks(part, w.shape[1], width) + "\n", "dim")
+    table.append(_legend(w, visible, paper))
+    return table.append("\n" + _pooling(*w.shape, *w.shape), "dim")
+
+
+def _blocks(part: Labelled, row: int, head: int, label: int, paper: Paper) -> Text:
     """The whole matrix, pooled to the window: two rows of cells a line."""
     T, S = part.problem.shape.T, part.problem.shape.S
-    columns, rows = min(S, max(console.width - label - 1, 8)), min(T, 2 * _LINES)
+    columns, rows = min(S, max(paper.width - label - 1, 8)), min(T, 2 * _LINES)
     pooled = _per_head(part, part.seen.map(rows, columns))[row, head]
-    lines = _picture(pooled, console)
+    visible = part.visible_bins(row, head, rows, columns)
+    lines = _picture(scaled(pooled)[0], visible, paper)
     step = 2 if len(lines) < rows else 1
     table = Text()
     for i, line in enumerate(lines):
         # A line that stands for many queries bears a position, not the name of one of them.
         t = i * step * T // rows
         table.append(_left(part.query(t) if rows == T else str(t), label), "dim").append(line).append("\n")
-    table.append(" " * label + _ticks(part, columns), "dim")
-    largest = "" if pooled.shape == (T, S) else f"largest of each {-(-T // rows)} × {-(-S // columns)} weights, "
-    return table.append("\n" + " " * label + largest + scaled(pooled)[1], "dim")
+    table.append(" " * label + _ticks(part, columns) + "\n", "dim")
+    table.append(_legend(pooled, visible, paper))
+    lines_each = rows if paper.coloured else len(lines)
+    return table.append("\n" + _pooling(T, S, lines_each, columns), "dim")
 
 
-def _overview(part: Labelled, console: Console, row: int) -> Columns:
-    """All heads, small, side by side."""
-    T, S = part.problem.shape.T, part.problem.shape.S
-    size = min(32, max(8, (console.width - 2) // 4 - 2))
+def _legend(weights: np.ndarray, visible: np.ndarray, paper: Paper) -> Text:
+    """What the shades of a picture stand for."""
+    _, low, high, how = scaled(weights)
+    return paper.legend("weight", low, high, how, masked=not visible.all())
+
+
+def _pooling(T: int, S: int, rows: int, columns: int) -> str:
+    """Where its axes go, and of how many weights a cell is the largest."""
+    each = f", each cell the largest of {-(-T // rows)} × {-(-S // columns)}" if (rows, columns) != (T, S) else ""
+    return f"queries ↓ keys →{each}"
+
+
+def _overview(part: Labelled, paper: Paper, row: int) -> Iterator[RenderableType]:
+    """All heads, small, side by side, on one scale."""
+    T, S, H = part.problem.shape.T, part.problem.shape.S, part.problem.shape.H
+    size = min(32, max(8, (paper.width - 2) // 4 - 2))
     entropy = _per_head(part, part.seen.entropy())[row].mean(axis=-1)
-    pooled = _per_head(part, part.seen.map(min(T, size), min(S, size)))[row]
+    rows, columns = min(T, size), min(S, size)
+    # The fewer the heads and their cells, the wider these.
+    wide = min(_SMALL_CELL, (paper.width // min(H, 4) - 2) // S)
+    pooled = _per_head(part, part.seen.map(rows, columns))[row]
+    level = scaled(pooled)[0]
+    visible = np.stack([part.visible_bins(row, head, rows, columns) for head in range(H)])
+    wider = wide >= 2 and rows == T
     pictures = []
-    for head in range(part.problem.shape.H):
-        title = Text().append(_left(f"head {head}, {entropy[head]:.2f} nats", min(size + 1, max(S, 20))) + "\n", "dim")
-        for line in _picture(pooled[head], console):
+    for head in range(H):
+        title = Text(f"head {head}, {entropy[head]:.2f} nats\n", "dim")
+        lines = (
+            _cells(level[head], visible[head], wide, paper) if wider else _picture(level[head], visible[head], paper)
+        )
+        for line in lines:
             title.append(line).append("\n")
         pictures.append(title)
-    return Columns(pictures, padding=(0, 2))
+    yield Columns(pictures, padding=(0, 2))
+    yield _legend(pooled, visible, paper)
+    shown = rows if wider or paper.coloured else -(-rows // 2)
+    yield Text(_pooling(T, S, shown, columns), "dim")
+    yield Text(f"nats: entropy of the queries on average, at most {np.log(S):.2f}", "dim")
 
 
-def _picture(pooled: np.ndarray, console: Console) -> list[Text]:
-    """Two rows of cells a line, in half blocks."""
-    level, _ = scaled(pooled)
-    if console.color_system is None or console.no_color:
-        # Without colours a line is one row of shades: the darker of its two.
-        level = np.maximum(level[::2], np.vstack([level[1::2], level[-1:]])[: -(-len(level) // 2)])
-        steps = np.ceil(level * (len(_GREYS) - 1)).astype(int)
-        return [Text("".join(_GREYS[i] for i in line)) for line in steps]
-    if len(level) % 2:
-        level = np.vstack([level, np.zeros_like(level[:1])])
-    colors = shades(level)
+def _cells(level: np.ndarray, visible: np.ndarray, width: int, paper: Paper) -> list[Text]:
+    """One row of cells a line, each of this width."""
     lines = []
-    for above, below in zip(colors[::2], colors[1::2], strict=True):
+    for shades, seen in zip(level, visible, strict=True):
         line = Text()
-        for a, b in zip(above, below, strict=True):
-            line.append("▀", Style(color=_rgb(a), bgcolor=_rgb(b)))
+        for shade, there in zip(shades, seen, strict=True):
+            line.append(*(paper.cell(shade, width) if there else paper.hidden(width)))
         lines.append(line)
     return lines
 
 
-def _ticks(part: Labelled, columns: int) -> str:
+def _picture(level: np.ndarray, visible: np.ndarray, paper: Paper) -> list[Text]:
+    """Two rows of cells a line, in half blocks."""
+    odd = len(level) % 2
+    if odd:
+        level, visible = (np.concatenate([x, np.zeros_like(x[:1])]) for x in (level, visible))
+    if not paper.coloured:
+        # Without colours a line is one row of shades: the darker of its two.
+        steps = papers.grey(np.maximum(level[::2], level[1::2]))
+        return [
+            Text("".join(papers.GREYS[i] if i or seen else papers.DOT for i, seen in zip(line, there, strict=True)))
+            for line, there in zip(steps, visible[::2] | visible[1::2], strict=True)
+        ]
+    colors = np.where(visible[..., None], paper.shades(level), paper.blank)
+    lines = []
+    for i in range(0, len(level), 2):
+        line = Text()
+        # Below a last single row there is nothing.
+        alone = odd and i == len(level) - 2
+        for j in range(level.shape[1]):
+            if not alone and not visible[i : i + 2, j].any():
+                line.append(papers.HATCH, paper.masked)
+                continue
+            below = None if alone else papers.rgb(colors[i + 1, j])
+            line.append("▀", Style(color=papers.rgb(colors[i, j]), bgcolor=below))
+        lines.append(line)
+    return lines
+
+
+def _ticks(part: Labelled, columns: int, width: int = 1) -> str:
     """Names of some keys under the map, as many as have room."""
     S, line = part.problem.shape.S, ""
     for column in range(columns):
-        s = column * S // columns
+        s, at = column * S // columns, column * width
         name = clipped(part.key(s) if columns == S else str(s), _LABEL)
-        if column >= cell_len(line) + (1 if line else 0) and column + cell_len(name) <= columns:
-            line = set_cell_size(line, column) + name
+        if at >= cell_len(line) + (1 if line else 0) and at + cell_len(name) <= columns * width:
+            line = set_cell_size(line, at) + name
     return line
 
 
@@ -244,7 +304,7 @@ def _tile(part: Labelled, row: int, head: int) -> tuple[np.ndarray, np.ndarray]:
     return _per_head(part, part.seen.weights[...])[row, head], part.visible(row, head)
 
 
-def _trace(trace: Trace, part: Labelled, console: Console, head: int, row: int) -> Iterator[RenderableType]:
+def _trace(trace: Trace, part: Labelled, paper: Paper, head: int, row: int) -> Iterator[RenderableType]:
     shape = part.problem.shape
     if shape.H > 1 or shape.B > 1:
         yield Text(f"head {head} of {shape.H}, row {row} of {shape.B}", "dim")
@@ -262,11 +322,11 @@ def _trace(trace: Trace, part: Labelled, console: Console, head: int, row: int) 
             if getattr(part.problem.score, "scale", 0) is None:
                 how = f"1/√{width} divides it by {width}"
             yield Text(f"   variance {before.variance:.4g} → {step.variance:.4g}: the scale {how}", "italic")
-        yield _array(step, array, part, console)
+        yield _array(step, array, part, paper)
         before = step
 
 
-def _array(step: Step, array: np.ndarray, part: Labelled, console: Console) -> Text:
+def _array(step: Step, array: np.ndarray, part: Labelled, paper: Paper) -> Text:
     """The numbers of a small array with names; what a large one spans."""
     axes = step.axes.split()
     table = array.reshape(-1, 1) if array.ndim == 1 else array
@@ -282,7 +342,7 @@ def _array(step: Step, array: np.ndarray, part: Labelled, console: Console) -> T
             [[_number(x, digits) for x in line] for line in table] if table.ndim == 2 and table.size <= _SMALL else []
         )
         width = 2 + max([widest, *(len(cell) for line in cells for cell in line)])
-        if cells and 3 + label + len(cells[0]) * width <= console.width:
+        if cells and 3 + label + len(cells[0]) * width <= paper.width:
             break
     else:
         finite = array[np.isfinite(array)]
@@ -292,11 +352,11 @@ def _array(step: Step, array: np.ndarray, part: Labelled, console: Console) -> T
     lines = Text()
     if names_across:
         lines.append("   " + " " * label + "".join(_right(name, width) for name in names_across) + "\n", "dim")
-    colors = shades(table) if step.name in ("weights", "dropped") else None
+    colors = paper.shades(table) if step.name in ("weights", "dropped") else None
     for i, line in enumerate(cells):
         lines.append("   " + _left(names(i), label), "dim")
         for j, cell in enumerate(line):
-            lines.append(cell.rjust(width), _ink(colors[i, j]) if colors is not None else "")
+            lines.append(cell.rjust(width), papers.on(colors[i, j]) if colors is not None else "")
         lines.append("\n")
     lines.rstrip()
     return lines
@@ -325,13 +385,3 @@ def _left(name: str, width: int) -> str:
 def _right(name: str, width: int) -> str:
     name = clipped(name, width - 1)
     return " " * (width - cell_len(name)) + name
-
-
-def _rgb(color: np.ndarray) -> str:
-    return "#{:02x}{:02x}{:02x}".format(*color)
-
-
-def _ink(color: np.ndarray) -> Style:
-    """A shade with letters that can be read on it."""
-    light = float(color @ np.array([0.299, 0.587, 0.114])) > 140
-    return Style(color="#000000" if light else "#ffffff", bgcolor=_rgb(color))

@@ -14,7 +14,7 @@ from overt.errors import ArgumentError
 from overt.grid import host, whole
 from overt.problem import Problem
 from overt.views.labels import Labelled
-from overt.views.stored import bins
+from overt.views.pooling import bins, spanned
 from overt.views.subject import Subject
 
 MASKED = -1
@@ -43,7 +43,7 @@ class Tiles:
     def __init__(self, view: Subject) -> None:
         self._view = view
         self._lse = cache(_lse)
-        self._spans = cache(_spans)
+        self._spans = cache(Labelled.spans)
 
     def answer(self, message: object) -> list[np.ndarray]:
         """The arrays that a message asks for.  Raises ArgumentError for a message that makes no sense."""
@@ -177,11 +177,7 @@ class Tiles:
             np.broadcast_to(edge, (shape.B, shape.H, shape.T))[b, h, t.start : t.stop] - s.start
             for edge in self._spans(label)
         )
-        seen = np.zeros((len(rows), len(columns)), bool)
-        for r, (top, bottom) in enumerate(rows):
-            low, high = first[top:bottom, None], last[top:bottom, None]
-            seen[r] = ((low < columns[:, 1]) & (high > columns[:, 0]) & (low < high)).any(axis=0)
-        return np.where(seen, found, np.float32(MASKED))
+        return np.where(spanned(first, last, rows, columns), found, np.float32(MASKED))
 
     def _part(self, label: Labelled, b: int, h: int, t: range, s: range) -> tuple[Problem, np.ndarray]:
         """The problem of these rows of one head and of at least these keys, and the log-sums of the rows."""
@@ -195,15 +191,6 @@ class Tiles:
 def _lse(label: Labelled) -> np.ndarray:
     shape = label.problem.shape
     return host("lse", label.seen.lse).reshape(shape.B, shape.H, shape.T)
-
-
-def _spans(label: Labelled) -> tuple[np.ndarray, np.ndarray]:
-    """First and past-the-last key of each query, (B or 1, H or 1, T or 1)."""
-    shape, mask = label.problem.shape, label.problem.mask
-    if mask is None:
-        return np.zeros((1, 1, 1), np.int64), np.full((1, 1, 1), shape.S)
-    plan = mask.plan(shape.T, shape.S, shape.batch, shape.H)
-    return np.asarray(plan.first), np.asarray(plan.last)
 
 
 def _index(message: Mapping[str, Any], name: str, count: int) -> int:
