@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_SOFTMAX = {"softmax", "_softmax", "softmax_", "_safe_softmax"}
+_SOFTMAX = {"softmax", "_softmax", "softmax_", "_safe_softmax", "softmin", "special_softmax"}
 _PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addbmm"}
 # What a softmax that is spelled out takes of scores; how its weights go on from there is not followed.
-SPELLED = {"exp", "exp_", "logsumexp"}
+SPELLED = {"exp", "exp_", "exp2", "exp2_", "logsumexp"}
 _BEGINNINGS = _SOFTMAX | _PRODUCTS
 # Products with parameters and everything else after which scores are no scores any more.
 # The cosine of a product is that of a position.
@@ -33,7 +33,11 @@ _VIEWS = {
     "view", "reshape", "unsqueeze", "squeeze", "flatten", "unflatten", "transpose", "permute", "swapaxes", "movedim",
     "expand", "expand_as", "view_as", "reshape_as", "__getitem__", "repeat_interleave", "narrow", "__get__",
 }  # fmt: skip
-_CHANGES = {"masked_fill", "masked_fill_", "mul", "mul_", "__mul__", "__rmul__", "__imul__", "where", "nan_to_num"}
+_CHANGES = {
+    "masked_fill", "masked_fill_", "mul", "mul_", "__mul__", "__rmul__", "__imul__", "where", "nan_to_num", "div",
+    "div_", "__truediv__", "__itruediv__", "true_divide",
+}  # fmt: skip
+_OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
 # A softmax over another axis than the one that is summed over gives sums above 1.
 _SLACK = 1.02
 
@@ -79,19 +83,21 @@ class Follower:
         self._begin_with = _BEGINNINGS | {func.__name__ for func in others}
         self._known: dict[int, tuple[weakref.ref[Tensor], _Weights | None]] = {}
         self._softmaxes: list[Softmax] = []
+        # Places where something that was computed of scores, and by no softmax, took part in another product.
+        self.mixed: dict[Any, None] = {}
 
     def heeds(self, func: Callable[..., Any]) -> bool:
         """Whether a function is anything to ``see`` now, or to others."""
-        return func.__name__ in self._begin_with or bool(self._known)
+        return func.__name__ in self._begin_with or bool(self._known) or isinstance(func, _OPERATORS)
 
     def see(self, place: Any, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Use | None:
         """Take note of one operation; where weights of a softmax met values, say so."""
-        name = func.__name__
+        name = name_of(func)
         if name in _SOFTMAX:
             self._begin(place, args, kwargs, result)
             return None
         if name in _PRODUCTS:
-            return self._product(name, args, kwargs, result)
+            return self._product(place, name, args, kwargs, result)
         if not self._known:
             return None
         if name == "__setitem__":
@@ -154,19 +160,19 @@ class Follower:
         else:
             self._lose(source, name)
 
-    def _product(self, name: str, args: Any, kwargs: Any, result: Any) -> Use | None:
+    def _product(self, place: Any, name: str, args: Any, kwargs: Any, result: Any) -> Use | None:
         if not isinstance(result, Tensor):
             return None
         factors = list(_tensors((*args, *kwargs.values())))[-2:]
         if len(factors) < 2:
             return None
-        for place, factor in enumerate(factors):
+        for i, factor in enumerate(factors):
             weights = self._weights(factor)
             if weights is None:
                 continue
-            found = _used(name, args, weights.values, factors[1 - place], result.detach(), place)
+            found = _used(name, args, weights.values, factors[1 - i], result.detach(), i)
             # Weights of weights mix no values: an inverse is computed so.
-            itself = self._weights(factors[1 - place]) is not None
+            itself = self._weights(factors[1 - i]) is not None
             # One piece may be all but a sink; a second one shows that there are several.
             torn = itself or (weights.softmax.used and weights.values.numel() < weights.softmax.size)
             if found is None or torn:
@@ -176,7 +182,9 @@ class Follower:
             self._known.pop(id(factor), None)
             weights.softmax.used = True
             return Use(weights.softmax, *found, weights.dropped)
-        if not any(isinstance(x, torch.nn.Parameter) for x in factors):
+        if not any(isinstance(y, torch.nn.Parameter) for x in factors for y in (x, x._base)):
+            if any(self._entry(x) and self._weights(x) is None for x in factors):
+                self.mixed[place] = None
             self._note(result, None)
         return None
 
@@ -195,6 +203,23 @@ class Follower:
 
     def _weights(self, x: Tensor) -> _Weights | None:
         return self._known[id(x)][1] if self._entry(x) else None
+
+
+def name_of(func: Callable[..., Any]) -> str:
+    """The name of a function, of an operator without that of its overload."""
+    return func.__name__.partition(".")[0]
+
+
+def softens(func: Callable[..., Any]) -> bool:
+    """Whether it is a softmax."""
+    return name_of(func) in _SOFTMAX
+
+
+def operator(func: Callable[..., Any]) -> str | None:
+    """The whole name of an operator, such as aten::softmax; None for what is none, or a higher-order one."""
+    if isinstance(func, torch._ops.OpOverload):
+        return f"{func.namespace}::{name_of(func)}"
+    return func._qualified_op_name if isinstance(func, torch._ops.OpOverloadPacket) else None
 
 
 def _forget(known: dict[int, tuple[Any, Any]], key: int, gone: Any) -> None:

@@ -184,7 +184,8 @@ class Chain:
         for link, count, order in parts:
             at = link.offset - first
             assert link.weights is not None
-            whole[:, :, t : t + count, at : at + link.S] = _taken(link.weights.array, order)[:, :, :count, : link.S]
+            weights = _taken(link.weights.array, order)[:, :, :count, : link.S]
+            whole[:, :, t : t + count, at : at + link.S] = widened(weights, whole.dtype)
             t += count
         return given.problem(whole)
 

@@ -209,7 +209,7 @@ class Keeper:
                 link.weights = self._hold(call.weights, name)
             else:
                 link.q, link.k = self._hold(call.q, name), self._hold(call.k[:, :, new], name)
-                link.bias = None if call.bias is None else array(call.bias).astype(link.wide, copy=False)
+                link.bias = None if call.bias is None else array(call.bias.to(call.wide))
         return link
 
     def add(self, link: Link, statistics: Statistics | None) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import types
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -19,7 +21,10 @@ from overt.torch.record.visible import Visible
 SDPA = functional.scaled_dot_product_attention
 FLEX = torch.ops.higher_order.flex_attention
 MULTI_HEAD = functional.multi_head_attention_forward
-FUSED = frozenset({SDPA, FLEX, MULTI_HEAD})
+# What attends behind a single name, and shows nothing of it.
+_CLOSED = frozenset({torch._native_multi_head_attention, torch._transformer_encoder_layer_fwd})
+_KERNEL = re.compile(r"aten::_.*(scaled_dot_product|attention)|(?!aten::).*::.*(attn|attention|attend|sdpa)")
+FUSED = frozenset({SDPA, FLEX, MULTI_HEAD}) | _CLOSED
 # The same code, whose inside a function mode can see: it asks ``has_torch_function`` whether to hide it.
 OPEN_MULTI_HEAD = types.FunctionType(
     MULTI_HEAD.__code__,
@@ -28,6 +33,22 @@ OPEN_MULTI_HEAD = types.FunctionType(
     MULTI_HEAD.__defaults__,
 )
 OPEN_MULTI_HEAD.__kwdefaults__ = MULTI_HEAD.__kwdefaults__
+
+
+def closed(name: str) -> bool:
+    """Whether a function, or an operator with its namespace, attends where nobody can look."""
+    return any(name == x.__name__ for x in _CLOSED) or _KERNEL.match(name) is not None
+
+
+def hidden(args: Iterable[Any]) -> str | None:
+    """Why nothing can be read of tensors, None if it can."""
+    for x in args:
+        if isinstance(x, Tensor):
+            if torch._C._functorch.is_functorch_wrapped_tensor(x):
+                return "it runs inside torch.func.vmap or grad"
+            if x.is_nested or type(x).__torch_dispatch__ is not Tensor.__torch_dispatch__:
+                return f"its tensors are of the class {'nested ' if x.is_nested else ''}{type(x).__name__}"
+    return None
 
 
 def sdpa(

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from overt.errors import DtypeError, RecordingError
-from overt.recorder.torch import SPELLED, Follower
+from overt.recorder.torch import SPELLED, Follower, name_of, operator, softens
 from overt.torch.record import checking, interface, sdpa
 from overt.torch.record.call import Call
 from overt.torch.record.chain import Chain, marks
@@ -36,6 +36,8 @@ class Session:
         self.chains: dict[str, list[Chain]] = {}
         self.lost: dict[str, str] = {}
         self.seen: set[str] = set()
+        # Attentions that had no queries or no keys.
+        self._empty: set[str] = set()
         self._guides: dict[str, list[Chain]] = {}
         self._keeper, self._replace, self._check = keeper, compute == "overt", check
         self._chosen = _chooser(layers)
@@ -60,6 +62,8 @@ class Session:
         """Leave everything as it was."""
         self._context.close()
         self._pass_ended()
+        for name in self._watch.closed:
+            self._lose(name, "it is TorchScript, which shows nothing of its inside")
         # No circle may hold on to what was recorded when nobody else does.
         self._mode = None
 
@@ -82,12 +86,14 @@ class Session:
                 "no attention of the model ran that can be seen, by a kernel or by a softmax of scores: run it inside "
                 "the with block, if it has any"
             )
-            if self.seen:
+            if self._empty:
+                why = f"{', '.join(sorted(self._empty)[:6])} attended with no queries or no keys"
+            elif self.seen:
                 why = f"layers= chose none of {', '.join(sorted(self.seen)[:6])}"
             raise RecordingError(f"nothing was recorded: {why}")
 
     def without(self) -> list[str]:
-        """Layers that have no attention, beside others of the same list that have."""
+        """Layers that have no attention, beside others of the same list that have, and what mixes without a softmax."""
         found: list[str] = []
         lists = [name for x, name in self._watch.names.items() if isinstance(x, nn.ModuleList | nn.Sequential)]
         for module, name in self._watch.names.items():
@@ -98,7 +104,8 @@ class Session:
             attend = [any(f"{x}.".startswith(f"{child}.") for x in self.seen) for child in children]
             if any(attend):
                 found += [child for child, does in zip(children, attend, strict=True) if not does]
-        return found
+        mixed = (self._watch.names[module] for module in self._follower.mixed)
+        return found + [x for x in mixed if not any(f"{x}.".startswith(f"{y}.") for y in (*found, *self.seen))]
 
     # What the interceptions tell.
 
@@ -116,6 +123,9 @@ class Session:
         name = self._watch.names[module]
         inside, self._inside = self._inside, True
         try:
+            if why := sdpa.hidden((*args, *kwargs.values())):
+                self._lose(name, why)
+                return run(module, *args, **kwargs)
             if not self._wanted(name):
                 if self._guided:
                     with torch._C.DisableTorchFunction():
@@ -140,13 +150,19 @@ class Session:
     def _see(self, func: Any, args: Any, kwargs: Any) -> Any:
         if self._inside or not self._watch.here:
             return func(*args, **kwargs)
-        if func is sdpa.SDPA:
+        if name_of(func) == sdpa.SDPA.__name__:
             return self._sdpa(args, kwargs)
         if func is sdpa.MULTI_HEAD:
             return self._multi_head(args, kwargs)
         result = func(*args, **kwargs)
         module = self._watch.stack[-1]
         name = self._watch.names[module]
+        if softens(func) and (why := sdpa.hidden(args)):
+            self._lose(name, f"after its softmax, {why}")
+            return result
+        if sdpa.closed(kernel := operator(func) or name_of(func)):
+            self._lose(name, f"it calls {kernel}, which shows nothing of its inside")
+            return result
         if func is sdpa.FLEX:
             if self._wanted(name):
                 call = sdpa.flex(args, result)
@@ -167,9 +183,8 @@ class Session:
         wanted = self._wanted(name)
         if not wanted and not self._guided:
             return sdpa.SDPA(*args, **kwargs)
-        if any(torch._C._functorch.is_functorch_wrapped_tensor(x) for x in args if isinstance(x, Tensor)):
-            if wanted:
-                self.lost[name] = "it runs inside torch.func.vmap or grad"
+        if why := sdpa.hidden(args):
+            self._lose(name, why)
             return sdpa.SDPA(*args, **kwargs)
         output, call = sdpa.sdpa(self._head_count(), *args, **kwargs)
         if not wanted:
@@ -195,13 +210,11 @@ class Session:
         names = self._watch.names
         for softmax in self._follower.lost():
             module = softmax.place
-            name = names[module]
-            self.seen.add(name)
-            if self._chosen(name):
-                after = f"{softmax.lost} changes its weights" if softmax.lost else "its weights met no values"
-                self.lost[name] = f"after its softmax, {after}, which is not understood"
-                if softmax.lost in SPELLED:
-                    self.lost[name] = f"it spells out its softmax by {softmax.lost}, which is not followed"
+            after = f"{softmax.lost} changes its weights" if softmax.lost else "its weights met no values"
+            why = f"after its softmax, {after}, which is not understood"
+            if softmax.lost in SPELLED:
+                why = f"it spells out its softmax by {softmax.lost}, which is not followed"
+            self._lose(names[module], why)
 
     # What becomes of a call.
 
@@ -212,6 +225,9 @@ class Session:
             self._checked(call, name, instead)
 
     def _checked(self, call: Call, name: str, instead: Call | None) -> None:
+        if 0 in call.sizes:
+            self._empty.add(name)
+            return
         checking.complete(call)
         if call.unknown and not self._check:
             raise RecordingError(
@@ -284,6 +300,10 @@ class Session:
         chain.append(link, known)
         return link, chain
 
+    def _lose(self, name: str, why: str) -> None:
+        if self._wanted(name):
+            self.lost[name] = why
+
     def _wanted(self, name: str) -> bool:
         self.seen.add(name)
         return self._chosen(name)
@@ -341,6 +361,8 @@ def _compare(call: Call, name: str, found: tuple[float, float] | None) -> None:
 
 
 def _suspect(call: Call) -> str:
+    if not bool(call.output.isfinite().all()):
+        return ": its own output is not finite"
     if call.unknown:
         return f": its attention got {', '.join(call.unknown)}, which is not understood"
     return ": it does something that its arguments do not tell; leave it out with layers="

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
 from overt.torch.record.arrays import array
+
+# Operators by which a graph of TorchScript attends.
+_ATTENDS = re.compile(r"aten::_?softmax|aten::scaled_dot_product_attention|aten::_?\w*multi_head_attention")
 
 
 class Pass:
@@ -48,7 +52,9 @@ class Watch:
     def __init__(self, model: nn.Module) -> None:
         self.thread = threading.get_ident()
         # A compiled model is a module round the one that was compiled.
-        self.names = {module: name.replace("_orig_mod.", "") for name, module in model.named_modules()}
+        self.names = {
+            module: ".".join(x for x in name.split(".") if x != "_orig_mod") for name, module in model.named_modules()
+        }
         self.stack: list[nn.Module] = []
         self.current: Pass | None = None
         self.elsewhere: set[str] = set()
@@ -73,6 +79,17 @@ class Watch:
         self._hooks.clear()
         self.stack.clear()
         self.current, self._finished = None, None
+
+    @property
+    def closed(self) -> list[str]:
+        """Modules in TorchScript that attend, if the model ran at all."""
+        scripts = {name: x for x, name in self.names.items() if isinstance(x, torch.jit.ScriptModule)}
+        whole = [
+            name
+            for name in scripts
+            if not any(f"{name}.".startswith(f"{y}." if y else "") for y in scripts.keys() - {name})
+        ]
+        return [name for name in whole if _ATTENDS.search(str(scripts[name].inlined_graph))]
 
     @property
     def here(self) -> bool:
