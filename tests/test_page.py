@@ -580,22 +580,55 @@ def test_everything_has_an_accessible_name(opened: Opened) -> None:
 
 def test_a_notebook_shows_the_same_page(browser: Browser) -> None:
     page = browser.new_page(offline=True)
-    page.set_content(f"<!doctype html><body>{john()._repr_html_()}")
+    page.set_content(f"<!doctype html><body>{john()._repr_mimebundle_()['text/html']}")
     frame = page.frames[1]
     frame.wait_for_selector("#cell .pair")
     assert frame.inner_text("#where") == "attention · head 0 of 2 · 4 queries × 4 keys"
     # The frame cannot reach what stands around it.
     assert frame.evaluate("origin") == "null"
+    # The frame lies over a picture, which is there for where frames are taken out.
+    on_top = "([x, y]) => document.elementFromPoint(x, y).tagName"
+    assert page.evaluate(on_top, [200, 200]) == "IFRAME"
+    page.evaluate("document.querySelector('iframe').remove()")
+    assert page.evaluate(on_top, [200, 200]) == "IMG"
+    assert page.evaluate("document.querySelector('img').naturalWidth") > 300
+    page.close()
+
+
+def test_a_widget_that_nobody_answers_is_a_picture(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("overt.views.page._EDITABLE", 0)
+    widget, page = john().widget(), browser.new_page(offline=True)
+    asked: list[Any] = []
+
+    def kernel(message: Any) -> tuple[Any, list[str]]:
+        asked.append(message)
+        # No page has asked for that.
+        return {"id": "somebody else's"}, []
+
+    page.expose_function("kernel", kernel)
+    page.set_content("<!doctype html><body>")
+    source, png = (files("overt.views.page") / "widget.js").read_text(), b64encode(widget.picture).decode()
+    # Silence: what the kernel says is not passed on.
+    silent = FRONT_END.replace("for (const listener of listeners) listener(answer, views);", "")
+    assert silent != FRONT_END
+    page.evaluate(silent, [source, widget.page, png])
+    page.frames[1].wait_for_selector("#tabs, [role=tablist]", state="attached")
+    page.wait_for_function("document.querySelector('iframe').style.visibility === 'hidden'")
+    assert page.evaluate("document.elementFromPoint(200, 200).tagName") == "IMG"
+    assert asked
+    page.evaluate("for (const listener of model.listeners) listener({ id: 'late' }, [])")
+    assert page.evaluate("document.querySelector('img')") is None
+    assert page.evaluate("document.elementFromPoint(200, 200).tagName") == "IFRAME"
     page.close()
 
 
 # A notebook whose front end is this browser and whose kernel is this test.
 FRONT_END = """
-async ([source, page]) => {
+async ([source, page, png]) => {
   const { default: widget } = await import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
-  const listeners = new Set();
+  const listeners = new Set(), picture = new DataView(Uint8Array.from(atob(png), (c) => c.charCodeAt(0)).buffer);
   window.model = {
-    get: (name) => ({ page, title: "a <title>" })[name],
+    get: (name) => ({ page, title: "a <title>", picture })[name],
     on: (_, listener) => listeners.add(listener),
     off: (_, listener) => listeners.delete(listener),
     send: async (message) => {
@@ -632,7 +665,9 @@ def notebook(
 
         page.expose_function("kernel", kernel)
         page.set_content("<!doctype html><body>")
-        page.evaluate(FRONT_END, [(files("overt.views.page") / "widget.js").read_text(), view.widget().page])
+        widget = view.widget()
+        source, png = (files("overt.views.page") / "widget.js").read_text(), b64encode(widget.picture).decode()
+        page.evaluate(FRONT_END, [source, widget.page, png])
         frame = page.frames[1]
         frame.wait_for_selector("#cell .pair")
         frame.evaluate("overt.ready")

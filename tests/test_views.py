@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from base64 import b64decode
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from overt.views.colors import DARK, STOPS, scaled, shades
 from overt.views.files import load
 from overt.views.labels import Labelled, readable
 from overt.views.lessons import LESSONS
+from overt.views.notebook import picture
 from overt.views.paper import Paper
 
 WORDS = ["My", "name", "is", "John"]
@@ -373,7 +375,7 @@ def test_titles_and_names_of_attentions_do_no_harm(tmp_path: Path, hostile: str)
     text.encode()
     view.page(tmp_path / "x.html")
     view.csv(tmp_path / "x.csv")
-    view._repr_html_().encode()
+    view._repr_mimebundle_()["text/html"].encode()
     json.dumps(view.as_dict(), ensure_ascii=False).encode()
     view.figure().canvas.draw()
     assert load(view.save(tmp_path / "x.npz"))[0].name in (hostile, "")
@@ -752,17 +754,54 @@ def test_csv(tmp_path: Path) -> None:
         assert line["key token"] == ["a,b", 'c"d', "e⏎f", "g"][int(line["key"])]
 
 
-def test_a_notebook_shows_the_page() -> None:
-    html = View(overt.attend(Q, K, V), title='"><script>')._repr_html_()
-    assert html.startswith('<iframe sandbox="allow-scripts" title="&quot;&gt;&lt;script&gt;"')
-    assert html.count("<") == 2
+def test_a_notebook_shows_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = View(overt.attend(Q, K, V), title='"><script>')
+    bundle = view._repr_mimebundle_()
+    html, png = bundle["text/html"], bundle["image/png"]
+    assert '<iframe sandbox="allow-scripts" title="&quot;&gt;&lt;script&gt;"' in html
+    # The frame, and a picture for where frames are taken out.
+    assert html.count("<") == 5
+    assert f"data:image/png;base64,{png}" in html
+    assert b64decode(png).startswith(b"\x89PNG")
+    monkeypatch.setattr("overt.views.notebook.find_spec", lambda _: None)
+    plain = view._repr_mimebundle_()
+    assert list(plain) == ["text/html"]
+    assert plain["text/html"].count("<") == 2
     large = View(
         overt.attend(
             *(normal(1, 9000, 64, dtype=np.float32)[..., :64] for _ in range(2)), normal(1, 9000, 0, dtype=np.float32)
         )
     )
-    assert all(way in large._repr_html_() for way in (".widget()", ".page(path)"))
-    assert len(large._repr_html_()) < 1000
+    html = large._repr_mimebundle_()["text/html"]
+    assert all(way in html for way in (".widget()", ".page(path)"))
+    assert len(html) < 1000
+    assert picture(large) is None
+
+
+def test_a_notebook_shows_figures_and_widgets_as_pictures() -> None:
+    from IPython.core.formatters import DisplayFormatter
+
+    view = View(overt.attend(Q, K, V), tokens=WORDS)
+    shown, _ = DisplayFormatter().format(view.figure())
+    assert shown["image/png"].startswith(b"\x89PNG")
+    assert set(shown) == {"image/png", "text/plain"}
+    # Pyplot knows nothing of it and so does not show it once more.
+    from matplotlib import pyplot
+
+    assert pyplot.get_fignums() == []
+    bundle = view.widget()._repr_mimebundle_()
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    assert b64decode(data["image/png"]).startswith(b"\x89PNG")
+
+
+def test_a_view_is_text_in_a_notebook_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    view = View(overt.attend(Q, K, V), tokens=WORDS)
+    text = str(view)
+    # There rich shows what is printed at once, as HTML, and leaves nothing in the file.
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert str(view) == text
+    assert "strongest pairs" in text
+    assert capsys.readouterr().out == ""
 
 
 # Figures.
@@ -805,6 +844,44 @@ def test_a_figure_says_which_layer_it_is_of_and_all_of_its_title() -> None:
     # Masked cells are no zeros, in small pictures too.
     shown = figure.axes[0].images[0].get_array()
     np.testing.assert_array_equal(shown.mask, np.triu(np.ones((4, 4), bool), 1))
+
+
+@pytest.mark.parametrize("kind", ["map", "heads"])
+def test_masked_bins_of_a_large_map_are_no_zeros(kind: str) -> None:
+    x = normal(2, 1000, 4)
+    part = Labelled(overt.attend(x, x, x, mask=overt.causal() & overt.window(90, 0)))
+    figure = View(part).figure(kind)
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    shown = axes.images[0].get_array()
+    assert max(shown.shape) < 1000
+    np.testing.assert_array_equal(shown.mask, ~part.visible_bins(0, 0, *shown.shape))
+    assert 0.5 < shown.mask.mean() < 1
+    # Behind them is hatching, and below the figure what it means.
+    assert axes.patch.get_hatch()
+    assert axes.images[0].cmap.get_bad()[3] == 0
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["masked"]
+    assert not View(overt.attend(x, x, x)).figure(kind).legends
+
+
+def test_the_alignment_of_a_translation() -> None:
+    cross = [overt.attend(normal(2, 3, 8, seed=i), normal(2, 4, 8), normal(2, 4, 1)) for i in range(2)]
+    parts = [Labelled(overt.attend(Q, K, V), WORDS, name="encoder")]
+    parts += [Labelled(one, ["▁My", *WORDS[1:]], ["x", "y", "z"], "cross", i) for i, one in enumerate(cross)]
+    figure = View(parts, title="a translation").figure("alignment")
+    figure.canvas.draw()
+    (axes, bar) = figure.axes
+    np.testing.assert_allclose(axes.images[0].get_array(), cross[1].weights[...].mean(axis=0), atol=1e-12)
+    assert [name.get_text() for name in axes.get_xticklabels()] == WORDS
+    assert [name.get_text() for name in axes.get_yticklabels()] == ["x", "y", "z"]
+    assert axes.xaxis.get_ticks_position() == "top"
+    assert axes.images[0].get_clim() == (0, 1)
+    assert bar.get_ylabel() == "mean weight of 2 heads"
+    assert figure.get_suptitle() == "a translation\nlayer 1 · cross"
+    one = View(parts).figure("alignment", head=1)
+    np.testing.assert_allclose(one.axes[0].images[0].get_array(), cross[1].weights[1], atol=1e-12)
+    with pytest.raises(ArgumentError, match="an alignment is drawn of cross-attention, and here is none"):
+        View(parts[0]).figure("alignment")
 
 
 def test_letters_that_no_font_has_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

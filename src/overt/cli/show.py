@@ -70,7 +70,9 @@ def _epilog() -> str:
 @click.option("--query", type=int, help="Print what one query, or generation step, looked at.")
 @click.option("--page", type=click.Path(path_type=Path), help="Write one HTML file that needs no network.")
 @click.option("--figure", type=click.Path(path_type=Path), help="Draw a .png, .svg or .pdf (needs matplotlib).")
-@click.option("--kind", default="map", show_default=True, help="Which figure: map, heads, entropy, received, variance.")
+@click.option(
+    "--kind", default="map", show_default=True, help="Which figure: map, heads, alignment, entropy, received, variance."
+)
 @click.option("--save", type=click.Path(path_type=Path), help="Write q, k, v, results and tokens as .npz.")
 @click.option("--csv", type=click.Path(path_type=Path), help="Write the heaviest keys of every query.")
 @click.option(

@@ -23,13 +23,13 @@ from overt.writing import replaced
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KINDS = ("map", "heads", "entropy", "received", "variance")
+KINDS = ("map", "heads", "alignment", "entropy", "received", "variance")
 # More names than this have no room on an axis.
 _NAMES = 40
 _PIXELS = 768
 # Names of fonts that have more than Latin letters.
 _BROAD = re.compile("CJK|Han|WenQuanYi|Unifont|Unicode|PingFang|Hei|Gothic")
-_MASKED = "#e6e4dd"
+_MASKED, _HATCH = "#e9e7e1", "#b9b4a6"
 _WIDTHS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -44,7 +44,12 @@ def draw(view: Subject, kind: str, *, head: int | None, row: int, part: int) -> 
         raise ArgumentError(f"there is no figure {kind!r}: choose one of {', '.join(KINDS)}")
     if not 0 <= part < len(view.parts):
         raise ArgumentError(f"there is no part {part}: give 0…{len(view.parts) - 1}")
-    label = view.parts[part]
+    if kind == "alignment":
+        # As the page opens: of a translation, its last cross-attention.
+        crosses = [one for one in view.parts if one.name == "cross"]
+        if not crosses:
+            raise ArgumentError("an alignment is drawn of cross-attention, and here is none: choose another figure")
+    label = crosses[-1] if kind == "alignment" else view.parts[part]
     for name, value, count in (("row", row, label.problem.shape.B), ("head", head or 0, label.problem.shape.H)):
         if not 0 <= value < count:
             raise ArgumentError(f"there is no {name} {value}: give 0…{count - 1}")
@@ -69,8 +74,8 @@ def draw(view: Subject, kind: str, *, head: int | None, row: int, part: int) -> 
 
 
 def _drawn(figure: Figure, view: Subject, label: Labelled, kind: str, row: int, head: int | None) -> Figure:
-    if kind == "map":
-        _map(figure, label, row, head)
+    if kind in ("map", "alignment"):
+        _map(figure, label, row, head, alignment=kind == "alignment")
     elif kind == "heads":
         _heads(figure, label, row)
     elif kind == "variance":
@@ -120,20 +125,30 @@ def write(figure: Figure, path: str | Path) -> Path:
     return Path(path)
 
 
-def _map(figure: Figure, label: Labelled, row: int, head: int | None) -> None:
-    """The matrix of one head, or the mean of all."""
+def _map(figure: Figure, label: Labelled, row: int, head: int | None, *, alignment: bool) -> None:
+    """The matrix of one head, or the mean of all; of an alignment, the source above and the translation down."""
     axes = figure.subplots()
+    shape = label.problem.shape
     picture = _pictures(label, row, _PIXELS)
+    heads = range(shape.H) if head is None else (head,)
     picture = picture.mean(axis=0) if head is None else picture[head]
+    visible = np.any([label.visible_bins(row, h, *picture.shape) for h in heads], axis=0)
     coloring = _shades(picture)
-    if picture.shape == (label.problem.shape.T, label.problem.shape.S):
-        heads = range(label.problem.shape.H) if head is None else (head,)
-        picture = np.ma.masked_where(~np.any([label.visible(row, h) for h in heads], axis=0), picture)
-    shade = axes.imshow(picture, **coloring, aspect=_aspect(label), interpolation="nearest", extent=_extent(label))
+    if alignment:
+        # Shares of what was looked at, as others draw them.
+        from matplotlib.colors import Normalize
+
+        coloring["norm"] = Normalize(0, 1)
+    shade = _shown(axes, picture, visible, label, coloring, extent=_extent(label))
     _name(axes, label)
-    figure.colorbar(
-        shade, label="weight" if label.problem.shape.H == 1 or head is not None else "mean weight of all heads"
-    )
+    if alignment:
+        axes.set(xlabel="source", ylabel="translation")
+        axes.xaxis.set(label_position="top", ticks_position="top")
+        for name in axes.get_xticklabels():
+            name.set(rotation=45, ha="left")
+    what = "weight" if len(heads) == 1 else f"mean weight of {len(heads)} heads"
+    figure.colorbar(shade, label=what + _pool(picture, label))
+    _legend(figure, visible)
 
 
 def _heads(figure: Figure, label: Labelled, row: int) -> None:
@@ -143,17 +158,44 @@ def _heads(figure: Figure, label: Labelled, row: int) -> None:
     down = ceil(len(pictures) / across)
     figure.set_size_inches(2 * across + 1, 2 * down + 0.6)
     coloring = _shades(pictures)
+    visible = np.stack([label.visible_bins(row, h, *pictures.shape[1:]) for h in range(len(pictures))])
     every = np.atleast_1d(figure.subplots(down, across, squeeze=False)).reshape(-1)
     for number, axes in enumerate(every):
-        axes.set_axis_off()
-        if number < len(pictures):
-            picture = pictures[number]
-            if picture.shape == (label.problem.shape.T, label.problem.shape.S):
-                # What may not be seen is no zero.
-                picture = np.ma.masked_where(~label.visible(row, number), picture)
-            shade = axes.imshow(picture, **coloring, aspect=_aspect(label), interpolation="nearest")
-            axes.set_title(f"head {number}", fontsize=9)
-    figure.colorbar(shade, ax=list(every), label="weight", shrink=0.8)
+        if number >= len(pictures):
+            axes.set_axis_off()
+            continue
+        shade = _shown(axes, pictures[number], visible[number], label, coloring)
+        axes.set(xticks=[], yticks=[])
+        axes.set_title(f"head {number}", fontsize=9)
+    figure.colorbar(shade, ax=list(every), label="weight" + _pool(pictures[0], label), shrink=0.8)
+    figure.supxlabel("keys →", fontsize=9)
+    figure.supylabel("← queries", fontsize=9)
+    _legend(figure, visible)
+
+
+def _shown(
+    axes: Any, picture: np.ndarray, visible: np.ndarray, label: Labelled, coloring: dict[str, Any], **options: Any
+) -> Any:
+    """A picture whose masked cells let the hatching behind it through: what may not be seen is no zero."""
+    axes.patch.set(facecolor=_MASKED, hatch="/////", edgecolor=_HATCH)
+    shown = np.ma.masked_where(~visible, picture)
+    return axes.imshow(shown, **coloring, aspect=_aspect(label), interpolation="nearest", **options)
+
+
+def _pool(picture: np.ndarray, label: Labelled) -> str:
+    """Of how many weights a pixel is the largest."""
+    T, S = label.problem.shape.T, label.problem.shape.S
+    rows, columns = picture.shape
+    return "" if picture.shape == (T, S) else f", largest of each {-(-T // rows)} × {-(-S // columns)}"
+
+
+def _legend(figure: Figure, visible: np.ndarray) -> None:
+    """What hatching means, if there is any."""
+    from matplotlib.patches import Patch
+
+    if not visible.all():
+        masked = Patch(facecolor=_MASKED, hatch="/////", edgecolor=_HATCH, label="masked")
+        figure.legend(handles=[masked], loc="outside lower right", fontsize=8, frameon=False)
 
 
 def _lines(figure: Figure, label: Labelled, kind: str, row: int, head: int | None) -> None:
@@ -208,7 +250,7 @@ def _shades(picture: np.ndarray) -> dict[str, Any]:
     from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
     blend = LinearSegmentedColormap.from_list("overt", [tuple(c / 255 for c in stop) for stop in STOPS])
-    colors = blend.with_extremes(bad=_MASKED, under=_color(0))
+    colors = blend.with_extremes(bad=(0, 0, 0, 0), under=_color(0))
     highest = float(picture.max()) or 1.0
     if scaled(picture)[3] == "logarithmic":
         some = picture[picture > 0]
@@ -240,5 +282,6 @@ def _name(axes: Any, label: Labelled) -> None:
 
 
 def _plain(name: str) -> str:
-    """A name that matplotlib takes for no formula and that has room."""
+    """A name that matplotlib takes for no formula and that has room, without the mark that it begins a word."""
+    name = name.removeprefix("▁") or name
     return (name if len(name) <= 24 else name[:23] + "…").replace("$", r"\$")

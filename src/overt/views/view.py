@@ -60,7 +60,10 @@ class View(Subject):
         terminal.show(self, head=head, row=row, query=query)
 
     def figure(self, kind: str = "map", *, head: int | None = None, row: int = 0, part: int = 0) -> Figure:
-        """A matplotlib figure (extra ``plot``): "map", "heads", "entropy", "received" or "variance"."""
+        """A matplotlib figure (extra ``plot``): "map", "heads", "alignment", "entropy", "received" or "variance".
+
+        "alignment" is of the last cross-attention, such as that of a translation, whatever ``part`` is.
+        """
         from overt.views import figure
 
         return figure.draw(self, kind, head=head, row=row, part=part)
@@ -102,10 +105,10 @@ class View(Subject):
 
         return files.as_dict(self, k)
 
-    def _repr_html_(self) -> str:
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         from overt.views import notebook
 
-        return notebook.html(self)
+        return notebook.bundle(self)
 
 
 def show(

@@ -4,13 +4,35 @@ function render({ model, el }) {
   const frame = document.createElement("iframe");
   frame.setAttribute("sandbox", "allow-scripts allow-downloads");
   frame.title = model.get("title");
-  frame.style.cssText = "border: 0; width: 100%; height: 720px";
-  const up = (event) => event.source === frame.contentWindow && model.send(event.data);
-  const down = (answer, buffers) => frame.contentWindow?.postMessage({ answer, buffers }, "*");
+  frame.style.cssText = "border: 0; width: 100%; height: 720px; grid-area: 1 / 1";
+  const place = document.createElement("div");
+  place.style.display = "grid";
+  // A picture while Python is asked for the first time: in a notebook that was opened and not run, nobody answers.
+  const png = model.get("picture");
+  let image = null;
+  if (png?.byteLength) {
+    image = document.createElement("img");
+    image.alt = model.get("title");
+    image.style.cssText = "grid-area: 1 / 1; max-width: 100%";
+    image.src = URL.createObjectURL(new Blob([png], { type: "image/png" }));
+    place.append(image);
+  }
+  const up = (event) => {
+    if (event.source !== frame.contentWindow) return;
+    if (image) frame.style.visibility = "hidden";
+    model.send(event.data);
+  };
+  const down = (answer, buffers) => {
+    image?.remove();
+    image = null;
+    frame.style.visibility = "visible";
+    frame.contentWindow?.postMessage({ answer, buffers }, "*");
+  };
   addEventListener("message", up);
   model.on("msg:custom", down);
   frame.srcdoc = model.get("page");
-  el.append(frame);
+  place.append(frame);
+  el.append(place);
   return () => {
     removeEventListener("message", up);
     model.off("msg:custom", down);
