@@ -18,14 +18,13 @@ from overt.torch import blocks, short
 from overt.torch.attended import Attended
 from overt.torch.call import HALVES, Call
 from overt.torch.fused import can, fused
-from overt.torch.gradients import Attention, Plain
+from overt.torch.gradients import Attention, place
 from overt.torch.operator import call_operator, compute
 
 _SCALED_DOT = scaled_dot()
 _CAUSAL = causal()
 # Tensors that have no rules of their own.
 _PLAIN = (Tensor, torch.nn.Parameter)
-_PLAIN_CALLS = {mask: Call(_SCALED_DOT, mask, None, None, None, None, None) for mask in (None, _CAUSAL)}
 
 
 def attention(
@@ -102,7 +101,7 @@ def _plain(q: Any, k: Any, v: Any, mask: Any) -> Tensor | None:
     found = short.forward(q, k, v, mask, rows=graph)
     if found is None or not graph:
         return found and found[0]
-    return Plain.apply(_PLAIN_CALLS[mask], found, q, k, v)  # type: ignore[no-untyped-call]
+    return place(q, k, v, mask, found)
 
 
 def _eager() -> bool:

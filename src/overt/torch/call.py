@@ -6,7 +6,7 @@ import ast
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any
 
@@ -81,7 +81,7 @@ class Call:
             return call
         return call.exchanged({name: _tensor(name, x).to(q.device) for name, x in strangers.items()})
 
-    @property
+    @cached_property
     def plain(self) -> bool:
         """Whether this is scaled dot-product attention, causal or not, and nothing else."""
         asked = self.bias, self.softcap, self.sinks, self.dropout, self.num_threads
