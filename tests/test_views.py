@@ -884,7 +884,7 @@ def test_the_alignment_of_a_translation() -> None:
         View(parts[0]).figure("alignment")
 
 
-def test_letters_that_no_font_has_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_letters_that_no_font_has_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from matplotlib import font_manager
 
     view = View(overt.attend(Q, K, V), tokens=["我", "爱", "你", "."])
@@ -895,6 +895,10 @@ def test_letters_that_no_font_has_are_named(monkeypatch: pytest.MonkeyPatch) -> 
         figure = view.figure()
     # Said once: drawing it warns of nothing more, and warnings are errors here.
     assert figure._repr_png_().startswith(b"\x89PNG")
+    # The command says it in one line, too.
+    code, out, error = run("show", str(view.save(tmp_path / "x.npz")), "--figure", str(tmp_path / "x.svg"))
+    assert (code, out.startswith("wrote ")) == (0, True)
+    assert error == "overt: no font here has 你我爱: install one that has, such as Noto Sans CJK\n"
 
 
 def test_no_row_of_an_alignment_is_empty() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -235,7 +236,12 @@ def _of_translation(text: str, model: str) -> View:
 def _drawn(view: View, kind: str, path: Path, head: int | None, row: int) -> Path:
     from overt.views.figure import write
 
-    return write(view.figure(kind, head=head, row=row), path)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", UserWarning)
+        written = write(view.figure(kind, head=head, row=row), path)
+    for one in said:
+        click.echo(f"overt: {one.message}", err=True)
+    return written
 
 
 def lines(path: Path | None) -> list[str] | None:

@@ -9,9 +9,8 @@ function render({ model, el }) {
   place.style.display = "grid";
   // A picture while Python is asked for the first time: in a notebook that was opened and not run, nobody answers.
   const png = model.get("picture");
-  let image = null;
+  const image = document.createElement("img");
   if (png?.byteLength) {
-    image = document.createElement("img");
     image.alt = model.get("title");
     image.style.cssText = "grid-area: 1 / 1; max-width: 100%";
     image.src = URL.createObjectURL(new Blob([png], { type: "image/png" }));
@@ -19,12 +18,11 @@ function render({ model, el }) {
   }
   const up = (event) => {
     if (event.source !== frame.contentWindow) return;
-    if (image) frame.style.visibility = "hidden";
+    if (image.parentNode) frame.style.visibility = "hidden";
     model.send(event.data);
   };
   const down = (answer, buffers) => {
-    image?.remove();
-    image = null;
+    image.remove();
     frame.style.visibility = "visible";
     frame.contentWindow?.postMessage({ answer, buffers }, "*");
   };
