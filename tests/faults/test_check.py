@@ -23,6 +23,7 @@ import torch
 import overt as package
 from faults.conftest import Run, environment, one_line
 from overt.check import wire
+from overt.check.checking import examine
 from overt.check.interface import _unpacked
 from overt.check.report import CallError
 from overt.check.session import EndedError, Here, Session
@@ -430,6 +431,18 @@ def test_arguments_of_a_constructor_may_be_named() -> None:
     # It is found by trying, too.
     assert package.check(Heads).ok
     assert package.check(Heads, arguments={"zahl": "heads"}).ok
+
+
+@pytest.mark.parametrize(
+    ("how", "said"), [("os._exit(3)", "exits"), ("time.sleep(60)", "hangs"), ("os.abort()", "crashes")]
+)
+def test_what_one_candidate_does_to_its_process_is_nothing_to_the_next(tmp_path: Path, how: str, said: str) -> None:
+    write(tmp_path, f"import os, time\n\ndef attend(q, k, v):\n    {how}\n", "bad.py")
+    write(tmp_path, RIGHT)
+    with Session(timeout=1.0) as session:
+        for _ in range(2):
+            assert {f.id for f in examine(session, f"{tmp_path}/bad.py:attend").findings} == {said}
+            assert examine(session, f"{tmp_path}/mine.py:attend").ok
 
 
 def test_a_session_that_is_forged_ends() -> None:

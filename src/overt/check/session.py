@@ -62,6 +62,12 @@ class Session(_Passed):
         """
         super().__init__()
         self.timeout, self.deadline = timeout, deadline
+        self._target, self._memory = target, memory
+        self._start()
+
+    def _start(self) -> None:
+        """Start the process."""
+        target, memory, deadline = self._target, self._memory, self.deadline
         self._end = time.monotonic() + deadline
         down, up = _pipe(), _pipe()
         parent = os.getpid()
@@ -112,9 +118,12 @@ class Session(_Passed):
     def ask(self, message: dict[str, Any], arrays: wire.Arrays | None = None) -> Reply:
         """One request and its answer."""
         self.note(message)
-        if not self.pid:
-            raise EndedError("crash", "the process has ended")
         loads = message["op"] == "load"
+        if not self.pid:
+            if not loads:
+                raise EndedError("crash", "the process has ended")
+            # What one candidate did to its process is nothing to the next.
+            self._start()
         if loads:
             self._end = time.monotonic() + self.deadline
         try:
