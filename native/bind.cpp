@@ -326,7 +326,7 @@ Call::Pause ask_python() {
   }
   // Where other threads hold the lock for long, asking for it more often would take its time.
   std::chrono::nanoseconds took = std::chrono::steady_clock::now() - start;
-  return std::clamp<std::chrono::nanoseconds>(10 * took, 20ms, 50ms).count();
+  return std::clamp<std::chrono::nanoseconds>(10 * took, 10ms, 30ms).count();
 }
 
 // Calls of fewer products end within milliseconds on any machine; looking at a clock between their tasks is felt.

@@ -130,15 +130,11 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
     std::int64_t* indices = arguments.indices + place * arguments.count;
     Acc* weights = arguments.weights + place * arguments.count;
     best.sort();
-    for (Index i = 0; i < best.count; ++i) {
-      indices[i] = best.heap[i].key;
-      weights[i] = best.heap[i].score;
-    }
+    // One by one: vectors would wait for what was written number by number, a fifth of the time of short rows.
     shift.choose([&]<bool fused>() {
-      for (Index i = 0; i < best.count; i += lanes) {
-        const Index count = smaller<Index>(lanes, best.count - i);
-        Lane<Acc> x = exp2<Acc>(shift.template log2_weights<fused>(load_some(weights + i, count), r));
-        __builtin_memcpy(weights + i, &x, count * sizeof(Acc));
+      for (Index i = 0; i < best.count; ++i) {
+        indices[i] = best.heap[i].key;
+        weights[i] = exp2<Acc>(shift.template log2_weights<fused>(all(best.heap[i].score), r))[0];
       }
     });
     if (best.count == arguments.count) return;
@@ -349,7 +345,7 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
     if (among.empty()) return;
     if (bins.mean) start<true>();
     else start<false>();
-    for (Index block = 0; block < plan.blocks; ++block) rows(head, block, among);
+    for (Index block = 0; block < plan.blocks && !stopped(); ++block) rows(head, block, among);
     Acc* out = arguments.out + head * bins.row_count * bins.column_count;
     if (bins.mean) finish<true>(among, out);
     else finish<false>(among, out);

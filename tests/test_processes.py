@@ -264,7 +264,7 @@ def ask(T, S, H=64):
     q, k = (np.broadcast_to(rng.normal(size=(1, 1, n, 64)).astype(np.float32), (1, H, n, 64)) for n in (T, S))
     return overt.problem.Problem.of(q, k, k, score=overt.scaled_dot(), num_threads=threads)
 
-problem, few, one = ask(40_000, 40_000), ask(1000, 100_000, 8), ask(4, 2_000_000, 4096)
+problem, few, one = ask(40_000, 40_000), ask(1000, 25_000, 8), ask(4, 2_000_000, 4096)
 output, lse = np.zeros((1, 64, 40_000, 64), np.float32), np.zeros((1, 64, 40_000), np.float32)
 bins = np.array([[0, 20_000], [20_000, 40_000]])
 small = [rng.normal(size=(4, 200, 16)).astype(np.float32) for _ in range(3)]
@@ -292,7 +292,7 @@ for call in sys.argv[3:]:
         raise AssertionError(f"{call} came to an end")
     thread.join()
     print(f"{call}: {late:.3f} s", flush=True)
-    assert late < 0.1 + 0.2 * threads, (call, late)
+    assert late < 0.1 * threads, (call, late)
     assert check() == expected
 """
 
