@@ -187,11 +187,11 @@ template <class In> struct Forward {
     Source<In> source;
     char* memory = nullptr;  // [tasks][splits] Running, if the keys are split
     Index bytes = 0;  // of a part
-    double* received = nullptr;  // [B · H][parts][S]
+    Parts received;
     void place(Arena& arena, const Layout& layout) {
       const Plan<Acc>& plan = layout.plan;
       source.place(arena, plan);
-      if (layout.along) arena.take(received, all_parts(plan) * plan.p.S);
+      if (layout.along) received.place(arena, plan);
       if (layout.splits == 1) return;
       Arena part;
       Running<Acc>().place(part, plan);
@@ -380,8 +380,8 @@ template <class In> struct Forward {
 
   // The tasks that share sums of columns.
   void tasks_along(Index part) {
-    double* columns = shared.received + part * p.S;
-    __builtin_memset(columns, 0, p.S * sizeof(double));
+    Columns columns = shared.received.columns(part, p.S);
+    columns.start();
     __builtin_memset(work.kept.received, 0, kBlock * sizeof(Acc));
     each_task(plan, part, [&](Index index) {
       task(index);
@@ -457,7 +457,7 @@ template <class In> struct Forward {
         for (Index index; (index = tasks.take()) < parts;) forward.tasks_along(index);
         wait_for_all(chosen.threads);
         for (Index head; (head = endings.take()) < p.B * p.H;)
-          join_parts(plan, shared.received, head, static_cast<Acc*>(along->received));
+          shared.received.join(plan, head, static_cast<Acc*>(along->received));
         return;
       }
       if (splits == 1) {

@@ -25,9 +25,9 @@ template <class In> struct Statistics {
   using Layout = PassLayout<Acc, Arguments>;
 
   struct Shared {
-    double* received = nullptr;  // [B · H][parts][S]
+    Parts received;
     void place(Arena& arena, const Layout& layout) {
-      if (layout.arguments.received) arena.take(received, layout.tasks * layout.plan.p.S);
+      if (layout.arguments.received) received.place(arena, layout.plan);
     }
   };
   struct Workspace {
@@ -116,13 +116,13 @@ template <class In> struct Statistics {
   }
 
   void task(Index part) {
-    double* received = shared.received ? shared.received + part * p.S : nullptr;
-    if (received) __builtin_memset(received, 0, p.S * sizeof(double));
+    Columns received = shared.received.columns(part, p.S);
+    if (arguments.received) received.start();
     __builtin_memset(work.received, 0, kBlock * sizeof(Acc));
     each_task(plan, part, [&](Index index) { rows(index, received); });
   }
 
-  void rows(Index index, double* received) {
+  void rows(Index index, const Columns& received) {
     Desk<In>& desk = work.desk;
     desk.start(plan, source, index, scoring);
     if (arguments.picks) note_picks(*arguments.picks);
@@ -142,7 +142,7 @@ template <class In> struct Statistics {
           });
         });
       }
-      if (received) add_block(block, work.received, received);
+      if (arguments.received) received.add(block, work.received);
     });
     if (arguments.entropy)
       for (int i = 0; i < desk.count; ++i)
@@ -154,7 +154,7 @@ template <class In> struct Statistics {
   Index endings() const { return arguments.received || arguments.picks ? p.B * p.H : 0; }
 
   void finish(Index head) {
-    if (arguments.received) join_parts(plan, shared.received, head, arguments.received);
+    if (arguments.received) shared.received.join(plan, head, arguments.received);
     if (!arguments.picks) return;
     const Acc *value = static_cast<const Acc*>(arguments.lse.value) + head * p.T;
     const Acc* rest = arguments.lse.rest ? static_cast<const Acc*>(arguments.lse.rest) + head * p.T : nullptr;

@@ -52,6 +52,14 @@ def test_attend_and_statistics(T: int, options: str) -> None:
     assert found["grown"] <= found["inputs"] + outputs + 64 * MIB
 
 
+def test_sums_of_columns_take_what_a_window_sees() -> None:
+    # Sixty-four parts of the rows have sums of their own; of all keys these would take 128 MiB.
+    call = "seen = overt.attend(q, k, v, mask=overt.window(63, 0)); seen.received(); seen.entropy(); seen.top(8)"
+    outputs = 262_144 * (8 * 4 + 3 * 4 + 8 * 12)
+    found = measure(call, 262_144, D=8)
+    assert found["grown"] <= outputs + 24 * MIB
+
+
 def test_a_few_rows_of_the_weights_cost_a_few_rows() -> None:
     # One row of keys is packed for the tile; the tile itself is 10 × 32768.
     call = "seen = overt.attend(q, k, v); before = peak(); seen.weights[0, 31_000:31_010]"
