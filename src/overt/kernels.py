@@ -394,7 +394,8 @@ def _log_sums(
             return value, None
         finite = np.where(np.isfinite(lse), lse, 0)
         return value, (finite - np.where(np.isfinite(lse), value, 0)).astype(value.dtype, order="C")
-    if len(problem.s) < problem.shape.S or not is_large(np, lse):
+    # One comparison is enough nearly always; the second knows what to make of rows that see nothing.
+    if len(problem.s) < problem.shape.S or (np.abs(lse) <= LARGE).all() or not is_large(np, lse):
         return np.ascontiguousarray(lse), None
     if back and (level or levels()[0]) == "amx":
         # Tiles know no way back.

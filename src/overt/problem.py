@@ -183,6 +183,8 @@ class Problem:
     def unbroadcast(self, x: Array, shape: tuple[int, ...]) -> Array:
         """Sum a gradient (B, …) over the leading axes along which an argument of this shape was broadcast."""
         leading = shape[:-3]
+        if leading == self.shape.batch:
+            return self.xp.reshape(x, shape)
         wide = self.xp.reshape(x, (*self.shape.batch, *x.shape[1:]))
         new = len(self.shape.batch) - len(leading)
         spread = tuple(i for i, n in enumerate(self.shape.batch) if i < new or (leading[i - new] == 1 and n != 1))
