@@ -17,7 +17,7 @@ import overt
 from overt import reference
 from overt.errors import ArgumentError, DtypeError, ShapeError
 from overt.problem import Problem
-from overt.torch import Attended, attend, attention, blocks, short
+from overt.torch import Attended, attend, attention, blocks, flex, short
 from overt.torch.call import Call
 from overt.torch.fused import can, fused
 from strategies import Case, cases
@@ -592,6 +592,68 @@ def test_a_predicate_of_numpy_is_asked_on_the_host() -> None:
     table = np.arange(35).reshape(5, 7) % 4 > 0
     mask = overt.where(lambda b, h, t, s: np.logical_and(table[np.asarray(t), np.asarray(s)], True))
     torch.testing.assert_close(by_blocks(q, k, v, mask=mask)[0], attention(q, k, v, mask=KEEP), rtol=0, atol=1e-12)
+
+
+# Masks of T = 5, S = 7 and two batch rows, of what a function makes of their numbers.
+MASKS: dict[str, Any] = {
+    "padding": lambda of: overt.padding(of([7, 3])),
+    "prefix": lambda of: overt.prefix(of([2, 6]), of([1, -1])),
+    "causal": lambda of: overt.causal(of([2, -3])),
+    "window": lambda of: overt.window(2, 1, offset=of([0, 3])),
+    "documents": lambda of: overt.documents(of([[0, 0, 1, 1, 2, 2, 2], [0, 1, 0, 1, 1, 0, 2]])),
+    "documents of both": lambda of: overt.documents(of([4, 1, 1, 0, 9]), of([1, 0, 4, 4, 1, 0, 3])),
+    "keep": lambda of: overt.keep(of([[[True, False, True, True, False, True, True]]])),
+    "both": lambda of: overt.padding(of([7, 3])) & overt.window(3, 1) & overt.keep(of([[True]] * 4 + [[False]])),
+    "either": lambda of: overt.prefix(of([1, 2])) | overt.documents(of([0, 1, 1, 0, 2, 2, 2])),
+    "not": lambda of: ~(overt.padding(of([2, 5])) | overt.causal(of([-2, 0]))),
+    "where": lambda of: overt.where(lambda b, h, t, s: of([[1, 3, 5, 2, 4], [6, 0, 2, 3, 1]])[b, t] + h > s),
+    "packed": lambda of: overt.packed([0, 2, 5], [0, 3, 7]) & overt.padding(of([2, 3])) & overt.causal(),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_of_tensors_of_a_device_mean_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = (x.detach() for x in draw((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 3)))
+    expected = attend(q, k, v, mask=MASKS[name](np.array))
+    # The device is this one, and its tensors are left where they are.
+    for module in ("grid", "masks.mask", "masks.spans"):
+        monkeypatch.setattr(f"overt.{module}.is_elsewhere", lambda x: isinstance(x, Tensor))
+    there = MASKS[name](torch.tensor)
+    assert there.is_elsewhere == (name != "where")
+    output, lse = by_blocks(q, k, v, mask=there)
+    seen = Blocked(call(q, k, v, mask=there), (q, k, v), (output, lse))
+    cells = [0, 1, 1, 0], [3, 0, 2, 1], [4, 0, 2, 1], [6, 0, 2, 3]
+    for ours, theirs in (
+        (output, expected.output),
+        (lse, expected.lse),
+        (seen.weights[1, 2:, ::-2, 1:6:2], expected.weights[1, 2:, ::-2, 1:6:2]),
+        (seen.weights[cells], expected.weights[cells]),
+        (seen.received(), expected.received()),
+        (seen.map(2, 3), expected.map(2, 3)),
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    # And by the spans of FlexAttention, where it is asked.
+    asked = flex._asked(call(q, k, v, mask=there).described(q, k, v))
+    if asked is not None and asked.first is not None and asked.last is not None:
+        s = torch.arange(7)
+        shown = (asked.first[..., None] <= s) & (s < asked.last[..., None])
+        shown = shown if asked.keep is None else shown & asked.keep
+        assert torch.equal(shown.expand(2, 4, 5, 7), torch.tensor(MASKS[name](np.array).dense(5, 7, (2,), 4)))
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_of_a_device_read_nothing_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    q, k, v = (torch.empty(shape, device="meta") for shape in ((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 3)))
+    mask = MASKS[name](lambda numbers: torch.tensor(numbers, device="meta"))
+    slopes = torch.empty(4, device="meta")
+    y = attention(q.requires_grad_(), k, v, mask=mask, bias=overt.alibi(slopes))
+    y.sum().backward()
+    seen = attend(q, k, v, mask=mask, softcap=3.0)
+    found = (y, q.grad, seen.lse, seen.received(), seen.entropy(), *seen.top(3), seen.map(3, 3))
+    # Of the cells that are picked, one number is read where there are numbers.
+    found += (seen.weights[0, 1], seen.weights[[0, 1], [1, 2], [3, 4], [2, 0]])
+    assert {x.device.type for x in found if x is not None} == {"meta"}
+    assert q.grad is not None
 
 
 @pytest.mark.parametrize("sinks", [False, True])

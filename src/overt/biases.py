@@ -328,6 +328,8 @@ def alibi(slopes: Array, offset: int | Array | None = None) -> Bias:
     """−slope · |distance| between query position and key; slopes (H,).
 
     Press et al. 2022 (arXiv:2108.12409), which is causal; without a causal mask the penalty is the same to both sides.
+    Slopes stay on their device; an offset is kept on the host, where distances are counted, and read back from a device
+    once, when the bias is made.
     """
     values = _floats("alibi slopes", slopes)
     if values.ndim != 1:
@@ -341,6 +343,7 @@ def relative(
     """Learned bias by bucket of distance: table (buckets, H), as T5 stores it.
 
     Raffel et al. 2020 (arXiv:1910.10683).  Encoders are ``bidirectional``; decoders put all buckets behind the query.
+    The table stays on its device; of an offset ``alibi`` tells.
     """
     values = _floats("the relative table", table)
     least = 4 if bidirectional else 2

@@ -284,6 +284,8 @@ def packed(cu_seqlens: Array, cu_seqlens_k: Array | None = None) -> Mask:
     ``alibi`` and ``relative``, the last query of each sequence stands at its last key, ``offset=0`` puts its first
     query at its first key, and the lengths of ``padding`` and ``prefix`` are one per sequence.  What costs nothing
     stays so: time grows with Σ Tᵢ Sᵢ, memory with T + S.  Arrays (T, H, D) are given as ``q.swapaxes(0, 1)``, a view.
+    The numbers are checked and kept on the host, since they say how long the arrays must be: from a device they are
+    read back once, when the mask is made.
     """
     queries = _edges("cu_seqlens", cu_seqlens)
     keys = queries if cu_seqlens_k is None else _edges("cu_seqlens_k", cu_seqlens_k)

@@ -136,7 +136,11 @@ class Attended(attended.Attended[Tensor]):
 
 
 class Weights(weights.Weights[Tensor]):
-    """Weights (…, H, T, S) before dropout, computed when indexed: tensors on the device of q."""
+    """Weights (…, H, T, S) before dropout, computed when indexed: tensors on the device of q.
+
+    Slices read nothing back from a device.  Cells picked by arrays of indices do so once, whether any row's sum is so
+    large that the cell must be computed from the whole row, and index tensors are read on the host.
+    """
 
     @property
     def dtype(self) -> torch.dtype:
@@ -181,12 +185,12 @@ class Weights(weights.Weights[Tensor]):
         if problem.bias is not None:
             scores = scores + problem.beside(problem.bias.at(cells))
         visible = scores != -torch.inf
-        if isinstance(problem.mask, blocks.Held):
-            visible &= cells.of(problem.mask.tensor)
-        elif problem.mask is not None:
-            visible &= torch.from_numpy(np.ascontiguousarray(problem.mask.visible(cells))).to(visible.device)
+        if problem.mask is not None:
+            shown: Any = problem.mask.visible(blocks.DeviceCells.of_cells(cells, visible.device))
+            visible = visible & shown
         lse = self._lse[b, h, t]
         found = torch.where(visible, torch.exp(scores - torch.where(lse == -torch.inf, 0.0, lse)), 0.0)
+        # The one number that is read back: without it each cell would cost all of its row.
         if _is_large(lse):
             self._take_device_rows(found, cells, lse)
         return found

@@ -39,6 +39,9 @@ class Held(Mask):
 
     tensor: Tensor
 
+    def visible(self, cells: Cells) -> Any:
+        return cells.of(self.tensor)
+
     def check(self, shape: Shape) -> None:
         if not broadcasts(tuple(self.tensor.shape), shape.full):
             raise ShapeError(
@@ -69,23 +72,35 @@ def each(problem: Problem) -> Iterator[tuple[slice, Problem]]:
 
 @dataclass(frozen=True, eq=False)
 class DeviceCells(Cells):
-    """The cells of a part as index tensors on its device, where masks are worked out."""
+    """Cells as index tensors on a device, where masks are worked out, and how to come by those on the host."""
 
-    part: Problem
+    device: torch.device
+    on_host: Callable[[], Cells]
 
     @staticmethod
     def of_part(part: Problem) -> DeviceCells:
-        ranges = part.b, part.h, part.t, part.s
-        indices: Any = [torch.arange(r.start, r.stop, r.step, device=part.q.device) for r in ranges]
+        """Those of a part of a problem."""
+        ranges, device = (part.b, part.h, part.t, part.s), part.q.device
+        indices: Any = [torch.arange(r.start, r.stop, r.step, device=device) for r in ranges]
         b, h, t, s = indices
-        return DeviceCells(part.shape, b[:, None, None, None], h[:, None, None], t[:, None], s, part)
+        return DeviceCells(
+            part.shape, b[:, None, None, None], h[:, None, None], t[:, None], s, device, lambda: part.cells
+        )
+
+    @staticmethod
+    def of_cells(cells: Cells, device: torch.device) -> DeviceCells:
+        """These, which somebody has picked on the host."""
+        arrays = (np.ascontiguousarray(x) for x in (cells.b, cells.h, cells.t, cells.s))
+        b, h, t, s = (cast(Any, torch.as_tensor(x, device=device)) for x in arrays)
+        return DeviceCells(cells.shape, b, h, t, s, device, lambda: cells)
 
     @property
     def xp(self) -> Any:
         return xp
 
     def rows(self) -> DeviceCells:
-        return DeviceCells(self.shape, self.b[..., 0], self.h[..., 0], self.t[..., 0], self.s[:1] * 0, self.part)
+        b, h, t = (x[..., 0] for x in (self.b, self.h, self.t))
+        return DeviceCells(self.shape, b, h, t, self.s[:1] * 0, self.device, self.on_host)
 
     def pick(self, array: Any, *index: Any) -> Any:
         return self._there(array)[index]
@@ -95,7 +110,7 @@ class DeviceCells(Cells):
             return self._there(predicate(self.b, self.h, self.t, self.s))
         except Exception:
             # What it holds, or calls, may be NumPy's; if it is wrong otherwise, it says so again.
-            return self._there(self.part.cells.ask(predicate))
+            return self._there(self.on_host().ask(predicate))
 
     def sequence(self) -> Any:
         assert self.shape.packing is not None
@@ -112,7 +127,7 @@ class DeviceCells(Cells):
     def _there(self, array: Any) -> Tensor:
         if isinstance(array, np.ndarray):
             array = torch.from_numpy(np.require(array, requirements=["C", "W"]))
-        return torch.as_tensor(array, device=self.part.q.device)
+        return torch.as_tensor(array, device=self.device)
 
 
 def attend(part: Problem) -> tuple[Tensor, Tensor]:
