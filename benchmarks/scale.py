@@ -26,19 +26,19 @@ import json, sys, time
 import torch
 import torch.distributed as dist
 import overt
-from overt.torch import ring
+from overt.torch import ring, tour
 rank, size, store, asked = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])
 torch.set_num_threads(1)
 dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=size)
 sent = 0
-exchanged = ring._Tour._exchanged
+exchanged = tour.exchanged
 
-def counted(self, given, *rest):
+def counted(given, *rest):
     global sent
     sent += sum(x.nbytes for x in given)
-    return exchanged(self, given, *rest)
+    return exchanged(given, *rest)
 
-ring._Tour._exchanged = counted
+tour.exchanged = counted
 torch.manual_seed(rank)
 for kind, T, window, D in asked:
     mask = overt.causal() if kind == "causal" else overt.window(window - 1, 0)
@@ -79,28 +79,41 @@ class Run:
     efficiency: float
 
 
-def cells(T: int, size: int, window: int | None) -> np.ndarray:
-    """Visible cells (2P, 2P) between chunks of queries and of keys, causal or with a window."""
+@dataclass(frozen=True)
+class Met:
+    """What chunks of queries and keys (2P, 2P) see of each other: cells, rows that see any, and the keys of these."""
+
+    cells: np.ndarray
+    rows: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+
+
+def met(T: int, size: int, window: int | None) -> Met:
+    """Between chunks of queries and of keys, causal or with a window."""
     edges = np.arange(2 * size + 1) * T // (2 * size)
-    found = np.zeros((2 * size, 2 * size))
+    cells, rows, begin, end = (np.zeros((2 * size, 2 * size)) for _ in range(4))
     for i in range(2 * size):
         t = np.arange(edges[i], edges[i + 1])
         first = np.zeros_like(t) if window is None else np.maximum(t - window + 1, 0)
         near = max(0, int(np.searchsorted(edges, first[0], side="right")) - 1)
         if window is None:
             # Whole chunks before, and half of its own.
-            found[i, :i] = len(t) * np.diff(edges)[:i]
+            cells[i, :i], rows[i, :i] = len(t) * np.diff(edges)[:i], len(t)
+            begin[i, :i], end[i, :i] = edges[:i], edges[1 : i + 1]
             near = i
         for j in range(near, i + 1):
-            found[i, j] = np.clip(np.minimum(t + 1, edges[j + 1]) - np.maximum(first, edges[j]), 0, None).sum()
-    return found
+            seen = np.clip(np.minimum(t + 1, edges[j + 1]) - np.maximum(first, edges[j]), 0, None)
+            cells[i, j], rows[i, j] = seen.sum(), (seen > 0).sum()
+            begin[i, j], end[i, j] = max(edges[j], first[0]), min(edges[j + 1], t[-1] + 1)
+    return Met(cells, rows, begin, end)
 
 
 def simulate(T: int, size: int, window: int | None, machine: Machine, *, heads: int = 1, groups: int = 1,
              width: int = D, itemsize: int = BYTES) -> Run:  # fmt: skip
     """Forward around the ring: every process begins a step when its last one is done and its keys have arrived."""
-    seen = cells(T, size, window)
-    needs, lengths = seen > 0, np.diff(np.arange(2 * size + 1) * T // (2 * size))
+    seen = met(T, size, window)
+    needs = seen.cells > 0
     both = np.stack([np.arange(size), 2 * size - 1 - np.arange(size)])
     rank = np.arange(size)
     begun, done, link = (np.zeros(size) for _ in range(3))
@@ -111,12 +124,17 @@ def simulate(T: int, size: int, window: int | None, machine: Machine, *, heads: 
         for own in both:
             for other in both[:, owner]:
                 pair = needs[own, other]
-                merged = machine.row * lengths[own] * heads
-                work += pair * (heads * seen[own, other] / machine.cells + machine.block + merged)
+                merged = machine.row * seen.rows[own, other] * heads
+                work += pair * (heads * seen.cells[own, other] / machine.cells + machine.block + merged)
         arrived = np.zeros(size)
         if step:
-            size_of = sum((needs[both[0], other] | needs[both[1], other]) * lengths[other] for other in both[:, owner])
-            size_of = size_of * 2 * width * groups * itemsize
+            keys = np.zeros(size)
+            for other in both[:, owner]:
+                # All between the first and the last key that a process's queries see.
+                first = np.where(needs[both, other], seen.first[both, other], np.inf).min(axis=0)
+                last = np.where(needs[both, other], seen.last[both, other], 0).max(axis=0)
+                keys += np.maximum(last - np.where(last > 0, first, 0), 0)
+            size_of = keys * 2 * width * groups * itemsize
             sent[owner] += size_of
             # Both sides have begun the step before; and a link carries one thing after the other.
             arrived = np.maximum(np.maximum(begun, begun[owner]), link) + size_of / machine.bandwidth
@@ -125,7 +143,7 @@ def simulate(T: int, size: int, window: int | None, machine: Machine, *, heads: 
         begun = np.maximum(done, arrived)
         done = begun + work
         computing += work
-    alone = heads * seen.sum() / machine.cells
+    alone = heads * seen.cells.sum() / machine.cells
     return Run(float(done.max()), float(computing.max()), int(sent.max()), float(alone / size / done.max()))
 
 
@@ -158,9 +176,9 @@ def fitted(found: dict[tuple[str, int, int], tuple[float, float, int]]) -> Machi
     rows, seconds = [], []
     for (kind, T, size), (cpu, _, _) in found.items():
         if size == 1:
-            seen = cells(T, 1, None if kind == "causal" else WINDOW)
+            seen = met(T, 1, None if kind == "causal" else WINDOW)
             # Each cell, and each merged row, takes its time; every run weighs the same.
-            rows.append([seen.sum() / cpu, (seen > 0).sum() * T / 2 / cpu])
+            rows.append([seen.cells.sum() / cpu, seen.rows.sum() / cpu])
             seconds.append(1.0)
     (per_cell, per_row), *_ = np.linalg.lstsq(np.array(rows), np.array(seconds), rcond=None)
     return Machine(1 / per_cell, 2e-4, max(per_row, 0.0), 1e9)

@@ -13,7 +13,7 @@ import overt
 from overt import parts
 
 pytest.importorskip("torch")
-from overt.torch import ring
+from overt.torch import tour
 
 HEADER = """
 import sys
@@ -35,51 +35,59 @@ def drawn(seed, shape, dtype):
     return torch.from_numpy(rng.normal(size=shape)).to(dtype)
 
 
-def check(name, T, S, options, dtype=torch.float32, parameters=(), batch=(2,), G=2):
+AXES = {"lse": -1, "received": -1, "entropy": -1}
+CLOSE = {torch.float32: 1e-6, torch.float64: 1e-12, torch.bfloat16: 2e-2}
+
+
+def asked(attend, q, k, v, options, parameters, dy, dlse):
+    # All that there is of an attention, by name.
+    seen = attend(q, k, v, **options)
+    found = torch.autograd.grad([seen.output, seen.lse], [q, k, v, *parameters], [dy, dlse])
+    indices, weights = seen.top(3)
+    return {
+        "output": seen.output.detach(),
+        "lse": torch.where(seen.lse.isfinite(), seen.lse, 0.0).detach(),
+        "received": seen.received(),
+        "entropy": seen.entropy(),
+        "indices": indices,
+        "weights": weights,
+        **{f"gradient {i}": x for i, x in enumerate(found)},
+    }
+
+
+def check(name, T, S, options, dtype=torch.float32, parameters=(), batch=(2,), G=2, rough=0.0):
+    # One process, all together and doubles agree; where float32 itself is rougher, both are as near to doubles.
     shapes = (*batch, 4, T, 8), (*batch, G, S, 8), (*batch, G, S, 6), (*batch, 4, T, 6), (*batch, 4, T)
     q, k, v, dy, dlse = (drawn(i, shape, dtype) for i, shape in enumerate(shapes))
     dlse = dlse.double() if dtype is torch.float64 else dlse.float()
     whole = [x.clone().requires_grad_() for x in (q, k, v)]
-    expected = overt.torch.attend(*whole, **options)
-    inputs = [*whole, *parameters]
-    wanted = torch.autograd.grad([expected.output, expected.lse], inputs, [dy, dlse])
+    one = asked(overt.torch.attend, *whole, options, parameters, dy, dlse)
+    wide = [x.double().requires_grad_() for x in (q, k, v)]
+    exact = asked(overt.torch.attend, *wide, options, parameters, dy.double(), dlse.double())
     mine = [ring.share(x).requires_grad_() for x in (q, k, v)]
-    seen = ring.attend(*mine, **options)
-    found = torch.autograd.grad(
-        [seen.output, seen.lse], [*mine, *parameters], [ring.share(dy), ring.share(dlse, -1)]
-    )
-    close = {torch.float32: 1e-6, torch.float64: 1e-12, torch.bfloat16: 2e-2}[dtype]
-
-    def same(what, x, y, close=close):
-        # Relative to the largest number there is.
-        limit = close * max(1.0, float(y.detach().abs().max()) if y.numel() else 1.0)
-        # One process computes the rest from an lse that is rounded.
-        limit *= 1 if what in ("output", "lse") and dtype is torch.float32 else 4
+    found = asked(ring.attend, *mine, options, parameters, ring.share(dy), ring.share(dlse, -1))
+    for what, x in found.items():
+        if what.startswith("gradient") and int(what[-1]) > 2:
+            # Each process has its part of the gradient of what all of them share.
+            dist.all_reduce(x)
+        else:
+            x = ring.gather(x, AXES.get(what, -2))
+        y, z = one[what], exact[what]
         assert x.shape == y.shape and x.dtype == y.dtype, (name, what, x.shape, y.shape, x.dtype, y.dtype)
-        error = float((x.double() - y.double()).detach().abs().max()) if x.numel() else 0.0
-        assert error <= limit, (name, what, error, limit)
-
-    same("output", seen.output, ring.share(expected.output))
-    finite = torch.where(expected.lse.isfinite(), expected.lse, 0.0)
-    same("lse", torch.where(seen.lse.isfinite(), seen.lse, 0.0), ring.share(finite, -1), min(close, 1e-6))
-    same("received", seen.received(), ring.share(expected.received(), -1), min(close, 1e-6))
-    same("entropy", seen.entropy(), ring.share(expected.entropy(), -1), min(close, 1e-6))
-    for x, y in zip(seen.top(min(3, S)), expected.top(min(3, S))):
-        same("top", x, ring.share(y), min(close, 1e-6))
-    for what, x, y in zip("qkv", found, wanted):
-        same("d" + what, x, ring.share(y))
-    for what, x, y in zip(parameters, found[3:], wanted[3:]):
-        # Each process has its part of the gradient of what all of them share.
-        total = x.clone()
-        dist.all_reduce(total)
-        same("parameter", total, y)
-    same("gathered", ring.gather(seen.output), expected.output.detach())
+        if not x.numel() or (what == "indices" and rough):
+            continue
+        # Of the largest number there is; indices are the same.
+        close, largest = CLOSE.get(y.dtype, 0), max(1.0, float(z.abs().max()))
+        errors = [float((a.double() - b).abs().max()) / largest for a, b in ((x, z), (y, z), (x, y.double()))]
+        assert max(errors[:2]) <= max(close, rough), (name, what, errors)
+        assert rough or errors[2] <= close, (name, what, errors)
 
 
 slopes = torch.tensor([0.5, 0.25, 0.1, 0.05], requires_grad=True)
 table = drawn(9, (8, 4), torch.float32).requires_grad_()
 sinks = drawn(8, (4,), torch.float32).requires_grad_()
-weight = drawn(7, (8, 8), torch.float32).requires_grad_()
+weight = (drawn(7, (8, 8), torch.float32) / 8).requires_grad_()
+large = drawn(7, (8, 8), torch.float32).requires_grad_()
 dense = drawn(6, (4, 1, 37), torch.float32).requires_grad_()
 causal = overt.causal()
 check("full", 32, 32, {})
@@ -101,7 +109,9 @@ check("alibi", 37, 37, {"mask": causal, "bias": overt.alibi(slopes), "softcap": 
 check("relative", 37, 37, {"bias": overt.relative(table)}, parameters=[table])
 check("sinks", 37, 37, {"mask": overt.window(0, 0), "sinks": sinks}, parameters=[sinks])
 check("bilinear", 20, 37, {"score": overt.bilinear(weight), "bias": dense}, parameters=[weight, dense])
-check("halves", 33, 33, {"mask": causal}, torch.bfloat16)
+# Scores up to 40 are rounded by 2.4e-6, and nobody rounds them like anybody else.
+check("large", 20, 37, {"score": overt.bilinear(large), "bias": dense}, parameters=[large, dense], rough=5e-6)
+check("halves", 33, 33, {"mask": causal}, torch.bfloat16, rough=4e-6)
 dist.destroy_process_group()
 """
 )
@@ -195,13 +205,16 @@ def test_causal_work_is_the_same_for_every_process_in_every_step(size: int) -> N
     chunk = 16
     length = 2 * size * chunk
     hollow = np.broadcast_to(np.empty((), np.float32), (1, 1, length, 4))
-    needs = ring._needs(parts.asked(hollow, hollow, hollow, score=overt.scaled_dot(), mask=overt.causal()), size)
+    asked = parts.asked(hollow, hollow, hollow, score=overt.scaled_dot(), mask=overt.causal())
+    needs = tour.meetings(asked, size, range(2 * size), range(2 * size))
     dense = overt.causal().dense(length, length)[0]
     for step in range(size):
         cells = set()
         for rank in range(size):
             owner = (rank - step) % size
-            pairs = [(i, j) for i in (rank, 2 * size - 1 - rank) for j in (owner, 2 * size - 1 - owner) if needs[i, j]]
+            pairs = [
+                (i, j) for i in (rank, 2 * size - 1 - rank) for j in (owner, 2 * size - 1 - owner) if (i, j) in needs
+            ]
             blocks = (dense[chunk * i : chunk * i + chunk, chunk * j : chunk * j + chunk] for i, j in pairs)
             cells.add(sum(int(block.sum()) for block in blocks))
         assert len(cells) == 1
@@ -210,5 +223,9 @@ def test_causal_work_is_the_same_for_every_process_in_every_step(size: int) -> N
 def test_what_nobody_sees_does_not_travel() -> None:
     hollow = np.broadcast_to(np.empty((), np.float32), (1, 1, 1024, 4))
     asked = parts.asked(hollow, hollow, hollow, score=overt.scaled_dot(), mask=overt.window(100, 0))
-    # A chunk of 128 sees itself and the one before.
-    np.testing.assert_array_equal(ring._needs(asked, 4), np.eye(8, dtype=bool) | np.eye(8, k=-1, dtype=bool))
+    found = tour.meetings(asked, 4, range(8), range(8))
+    # A chunk of 128 sees itself, and its first 100 queries the last 100 keys of the one before.
+    assert {pair: (place.t, place.s) for pair, place in found.items()} == {
+        **{(i, i): (range(128 * i, 128 * i + 128),) * 2 for i in range(8)},
+        **{(i, i - 1): (range(128 * i, 128 * i + 100), range(128 * i - 100, 128 * i)) for i in range(1, 8)},
+    }

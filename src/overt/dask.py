@@ -105,13 +105,12 @@ class Attended:
         chunks = self._chunks
         layer = _Layer(chunks, "attend")
         for row in chunks.rows():
-            pairs = chunks.pairs(row)
-            if not pairs:
-                layer.put("merged", row, _blind, chunks.asked_key, _places(chunks.place(*row, 0)), chunks.E)
-                continue
             keys = [
-                layer.put("pair", (*row, j), _block, parts.forward, *chunks.task(row, j), j == pairs[0]) for j in pairs
+                layer.put("pair", (*row, j), _block, parts.forward, *chunks.task(row, j)) for j in chunks.pairs(row)
             ]
+            if not keys or chunks.asked.sinks is not None:
+                place = _places(chunks.place(*row, 0))
+                keys.append(layer.put("blind", row, _blind, chunks.asked_key, place, chunks.E))
             layer.tree("merged", row, keys, parts.joined)
         return layer
 
@@ -125,7 +124,7 @@ class Attended:
         for row in self._chunks.rows():
             for j in self._chunks.pairs(row):
                 task = self._chunks.task(row, j)
-                layer.put("pair", (*row, j), _block, function, *task, False, self._found.key("merged", row), *more)
+                layer.put("pair", (*row, j), _block, function, *task, self._found.key("merged", row), *more)
         return layer
 
     @property
@@ -196,20 +195,15 @@ class Attended:
         pairs = self._second("top", parts.top, k)
         found = _Layer(chunks, "heaviest", pairs)
         for row in chunks.rows():
-            seen = chunks.pairs(row)
-            hidden = [
-                (s.start, s.stop) for j in range(len(chunks.sizes[3])) if j not in seen for s in [chunks.range(3, j)]
-            ]
-            keys = [pairs.key("pair", (*row, j)) for j in seen]
+            keys = [pairs.key("pair", (*row, j)) for j in chunks.pairs(row)]
             while len(keys) > 4:
                 groups = [keys[i : i + 4] for i in range(0, len(keys), 4)]
                 level = len(groups)
                 keys = [
-                    found.put(f"level-{level}", (*row, n), _heaviest, group, [], k, None)
-                    for n, group in enumerate(groups)
+                    found.put(f"level-{level}", (*row, n), parts.heaviest, group, k) for n, group in enumerate(groups)
                 ]
             rows = [len(r) for r in chunks.place(*row, 0)[:3]]
-            found.put("all", row, _heaviest, keys, hidden, k, (rows, chunks.wide))
+            found.put("all", row, _heaviest, keys, k, rows, chunks.wide)
         results = []
         for place, dtype in enumerate((np.dtype(np.int64), chunks.wide)):
             layer = _Layer(chunks, f"top-{place}", found)
@@ -312,7 +306,9 @@ class _Chunks:
     def visible(self) -> dict[tuple[int, int, int], list[bool]]:
         """Which chunks of keys each chunk of queries sees."""
         keys = [self.range(3, j) for j in range(len(self.sizes[3]))]
-        return {row: parts.seen(self.asked, self.place(*row, 0), keys) for row in self.rows()}
+        return {
+            row: [bool(part.t) for part in parts.meeting(self.asked, self.place(*row, 0), keys)] for row in self.rows()
+        }
 
     @cached_property
     def _pairs(self) -> dict[tuple[int, int, int], list[int]]:
@@ -412,12 +408,11 @@ def _block(
     mask: np.ndarray | None,
     bias: np.ndarray | None,
     place: list[list[int]],
-    first: bool,
     merged: parts.Pair | None = None,
     *more: Any,
 ) -> Any:
     """One pair of chunks."""
-    problem = parts.block(asked, q, k, v, _place(place), first=first, mask=mask, bias=bias)
+    problem = parts.block(asked, q, k, v, _place(place), mask=mask, bias=bias)
     return function(problem) if merged is None else function(problem, merged[1], *more)
 
 
@@ -433,13 +428,9 @@ def _sum(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return sum(arrays[1:], start=arrays[0])
 
 
-def _heaviest(
-    found: Sequence[parts.Pair], hidden: Sequence[tuple[int, int]], count: int, none: tuple[Any, Any] | None
-) -> parts.Pair:
-    if not found and none is not None:
-        rows, dtype = none
-        found = [(np.zeros((*rows, 0), np.int64), np.zeros((*rows, 0), dtype))]
-    return parts.heaviest(found, [range(*edges) for edges in hidden], count)
+def _heaviest(found: Sequence[parts.Pair], count: int, rows: Sequence[int], dtype: np.dtype) -> parts.Pair:
+    none = np.zeros((*rows, 0), np.int64), np.zeros((*rows, 0), dtype)
+    return parts.filled(parts.heaviest([none, *found], count), count)
 
 
 # In a graph, tuples are tasks or keys.

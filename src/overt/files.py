@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -207,42 +207,36 @@ class _Run:
         problem = self.problem
         first, last, _ = self._spans(place)
         tiles = [range(s, min(s + self.key_step, last)) for s in range(first, last, self.key_step)]
-        tiles = [s for s, seen in zip(tiles, parts.seen(self.asked, place, tiles), strict=True) if seen]
+        tiles = [part.s for part in parts.meeting(self.asked, place, tiles) if part.t]
         b, h = (slice(part.start, part.stop) for part in place[:2])
         at = b, h, slice(place.t.start - self.rows.start, place.t.stop - self.rows.start)
-        pairs: list[parts.Pair] = []
+        merged = parts.Sum(self.asked, place.b, place.h, len(place.t), problem.v.shape[-1])
         for s in tiles:
-            # A sum so far is one array, whatever the number of keys.
-            pairs = [parts.joined([*pairs, parts.forward(self._block(place, s, first=not pairs))])]
-        output, lse = pairs[0] if pairs else parts.blind(self.asked, place, problem.v.shape[-1])
-        self.arrays["output"][at], self.arrays["lse"][at] = output, lse
-        del output, pairs
+            merged.add(slice(0, len(place.t)), parts.forward(self._block(place, s)))
+        lse = merged.lse
+        self.arrays["output"][at], self.arrays["lse"][at] = merged.output, lse
+        del merged
         entropy = np.zeros(lse.shape, problem.accumulate)
-        heaviest: list[parts.Pair] = []
+        heaviest = np.zeros((*lse.shape, 0), np.int64), np.zeros((*lse.shape, 0), problem.accumulate)
         for s in tiles:
             block = self._block(place, s)
             received, more = parts.statistics(block, lse)
             self.received[:, s.start : s.stop] += received[0]
             entropy += more
             if self.top:
-                heaviest = [parts.heaviest([*heaviest, parts.top(block, lse, self.top)], [], self.top)]
+                heaviest = parts.heaviest([heaviest, parts.top(block, lse, self.top)], self.top)
         self.arrays["entropy"][at] = entropy
         if self.top:
-            if not heaviest:
-                heaviest = [(np.zeros((*lse.shape, 0), np.int64), np.zeros((*lse.shape, 0), problem.accumulate))]
-            hidden = _between(tiles, problem.shape.S, self.top)
-            self.arrays["indices"][at], self.arrays["weights"][at] = parts.heaviest(heaviest, hidden, self.top)
+            self.arrays["indices"][at], self.arrays["weights"][at] = parts.filled(heaviest, self.top)
         if place.t.stop == self.rows.stop:
             self.arrays["received"][b, h] = self.received
             self.received[...] = 0
 
-    def _block(self, place: Place, s: range, *, first: bool = False) -> Problem:
+    def _block(self, place: Place, s: range) -> Problem:
         problem, g = self.problem, place.h.start // max(len(place.h), 1)
         b, h, t = (slice(part.start, part.stop) for part in place[:3])
         keys = b, slice(g, g + 1), slice(s.start, s.stop)
-        return parts.block(
-            self.asked, problem.q[b, h, t], problem.k[keys], problem.v[keys], place._replace(s=s), first=first
-        )
+        return parts.block(self.asked, problem.q[b, h, t], problem.k[keys], problem.v[keys], place._replace(s=s))
 
     def _array(self, name: str, *, new: bool) -> Any:
         path = self.folder / f"{name}.npy.part"
@@ -274,12 +268,6 @@ class _Run:
         if str(found["identity"]) != self.identity or found["received"].shape != self.received.shape:
             raise FileError(f"{self.folder} is of a run of other arrays or options: repeat its command, or --overwrite")
         self.done, self.received = int(found["done"]), found["received"].astype(np.float64)
-
-
-def _between(tiles: Sequence[range], S: int, count: int) -> list[range]:
-    """Keys that belong to no tile, the first few of each gap."""
-    edges = [0, *(edge for s in tiles for edge in (s.start, s.stop)), S]
-    return [range(a, min(b, a + count)) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
 
 
 def _mapped(path: Path) -> np.ndarray:

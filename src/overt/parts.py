@@ -30,6 +30,10 @@ Pair = tuple[np.ndarray, np.ndarray]
 Piece = tuple[int, int, np.ndarray]
 # Cells of masks that are no spans that are worked out to learn which blocks they hide.
 _CELLS = 1 << 26
+# Behind all keys.
+_FAR = 1 << 40
+# Numbers of outputs that are merged at a time.
+_MERGED = 1 << 15
 
 
 class Place(NamedTuple):
@@ -62,19 +66,17 @@ def block(
     v: np.ndarray,
     place: Place,
     *,
-    first: bool = False,
     mask: np.ndarray | None = None,
     bias: np.ndarray | None = None,
 ) -> Problem:
     """A block of the whole, from its rows of q (B, H, T, D) and keys and values (B, G, S, …).
 
-    first: one block of each row is; the sinks, which join every row once, belong to it.
+    Sinks, which join every row once, belong to what ``blind`` says of the row.
     mask, bias: what is added to those of the whole, of just these cells, broadcastable to (B, H, T, S).
     """
-    sinks = asked.sinks[within(place.h, asked.h)] if first and asked.sinks is not None else None
     wide = np.dtype(asked.accumulate)
     q, k, v = (widened(x, wide) if x.dtype != wide else x for x in (q, k, v))
-    problem = replace(asked, q=q, k=k, v=v, sinks=sinks, **place._asdict())
+    problem = replace(asked, q=q, k=k, v=v, sinks=None, **place._asdict())
     if mask is not None:
         own = HeldMask(mask, place)
         problem = replace(problem, mask=own if problem.mask is None else problem.mask & own)
@@ -114,24 +116,34 @@ def _inside(array: np.ndarray, place: Place, cells: Cells) -> tuple[np.ndarray, 
     return tuple(i - part.start if n != 1 else np.zeros(1, np.int64) for i, part, n in axes)
 
 
-def seen(asked: Problem, place: Place, keys: Sequence[range]) -> list[bool]:
-    """Of which of these ranges of keys the queries of a place see something.
+def meeting(asked: Problem, place: Place, keys: Sequence[range]) -> list[Place]:
+    """Of the queries of a place and each of these ranges of keys, those that see some and those that some see.
 
-    Exact for masks that are spans of keys per query.  Others are worked out where that costs little beside the
-    attention itself, in whole matrices of at most 2²⁶ cells; beyond that they hide what lies outside their spans.
+    They are the least ranges with all of these, empty where nothing is seen.  Exact for masks that are spans of keys
+    per query.  Others are worked out where that costs little beside the attention itself, in whole matrices of at most
+    2²⁶ cells; beyond that they hide what lies outside their spans.
     """
     mask = asked.mask
     rows = len(place.b) * len(place.h) * len(place.t)
+    none = place._replace(t=place.t[:0], s=range(0))
     if mask is None or not rows:
-        return [bool(rows and s) for s in keys]
-    cells = replace(asked, **place._asdict()).cells
-    first, last, rest = mask.lowered(cells)
-    some = first < last
-    found = [bool(s and (some & (first < s.stop) & (last > s.start)).any()) for s in keys]
+        return [place._replace(s=s) if rows and s else none for s in keys]
+    first, last, rest = mask.lowered(replace(asked, **place._asdict()).cells)
+    first, last = (np.broadcast_to(edge, [len(part) for part in place[:3]]) for edge in (first, last))
+    first, last = first.reshape(-1, len(place.t)), last.reshape(-1, len(place.t))
+    found = []
+    for s in keys:
+        some = (first < last) & (first < s.stop) & (last > s.start) if s else np.zeros(first.shape, bool)
+        t = np.flatnonzero(some.any(axis=0))
+        if not t.size:
+            found.append(none)
+            continue
+        seen = range(max(s.start, int(first[some].min())), min(s.stop, int(last[some].max())))
+        found.append(place._replace(t=place.t[int(t[0]) : int(t[-1]) + 1], s=seen))
     if rest is None or prod(asked.shape.full) > _CELLS:
         return found
-    parts = [replace(asked, **place._replace(s=s)._asdict()) for s in keys]
-    return [had and bool(np.any(mask.visible(part.cells))) for had, part in zip(found, parts, strict=True)]
+    cells = (replace(asked, **part._asdict()).cells for part in found)
+    return [part if part.t and np.any(mask.visible(own)) else none for part, own in zip(found, cells, strict=True)]
 
 
 def forward(problem: Problem) -> Pair:
@@ -142,7 +154,7 @@ def forward(problem: Problem) -> Pair:
 
 
 def blind(asked: Problem, place: Place, E: int) -> Pair:
-    """The same of queries that see no key: zeros, and of the lse what the sinks are."""
+    """The same of queries before they see any key: zeros, and of the lse what the sinks are."""
     full = len(place.b), len(place.h), len(place.t)
     sinks = np.array(-np.inf) if asked.sinks is None else asked.sinks[within(place.h, asked.h)][:, None]
     return np.zeros((*full, E), asked.accumulate), np.broadcast_to(sinks, full).astype(np.float64)
@@ -151,6 +163,41 @@ def blind(asked: Problem, place: Place, E: int) -> Pair:
 def joined(parts: Sequence[Pair]) -> Pair:
     """Output and lse over the keys of all these parts."""
     return parts[0] if len(parts) == 1 else merge(parts)
+
+
+class Sum:
+    """Output (B, H, T, E) and lse (B, H, T), float64, of so many queries of these heads over all keys that were added.
+
+    It is ``merge`` of one part after another, in place: rounded once, by whoever reads it.
+    """
+
+    def __init__(self, asked: Problem, b: range, h: range, T: int, E: int) -> None:
+        output, self.lse = blind(asked, Place(b, h, range(T), range(0)), E)
+        self.output = output.astype(np.float64)
+
+    def add(self, rows: slice, part: Pair) -> None:
+        """Keys that only these rows see."""
+        # As many at a time as stay near the processor.
+        step = max(_MERGED // max(self.output[:, :, :1].size, 1), 1)
+        for start in range(rows.start, rows.stop, step):
+            some = slice(start, min(start + step, rows.stop))
+            own = slice(some.start - rows.start, some.stop - rows.start)
+            self._add(self.output[:, :, some], self.lse[:, :, some], part[0][:, :, own], part[1][:, :, own])
+
+    @staticmethod
+    def _add(output: np.ndarray, lse: np.ndarray, y: np.ndarray, more: np.ndarray) -> None:
+        with np.errstate(invalid="ignore"):
+            both = np.logaddexp(lse, more)
+            top = np.where(both == -np.inf, 0, both)
+            before, now = np.exp(lse - top)[..., None], np.exp(more - top)[..., None]
+            # What has no weight says nothing, whatever it is.
+            if (before == 0).any():
+                output[...] = np.where(before == 0, 0, output)
+            if (now == 0).any():
+                y = np.where(now == 0, 0, y)
+            output *= before
+            output += y * now
+        lse[...] = both
 
 
 def statistics(problem: Problem, lse: np.ndarray) -> Pair:
@@ -169,16 +216,26 @@ def top(problem: Problem, lse: np.ndarray, count: int) -> Pair:
     return indices + problem.s.start, weights
 
 
-def heaviest(parts: Sequence[Pair], hidden: Sequence[range], count: int) -> Pair:
-    """The heaviest of all these, and of keys that nobody sees, whose weight is 0; ties to the lower index."""
+def heaviest(parts: Sequence[Pair], count: int) -> Pair:
+    """At most so many of all these, the heaviest; ties to the lower index."""
     indices, weights = (np.concatenate([part[i] for part in parts], axis=-1) for i in (0, 1))
-    if hidden:
-        rows = indices.shape[:-1]
-        zeros = np.concatenate([np.arange(s.start, min(s.start + count, s.stop)) for s in hidden])
-        indices = np.concatenate([indices, np.broadcast_to(zeros, (*rows, zeros.size))], axis=-1)
-        weights = np.concatenate([weights, np.zeros((*rows, zeros.size), weights.dtype)], axis=-1)
     order = np.lexsort((indices, -weights), axis=-1)[..., :count]
     return np.take_along_axis(indices, order, -1), np.take_along_axis(weights, order, -1)
+
+
+def filled(part: Pair, count: int) -> Pair:
+    """Exactly so many: behind the keys that have weight the first of all others, whose weight is 0."""
+    lacking = [(0, 0)] * (part[0].ndim - 1) + [(0, count - part[0].shape[-1])]
+    indices, weights = (np.pad(x, lacking) for x in part)
+    none = weights == 0
+    if none.any():
+        known = np.sort(np.where(none, _FAR, indices), axis=-1)
+        # Number n of those that are missing has as many known ones before it as are at most n after those before them.
+        n = np.arange(count)
+        missing = n + sum(known[..., m : m + 1] - m <= n for m in range(count))
+        rank = np.maximum(np.cumsum(none, axis=-1) - 1, 0)
+        indices = np.where(none, np.take_along_axis(missing, rank, -1), indices)
+    return indices, weights
 
 
 def pooled(problem: Problem, lse: np.ndarray, rows: np.ndarray, columns: np.ndarray, pool: str) -> Piece:
