@@ -446,6 +446,8 @@ template <class In> struct Forward {
     Layout layout{plan, splits, along};
     Scratch<Shared, Workspace, Layout> scratch(layout, chosen);
     if (!scratch.memory) return false;
+    // Who asks for statistics looks at a model, as the passes do.
+    if (along) scratch.most_spare = kSpareOfPasses;
     Shared shared = scratch.shared();
     Queue pieces, tasks, endings;
     in_parallel(chosen.threads, [&](int thread) {

@@ -307,6 +307,13 @@ def test_overts_kernel_in_place_of_the_models() -> None:
         np.testing.assert_allclose(rec["layers.0"].received(), weights(model, X, CAUSAL).sum(-2), atol=1e-5)
     with pytest.raises(RecordingError, match=r"layers\.0.*no_grad"), overt.record(model, compute="overt"):
         model(X)
+    dropping = build(lambda q, k, v: SDPA(q, k, v, dropout_p=0.5))
+    for other, x, message in (
+        (dropping, X, r"layers\.0: .*drops nothing: call model\.eval"),
+        (build(SDPA).to("meta"), X.to("meta"), r"layers\.0: .*is for the CPU, and the model is on meta"),
+    ):
+        with torch.no_grad(), pytest.raises(RecordingError, match=message), overt.record(other, compute="overt"):
+            other(x)
 
 
 def test_training_and_gradients() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -64,9 +65,9 @@ def test_a_table_and_what_the_last_token_looked_at(model: Path, capsys: pytest.C
     assert lines[0].split()[:3] == ["name", "way", "heads"]
     assert lines[1].split()[:6] == ["model.layers.0.self_attn", "interface", "4", "7", "×", "7"]
     assert "induction" in lines[4]
-    assert "what the last token 'capital' looked at" in out
+    assert "what the last token, capital@6, looked at" in out
     assert lines[-1].startswith("  model.layers.")
-    assert "France" in out
+    assert "capital@1 " in out
 
 
 def test_json(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,7 +98,7 @@ def test_generation_files_and_names(model: Path, capsys: pytest.CaptureFixture[s
     assert found["written"]
     assert found["attentions"][0]["calls"] == 3
     names.write_text("\n".join("ABCDEFG"))
-    assert "what the last token 'G' looked at" in run(capsys, model, TEXT, "--tokens", names)[1]
+    assert "what the last token, G@6, looked at" in run(capsys, model, TEXT, "--tokens", names)[1]
 
 
 def test_an_encoder_decoder_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -128,6 +129,8 @@ def wrong():
     return 3
 def failing():
     raise ValueError("no such thing")
+def long():
+    return torch.nn.Embedding(3, 4), torch.tensor([[7]])
 """
 
 
@@ -152,6 +155,8 @@ def test_a_factory(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["own_models:failing"], "own_models:failing failed: ValueError: no such thing"),
+        (["own_models:long"], "Embedding cannot read this: IndexError: index out of range"),
         (["own_models:wrong"], r"must return \(model, inputs\).*not int"),
         (["own_models:missing"], "own_models:missing cannot be imported"),
         (["no_such_module:x"], "no_such_module:x cannot be imported: No module named"),
@@ -182,12 +187,21 @@ def test_folders_that_cannot_be_read(model: Path, capsys: pytest.CaptureFixture[
     (remote / "config.json").write_text(json.dumps(config))
     (remote / "code.py").write_text("raise SystemExit('this must never run')")
     (unread := changed("unread")).joinpath("tokenizer.json").unlink()
+    # A list is no configuration, and what listens reads no text.
+    (listed := changed("listed")).joinpath("config.json").write_text("[1]")
+    listening = changed("listening")
+    config = transformers.ViTConfig(
+        hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, image_size=8, patch_size=4
+    )
+    transformers.ViTModel(config).save_pretrained(listening)
     for folder, message in (
         (pickled, "no weights in safetensors"),
         (broken, "cannot be read"),
         (unknown, "cannot be read"),
         (remote, "cannot be read"),
         (unread, "no tokenizer"),
+        (listed, "config.json cannot be read"),
+        (listening, "ViTModel reads pixel_values, not text: give module:factory"),
     ):
         code, out, err = run(capsys, folder, TEXT)
         assert (code, out, err.count("\n")) == (2, "", 1), (folder, out, err)
@@ -199,3 +213,33 @@ def test_nothing_that_attends_is_one_line(model: Path, capsys: pytest.CaptureFix
     code, _, err = run(capsys, model, TEXT, "--layers", "nothing")
     assert code == 2
     assert "layers= chose none of model.layers.0.self_attn" in err
+
+
+def test_equal_words_are_told_apart(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, model, "the the the the the the of")[1]
+    looked = [line for line in out.splitlines() if re.match(r"  model\.layers.* head \d:", line)]
+    assert len(looked) == 8
+    for line in looked:
+        keys = re.findall(r"(\S+)@(\d+) (\d+)%", line)
+        assert len({place for _, place, _ in keys}) == len(keys) > 0
+        assert all(word == ("of" if place == "6" else "the") for word, place, _ in keys)
+        assert all(int(share) for _, _, share in keys)
+
+
+def test_an_encoder_and_a_decoder_end_at_their_own_tokens(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = save(tmp_path / "t5", "T5", "ForConditionalGeneration")
+    last = json.loads(run(capsys, folder, "the capital of", "--generate", 4, "--json")[1])["last"]
+    found = {entry["name"].partition(".")[0]: entry["query"] for entry in last}
+    assert found["encoder"] == {"query": 2, "token": "of"}
+    assert found["decoder"]["query"] == 3
+    assert re.search(r"encoder\S* head \d, of@2:", run(capsys, folder, "the capital of", "--generate", 4)[1])
+
+
+@pytest.mark.parametrize("package", ["torch", "transformers"])
+def test_a_package_that_is_missing_is_one_line(package: str, model: Path) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; from overt.cli import main; main(sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "record", str(model), TEXT], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert package in done.stderr

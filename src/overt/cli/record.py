@@ -26,6 +26,8 @@ Examples:
 """
 # Heads that are printed, and keys of each.
 _HEADS, _KEYS = 8, 3
+# What would be 0 % is not printed.
+_LEAST = 0.005
 # Tokens that an encoder–decoder writes unless it is told how many.
 _WRITTEN = 20
 
@@ -102,10 +104,15 @@ def command(
     if names.text is not None:
         click.echo(f"{readable(names.text)}\n")
     click.echo(f"{rec}\n\n{table.heads(measured)}")
-    click.echo(f"\nwhat the last token{names.quoted} looked at, beyond the first:")
+    # An encoder and a decoder end at different tokens.
+    queries = {_placed(found["query"]) for found in last}
+    one = f", {queries.pop()}," if len(queries) == 1 else ""
+    click.echo(f"\nwhat the last token{one} looked at, beyond the first (token@position):")
     for found in last[:_HEADS]:
-        keys = ", ".join(f"{readable(key['token'])} {key['weight']:.0%}" for key in found["keys"])
-        click.echo(f"  {found['name']} head {found['head']}:  {keys}")
+        shown = [key for key in found["keys"] if key["weight"] >= _LEAST] or found["keys"][:1]
+        keys = ", ".join(f"{_placed(key)} {key['weight']:.0%}" for key in shown)
+        who = "" if one else f", {_placed(found['query'])}"
+        click.echo(f"  {found['name'] or '(model)'} head {found['head']}{who}:  {keys}")
 
 
 class _Names:
@@ -126,8 +133,13 @@ class _Names:
                     self.queries = source.words(written[0, :-1])
         elif written is not None:
             self.text = " ".join(str(i) for i in written[0].tolist())
-        rows = self.queries or self.tokens
-        self.quoted = f" {rows[-1]!r}" if rows else ""
+
+    def query(self, t: int, T: int) -> str:
+        """Name of a query of an attention with T of them."""
+        for names in (self.queries, self.tokens):
+            if names is not None and len(names) == T:
+                return names[t]
+        return str(t)
 
     def key(self, s: int, S: int) -> str:
         """Name of a key of an attention with S of them."""
@@ -140,7 +152,8 @@ class _Names:
 def _looked_at(seen: Recorded, name: str, names: _Names) -> list[dict[str, Any]]:
     """For each head the keys that the last query looked at, but for the first that anybody sees."""
     row: np.ndarray = seen.weights[0, :, -1]
-    start = int(seen.start[0])
+    start, T = int(seen.start[0]), seen.problem.shape.T
+    query = {"query": T - 1, "token": names.query(T - 1, T)}
     found = []
     for head, weights in enumerate(row):
         order = [int(s) for s in (-weights).argsort(kind="stable")[: _KEYS + 1] if s != start or len(weights) == 1]
@@ -148,8 +161,17 @@ def _looked_at(seen: Recorded, name: str, names: _Names) -> list[dict[str, Any]]
             {"key": s, "token": names.key(s, len(weights)), "weight": round(float(weights[s]), 6)}
             for s in order[:_KEYS]
         ]
-        found.append({"name": name, "head": head, "first": round(float(weights[start]), 6), "keys": keys})
+        share = round(float(weights[start]), 6)
+        found.append({"name": name, "head": head, "query": query, "first": share, "keys": keys})
     return found
+
+
+def _placed(token: dict[str, Any]) -> str:
+    """A key or query as its token and its position, which tells equal words apart."""
+    from overt.views.labels import readable
+
+    place, word = token.get("key", token.get("query")), token["token"]
+    return f"{readable(word.strip() or word)}@{place}" if word != str(place) else f"@{place}"
 
 
 def _described(rec: Recording, name: str) -> dict[str, Any]:

@@ -53,7 +53,6 @@ def deviation(call: Call, weights: Tensor | None = None) -> tuple[float, float] 
 
     weights: of these rows, (B, H, N, S), where somebody knows them already.
     """
-    (B, H, _, S), G = call.sizes, call.v.shape[1]
     compared = rows(call)
     if not compared:
         return None
@@ -61,21 +60,34 @@ def deviation(call: Call, weights: Tensor | None = None) -> tuple[float, float] 
     if weights is None:
         weights = call.rows(at)
     values = call.v.to(call.wide)
+    found, mixed = _off(call, weights, values, at)
+    # Nothing that was mixed is larger than what it was mixed of: mostly that is enough, and not all values are asked.
+    tolerance = _tolerance(call, mixed, 0)
+    if found <= tolerance:
+        return found, tolerance
     largest = _largest(values)
     if not isfinite(largest):
         # What nobody sees may be anything.
         values = torch.where(values.isfinite(), values, 0)
         largest = _largest(values)
-    mixed = (weights.reshape(B, G, -1, S) @ values).reshape(B, H, weights.shape[2], -1)
-    off = mixed.sub_(call.output[:, :, at]).abs_()
-    if call.visible.blind is not None or call.sinks is not None:
-        off = torch.where(weights.sum(-1, keepdim=True) > 0, off, 0)
-    found = off.amax().item()
+        found, _ = _off(call, weights, values, at)
     tolerance = _tolerance(call, largest, 0)
     # How large scores may be is asked only where that matters.
     if not found <= tolerance and call.weights is None:
         tolerance = _tolerance(call, largest, _scores(call, at))
     return found, tolerance
+
+
+def _off(call: Call, weights: Tensor, values: Tensor, at: slice) -> tuple[float, float]:
+    """Largest difference of weights times values from the model's output at some rows, and the largest of these."""
+    (B, H, _, S), G = call.sizes, call.v.shape[1]
+    mixed = (weights.reshape(B, G, -1, S) @ values).reshape(B, H, weights.shape[2], -1)
+    largest = mixed.abs().amax()
+    off = mixed.sub_(call.output[:, :, at]).abs_()
+    if call.visible.blind is not None or call.sinks is not None:
+        off = torch.where(weights.sum(-1, keepdim=True) > 0, off, 0)
+    found, most = torch.stack((off.amax(), largest)).tolist()
+    return found, most
 
 
 def _tolerance(call: Call, largest: float, scores: float) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from overt.errors import ArgumentError, DependencyError, FileError
+from overt.errors import ArgumentError, DependencyError, FileError, OvertError
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,16 +43,21 @@ class Source:
 
     def run(self, generate: int | None) -> Tensor | None:
         """Run it once, or let it write tokens (B, N), which are given back with what they follow."""
-        with torch.no_grad():
-            if not generate:
-                self.model(*self.positional, **self.inputs)
-                return None
-            if not hasattr(self.model, "generate"):
-                raise ArgumentError(f"{type(self.model).__name__} cannot generate: leave out --generate")
-            options: dict[str, Any] = {"max_new_tokens": generate, "do_sample": False}
-            model: Any = self.model
-            written: Tensor = model.generate(*self.positional, **self.inputs, **options)
-            return written
+        model: Any = self.model
+        if generate and not hasattr(model, "generate"):
+            raise ArgumentError(f"{type(model).__name__} cannot generate: leave out --generate")
+        try:
+            with torch.no_grad():
+                if not generate:
+                    model(*self.positional, **self.inputs)
+                    return None
+                options: dict[str, Any] = {"max_new_tokens": generate, "do_sample": False}
+                written: Tensor = model.generate(*self.positional, **self.inputs, **options)
+                return written
+        except (OvertError, MemoryError):
+            raise
+        except Exception as error:
+            raise ArgumentError(f"{type(model).__name__} cannot read this: {_named(error)}") from error
 
 
 def folder(path: Path, text: str) -> Source:
@@ -71,15 +76,14 @@ def folder(path: Path, text: str) -> Source:
     os.environ["HF_HUB_OFFLINE"] = "1"
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
+    kind = _class(transformers, path)
     own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(path, **own)
     except Exception as error:  # Each tokenizer fails in its own way.
         raise FileError(f"{path} has no tokenizer that can be read: {_first(error)}") from None
-    if not hasattr(tokenizer, "convert_ids_to_tokens"):
-        raise FileError(f"{path} has no tokenizer of text")
     try:
-        model = _class(transformers, path).from_pretrained(path, use_safetensors=True, dtype="auto", **own).eval()
+        model = kind.from_pretrained(path, use_safetensors=True, dtype="auto", **own).eval()
     except Exception as error:
         raise FileError(f"the model in {path} cannot be read: {_first(error)}") from None
     inputs = tokenizer(text, return_tensors="pt")
@@ -116,13 +120,20 @@ def factory(name: str, text: str | None) -> Source:
         make = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise ArgumentError(f"{name} cannot be imported: {_first(error)}") from None
-    made = make() if text is None else make(text)
+    try:
+        made = make() if text is None else make(text)
+    except Exception as error:
+        raise ArgumentError(f"{name} failed: {_named(error)}") from error
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not isinstance(made[0], nn.Module):
         raise ArgumentError(f"{name} must return (model, inputs), or a tokenizer too, and not {type(made).__name__}")
     model, inputs, tokenizer = (*made, None)[:3]
     if isinstance(inputs, Mapping):
         return Source(model, dict(inputs), tokenizer=tokenizer)
     return Source(model, {}, tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,), tokenizer)
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {_first(error)}"
 
 
 def _first(error: Exception) -> str:
