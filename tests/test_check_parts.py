@@ -1,16 +1,13 @@
-"""Parts of attention by themselves: told by their numbers, whatever their names; and encodings inside a recording."""
+"""Parts of attention by themselves: told by their numbers, whatever their names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import overt
 from overt.check.checking import examine
-from overt.check.positions import encoding
 from overt.check.report import CallError
 from overt.check.session import Session
 
@@ -89,26 +86,3 @@ def test_what_gives_no_known_numbers_is_no_part(session: Session, renamed: Path,
     except CallError:
         return
     assert "kind" not in report.convention
-
-
-def test_encodings_of_a_recorded_step() -> None:
-    random = np.random.default_rng(0)
-    x, q, scores = random.normal(size=(2, 7, 12)), random.normal(size=(2, 4, 7, 8)), random.normal(size=(2, 4, 7, 7))
-    table = overt.positions.sinusoidal(7, 12)
-    angles = np.arange(7)[:, None] / 10_000 ** (np.arange(0, 24, 2) / 12)
-    wrong = np.where(np.arange(12) % 2, np.cos(angles), np.sin(angles))
-    learned = random.normal(size=(9, 12))
-    bias = -overt.positions.alibi_slopes(4)[:, None, None] * np.abs(np.arange(7) - np.arange(7)[:, None])
-
-    def told(*given: np.ndarray, axes: str, **more: dict[str, np.ndarray]) -> list[list[str]]:
-        return [[name for name, _ in reading.mistakes] for reading in encoding(*given, axes=axes, **more)]
-
-    assert told(x, x + table, axes="BTW")[0] == []
-    assert told(x, x + wrong, axes="BTW")[0] == ["pe_exponent"]
-    assert told(x, x + learned[:7], axes="BTW", arrays={"table": learned})[0] == []
-    assert told(x, 2 * x, axes="BTW") == []
-    assert told(q, overt.positions.rope(q, layout="half"), axes="BHTD")[0] == []
-    assert told(q, q, axes="BHTD") == []
-    assert told(scores, scores + bias, axes="BHTS")[0] == []
-    assert told(scores, scores - bias, axes="BHTS")[0] == ["alibi_sign"]
-    assert told(scores, scores + bias[::-1], axes="BHTS") == []

@@ -24,7 +24,7 @@ import overt as package
 from faults.conftest import Run, environment, one_line
 from overt.check import wire
 from overt.check.checking import examine
-from overt.check.interface import _unpacked
+from overt.check.promises import unpacked
 from overt.check.report import CallError
 from overt.check.session import EndedError, Here, Session
 from overt.errors import ArgumentError, OvertError
@@ -483,5 +483,5 @@ face.declared_causal, face.counts_itself, face.declared_grouped, face.declared_u
 
 def test_names_that_shapes_are_unpacked_into() -> None:
     text = "B, H, T, D = q.shape\nb, n, c = x.size()\n# batch, seq = ids.shape; T, D = keys.shape[0]"
-    assert list(_unpacked(text)) == ["B, H, T, D", "b, n, c"]
-    assert list(_unpacked("B, T\n = x.shape, H = k.shape")) == ["B, T", ", H"]
+    assert list(unpacked(text)) == ["B, H, T, D", "b, n, c"]
+    assert list(unpacked("B, T\n = x.shape, H = k.shape")) == ["B, T", ", H"]

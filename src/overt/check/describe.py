@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from overt.check import wire
+from overt.check.promises import around
 
 _FORWARD = ("forward", "call", "__call__", "attend", "apply", "compute", "attention", "step", "decode", "decode_step")
 # Methods and attributes that tensors have and NumPy's arrays have not.
@@ -56,6 +57,7 @@ def describe(thing: Any) -> dict[str, Any]:
         "source": source,
         "body": _source(call)[0],
         "helpers": _helpers(functions, names),
+        "around": around(thing),
         "line": line,
         "file": _file(thing if kind == "function" else cls),
         "backend": _backend(cls, thing, names, source, kind),

@@ -10,18 +10,11 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from overt.check.promises import Promises, layout_of
 from overt.check.roles import Argument, role, settled
 
-# Letters of shapes in comments: batch, heads, queries or keys, width.
-_AXES = {
-    "B": r"b|bs|bsz|batch|batch_?size|bsize|nbatch|batches|n_?batch(es)?|samples",
-    "H": r"h|g|heads?|(n|num|kv|q|n_?kv|num_?kv)_?heads?|nh|nhead|hq|hkv|h_?kv|h_?q|kvh|kv|n_?h|num_?attention_?heads",
-    "T": r"t|s|l|n|m|i|j|seq|seq_?len(gth)?|seqlen|len(gth)?|lq|lk|tq|tk|(q|k|kv|src|tgt|query|key|target|source|n|s)_?(len|length|seq|seq_?len)|n_?(q|k)|(l|t|n|s)_?(q|k|kv|v)|time|time_?steps?|tokens?|steps|positions?|queries|keys|sequence(_?length)?|n_?queries|n_?keys|num_?(queries|keys|tokens)|num_?tokens|t1|t2|q|k|length_?[qk]|words|rows",
-    "D": r"d|e|c|f|dim|hd|hs|dh|dk|dv|(d|head|model|embed|emb|embedding|hidden|key|value|h)_?(k|v|q|dim|size|model|head|embed|width|h|embd)|dmodel|depth|channels|features?|width|hidden|embed|d_?in|d_?out|embd|h\*d|h\*e|n_?embd|dim_?head|dims?|units|h_?d|vector|columns",
-}  # fmt: skip
 
-
-class Interface:
+class Interface(Promises):
     """A callable of the candidate: its arguments with their roles, and its text."""
 
     def __init__(self, description: dict[str, Any], rows: list[dict[str, Any]], overrides: dict[str, str]) -> None:
@@ -62,7 +55,7 @@ class Interface:
         return [replace(a, role=trade.get(a.role or "", a.role)) for a in self.arguments]
 
     def _unpacked(self, argument: Argument) -> Argument:
-        """An argument that the code takes apart, ``q, k, v = inputs`` or ``q = inputs[0]``, with the roles of its parts."""
+        """An argument that the code takes apart, ``q, k, v = inputs`` or ``q = inputs[0]``, with its parts' roles."""
         if argument.role in ("q", "k", "v", "qkv", "cache") or argument.name in self.overrides:
             return argument
         names: dict[int, str] = {}
@@ -89,234 +82,22 @@ class Interface:
         )
         return replace(argument, role="parts", parts=parts) if known else argument
 
-    def has(self, *roles: str) -> bool:
-        return all(r in self.by_role for r in roles)
-
     @cached_property
     def text(self) -> str:
         """Source and documentation."""
         return self.description["source"] + "\n" + self.description["doc"]
 
     @cached_property
-    def prose(self) -> str:
-        """Documentation and comments alone, in lower case."""
-        return self.described.lower()
-
-    @cached_property
-    def described(self) -> str:
-        """Documentation and comments alone."""
-        source = self.description["source"]
-        comments = re.findall(r"#(.*)", source)
-        quoted = re.findall(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', source, re.DOTALL)
-        return "\n".join([self.description["doc"], *comments, *(a or b for a, b in quoted)])
-
-    @cached_property
-    def code(self) -> str:
-        """Source without comments and documentation."""
-        source = re.sub(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', "", self.description["source"], flags=re.DOTALL)
-        return re.sub(r"#.*", "", source)
-
-    @cached_property
-    def told_layouts(self) -> list[str]:
-        """Layouts that documentation and comments name, which is what was meant."""
-        return self._layouts_in(self.described)
-
-    @cached_property
     def layouts(self) -> list[str]:
         """Layouts that comments, unpacked shapes, annotations and einsum letters name, most telling first."""
         found = list(self.told_layouts)
         text = self.text + " " + " ".join(a.annotation for a in self.arguments)
-        found += [layout for layout in self._layouts_in(text) if layout not in found]
+        found += [layout for layout in self.layouts_in(text) if layout not in found]
         for letters in re.findall(r"einsum\(\s*[\"']([a-zA-Z]+)", self.code):
             if len(letters) in (3, 4):
-                layout = _layout(",".join(letters))
+                layout = layout_of(",".join(letters))
                 found += [layout] if layout and layout not in found else []
         return found
-
-    def _layouts_in(self, text: str) -> list[str]:
-        found: list[str] = []
-        patterns = [
-            r"[\(\[]\s*((?:[\w*]+\s*,\s*){1,4}[\w*]+)\s*[\)\]]",
-            # No name of an axis is longer; a word of nothing but x has very many ways to be three axes.
-            r"\b((?:\w{1,32}\s*[x×]\s*){1,3}\w{1,32})\b",
-            r"Float\w*\[\w*,\s*[\"']([\w ]+)[\"']",
-        ]
-        for words in [*_unpacked(text), *(words for pattern in patterns for words in re.findall(pattern, text))]:
-            layout = _layout(words)
-            if layout and layout not in found:
-                found.append(layout)
-        return found
-
-    def declared_mask(self, wanted: str | None = None) -> str | None:
-        """keep, drop or additive, where name or text say it of the mask, or of the padding mask."""
-        found = [self.by_role[r] for r in ("mask", "padding") if r in self.by_role and wanted in (None, r)]
-        if not found:
-            return None
-        name = found[0].name.lower()
-        others = [a.name.lower() for a in self.arguments if a.role in ("mask", "padding") and a.name.lower() != name]
-        lines = [
-            line
-            for line in re.split(r"\n\s*\n|\n|(?<=[.;])\s", self.prose)
-            if "mask" in line or name in line or re.search(r"\b(true|1|0)\b", line)
-        ]
-        # Each mask is told of by itself.
-        mine = [line for line in lines if re.search(rf"(?<!\w){re.escape(name)}\b", line)]
-        if others:
-            described = any(self._paragraph(other) for other in others)
-            lines = mine or [li for li in lines if not described and not any(other in li for other in others)]
-        if (
-            re.search(r"bool", self.prose)
-            and re.search(r"\bfloat", self.prose)
-            and re.search(r"\badded\s+to", self.prose)
-        ):
-            # Both are taken, each by its dtype.
-            return None
-        own = self._paragraph(name)
-        for part in ([own], lines):
-            said = {verdict for line in part if (verdict := self._mask_in(line))}
-            if said:
-                # Who says both leaves it open.
-                return said.pop() if len(said) == 1 else None
-        if re.search(r"keep|allow|visible|valid|attend", name):
-            return "keep"
-        if re.search(r"additive|bias|float", name):
-            return "additive"
-        if re.search(r"drop|block|is_pad|ignore", name):
-            return "drop"
-        if re.search(r"\badditive mask\b", self.prose) and "bool" not in self.prose:
-            return "additive"
-        return None
-
-    def _paragraph(self, name: str) -> str:
-        """What the documentation of an argument says, in one line."""
-        found = re.search(
-            rf"^([ \t]*){re.escape(name)}\b[^\n:]{{0,30}}:(.*?)(?=\n\1?[ \t]{{0,4}}[\w, ]+(\([^)]*\))?:|\n\s*\n|\Z)",
-            self.prose, re.DOTALL | re.MULTILINE,
-        )  # fmt: skip
-        return " ".join(found.group(2).split()) if found else ""
-
-    @cached_property
-    def _names_booleans(self) -> bool:
-        return bool(re.search(r"\bbool", self.prose))
-
-    def _mask_in(self, line: str) -> str | None:
-        """keep, drop or additive, where a line says it."""
-        # What it is made of says nothing yet.
-        line = re.sub(r"\b(ones|1s?|0s?|zeros)\b( ?/ ?| and | or )(zeros|0s?|1s?|ones)\b", "numbers", line)
-        if not self._names_booleans and re.search(
-            r"additive|\badded to\b|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*inf\w*\s+(where|for|at|means|on|=|elsewhere|otherwise)|−∞|zeros? .*-\s*inf",
-            line,
-        ):
-            return "additive"
-        yes = re.search(
-            r"(?<![\w.])(true|1s?|ones|nonzero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|indicates?|is|are|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
-            line,
-        )
-        if yes:
-            rest = line[yes.start() :][:70]
-            rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
-            if re.search(
-                r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
-                rest,
-            ) and not re.search(
-                r"not (masked|padded|padding|ignored|hidden)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept",
-                rest,
-            ):
-                return "drop"
-            if re.search(
-                r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|present",
-                rest,
-            ):
-                return "keep"
-        no = re.search(
-            r"(?<![\w.])(false|0s?|zeros?)(?![\w.])\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
-            line,
-        )
-        if (
-            no
-            and re.search(r"mask|ignore|pad|drop|hid|block|not", line[no.start() :][:50])
-            and not re.search(r"not (masked|ignored|padded)", line[no.start() :][:50])
-        ):
-            return "keep"
-        if no and re.search(r"keep|attend|allow|visible|valid", line[no.start() :][:50]):
-            return "drop"
-        return None
-
-    @cached_property
-    def boolean_mask(self) -> bool:
-        """Whether name, annotation or text say that the mask is one of booleans or of 0 and 1."""
-        argument = self.by_role.get("mask") or self.by_role.get("padding")
-        if argument is None:
-            return False
-        near = " ".join(line for line in self.prose.splitlines() if "mask" in line or argument.name.lower() in line)
-        words = r"\bbool|\btrue\b|\b0\s*/\s*1\b|\b1\s*/\s*0\b|binary|\b1 for\b|\b1 =|\bones? where\b|\b1s\b|\b1 where|\bkeep\b"
-        turned = rf"{argument.name}\s*\.\s*(float|double|to|astype|type)\s*\(|float\(\s*{argument.name}"
-        return bool("bool" in argument.annotation.lower() or re.search(words, near) or re.search(turned, self.code))
-
-    @cached_property
-    def declared_causal(self) -> bool:
-        """Whether the name or the text promise a causal mask, and no argument asks for it."""
-        if self.has("causal") or any(role(row["name"]) == "causal" for row in self.description["constructor"]):
-            return False
-        told = re.sub(r"(non|not|without|no|isn't|un)[ -]?(a |any )?(causal|masked)", "", self.prose)
-        if self.has("mask"):
-            # What is said of the argument promises nothing of the function.
-            mask = re.escape(self.by_role["mask"].name.lower())
-            told = re.sub(rf"(?m)^.*\b{mask}\b.*(\n[ \t]+.*)?$", "", told)
-        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
-        alone = not any(self.has(given) for given in ("mask", "padding", "lengths"))
-        return bool(
-            re.search(r"causal|autoregress|gpt", name)
-            or (alone and re.search(r"masked_self|masked_multi|masked_att|decoder_self|lookahead", name))
-            or re.search(
-                r"\bcausal(ly)?\b|autoregressive|look-?ahead|future (tokens|positions|keys)|masked self|(only|itself) .{0,20}\b(past|earlier|previous)",
-                told,
-            )
-        )
-
-    @cached_property
-    def powers_of_two(self) -> bool:
-        """Whether the number of heads is said to be one."""
-        return bool(re.search(r"power of (two|2)\b", self.prose))
-
-    @cached_property
-    def told_packing(self) -> str | None:
-        """How a packed projection is said to lie: "heads first" for a q, k and v of each head, or the order of letters."""
-        one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?"
-        between = r"[^\w\n]{1,4}(?:then |and )?(?:all (?:of )?)?"
-        if re.search(
-            r"\bh(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every) head.{0,20}\bq\b.{0,12}\bk\b|\bq\b.{0,30}of head 0",
-            self.prose,
-        ):
-            return "heads first"
-        named = re.search(r"\b(kqv|kvq|vkq|vqk|qvk)(_proj)?\b", self.code)
-        if named:
-            return named.group(1)
-        near = re.search(r"order|column|row|pack|fused|stack|concat|\|", self.prose)
-        for words in re.findall(rf"\b{one}{between}{one}{between}{one}", self.prose):
-            if len(set(words)) == 3 and near:
-                return "".join(words)
-        return None
-
-    @cached_property
-    def counts_itself(self) -> tuple[bool, bool]:
-        """Whether a window is said to count the query, and whether it is said not to."""
-        if re.search(r"itself and .{0,28}- ?1\b|- ?1\W{0,4}(tokens?|positions?|keys?) before", self.prose):
-            return True, False
-        return (
-            bool(
-                re.search(
-                    r"includ|counting (it|the query)|with itself|itself counts|counts itself|itself (is|being) (one|among|part)|itself the (last|first)|\bin total\b",
-                    self.prose,
-                )
-            ),
-            bool(
-                re.search(
-                    r"besides|exclud|\+ ?1\W{0,4}(keys|tokens|positions)|not count|in addition to|plus itself|plus the query|without itself|before it\b",
-                    self.prose,
-                )
-            ),
-        )
 
     @cached_property
     def merges_pieces(self) -> bool:
@@ -336,24 +117,6 @@ class Interface:
         found = re.search(r"\b(?:n_?heads?|num_?heads|heads|nh|H|h)\s*=\s*(\d+)\b", self.text)
         return int(found.group(1)) if found and int(found.group(1)) > 0 else None
 
-    @cached_property
-    def declared_grouped(self) -> bool:
-        """Whether it is said that consecutive query heads share a key head."""
-        return bool(
-            re.search(r"consecutive|//\s*\(?\s*(\w+\s*//|n_?rep|r\b|group)|repeat_interleave|as in llama", self.prose)
-        )
-
-    @cached_property
-    def declared_unscaled(self) -> bool:
-        """Whether the scale is said to be somebody else's business, or there is none, as in Luong's product."""
-        text = self.name.lower() + " " + self.prose
-        return bool(
-            re.search(
-                r"pre-?scaled|already scaled|unscaled|luong|(?<!scaled )\bdot attention|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|t5",
-                text,
-            )
-        )
-
 
 def _statements(source: str) -> Iterator[ast.AST]:
     with suppress(SyntaxError):
@@ -362,37 +125,6 @@ def _statements(source: str) -> Iterator[ast.AST]:
 
 def _is_name(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
-
-
-def _unpacked(text: str) -> Iterator[str]:
-    """The names that shapes are unpacked into, such as B, T, D in ``B, T, D = x.shape``."""
-    end = 0
-    shape = r"=\s*(?:q|k|v|x|query|queries|key|value|inputs?|hidden_states|Q|K|V|X)\w*\.(?:shape|size\(\))(?!\[)"
-    for found in re.finditer(shape, text):
-        # Looked for from behind: of a long text, every word could be the first of many names.
-        yield re.split(r"[^\w*, ]", text[end : found.start()].rstrip())[-1]
-        end = found.end()
-
-
-def _layout(words: str) -> str | None:
-    """A layout such as BHTD from the words of a shape."""
-    parts = [part.strip(" ()[]").lower() for part in re.split(r"[,x×]|\s+(?=\w)", words) if part.strip(" ()[]")]
-    parts = [p for p in parts if p]
-    if not 2 <= len(parts) <= 4:
-        return None
-    found = ""
-    for number, part in enumerate(parts):
-        axis = next((letter for letter, pattern in _AXES.items() if re.fullmatch(pattern, part)), None)
-        if axis is None and part in ("_", "1", "...", "…") and number == 0:
-            axis = "B"
-        if axis == "T" and part == "n" and number == 0 and len(parts) > 2:
-            axis = "B"
-        if axis is None:
-            return None
-        found += axis
-    if len(set(found)) < len(found):
-        return None
-    return found if found in ("TD", "BTD", "TBD", "HTD", "THD", "BHTD", "BTHD", "TBHD", "DT") else None
 
 
 def thrown_away(code: str) -> bool:

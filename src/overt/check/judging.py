@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.check import additive, pipeline
+from overt.check import additive, pipeline, positional
 from overt.check.ledger import Entry, Outcome
 from overt.check.pipeline import Kind, classify, constant, near, shown
 from overt.recorder.core import GATHERS, VIEWS, Core, apart, attentions, carriers, masklike, product, reaches
@@ -80,6 +80,7 @@ def judge(
         one.intended = intended or {}
         one.blocks = [other for other in found if other is not core and _follows(core, other)]
         one.run()
+        one.placed()
         name = f"attention {number + 1}, " if len(found) > 1 else ""
         judged.faults += [f for f in one.faults if f not in judged.faults]
         judged.ledger += [Entry(name + e.step, e.outcome, e.why, e.line, e.mistake) for e in one.ledger]
@@ -216,6 +217,14 @@ class _Judge:
         self._merge()
         self._made()
         self._whole()
+
+    def placed(self) -> None:
+        """Where its positions come in."""
+        for one in positional.told(self.core, self.data, (self.q, self.k, self.v), self.intended, self.facts):
+            if one.mistake:
+                self.fail(one.step, one.mistake, one.line, one.says, one.expected, one.actual)
+            else:
+                self.note(one.step, "not tried" if one.mistake is None else "held", one.says, one.line)
 
     # Scores that are added up, and what a decoder makes of its context.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from overt import biases
-from overt.check.calls import Lengths
 from overt.check.part import Given, Reading, bare, wrong
 from overt.check.report import Kind
 from overt.check.steps import frequencies, rotate, slopes_of
@@ -205,10 +203,10 @@ def slopes(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
     y = y.reshape(-1)
     for how in _SLOPES:
         yield Reading([(y / slopes_of(H, how), np.ones(H))], (), wrong(how or ""))
-    yield Reading([(y / _every_second(H), np.ones(H))], (("slopes", "as in MPT"),))
+    yield Reading([(y / every_second(H), np.ones(H))], (("slopes", "as in MPT"),))
 
 
-def _every_second(H: int) -> np.ndarray:
+def every_second(H: int) -> np.ndarray:
     """Slopes of the next power of two, the odd ones first: what MPT takes where H is none."""
     n = 1 << (H - 1).bit_length()
     whole = slopes_of(n, None)
@@ -248,7 +246,7 @@ def linear(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
 def _series(H: int, given: np.ndarray | None) -> list[tuple[str | None, np.ndarray]]:
     if given is not None:
         return [("", given)]
-    return [*((how or "", slopes_of(H, how)) for how in _SLOPES), (None, _every_second(H))]
+    return [*((how or "", slopes_of(H, how)) for how in _SLOPES), (None, every_second(H))]
 
 
 def relative(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
@@ -308,35 +306,3 @@ def buckets(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
             made = biases.relative(np.zeros((number, 1)), bidirectional=both, max_distance=far)
             says = f"{number}, {'both ways' if both else 'behind the query only'}, up to {far}"
             yield Reading([(outs[0], made.bucket(distance))], (("buckets", says),))  # type: ignore[attr-defined]
-
-
-def encoding(
-    before: np.ndarray,
-    after: np.ndarray,
-    *,
-    axes: str,
-    arrays: dict[str, np.ndarray] | None = None,
-    numbers: tuple[float, ...] = (),
-) -> list[Reading]:
-    """Which known encoding of positions a recorded step is, the right ones first; empty where it is none.
-
-    axes "BTW": sinusoids or rows of one of ``arrays``, added to (B, T, W).  "BHTD", "BTHD" and the like: a rotation.
-    "BHTS": what is added to scores, ALiBi or a relative bias of one of ``arrays``.  numbers: of the text, as a base.
-    """
-    if before.shape != after.shape or np.array_equal(before, after):
-        return []
-    face: Any = None
-    given = Given(face, Lengths(), {"x": before}, {"x": axes}, arrays or {}, numbers)
-    readers: tuple[Callable[[Given, list[np.ndarray]], Iterator[Reading]], ...] = (encodings,)
-    if axes.endswith("S"):
-        added = np.where(np.isfinite(before) & np.isfinite(after), after, 0) - np.where(np.isfinite(before), before, 0)
-        if before.ndim != 4 or np.ptp(added, axis=0).max() > 1e-4:
-            return []
-        given.values = {
-            n: np.asarray(size) for n, size in zip(("heads", "length", "key_length"), added.shape[1:], strict=True)
-        }
-        readers, after = (linear, relative), added[0]
-    elif axes.endswith("D"):
-        readers = (rotations,)
-    found = [reading for read in readers for reading in read(given, [after]) if reading.fits]
-    return sorted(found, key=lambda reading: len(reading.mistakes))

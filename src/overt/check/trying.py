@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -279,21 +278,8 @@ def _asking(session: Session | Here, face: Interface, handle: int | None) -> Any
 def _judged(
     session: Session | Here, face: Interface, handle: int | None, guesses: Sequence[Guess]
 ) -> list[dict[str, Any]]:
-    ways = [Way(guess, extra={"record": intents(face)}) for guess in guesses]
+    ways = [Way(guess, extra={"record": face.intents}) for guess in guesses]
     return [answer.judged for answer in Caller(session, face, handle).ask(ways)]
-
-
-def intents(face: Interface) -> dict[str, Any]:
-    """What the candidate says of itself, by which its recordings are judged."""
-    told = (face.name + face.prose).lower()
-    # The second of three axes, wherever a shape is documented.
-    lengths = set(re.findall(r"[(\[]\s*\w+\s*,\s*(\w+)\s*,\s*\w+\s*[)\]]", face.described))
-    return {
-        "causal": True if face.declared_causal else None,
-        "luong": "luong" in told,
-        "unscaled": face.declared_unscaled,
-        "pairs": len(lengths) > 1 and "1" not in lengths,
-    }
 
 
 def _optional(caller: Caller, found: _Found, findings: Findings) -> tuple[list[dict[str, Any]], list[Way]]:
@@ -348,7 +334,7 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
 
 def _intended(face: Interface, argument: Argument, way: Way) -> dict[str, Any]:
     causal = argument.role == "causal" and way.values.get(argument.name) is True
-    return intents(face) | ({"causal": True} if causal else {})
+    return face.intents | ({"causal": True} if causal else {})
 
 
 def _meant(face: Interface, argument: Argument, judged: dict[str, Any], findings: Findings) -> None:
@@ -384,7 +370,7 @@ def example(session: Session | Here, face: Interface, given: Sequence[str]) -> t
     made, arrays = session.ask({"op": "example", "make": given[0], "call": given[1]})
     if "error" in made:
         raise CallError(f"the example cannot be made: {made['error']['type']}: {made['error']['message']}")
-    asked = intents(face)
+    asked = face.intents
     one = {"args": [], "kwargs": {}, "example": True, "backend": face.description["backend"], "still": True}
     one |= {"dtype": "float32", "record": asked, "method": face.description["method"] if made["method"] else None}
     reply, _ = session.ask({"op": "call", "handle": made["given"], "calls": [one]})
