@@ -221,6 +221,7 @@ class _Judge:
     def placed(self) -> None:
         """Where its positions come in."""
         for one in positional.told(self.core, self.data, (self.q, self.k, self.v), self.intended, self.facts):
+            self.ledger = [e for e in self.ledger if (e.step, e.outcome) != (one.step, "not tried")]
             if one.mistake:
                 self.fail(one.step, one.mistake, one.line, one.says, one.expected, one.actual)
             else:

@@ -290,7 +290,7 @@ def _sines(rows: np.ndarray, operation: Operation, line: Line | None) -> Iterato
             yield Told(step, "", operation.line, f"sines and cosines, {how}")
             return
     if len(rows) < 5:
-        yield Told(step, None, operation.line, f"{len(rows)} positions are too few to tell a table by")
+        yield Told(step, None, operation.line, "a table of so few positions tells nothing")
         return
     if not waves(rows):
         return
@@ -374,6 +374,9 @@ def _biases(core: Core, data: Sequence[bool], intended: Mapping[str, Any], facts
             continue
         with np.errstate(all="ignore"):
             gap = np.where(np.isfinite(x) & np.isfinite(y) & (y > -1e4), y - x, np.nan)
+        if min(*gap.shape, core.scores.queries.shape[1]) < 3:
+            yield Told("bias", None, operation.line, "a bias of so few positions tells nothing")
+            continue
         cells = _by_head(core, gap)
         if cells is not None:
             yield from _linear(cells, operation.line, facts, intended)
@@ -398,7 +401,7 @@ def _by_head(core: Core, gap: np.ndarray) -> np.ndarray | None:
         for again in (np.tile(cells[:H], (n // H, 1, 1)), np.repeat(cells[:: n // H], n // H, axis=0)):
             if np.allclose(cells, again, rtol=1e-6, atol=1e-9, equal_nan=True):
                 return cells[:H] if again is not None and np.allclose(cells[:H], again[:H], equal_nan=True) else None
-    return cells if min(cells.shape[1:]) > 2 else None
+    return cells
 
 
 def _linear(
@@ -432,7 +435,7 @@ def _linear(
     if sign[0] < 0:
         yield Told(step, "alibi_sign", line, "The farther a key is, the more it is rewarded.", -slopes, slopes)
     # The plain formula for any number of heads is many people's own.
-    if how and (intended.get("alibi") or how != "formula"):
+    if how and ((intended.get("alibi") and sign[0] > 0) or how != "formula"):
         yield Told(step, "alibi_slopes", line, "The slopes are none of the paper's.", slopes_of(H, None), size)
     if at is not None and at != S - T:
         says = f"The distance is counted as if the first of {T} queries stood at the first of {S} keys."
