@@ -338,3 +338,14 @@ def test_overts_kernel_writes_the_same_tokens() -> None:
             written = model.generate(x, max_new_tokens=6, do_sample=False)
     assert torch.equal(plain, written)
     assert rec["model.layers.0.self_attn"].weights.shape == (1, 4, 15, 15)
+
+
+def test_gradients_of_functions_are_named() -> None:
+    model, x = language_model(), decoder()["input_ids"][:, :5]
+
+    def loss(parameters: Any) -> Tensor:
+        return torch.func.functional_call(model, parameters, (x,)).logits.sum()
+
+    message = r"model\.layers\.0\.self_attn: it runs inside torch\.func"
+    with pytest.raises(RecordingError, match=message), overt.record(model):
+        torch.func.grad(loss)(dict(model.named_parameters()))

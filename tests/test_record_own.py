@@ -104,6 +104,10 @@ RIGHT: dict[str, tuple[Callable[..., Tensor], Callable[..., Tensor]]] = {
         lambda q, k, v: (lambda w: (w * CAUSAL) / (w * CAUSAL).sum(-1, keepdim=True))(scores(q, k).softmax(-1)) @ v,
         lambda q, k: scores(q, k).masked_fill(~CAUSAL, -torch.inf),
     ),
+    "without what is no number": (
+        lambda q, k, v: (lambda w: torch.where(torch.isnan(w), torch.zeros_like(w), w))(scores(q, k).softmax(-1)) @ v,
+        scores,
+    ),
     "largest alone": (lambda q, k, v: largest(scores(q, k)).softmax(-1) @ v, lambda q, k: largest(scores(q, k))),
     "relative": (lambda q, k, v: relative(q, k).softmax(-1) @ v, relative),
     "ALiBi": (
@@ -182,6 +186,13 @@ def ragged(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.nested.to_padded_tensor(SDPA(*parts).transpose(1, 2), 0.0).transpose(1, 2)
 
 
+def native(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    x = q.transpose(1, 2).flatten(2)
+    maps = torch.eye(3 * W, W), torch.zeros(3 * W), torch.eye(W), torch.zeros(W)
+    y = torch._native_multi_head_attention(x, x, x, W, H, *maps)[0]
+    return y.unflatten(-1, (H, D)).transpose(1, 2)
+
+
 REFUSED: dict[str, tuple[Callable[..., Tensor], str]] = {
     "piece by piece": (online, "it spells out its softmax by exp,"),
     "powers of two": (by_two, "it spells out its softmax by exp2"),
@@ -190,6 +201,7 @@ REFUSED: dict[str, tuple[Callable[..., Tensor], str]] = {
         "it calls aten::_scaled_dot_product_flash_attention_for_cpu, which shows nothing of its inside",
     ),
     "an operator": (lambda q, k, v: closed(q, k, v), "it calls test_record_own::attend"),
+    "torch's fast path": (native, "it calls _native_multi_head_attention"),
     "vmap": (lambda q, k, v: torch.vmap(plain)(q, k, v), r"after its softmax, it runs inside torch\.func"),
     "ragged": (ragged, "its tensors are of the class nested NestedTensor"),
     "a difference": (lambda q, k, v: (scores(q, k).softmax(-1) - scores(k, q).softmax(-1)) @ v, "after its softmax"),

@@ -37,6 +37,10 @@ _CHANGES = {
     "masked_fill", "masked_fill_", "mul", "mul_", "__mul__", "__rmul__", "__imul__", "where", "nan_to_num", "div",
     "div_", "__truediv__", "__itruediv__", "true_divide",
 }  # fmt: skip
+_SHAPED = {
+    "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_ones",
+    "new_empty", "new_full",
+}  # fmt: skip
 _OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
 # A softmax over another axis than the one that is summed over gives sums above 1.
 _SLACK = 1.02
@@ -102,15 +106,18 @@ class Follower:
             return None
         if name == "__setitem__":
             if isinstance(args[2], Tensor) and self._entry(args[2]):
-                # What becomes a part of something else is not that.
-                if args[0].shape == args[2].shape:
-                    self._note(args[0], self._weights(args[2]))
+                # What becomes a part of something else is not that; scores in something make it scores.
+                weights = self._weights(args[2])
+                if weights is None or args[0].shape == args[2].shape:
+                    self._note(args[0], weights)
                 else:
                     self._lose(args[2], name)
             return None
-        if not isinstance(result, Tensor):
+        # What takes a shape alone, and whether something is the case, is nothing that could mix.
+        if not isinstance(result, Tensor) or name in _SHAPED or not result.is_floating_point():
             return None
-        sources = [x for x in _tensors(args) if self._entry(x)]
+        # Weights first: where they are chosen by a condition, that is what they go on in.
+        sources = sorted((x for x in _tensors(args) if self._entry(x)), key=lambda x: self._weights(x) is None)
         if not sources:
             return None
         if name in SPELLED and self._weights(sources[0]) is None:
@@ -141,7 +148,7 @@ class Follower:
 
     def _pass_on(self, name: str, func: Any, args: Any, kwargs: Any, result: Tensor, source: Tensor) -> None:
         weights = self._weights(source)
-        if weights is None or not result.is_floating_point():
+        if weights is None:
             self._note(result, None)
         elif name in _DROPOUT:
             training = kwargs.get("training", args[2] if len(args) > 2 else True)
