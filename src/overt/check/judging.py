@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from overt.check import additive, pipeline, positional
+from overt.check.alignment import Alignment
 from overt.check.ledger import Entry, Outcome
 from overt.check.pipeline import Kind, classify, constant, near, shown
-from overt.recorder.core import GATHERS, VIEWS, Core, apart, attentions, carriers, masklike, product, reaches
+from overt.recorder.core import GATHERS, VIEWS, Core, apart, attentions, carriers, masklike, product, reaches, tempered
 from overt.recorder.operations import Line, Operation
 
 _PRODUCTS = {"mm", "addmm", "bmm", "matmul", "einsum", "dot", "linear", "baddbmm", "dot_general", "tensordot"}
@@ -75,10 +76,13 @@ def judge(
     data = carriers(written)
     used = {o.removeprefix("parameter ") for op in operations for o in op.origins if o.startswith("parameter ")}
     idle = [name for name in parameters if name not in used]
+    alignment = Alignment(written, found).follow(outputs)
     for number, core in enumerate(_whole(found)):
         one = _Judge(core, data, outputs, causal, idle)
+        one.alignment = alignment
         one.intended = intended or {}
         one.blocks = [other for other in found if other is not core and _follows(core, other)]
+        one.shards = [other for other in found if other is not core and _beside(core, other) and core.normal]
         one.run()
         one.placed()
         name = f"attention {number + 1}, " if len(found) > 1 else ""
@@ -112,10 +116,16 @@ def _vector(judged: Judged, operations: Sequence[Operation], outputs: Sequence[n
         judged.ledger.append(Entry("vector", "held", "bent after the matrix", number, None))
 
 
-def _follows(core: Core, other: Core) -> bool:
-    """Whether another core is the same lines once more, for the same queries and other keys: a block of them."""
+def _beside(core: Core, other: Core) -> bool:
+    """Whether another core is the same lines once more, for the same queries and other keys."""
     lines = [(c.operations[c.mix.number].line, c.operations[c.scores.number].line) for c in (core, other)]
-    return lines[0] == lines[1] and near(core.scores.queries, other.scores.queries) and not core.normal
+    other_keys = core.scores.number != other.scores.number
+    return lines[0] == lines[1] and other_keys and near(core.scores.queries, other.scores.queries)
+
+
+def _follows(core: Core, other: Core) -> bool:
+    """Whether another core is a block of keys of the same attention, which are weighed together."""
+    return _beside(core, other) and not core.normal
 
 
 def _whole(found: list[Core]) -> list[Core]:
@@ -145,13 +155,16 @@ class _Judge:
         self.before: np.ndarray | None = None
         self.weights: np.ndarray | None = None
         self.softmax_line: Line | None = None
-        self.learned = False
+        self.learned = self.fitted = False
+        self.rounded: Line | None = None
         self.odd: list[str] = []
         self.blocks: list[Core] = []
+        self.shards: list[Core] = []
         self.phase = "raw"
         self.intended: Mapping[str, Any] = {}
         self.reach = reaches(core.operations)
         self.sum: additive.Sum | None = None
+        self.alignment = Alignment(core.operations, [])
 
     def fail(
         self, step: str, mistake: str, line: Line | None, says: str, expected: Any = None, actual: Any = None
@@ -211,10 +224,14 @@ class _Judge:
         self._softmax()
         self._mask()
         self._dropped()
-        self._paired()
         self._shared()
         self._grouped()
         self._merge()
+        self._paired()
+        self._returned()
+        parts = self._parts(self.shards) if self.shards else None
+        if parts is not None:
+            self._in_base_2(parts)
         self._made()
         self._whole()
 
@@ -370,6 +387,8 @@ class _Judge:
             operation = self.operations[number]
             line = operation.line
             kind = classify(x, y, operation, self._dependent(operation))
+            if kind.detail == "rounded":
+                self.rounded = self.rounded or line
             if kind.name == "same":
                 # What is multiplied by 1 is scaled by whoever gives the factor.
                 self.learned |= phase == "raw" and operation.name in _FACTORS
@@ -397,6 +416,7 @@ class _Judge:
                 phase, self.weights, self.softmax_line = "prob", y, line
             elif kind.name in ("mask", "mask_sign_inf"):
                 self._hide(kind.cells, line)
+                self._filled(number, x[kind.cells], y[kind.cells])
                 if kind.name == "mask_sign_inf":
                     self.fail("mask", "mask_sign_inf", line, "Hidden scores become +inf.", -np.inf, y[kind.cells])
                     # What follows is NaN.
@@ -442,7 +462,7 @@ class _Judge:
                 self._exponential(kind, x, line, shifted, capped)
                 phase, self.weights, self.softmax_line = "exp", y, line
             elif kind.name == "softmax":
-                self.before = x
+                self.before = x if self.before is None else self.before
                 phase, self.weights, self.softmax_line = "prob", y, line
             elif kind.name == "normalise":
                 tentative.clear()
@@ -458,8 +478,20 @@ class _Judge:
                 self.facts["learned bias"] = self.facts.get("learned bias") or self._of_parameters(number)
             elif phase == "raw" and self._normalises(x, y):
                 self.before, self.weights, self.softmax_line, phase = x, y, line, "prob"
+            elif kind.name == "unknown" and phase in ("raw", "prob") and self._free(number):
+                # A learned or a given number is nobody's mistake.
+                self.learned, self.before = True, None
+                self.odd.append(operation.name)
+                self.note("scores", "not tried", "the scores are multiplied by numbers that are learned or given", line)
             elif kind.name in ("unknown", "function") or phase == "prob":
                 strange.append((kind, number, x, y))
+        measured = tempered(core.steps[0][1], core.steps[-1][1]) if strange or phase == "raw" else None
+        if measured is not None:
+            # However it was come by, it is a softmax of the scores over some of the keys.
+            strange.clear()
+            self.odd.clear()
+            self._measured(*measured)
+            phase, self.fitted = "prob", True
         self.phase = phase
         several = any(
             self.operations[n].name in _SUMS and self._dependent(self.operations[n]) for _, n, _, _ in strange
@@ -470,6 +502,24 @@ class _Judge:
             says = "The weights are masked after the softmax, so hidden keys still count in the sum."
             if not self._after(line):
                 self.fail("mask", "mask_after_softmax", line, says, x, y)
+
+    def _measured(self, factor: float, kept: np.ndarray) -> None:
+        """Scale and hidden cells, read off the weights."""
+        raw, weights = self.core.steps[0][1], self.core.steps[-1][1]
+        self.total = self.q.factor * self.k.factor * factor
+        self.weights, self.before = weights, np.where(kept, factor * raw, -np.inf)
+        number = self.core.steps[-1][0]
+        self.softmax_line = self.operations[self.core.mix.number if number is None else number].line
+        if not kept.all():
+            self.hidden = ~kept
+            self.mask_line = self.mask_line or self.softmax_line
+            # Scores of the keys that are kept, and of those that are not.
+            inside = np.where(kept, factor * raw, -np.inf).max(1)
+            outside = np.where(kept, np.inf, factor * raw).min(1)
+            some = ~kept.all(1)
+            if some.sum() > 2 and (inside < outside)[some].all():
+                says = "The keys with the largest scores are hidden."
+                self.fail("mask", _UNKNOWN, self.mask_line, says)
 
     def _after(self, line: Line | None) -> bool:
         """Whether the output is divided by the row sums later on."""
@@ -534,6 +584,16 @@ class _Judge:
             self.before = np.where(cells, -np.inf, self.before)
         self.mask_line = self.mask_line or line
 
+    def _filled(self, number: int, x: np.ndarray, y: np.ndarray) -> None:
+        """What hidden scores become: a number that larger scores outdo, unless somebody gave it."""
+        operation = self.operations[number]
+        fill = float((y if constant(y) else y - x).max())
+        if any(o.startswith("argument") and x.dtype.kind == "f" and (x < pipeline.LOW).any()
+               for one in self.operations for o, x in zip(one.origins, one.operands, strict=True)):  # fmt: skip
+            return
+        if -3e4 < fill < pipeline.LOW and operation.line is not None:
+            self.facts["fill"] = {"line": operation.line.number, "file": operation.line.file, "expected": ""}
+
     def _exponential(self, kind: Kind, x: np.ndarray, line: Line | None, shifted: str, capped: bool) -> None:
         if self.before is None:
             self.before = x
@@ -567,6 +627,21 @@ class _Judge:
             one.factor and np.allclose((one.form**2).sum(-1) / one.factor**2, 1, rtol=1e-3) for one in (self.q, self.k)
         )
 
+    def _normed(self, source: int | None) -> bool:
+        """Whether all rows had one norm on the way from the projection to the scores."""
+        width, open_, seen = self.core.scores.width, [source], set[int]()
+        while open_:
+            number = open_.pop()
+            if number is None or number in seen or self.operations[number].name in _PRODUCTS:
+                continue
+            seen.add(number)
+            x = self.operations[number].host
+            rows = np.linalg.norm(x, axis=-1) if x.ndim > 1 and x.shape[-1] == width and x.dtype.kind == "f" else None
+            if rows is not None and rows.size > 3 and rows.min() > 0 and np.allclose(rows, rows.ravel()[0], rtol=1e-3):
+                return True
+            open_ += self.operations[number].sources
+        return False
+
     def _scale(self) -> None:
         core = self.core
         width = core.scores.width
@@ -585,6 +660,9 @@ class _Judge:
             return
         if self._unit() or self.learned or self.sum is not None:
             self.note("scale", "held", "cosines, a learned scale or an additive score need no 1/√d", line)
+            return
+        if all(self._normed(source) for source in core.scores.sources) and abs(self.total * width**0.5 - 1) > 2e-3:
+            self.note("scale", "not tried", "queries and keys are normed, and then any scale may be meant", line)
             return
         # One query without heads is a decoder's state: Luong's dot score has no scale.
         alone = core.scores.queries.shape[1] == 1 and core.scores.queries.shape[0] <= max(core.scores.left.shape[0], 1)
@@ -620,15 +698,17 @@ class _Judge:
             says = f"The scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}."
             self.fail("scale", mistake, line, says, want, self.total)
 
+    def _streams(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """What queries, keys and values are made of."""
+        core = self.core
+        sides = [*zip(core.scores.sources, core.scores.origins, strict=True)]
+        sides.append((core.mix.sources[1], core.mix.origins[1]))
+        q, k, v = (self.reach[s] if s is not None else frozenset({o} - {""}) for s, o in sides)
+        return q, k, v
+
     def _memory(self) -> bool:
         """Whether another's states are mixed as they are, by scores of these same states: Luong's dot and general."""
-        core = self.core
-        queries, keys, values = (
-            self.reach[s] if s is not None else frozenset({o} - {""})
-            for s, o in (
-                *zip(core.scores.sources, core.scores.origins, strict=True), (core.mix.sources[1], core.mix.origins[1])
-            )
-        )  # fmt: skip
+        queries, keys, values = self._streams()
         whole = self.v.source is None and self.v.form.shape[-1] == self.v.array.shape[-1]
         return whole and len(values) == 1 and values <= keys and not values & queries
 
@@ -657,6 +737,15 @@ class _Judge:
             if origin.startswith("parameter" if parameters else "") and origin
             for n in (x.shape if origin.startswith("parameter") else x.shape[-1:])
         }
+
+    def _free(self, number: int) -> bool:
+        """Whether the scores are multiplied by what is learned, or by what is given and nothing else depends on."""
+        operation = self.operations[number]
+        path = {*self.core.path, self.core.scores.number}
+        others = [(s, o) for s, o in zip(operation.sources, operation.origins, strict=True) if s not in path]
+        mine = frozenset[str]().union(*(self.reach[s] if s is not None else {o} - {""} for s, o in others))
+        rest = frozenset[str]().union(*self._streams())
+        return operation.name in _FACTORS and (self._of_parameters(number) or (bool(mine) and not mine & rest))
 
     def _of_parameters(self, number: int) -> bool:
         """Whether what an operation adds comes from parameters."""
@@ -708,7 +797,10 @@ class _Judge:
             self.note("softmax", "held", "over the keys that are seen", line)
         elif self.odd:
             self.note("softmax", "not tried", "the scores before it were not understood", line)
-        elif self._quiet(before, self.weights):
+        elif self.rounded is not None and np.allclose(right[live], self.weights[live], rtol=2**-5, atol=2**-8):
+            says = "Scores or weights are kept in half precision."
+            self.fail("softmax", "softmax_low_precision", self.rounded, says, right[live], self.weights[live])
+        elif self.fitted or self._quiet(before, self.weights):
             self.note("softmax", "held", "over the keys and one more that has no value", line)
         else:
             self.fail(
@@ -762,14 +854,9 @@ class _Judge:
             elif not self.failed("mask"):
                 self.note("mask", "not tried", "no mask was given")
             return
-        labels = [a for axis, a in enumerate(core.mix.labels[0]) if axis not in core.key_axes]
-        whole = hidden.reshape(*core.shape, hidden.shape[1])
-        order = [labels.index(a) for a in core.mix.batch] + [labels.index(a) for a in core.mix.rows]
-        cells = whole.transpose([*order, whole.ndim - 1])
-        rows = int(np.prod([core.shape[labels.index(a)] for a in core.mix.rows]))
-        cells = cells.reshape(-1, rows, hidden.shape[1])
+        cells = self._batched(hidden)
         self.facts["hidden"] = int(cells.sum())
-        compared = self._compare(given, cells)
+        compared = self._compare(given, cells) or self._misplaced(cells)
         self._causal(cells, bool(given))
         if not compared and not self.failed("mask"):
             self.note("mask", "held", f"{cells.mean():.0%} of the cells are hidden", self.mask_line)
@@ -811,7 +898,7 @@ class _Judge:
                 samples = [w[0] for w in who]
                 per = N // len(seen)
                 folds = ([n // per for n in range(N)], [n % len(seen) for n in range(N)])
-                mine = self._samples(N)
+                mine = self._samples()
                 if len(seen) > 1 and mine is not None and len(set(mine)) == len(seen) and samples != mine:
                     says = "Samples get the masks of other samples."
                     self.fail("mask", "mask_fold_order", self.mask_line, says, mine, samples)
@@ -826,6 +913,20 @@ class _Judge:
                 return True
         return False
 
+    def _misplaced(self, cells: np.ndarray) -> bool:
+        """Whether there is a mask for each sample, and heads of a sample have those of others."""
+        mine, N = self._samples(), len(cells)
+        B = len(set(mine or ()))
+        flat = cells.reshape(N, -1)
+        if mine is None or B < 2 or N % B or N // B in (1, B) or len(np.unique(flat, axis=0)) != B:
+            return False
+        theirs = next((w for w in ([n % B for n in range(N)], [n * B // N for n in range(N)])
+                       if all((flat[n] == flat[w.index(w[n])]).all() for n in range(N))), mine)  # fmt: skip
+        if theirs == mine or len({(a, b) for a, b in zip(mine, theirs, strict=True)}) == B:
+            return False
+        self.fail("mask", "mask_fold_order", self.mask_line, "Samples get the masks of other samples.", mine, theirs)
+        return True
+
     def _on_queries(self, padded: np.ndarray, cells: np.ndarray) -> bool:
         """Whether the rows of padded positions are hidden, and not their columns."""
         N = len(cells)
@@ -836,12 +937,31 @@ class _Judge:
             for rows in ([(n, flip[n // per]) for n in range(N)], [(n, flip[n % len(padded)]) for n in range(N)])
         )
 
-    def _samples(self, n: int) -> list[int] | None:
-        """Of each row of the batch of the core, whose sample's values it mixes."""
-        at = self.v.places()
-        if at is None or self.v.array.ndim < 3 or len(at[0]) != n or not constant_over(at[0]):
-            return None
-        return [int(b) for b in at[0][:, 0, 0]]
+    def _samples(self) -> list[int] | None:
+        """Of each row of the batch of the core, which sample its queries come from: heads are a later axis."""
+        for at, axes in self._own_axes().values():
+            return [int(b) for b in at[:, 0, axes[0]]]
+        return None
+
+    def _own_axes(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Places of the queries, (batch, queries, axes), and axes of which each row of the batch has a place."""
+        assert self.core.place is not None
+        found = {}
+        for name, at in self.alignment.side(self.core, 0).items():
+            rows = self._batched(at.reshape(-1, at.shape[-1])[self.core.place[:, 0]])
+            axes = np.flatnonzero((np.ptp(rows, 1).max(0) < 0.4) & (np.ptp(rows[:, 0], 0) > 0.4))
+            if np.isfinite(rows).all() and len(axes):
+                found[name] = rows, axes
+        return found
+
+    def _batched(self, x: np.ndarray) -> np.ndarray:
+        """What each row of the weights has, (batch, queries, …)."""
+        core = self.core
+        labels = [a for axis, a in enumerate(core.mix.labels[0]) if axis not in core.key_axes]
+        order = [labels.index(a) for a in core.mix.batch + core.mix.rows]
+        rows = int(np.prod([core.shape[labels.index(a)] for a in core.mix.rows]))
+        whole = x.reshape(*core.shape, x.shape[-1])
+        return whole.transpose([*order, whole.ndim - 1]).reshape(-1, rows, x.shape[-1])
 
     def _causal(self, cells: np.ndarray, masked: bool) -> None:
         N, T, S = cells.shape
@@ -926,48 +1046,36 @@ class _Judge:
                 return
 
     def _paired(self) -> None:
-        """Whether key and value of one position were made of the same position of what both were made of."""
-        if self.k.form.shape[:2] != self.v.form.shape[:2] or not self.k.factor or not self.v.factor:
-            return
-        keys, values = (self._made_of(one.form / one.factor) for one in (self.k, self.v))
-        both = {a[0] for a in keys if a} & {b[0] for b in values if b}
-        pairs = [(a, b) for a, b in zip(keys, values, strict=True) if a and b and a[0] in both and b[0] in both]
-        if any(a != b for a, b in pairs) and 2 * len(pairs) >= len(keys):
-            line = self.operations[self.core.mix.number].line
+        """Whether what belongs together was kept together: features of a position, key and value, query and output."""
+        number = self.alignment.lies_behind(self.core)
+        if number is not None:
+            line = self.operations[self.alignment.line_before(number)].line
+            says = "What is taken for the features of a position are some features of several positions."
+            self.fail("positions", _UNKNOWN, line, says)
+        queries, keys, values = self._streams()
+        if self.intended.get("memory") and values and values == queries and not values & keys:
+            source = self.v.source
+            line = self.operations[self.core.mix.number if source is None else source].line
+            says = "The values come from what the queries come from, and the keys from something else."
+            self.fail("values", _UNKNOWN, line, says)
+        if self.alignment.strangers(self.core):
+            line = self.operations[self.alignment.parted(self.core)].line
             self.fail("mixing", _UNKNOWN, line, "Keys are paired with the values of other positions.")
-
-    def _made_of(self, form: np.ndarray) -> list[tuple[Any, tuple[int, ...]] | None]:
-        """Of each position, what a product made it of, and where in that it was; None where that is not known."""
-        rows = form.reshape(-1, form.shape[2])
-        found: list[tuple[Any, tuple[int, ...]] | None] = [None] * len(rows)
-        for number in range(self.core.mix.number):
-            operation = self.operations[number]
-            x = operation.host
-            if operation.name not in _PRODUCTS or x.ndim < 2 or operation.operands[0].shape[:-1] != x.shape[:-1]:
-                continue
-            source = operation.sources[0]
-            order = np.argsort(x, axis=None)
-            ranked = x.ravel()[order]
-            at = np.clip(np.searchsorted(ranked, rows[:, 0]), 0, x.size - 1)
-            # A number that is there twice says nothing.
-            once = np.append(ranked, np.nan)[at + 1] != ranked[at]
-            for place in np.flatnonzero((ranked[at] == rows[:, 0]) & once):
-                where = tuple(int(i) for i in np.unravel_index(order[at[place]], x.shape)[:-1])
-                if np.isin(rows[place], x[where]).all():
-                    found[place] = (operation.origins[0] if source is None else source, where)
-        return found
+        if self.alignment.exchanged and not self.failed("merge"):
+            line = self.operations[self.alignment.line_before(self.alignment.exchanged[0])].line
+            self.fail("merge", _UNKNOWN, line, "What was mixed for a query is put at the place of another.")
 
     def _grouped(self) -> None:
         """Which key head each query head reads, where there are fewer."""
         core = self.core
         n, length, width = core.scores.keys.shape
         at = self.k.places()
-        if at is None or not n or self.k.array.size * 2 > n * length * width:
+        if at is None or not n or len(np.unique(self.k.form)) * 2 > n * length * width:
             return
         # The head is the axis that follows the batch row alone, beside that of the samples.
         mine = [c for c in at if constant_over(c) and len(np.unique(c)) > 1]
-        if not mine and self.k.array.shape[-1] > width:
-            mine = [at[-1] // width] if constant_over(at[-1] // width) else []
+        if self.k.array.shape[-1] > width and constant_over(at[-1] // width):
+            mine = [at[-1] // width]
         if len(mine) > 1:
             mine = [c for c in mine if c is not at[0]]
         if len(mine) != 1:
@@ -978,7 +1086,7 @@ class _Judge:
         heads = mine[0][:, 0, 0]
         G = len(np.unique(heads))
         samples = at[0][:, 0, 0] if constant_over(at[0]) and at[0] is not mine[0] else np.zeros(n, int)
-        row = heads[samples == samples[0]]
+        row = np.unique(heads[samples == samples[0]], return_inverse=True)[1].ravel()
         if len(row) % G or len(row) == G:
             return
         line = self.operations[self.k.views[0]].line if self.k.views else self.operations[core.scores.number].line
@@ -991,7 +1099,6 @@ class _Judge:
     def _returned(self) -> None:
         """What is returned beside the output: weights, scores in their place, or log-sum-exps."""
         core = self.core
-        line = self.operations[core.mix.number].line
 
         def like(x: np.ndarray, y: np.ndarray) -> bool:
             return x.size == y.size and np.allclose(np.sort(x, axis=None), np.sort(y, axis=None), rtol=1e-4, atol=1e-6)
@@ -1002,15 +1109,15 @@ class _Judge:
                 self.facts["returned weights"] = number
             elif any(like(array, y) for _, y in core.steps[:-1]) and np.isfinite(array).any() and self.phase != "raw":
                 if not any(like(array, y) for y in (self.weights,) if y is not None):
-                    self.fail("weights", "returns_scores", line, "Scores are returned in the place of weights.")
+                    self.fail("weights", "returns_scores", None, "Scores are returned in the place of weights.")
             elif array.size == len(final) and self.before is not None:
                 with np.errstate(all="ignore"):
                     top = self.before.max(1)
                     lse = top + np.log(np.exp(self.before - top[:, None]).sum(1))
                 if like(array, lse):
-                    self.note("log-sum-exp", "held", "natural", line)
+                    self.note("log-sum-exp", "held", "natural")
                 elif like(array, lse / np.log(2)):
-                    self.fail("log-sum-exp", "lse_base2", line, "The log-sum-exp is in base 2.", lse, array)
+                    self.fail("log-sum-exp", "lse_base2", None, "The log-sum-exp is in base 2.", lse, array)
 
     def _merge(self) -> None:
         """What becomes of the mixed values: heads that a reshape alone merges."""
@@ -1037,21 +1144,26 @@ class _Judge:
                 self.fail("merge", "merge_view", op.line, "A row of the output holds the heads of other positions.",
                           right.reshape(-1, heads * width)[:1], op.host.reshape(-1, heads * width)[:1])  # fmt: skip
             else:
-                self._folded(op, mixed)
+                self._folded(i, width)
             return
 
-    def _folded(self, op: Operation, mixed: np.ndarray) -> None:
-        at = places(mixed, op.host)
-        mine = self._samples(len(mixed))
-        if at is None or mine is None or op.host.ndim < 3 or not constant_over(at[0]):
-            self.note("merge", "not tried", "where the heads came from could not be followed", op.line)
+    def _folded(self, number: int, width: int) -> None:
+        """Whose heads a row of the output holds."""
+        op = self.operations[number]
+        for name, (_, axes) in self._own_axes().items():
+            at = self.alignment.places[number].get(name)
+            if at is None:
+                continue
+            rows = at.reshape(-1, at.shape[-2] // width, width, at.shape[-1])[:, :, 0]
+            if not np.isfinite(rows).all():
+                continue
+            if (np.ptp(rows, 1)[:, axes] > 0.4).any(0).all():
+                says = "Heads are unfolded in another order than they were folded, so samples exchange them."
+                self.fail("merge", "fold_batch_head_swap", op.line, says)
+            else:
+                self.note("merge", "held", "each position gets its own heads", op.line)
             return
-        theirs = [int(b) for b in at[0][:, 0, 0]]
-        if len(set(mine)) > 1 and len(set(theirs)) == len(set(mine)) and theirs != mine:
-            says = "Heads are unfolded in another order than they were folded, so samples exchange them."
-            self.fail("merge", "fold_batch_head_swap", op.line, says, mine, theirs)
-        else:
-            self.note("merge", "held", "each position gets its own heads", op.line)
+        self.note("merge", "not tried", "where the heads came from could not be followed", op.line)
 
     def _whole(self) -> None:
         """The weights once more, from queries, keys, scale and mask, where nothing else was met on the way."""
@@ -1075,36 +1187,60 @@ class _Judge:
 
     def _joined(self) -> None:
         """Blocks of keys, whose results are joined later: all together against one softmax of all scores."""
-        core, parts = self.core, [self.core, *self.blocks]
         hides = {"mask": "mask", "stability": "softmax"}
         self.faults = [f for f in self.faults if f.step not in hides]
         self.ledger = [e for e in self.ledger if e.step not in hides]
-        line = self.operations[core.mix.number].line
-        walked = [self, *(_Judge(c, self.data, self.outputs, None, []) for c in self.blocks)]
-        scores, values = [], []
-        for part, judge_ in zip(parts, walked, strict=True):
+        core = self.core
+        line, many = self.operations[core.mix.number].line, len(self.blocks) + 1
+        parts = self._parts(self.blocks)
+        if parts is None:
+            self.note("output", "not tried", "blocks of keys whose scores could not be followed", line)
+            return
+        whole, keys = np.concatenate([s for s, _ in parts], axis=1), np.concatenate([v for _, v in parts], axis=1)
+        made = _mixed(whole, keys)
+        if self._appears(made, core.mix.number):
+            self.note("softmax", "held", f"of {many} blocks of keys together", line)
+            self.note("output", "held", "softmax of all scores times the values, recomputed", line)
+        elif not self._in_base_2(parts):
+            says = f"What {many} blocks of keys give together is not softmax of all their scores times the values."
+            self.fail("softmax", _UNKNOWN, line, says, made)
+
+    def _parts(self, others: Sequence[Core]) -> list[tuple[np.ndarray, np.ndarray]] | None:
+        """Masked scores, rows × keys, and values of this core and of others for the same queries."""
+        found = []
+        for part in (self.core, *others):
+            judge_ = self if part is self.core else _Judge(part, self.data, self.outputs, None, [])
             if judge_ is not self:
                 judge_.q, judge_.k = self.q, self.k
                 judge_._walk()
-            if judge_.before is None or part.place is None or part.steps[0][1].shape[0] != len(core.steps[0][1]):
-                self.note("output", "not tried", "blocks of keys whose scores could not be followed", line)
-                return
+            raw = part.steps[0][1] if part.place is not None else None
+            if judge_.before is None and raw is not None and raw.shape[1] == 1:
+                # Of one key no step can be told.
+                judge_.before = raw * (self.total / (self.q.factor * self.k.factor))
+            if judge_.before is None or part.place is None or len(part.steps[0][1]) != len(self.core.steps[0][1]):
+                return None
             hidden = judge_.hidden if judge_.hidden is not None else np.zeros_like(judge_.before, bool)
-            scores.append(np.where(hidden, -np.inf, judge_.before))
             mix = part.mix
-            values.append(mix.form(mix.right, mix.labels[1], mix.columns, mix.summed).swapaxes(1, 2))
-        whole = np.concatenate(scores, axis=1)
-        keys = np.concatenate(values, axis=1)
-        weights = pipeline.softmax(whole, (1,)).reshape(len(keys), -1, whole.shape[1])
-        made = weights @ keys
-        if self._appears(made, core.mix.number):
-            self.note("softmax", "held", f"of {len(parts)} blocks of keys together", line)
-            self.note("output", "held", "softmax of all scores times the values, recomputed", line)
-        else:
-            says = (
-                f"What {len(parts)} blocks of keys give together is not softmax of all their scores times the values."
-            )
-            self.fail("softmax", _UNKNOWN, line, says, made)
+            values = mix.form(mix.right, mix.labels[1], mix.columns, mix.summed).swapaxes(1, 2)
+            found.append((np.where(hidden, -np.inf, judge_.before), values))
+        return found
+
+    def _in_base_2(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> bool:
+        """Whether the results of several are merged by log-sum-exps of which one half is in base 2."""
+        with np.errstate(all="ignore"):
+            logs = np.stack([np.log(np.exp(s).sum(1)) for s, _ in parts], 1)
+        outs = np.stack([_mixed(s, v).reshape(len(s), -1) for s, v in parts], 1)
+        shape = (len(parts[0][1]), -1, parts[0][1].shape[2])
+        if self._appears((pipeline.softmax(logs, (1,))[..., None] * outs).sum(1).reshape(shape), self.core.mix.number):
+            return False
+        for factor in (np.log(2), 1 / np.log(2)):
+            made = (pipeline.softmax(factor * logs, (1,))[..., None] * outs).sum(1)
+            if self._appears(made.reshape(shape), self.core.mix.number):
+                powers = (op.line for op in self.operations[self.core.mix.number :] if op.name == "exp2")
+                line = next(powers, self.operations[self.core.mix.number].line)
+                self.fail("log-sum-exp", "lse_base2", line, "Log-sum-exps of base 2 and e are merged with each other.")
+                return True
+        return False
 
     def _appears(self, made: np.ndarray, after: int) -> bool:
         """Whether numbers, in whatever order, are what a later operation gave, or rows of what was returned."""
@@ -1164,6 +1300,11 @@ class _Origin:
     def places(self) -> list[np.ndarray] | None:
         """Coordinates in the array of every number of the form."""
         return places(self.form / self.factor, self.array) if self.factor else None
+
+
+def _mixed(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values mixed by the softmax of scores, rows × keys."""
+    return np.asarray(pipeline.softmax(scores, (1,)).reshape(len(values), -1, scores.shape[1]) @ values)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:

@@ -63,6 +63,11 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
         return Kind("unknown", detail=operation.name)
     if _is_softmax(x, y):
         return Kind("softmax")
+    if finite.all() and few_bits(y):
+        # Kept with fewer digits.
+        for name, exact in (("same", x), ("softmax", softmax(x, (1,)))):
+            if np.allclose(exact, y, rtol=2**-6, atol=2**-9) and not few_bits(exact):
+                return Kind(name, detail="rounded")
     # What is hidden already is too large for what is done to the rest to show.
     live = finite & (x > LOW)
     known = live & (np.abs(x) > 1e-12)
@@ -111,6 +116,12 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
     if constant(ratio, 1, 1e-4) and (ratio[known] > 0).all():
         return Kind("rowscale")
     return _measured(x, y, operation, dependent, finite, gap)
+
+
+def few_bits(x: np.ndarray) -> bool:
+    """Whether numbers have the digits of half precision alone."""
+    fractions = np.frexp(x)[0] * 2**11
+    return x.size > 3 and bool((fractions == np.round(fractions)).all()) and len(np.unique(x)) > 2
 
 
 def _is_softmax(x: np.ndarray, y: np.ndarray) -> bool:
@@ -169,11 +180,16 @@ def softmax_mistake(core: Core, before: np.ndarray, after: np.ndarray) -> tuple[
     live = np.isfinite(y) & ~np.isneginf(x).all(-1, keepdims=True)
     if not live.any():
         return None, False
+    with np.errstate(all="ignore"):
+        # Each row shifted by its own maximum, before something else is summed over.
+        shifted = np.exp(x - x.max(-1, keepdims=True))
     for axes in _subsets(x.ndim):
         made = softmax(x, axes)
         if any(shape[a] == 1 for a in axes) and len(axes) > 1:
             continue
-        if not np.allclose(made[live], y[live], rtol=1e-4, atol=1e-9, equal_nan=True):
+        with np.errstate(all="ignore"):
+            of_shifted = shifted / shifted.sum(axis=axes, keepdims=True)
+        if not any(np.allclose(z[live], y[live], rtol=1e-4, atol=1e-9, equal_nan=True) for z in (made, of_shifted)):
             with np.errstate(all="ignore"):
                 shared = made / made.sum(-1, keepdims=True)
             if np.allclose(shared[live], y[live], rtol=1e-4, atol=1e-6, equal_nan=True):

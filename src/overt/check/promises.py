@@ -53,6 +53,8 @@ class Promises:
             "causal": True if self.declared_causal else None,
             "luong": "luong" in told,
             "unscaled": self.declared_unscaled,
+            # Keys and values are said to have one source.
+            "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|cross", told)),
             "pairs": len(lengths) > 1 and "1" not in lengths,
             "alibi": bool(re.search(r"alibi|press et al|linear bias", around)),
             # Of what is turned, queries and keys are named, and values not.

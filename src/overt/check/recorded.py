@@ -35,7 +35,8 @@ def consult(diagnosis: Diagnosis, forms: Iterable[Form] = ()) -> bool:
     if hides and "causal_missing" not in faults:
         # Something is hidden, if not all that comes later: what lies behind a prefix, or in other documents.
         findings.found.pop("causal_missing", None)
-    if "unknown" in findings.found or forms:
+    located = "unknown" in faults and not any(f.kind == "mistake" for f in findings.found.values())
+    if "unknown" in findings.found or located or forms:
         _decide(findings, told, faults)
     enter(findings, told)
     return True
@@ -43,6 +44,10 @@ def consult(diagnosis: Diagnosis, forms: Iterable[Form] = ()) -> bool:
 
 def enter(findings: Findings, told: list[dict[str, Any]]) -> None:
     """What each step came to, once; one that failed in any recording has failed."""
+    weak = next((one["facts"]["fill"] for one in told if one["facts"].get("fill")), None)
+    if weak is not None and "mask_fill_too_small" not in findings.found:
+        findings.add("mask_fill_too_small", kind="risk")
+        _locate(findings, "mask_fill_too_small", weak)
     best: dict[tuple[str, str], dict[str, Any]] = {}
     order = ("failed", "held", "not tried")
     for entry in (entry for one in told for entry in one["ledger"]):
@@ -55,32 +60,14 @@ def enter(findings: Findings, told: list[dict[str, Any]]) -> None:
 
 
 def _decide(findings: Findings, told: list[dict[str, Any]], faults: dict[str, dict[str, Any]]) -> None:
-    """Mistakes that were seen stand for numbers that nothing explained."""
-    known = {name: fault for name, fault in faults.items() if name != "unknown"}
-    if known:
-        findings.found.pop("unknown", None)
-        for name, fault in known.items():
-            tell(findings, name, fault)
-    elif "unknown" in faults:
-        findings.found.pop("unknown", None)
-        tell(findings, "unknown", faults["unknown"])
-    elif any("odd scale" in one["facts"] for one in told):
-        found = findings.found.get("unknown")
-        line = next(one["facts"]["odd scale"] for one in told if "odd scale" in one["facts"])
-        if found is not None:
-            file = findings.description["file"] or ""
-            says = {"line": line, "file": file, "expected": "", "says": ""}
-            findings.found["unknown"] = replace(found, message=found.message + " Its scale is none that is known.")
-            _locate(findings, "unknown", says)
-    elif all(_recomputed(one) for one in told):
-        # What lies around it is unlike what was expected, and nobody promised that.
-        findings.found.pop("unknown", None)
-
-
-def _recomputed(one: dict[str, Any]) -> bool:
-    """Whether every attention of a recording is its softmax of its scores times its values, and nothing was added."""
-    held = sum(entry["step"].endswith("output") and entry["outcome"] == "held" for entry in one["ledger"])
-    return held >= int(one["cores"])
+    """Mistakes that were seen stand for numbers that nothing explained, and that alone are no evidence of any."""
+    numbers = findings.found.pop("unknown", None)
+    known = {name: fault for name, fault in faults.items() if name != "unknown"} or faults
+    for name, fault in known.items():
+        tell(findings, name, fault)
+    if numbers is not None and not known:
+        why = "the output is not the reference's, and no step of attention is seen to be wrong"
+        findings.ledger.append(Entry("the whole", "not tried", why))
 
 
 def tell(findings: Findings, name: str, fault: dict[str, Any]) -> None:

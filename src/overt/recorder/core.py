@@ -30,6 +30,7 @@ VIEWS = {
     "moveaxis", "expand_dims", "flatten", "unflatten", "ravel", "array", "asarray", "ascontiguousarray", "to", "float",
     "double", "type_as", "type", "squeeze_", "broadcast_to", "broadcast_in_dim", "convert_element_type", "written",
     "expand_as", "reshape_as", "rollaxis", "H", "real", "atleast_2d", "atleast_3d", "tensor", "half", "bfloat16",
+    "topk", "sort", "gather", "take_along_axis", "take_along_dim",
 }  # fmt: skip
 # Of these, what may round: the lowest number of a wide type is infinite in a narrow one.
 _CASTS = {"to", "float", "double", "half", "bfloat16", "type", "type_as", "astype", "convert_element_type"}
@@ -37,7 +38,10 @@ _CASTS = {"to", "float", "double", "half", "bfloat16", "type", "type_as", "astyp
 GATHERS = {
     "setitem", "stack", "cat", "concat", "concatenate", "array", "asarray", "vstack", "hstack", "copy", "copyto",
     "written", "index_put", "slice_scatter", "row_stack", "column_stack", "tensor",
+    "scatter", "put_along_axis",
 }  # fmt: skip
+# What takes nothing but the shape of what it is given.
+_SHAPED = {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
 # What repeats numbers.
 _GROWS = {"expand", "broadcast_to", "repeat", "tile", "repeat_interleave"}
 # How far back from the weights scores are looked for.
@@ -275,7 +279,7 @@ def carriers(operations: Sequence[Operation]) -> list[bool]:
             found[source] if source is not None else origin.startswith("argument") and not masklike(x)
             for source, origin, x in zip(operation.sources, operation.origins, operation.operands, strict=True)
         )
-        found.append(given and operation.host.dtype.kind != "b")
+        found.append(given and operation.host.dtype.kind != "b" and operation.name not in _SHAPED)
     return found
 
 
@@ -384,6 +388,9 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
     else:
         top = [(r, c) for r, c in found if (r[0], r[1]) == best]
     if best[0] == 0:
+        # What is neither positive nor sums to 1 and meets a parameter is a projection.
+        top = [(r, c) for r, c in top if _given_values(c, data)]
+    if best[0] == 0 and top:
         top = [max(enumerate(top), key=lambda pair: (pair[1][0], pair[0]))[1]]
     top.sort(key=lambda pair: pair[0], reverse=True)
     kept: dict[int, Core] = {}
@@ -398,6 +405,11 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
     reach = reaches(operations)
     chosen = [c for c in chosen if c.two or _keyed(c, data) or apart(c, reach)]
     return sorted(chosen, key=lambda c: c.mix.number)
+
+
+def _given_values(core: Core, data: list[bool]) -> bool:
+    source, origin = core.mix.sources[1], core.mix.origins[1]
+    return origin.startswith("argument") if source is None else data[source]
 
 
 def attentions(operations: Sequence[Operation]) -> tuple[list[Operation], list[Core], list[int]]:
@@ -544,25 +556,59 @@ def _normalise(core: Core) -> None:
             break
         tag, current = moved, value
         values.append((number, matrix(value)))
-    if not lost:
-        scores = core.scores
-        bare = scores.queries @ scores.keys.swapaxes(1, 2)
-        places = scores.form(
-            np.arange(scores.result.size).reshape(scores.result.shape), scores.labels[2], scores.rows, scores.columns
-        )
-        if bare.shape == places.shape:
-            raw = np.empty(scores.result.size)
-            raw[places.ravel()] = bare.ravel()
-            bare_matrix = matrix(raw.reshape(scores.result.shape))
-            detail = operations[scores.number].detail.split()
-            if operations[scores.number].name in ("baddbmm", "addmm") and len(detail) == 2 and float(detail[1]) != 1:
-                # A factor and a bias in one call are two steps.
-                values.append((scores.number, bare_matrix * float(detail[1])))
-            values.append((None, bare_matrix))
-        place = np.empty(order.size, int)
-        place[tag.ravel()] = np.arange(order.size)
-        core.place = place.reshape(order.shape)
+    if lost:
+        core.steps = values[::-1]
+        _measure(core, weights.transpose(others + axes))
+        return
+    scores = core.scores
+    bare = scores.queries @ scores.keys.swapaxes(1, 2)
+    places = scores.form(
+        np.arange(scores.result.size).reshape(scores.result.shape), scores.labels[2], scores.rows, scores.columns
+    )
+    if bare.shape == places.shape:
+        raw = np.empty(scores.result.size)
+        raw[places.ravel()] = bare.ravel()
+        bare_matrix = matrix(raw.reshape(scores.result.shape))
+        detail = operations[scores.number].detail.split()
+        if operations[scores.number].name in ("baddbmm", "addmm") and len(detail) == 2 and float(detail[1]) != 1:
+            # A factor and a bias in one call are two steps.
+            values.append((scores.number, bare_matrix * float(detail[1])))
+        values.append((None, bare_matrix))
+    place = np.empty(order.size, int)
+    place[tag.ravel()] = np.arange(order.size)
+    core.place = place.reshape(order.shape)
     core.steps = values[::-1]
+
+
+def _measure(core: Core, weights: np.ndarray) -> None:
+    """Where the way is lost, scores of which the weights (keys last) are a softmax, if there are such."""
+    scores = core.scores
+    made = core.path[-1] if core.path else scores.number
+    numbers = np.arange(scores.result.size).reshape(scores.result.shape)
+    found = weights.reshape(-1, weights.shape[-1])
+    for axes in permutations(range(numbers.ndim)) if numbers.ndim < 6 else ():
+        place = numbers.transpose(axes)
+        if place.shape != weights.shape:
+            continue
+        place = place.reshape(found.shape)
+        raw = scores.result.ravel()[place]
+        if tempered(raw, found) is not None:
+            core.place, core.steps = place, [(None, raw), (made, found)]
+            return
+
+
+def tempered(scores: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray] | None:
+    """The factor by which weights are a softmax over some keys of scores, and which: rows may sum to less than 1."""
+    kept = (weights > 1e-30) & np.isfinite(weights) & np.isfinite(scores)
+    if (weights < 0).any() or (np.where(kept, weights, 0).sum(1) > 1.0001).any():
+        return None
+    many = kept.sum(1, keepdims=True)
+    logs, x = np.log(np.where(kept, weights, 1)), np.where(kept, scores, 0)
+    logs, x = (np.where(kept, y - y.sum(1, keepdims=True) / np.maximum(many, 1), 0) for y in (logs, x))
+    if not (many > 1).any() or int((many[many > 1] - 1).sum()) < 4 or not (x**2).sum() > 1e-12:
+        return None
+    factor = float((logs * x).sum() / (x**2).sum())
+    return (factor, kept) if np.abs(logs - factor * x).max() < 1e-5 * (1 + np.abs(logs).max()) and factor else None
 
 
 def _untag(tag: np.ndarray, x: np.ndarray, y: np.ndarray, view: bool) -> np.ndarray | None:
