@@ -150,7 +150,7 @@ class Alignment:
 
     def strangers(self, core: Core) -> bool:
         """Whether keys are paired with the values of other places."""
-        if core.place is None:
+        if core.place is None or not core.two:
             return False
         mix = core.mix
         keys = [axis for axis in range(core.weights.ndim) if axis in core.key_axes]
@@ -307,7 +307,10 @@ def _features(row: np.ndarray) -> bool:
 
 
 def _exchanged(wanted: np.ndarray, found: np.ndarray) -> bool:
-    """Whether the same places are there, but elsewhere.  Axes along which either does not differ say nothing."""
+    """Whether places are exchanged: along one axis, or of one axis for those of another.
+
+    Axes along which either does not differ say nothing.
+    """
     if wanted.shape != found.shape or not np.isfinite(found).all() or not np.isfinite(wanted).all():
         return False
     one, two = (x.reshape(-1, x.shape[-1]) for x in (wanted, found))
@@ -315,4 +318,12 @@ def _exchanged(wanted: np.ndarray, found: np.ndarray) -> bool:
     one, two = np.round(one[:, axes], 3), np.round(two[:, axes], 3)
     if not axes or np.abs(one - two).max() < 0.4:
         return False
-    return np.array_equal(np.unique(one, axis=0), np.unique(two, axis=0))
+    if np.array_equal(np.unique(one, axis=0), np.unique(two, axis=0)):
+        return True
+    # Which of most places of an axis it has may depend on where it should be along that axis alone.
+    for a in range(len(axes)):
+        wanted_, found_ = np.unique(one[:, a]), np.unique(two[:, a])
+        whole = len(found_) > max(2, len(wanted_) // 2) and (found_ == np.round(found_)).all()
+        if whole and any(np.ptp(two[one[:, a] == place, a]) > 0.4 for place in wanted_):
+            return True
+    return False

@@ -128,7 +128,10 @@ def probe(caller: Caller, guess: Guess, masks: Sequence[Way], facts: Mapping[str
     ways = [plain, *masks[:3]]
     again = {"still": False}
     first, second, third = caller.ask([replace(plain, extra=again | {"seed": n}) for n in (0, 1, 2)])
-    if differ(first, second) and not _unwritten(first, second, third):
+    if differ(first, second) and _unwritten(first, second, third):
+        findings.entered("modes, precision, what is kept", "some rows of the output are never written", tried=False)
+        return
+    if differ(first, second):
         findings.add("dropout_eval")
         # What is dropped by chance is hidden by no mask.
         findings.found.pop("mask_after_softmax", None)

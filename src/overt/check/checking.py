@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from overt.check.attention import Attention, Instance
@@ -164,6 +165,12 @@ def _check(
             # These, and no others.
             raise PuzzledError(f"{interface.name} was called in no other size than that given")
         _understand(session, interface, maker, findings, overrides, made, layout=layout, mask=mask)
+        if findings.unexplained and made is None:
+            # Numbers that nothing explains: a call found by trying may show why.
+            other = Findings(description)
+            with suppress(CallError):
+                trying.check(session, interface, maker, other, "", ladder(sizes))
+                findings.found, findings.ledger = other.found, other.ledger
         if not seen.get("cores") or "unknown" not in findings.found:
             return
     except (EndedError, OvertError):

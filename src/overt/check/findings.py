@@ -52,6 +52,8 @@ class Findings:
         self.found: dict[str, Finding] = {}
         self.convention: dict[str, str] = {}
         self.ledger: list[Entry] = []
+        # Whether its numbers are those of no variant, and no step of attention is seen to be wrong.
+        self.unexplained = False
 
     def add(
         self,

@@ -797,6 +797,8 @@ class _Judge:
             self.note("softmax", "held", "over the keys that are seen", line)
         elif self.odd:
             self.note("softmax", "not tried", "the scores before it were not understood", line)
+        elif self.phase == "exp":
+            self.note("softmax", "not tried", "exponentials, whose sums are taken somewhere else", line)
         elif self.rounded is not None and np.allclose(right[live], self.weights[live], rtol=2**-5, atol=2**-8):
             says = "Scores or weights are kept in half precision."
             self.fail("softmax", "softmax_low_precision", self.rounded, says, right[live], self.weights[live])
@@ -1058,10 +1060,10 @@ class _Judge:
             line = self.operations[self.core.mix.number if source is None else source].line
             says = "The values come from what the queries come from, and the keys from something else."
             self.fail("values", _UNKNOWN, line, says)
-        if self.alignment.strangers(self.core):
+        if self.sum is None and self.alignment.strangers(self.core):
             line = self.operations[self.alignment.parted(self.core)].line
             self.fail("mixing", _UNKNOWN, line, "Keys are paired with the values of other positions.")
-        if self.alignment.exchanged and not self.failed("merge"):
+        if self.alignment.exchanged and not (self.failed("merge") or self.failed("positions")):
             line = self.operations[self.alignment.line_before(self.alignment.exchanged[0])].line
             self.fail("merge", _UNKNOWN, line, "What was mixed for a query is put at the place of another.")
 

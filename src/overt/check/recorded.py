@@ -65,7 +65,8 @@ def _decide(findings: Findings, told: list[dict[str, Any]], faults: dict[str, di
     known = {name: fault for name, fault in faults.items() if name != "unknown"} or faults
     for name, fault in known.items():
         tell(findings, name, fault)
-    if numbers is not None and not known:
+    findings.unexplained = numbers is not None and not known
+    if findings.unexplained:
         why = "the output is not the reference's, and no step of attention is seen to be wrong"
         findings.ledger.append(Entry("the whole", "not tried", why))
 
