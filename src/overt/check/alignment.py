@@ -320,10 +320,10 @@ def _exchanged(wanted: np.ndarray, found: np.ndarray) -> bool:
         return False
     if np.array_equal(np.unique(one, axis=0), np.unique(two, axis=0)):
         return True
-    # Which of most places of an axis it has may depend on where it should be along that axis alone.
+    # Where it is along an axis may depend on where it should be along that axis alone.
     for a in range(len(axes)):
         wanted_, found_ = np.unique(one[:, a]), np.unique(two[:, a])
-        whole = len(found_) > max(2, len(wanted_) // 2) and (found_ == np.round(found_)).all()
+        whole = len(found_) > 2 and (found_ == np.round(found_)).all()
         if whole and any(np.ptp(two[one[:, a] == place, a]) > 0.4 for place in wanted_):
             return True
     return False

@@ -90,6 +90,10 @@ def judge(
         judged.ledger += [Entry(name + e.step, e.outcome, e.why, e.line, e.mistake) for e in one.ledger]
         for key, value in one.facts.items():
             judged.facts[key] = judged.facts.get(key) or value
+    empty = [op.host for op in operations if op.name in ("empty", "empty_like", "new_empty") and op.host.size]
+    # What was in the memory before is still there.
+    left = [float((x == y).mean()) for x in empty for y in outputs if x.shape == y.shape]
+    judged.facts["unwritten"] = any(0 < share < 1 for share in left)
     if "causal" in judged.facts:
         # Of a decoder's two attentions one looks at another sequence.
         judged.faults = [f for f in judged.faults if f.mistake != "causal_missing"]
