@@ -15,15 +15,21 @@ TSAN = PYTHONPATH=build/threads/site TSAN_OPTIONS=halt_on_error=1:ignore_noninst
 
 .PHONY: example test lint check sanitize tsan fuzz aarch64 docs screenshots clean
 
+# What is said before each phase of a task; pip and npm show how far they are.
+SAY = @echo "==>"
+
 # The main job on what comes with the project.
 example: $(VENV)/overt
+	$(SAY) "A sentence, translated, and where each word of the translation looked"
 	$(BIN)/overt translate "I love you." --show
+	$(SAY) "A text that looks for what it said before"
 	$(BIN)/python examples/induction.py
 
 # Everything that must pass before a change lands.
 test: lint check sanitize
 
 lint: $(VENV)/dev node_modules/.package-lock.json
+	$(SAY) "Linters: ruff, tsc, Biome, mypy"
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	npm run --silent lint
@@ -32,15 +38,18 @@ lint: $(VENV)/dev node_modules/.package-lock.json
 # What checks the page's JavaScript: tsc and Biome, as package-lock.json has them.
 node_modules/.package-lock.json: package.json package-lock.json
 	@command -v npm >/dev/null || { echo "make lint checks the page's JavaScript by node 18 or later: apt-get install nodejs npm"; exit 1; }
-	npm ci --silent
+	$(SAY) "Fetching tsc and Biome into node_modules"
+	npm ci --no-audit --no-fund
 	touch $@
 
 check: $(VENV)/dev
+	$(SAY) "Tests, in Chromium too: most of the time of make test"
 	$(BIN)/pytest -n auto --dist worksteal
 
 # The native code under AddressSanitizer and UndefinedBehaviorSanitizer, driven by the tests of the kernels, and its threads
 # under ThreadSanitizer.
 sanitize: $(VENV)/dev tsan
+	$(SAY) "Kernels under AddressSanitizer and UndefinedBehaviorSanitizer: compiling, then tests"
 	$(SANITIZE) -B build/sanitized -DOVERT_SANITIZE=address,undefined -DOVERT_LEVELS='$(SANITIZED_LEVELS)'
 	$(BIN)/cmake --build build/sanitized
 	mkdir -p build/sanitized/site && cp -r src/overt build/sanitized/site && rm -f build/sanitized/site/overt/_native*.so
@@ -49,6 +58,7 @@ sanitize: $(VENV)/dev tsan
 	$(SANITIZERS) $(BIN)/python -m pytest -q tests/test_kernels.py tests/test_backward.py
 
 tsan: $(VENV)/dev
+	$(SAY) "Kernels under ThreadSanitizer: compiling, then races"
 	$(SANITIZE) -B build/threads -DOVERT_SANITIZE=thread -DOVERT_LEVELS=v3
 	$(BIN)/cmake --build build/threads
 	mkdir -p build/threads/site && cp -r src/overt build/threads/site && rm -f build/threads/site/overt/_native*.so
@@ -74,6 +84,7 @@ build/aarch64/%.o: native/%.cpp $(wildcard native/*.h)
 
 # The site, offline, with lessons that run while it is built.
 docs: $(VENV)/docs
+	$(SAY) "Building the site; every lesson runs"
 	$(BIN)/python -m sphinx -q -b html docs build/site
 	@echo "open build/site/index.html"
 
@@ -82,17 +93,20 @@ screenshots: $(VENV)/dev
 	$(BIN)/python -m benchmarks.screenshots build/screenshots
 
 $(VENV)/overt: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py' -o -path '*/views/page/*')
+	$(SAY) "Setting up $(VENV): five packages, and the kernels are compiled, which takes a minute or two"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet .
+	$(BIN)/pip install --disable-pip-version-check .
 	touch $@
 
 $(VENV)/docs: $(VENV)/overt
-	$(BIN)/pip install --quiet '.[docs]'
+	$(SAY) "Setting up what builds the site: torch and Sphinx are fetched"
+	$(BIN)/pip install --disable-pip-version-check '.[docs]'
 	touch $@
 
 $(VENV)/dev: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py' -o -path '*/views/page/*')
+	$(SAY) "Setting up $(VENV) for tests: torch and other peers are fetched, and the kernels are compiled"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet '.[dev]'
+	$(BIN)/pip install --disable-pip-version-check '.[dev]'
 	touch $@
 
 clean:

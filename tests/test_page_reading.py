@@ -53,11 +53,49 @@ def left_out(weights: np.ndarray, keys: list[int]) -> np.ndarray:
     return out
 
 
+WRITTEN = """() => {
+  const own = CanvasRenderingContext2D.prototype.fillText;
+  window.written = [];
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    written.push(text);
+    return own.call(this, text, ...place);
+  };
+}"""
+
+
+def test_names_that_are_thinned_come_with_their_places(opened: Opened) -> None:
+    page = opened(View(causal(1, 2000), tokens=[f"▁w{i % 7}" for i in range(2000)]))
+    shown(page, "matrix")
+    page.evaluate(WRITTEN)
+    page.keyboard.press("ArrowUp")
+    settled(page)
+    written = page.evaluate("written")
+    assert "1,000 ·w6" in written
+    assert "1,998 ·w3" in written
+    # Where single cells are seen, names are enough.
+    page.keyboard.press("z")
+    settled(page)
+    page.evaluate("written.length = 0")
+    page.keyboard.press("ArrowUp")
+    settled(page)
+    assert {"·w2", "·w3"} <= set(page.evaluate("written"))
+
+
 def test_few_tokens_come_as_text_with_lines(opened: Opened) -> None:
     seen = causal(2, 10)
     page = opened(View(seen, tokens=WORDS))
     assert page.get_attribute("#text-tab", "aria-selected") == "true"
     assert page.locator("#queries .chip").count() == page.locator("#keys .chip").count() == 10
+    # The mark that a token begins a word is a dot, and the token itself the title.
+    assert page.locator("#keys .chip").all_inner_texts() == [name.replace("▁", "·") for name in WORDS]
+    assert str(page.locator("#keys .chip").nth(1).get_attribute("title")).startswith("▁My · 1 · ")
+    # What saves stands beside the tabs, above what changes how things look.
+    tabs, tools, png = (page.locator(name).bounding_box() for name in ("#tabs", "#how", "#png"))
+    assert tabs is not None
+    assert tools is not None
+    assert png is not None
+    assert png["y"] + png["height"] <= tools["y"]
+    assert png["x"] > tabs["x"] + tabs["width"] / 2
     w = seen.weights[0]
     page.click("#queries .chip >> nth=4")
     settled(page)
@@ -280,7 +318,7 @@ def test_keys_are_left_out_and_the_rest_renormalised(opened: Opened) -> None:
     page.click("#keys .chip >> nth=2", modifiers=["Shift"])
     page.click("#keys .chip >> nth=4", modifiers=["Shift"])
     settled(page)
-    assert page.inner_text("#column-title") == "Who looked at “▁name”, “▁John”, together"
+    assert page.inner_text("#column-title") == "Who looked at “·name”, “·John”, together"
     np.testing.assert_allclose(
         np.sort([float(x) for x in page.locator("#column-list .number").all_inner_texts()])[::-1],
         np.sort(w[0][2:, [2, 4]].sum(axis=1))[::-1],
@@ -466,11 +504,14 @@ def test_a_table_for_those_who_hear_the_page(opened: Opened) -> None:
     here = page.locator(f"#{grid.get_attribute('aria-activedescendant')}")
     assert here.get_attribute(
         "aria-label"
-    ) == f"query ▁my, key ▁is: {seen.weights[0, 6, 3]:.3g}" or "query ▁my, key ▁is" in str(
+    ) == f"query ·my, key ·is: {seen.weights[0, 6, 3]:.3g}" or "query ·my, key ·is" in str(
         here.get_attribute("aria-label")
     )
     assert here.inner_text() == page.evaluate("(w) => w.toPrecision(3)", seen.weights[0, 6, 3])
-    assert page.locator("#table [role=columnheader]").all_inner_texts() == ["query", *WORDS[:7]]
+    assert page.locator("#table [role=columnheader]").all_inner_texts() == [
+        "query",
+        *(name.replace("▁", "·") for name in WORDS[:7]),
+    ]
     assert page.locator("#table [role=row]").count() == 8
     assert page.locator("#table [role=gridcell]").first.inner_text() == page.evaluate(
         "(w) => w.toPrecision(3)", seen.weights[0, 3, 0]

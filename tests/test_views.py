@@ -625,6 +625,9 @@ def test_given_weights_come_back(tmp_path: Path) -> None:
     code, out, _ = run("show", str(tmp_path / "y.npz"), "--json")
     assert code == 0
     assert np.isclose(json.loads(out)["attentions"][0]["top"][0]["weights"][0], weights[0, 0, 0].max())
+    # One array alone is weights, too.
+    np.save(tmp_path / "y.npy", weights[0, 0])
+    assert run("show", str(tmp_path / "y.npy"), "--json")[1] == out
     code, out, _ = run("show", str(tmp_path / "y.npz"), "--json", "--causal")
     # Of five queries over six keys, the first stands at the second.
     assert (code, set(json.loads(out)["attentions"][0]["top"][0]["keys"])) == (0, {0, 1})
@@ -904,6 +907,10 @@ def test_letters_that_no_font_has_are_named(monkeypatch: pytest.MonkeyPatch, tmp
 def test_no_row_of_an_alignment_is_empty() -> None:
     alignment = np.array([[0.1] * 10, [0.91] + [0.01] * 9])
     plain = Paper(Console(width=80, color_system=None))
+    # The colour of a skin takes no room, and has a cell all the same.
+    rows = table(["\U0001f469", "\U0001f3fd", "b"], "xy", np.array([[0, 0.5, 0.1], [0, 0, 1]]), plain).plain.split("\n")
+    assert rows[1].split() == ["x", "▒"]
+    assert rows[2].split() == ["y", "█"]
     first, second = table("abcdefghij", "xy", alignment, plain).plain.split("\n")[1:]
     assert first.split() == ["x", *["░"] * 10]
     assert second.split() == ["y", "█"]
@@ -1029,7 +1036,7 @@ def test_what_is_shown_may_be_changed_whatever_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing"], "neither a lesson"),
+        (["nothing"], "there is no file, folder or lesson 'nothing'"),
         (["none.npz"], "cannot read none.npz: No such file"),
         (
             ["I", "--model", "en-zh", "--steps"],

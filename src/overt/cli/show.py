@@ -100,10 +100,11 @@ def command(
     top: int,
     as_json: bool,
 ) -> None:
-    """Show attention: a lesson by name, an .npz or .safetensors file with q, k and v, or a translation.
+    """Show attention: a lesson by name, a file, or a translation.
 
     Without a name, the lessons are listed.  Several, or several models, stand beside each other, to be compared.
-    A file may also hold mask, bias, sinks, softcap, scale and tokens.
+    An .npz or .safetensors file has q, k and v, or weights, and may also hold mask, bias, sinks, softcap, scale and
+    tokens; an .npy file has weights.
     Attention is printed where no option writes it.
     """
     if models and not what:
@@ -157,14 +158,18 @@ def _of(what: str, model: str | None, mask: Mask | None) -> View:
         return _hidden(_of_translation(what, model), mask)
     if what in LESSONS:
         return _hidden(LESSONS[what](), mask)
-    if Path(what).suffix in (".npz", ".safetensors"):
+    if Path(what).suffix in (".npz", ".npy", ".safetensors"):
         # Computed once, with this mask.
         return View(load(what, mask=mask), title=Path(what).stem)
     if Path(what).is_dir():
         return _hidden(_attended(Path(what)), mask)
+    if Path(what).is_file():
+        raise ArgumentError(
+            f"{what} is no .npz, .npy or .safetensors file: numpy.savez('x.npz', weights=w), or q=q, k=k"
+        )
     raise ArgumentError(
-        f"{what} is neither a lesson ({', '.join(LESSONS)}) nor a file that ends in .npz or .safetensors, nor "
-        "a folder that overt attend wrote; give --model to translate it"
+        f"there is no file, folder or lesson {what!r:.60}: overt show lists the lessons, and with --model en-zh it "
+        "translates a text"
     )
 
 

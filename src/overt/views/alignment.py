@@ -19,18 +19,21 @@ _MOST = "•"
 def table(source: Sequence[str], target: Sequence[str], alignment: np.ndarray, paper: Paper) -> Text:
     """An alignment (T, S), source across and target down; what is too wide for the window goes on below."""
     heads, sides = [_head(token) for token in source], [_head(token) for token in target]
+    # What takes no room of its own, as the colour of the skin before it, still has a cell.
+    widths = [max(1, cell_len(head)) for head in heads]
+    heads = [head + " " * (width - cell_len(head)) for head, width in zip(heads, widths, strict=True)]
     left = max(map(cell_len, sides), default=0)
     text, start = Text(), 0
     while start < len(heads):
         end, room = start, paper.width - left
-        while end < len(heads) and (end == start or cell_len(heads[end]) + 2 <= room):
-            room -= cell_len(heads[end]) + 2
+        while end < len(heads) and (end == start or widths[end] + 2 <= room):
+            room -= widths[end] + 2
             end += 1
         text.append("\n" * (2 if start else 0) + " " * left + "".join(f"  {head}" for head in heads[start:end]))
         for side, weights in zip(sides, alignment, strict=True):
             line = Text(side + " " * (left - cell_len(side)))
             for i in range(start, end):
-                line.append("  ").append(*_cell(weights[i], cell_len(heads[i]), 0 < weights[i] == max(weights), paper))
+                line.append("  ").append(*_cell(weights[i], widths[i], 0 < weights[i] == max(weights), paper))
             if not paper.coloured:
                 line.rstrip()
             text.append("\n").append(line)

@@ -141,7 +141,7 @@ def _bias_arrays(problem: Problem) -> dict[str, np.ndarray]:
 def load(path: str | Path, *, mask: Mask | None = None) -> list[Labelled]:
     """Attention from an .npz or .safetensors file with q, k and, optionally, v, mask, bias, sinks, scale and tokens.
 
-    Instead of q and k it may hold weights (…, H, T, S).
+    Instead of q and k it may hold weights (…, H, T, S), and an .npy file does.
     mask: what else hides keys, beside the mask of the file.
     """
     arrays = _read(Path(path))
@@ -166,7 +166,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         with path.open("rb") as file:
             found = np.load(file, allow_pickle=False)
             if not isinstance(found, np.lib.npyio.NpzFile):
-                raise ArgumentError(f"{path} holds a single array: save q, k and v with numpy.savez")
+                return {"weights": found}
             arrays = dict(found)
             for name, x in arrays.items():
                 if not isinstance(x, np.ndarray):
@@ -198,7 +198,10 @@ def _labelled(arrays: dict[str, np.ndarray], path: str | Path, mask: Mask | None
 def _computed(arrays: dict[str, np.ndarray], path: str | Path, mask: Mask | None) -> Attended:
     missing = [name for name in ("q", "k") if name not in arrays]
     if missing:
-        raise ArgumentError(f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}, but no {' and no '.join(missing)}")
+        raise ArgumentError(
+            f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}, but no {' and no '.join(missing)}: "
+            "give q and k, or weights (…, H, T, S), by these names"
+        )
     q, k = arrays["q"], arrays["k"]
     v = arrays.get("v", np.empty((*k.shape[:-1], 0), k.dtype))
     if "additive" in arrays:

@@ -1,5 +1,7 @@
 // Around the matrix: titles, names, and in the margins what each key received and how spread each query looked.
 
+import { counted, legible } from "./dom.js";
+
 export function axes(matrix, box, theme) {
   const { context: g, view, app, look } = matrix,
     { left, top, width, height } = matrix.inside,
@@ -33,18 +35,18 @@ export function axes(matrix, box, theme) {
   for (let r = Math.ceil(box.r0 / down) * down; r < box.r1; r += down) {
     const y = top + (r + 0.5 - view.y) * view.sy;
     if (y < top || y > top + height || Math.abs(r - app.query) * view.sy < 13) continue;
-    label(rows.name(r), left - 8, y, left - 14, false, app.selected.has(r));
+    label(placed(rows, r, down), left - 8, y, left - 14, false, app.selected.has(r));
   }
   for (let c = Math.ceil(box.c0 / across) * across; c < box.c1; c += across) {
     const x = left + (c + 0.5 - view.x) * view.sx;
     if (x < left || x > left + width || Math.abs(c - app.key) * view.sx < 13) continue;
-    label(columns.name(c), x, top - strip - 6, top - strip - 12, true, app.marked.has(c));
+    label(placed(columns, c, across), x, top - strip - 6, top - strip - 12, true, app.marked.has(c));
   }
   if (app.query >= rows.length || app.key >= columns.length) return;
   const y = top + (app.query + 0.5 - view.y) * view.sy,
     x = left + (app.key + 0.5 - view.x) * view.sx;
-  if (y >= top && y <= top + height) label(rows.name(app.query), left - 8, y, left - 14, false, true);
-  if (x >= left && x <= left + width) label(columns.name(app.key), x, top - strip - 6, top - strip - 12, true, true);
+  if (y >= top && y <= top + height) label(placed(rows, app.query, down), left - 8, y, left - 14, false, true);
+  if (x >= left && x <= left + width) label(placed(columns, app.key, across), x, top - strip - 6, top - strip - 12, true, true);
 }
 
 /** Above the keys their share of what could look at them, to the largest; beside the queries their entropy, to its bound. */
@@ -70,6 +72,12 @@ export function margins(matrix, box, theme) {
   pixels(box.r0, box.r1, view.y, view.sy, height, sums.entropyShare, 1, (p, long) =>
     g.fillRect(right, top + p, long, 1),
   );
+}
+
+// A name; where most are left out, behind its position, for a token among thousands says nothing of where it stands.
+function placed(units, i, every) {
+  const name = legible(units.name(i));
+  return every < 10 || name === String(i) ? name : `${counted(i)} ${name}`;
 }
 
 // As much of a name as fits, with an ellipsis.

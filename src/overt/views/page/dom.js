@@ -35,8 +35,12 @@ function dressed(node, attributes, children) {
   return node;
 }
 
+/** A name as it is read: the mark that it begins a word is a small dot, and no black bar. @param {string} name */
+export const legible = (name) => name.replace(/^[▁Ġ]/, "·");
+
 /** A name that has room. @param {string} name */
 export function shortened(name, most = 60) {
+  name = legible(name);
   const letters = Array.from(name.slice(0, 4 * most));
   return letters.length > most || name.length > 4 * most ? `${letters.slice(0, most).join("")}…` : name;
 }

@@ -114,7 +114,7 @@ export class Text {
         w = weights[i],
         level = scale.level(w),
         out = side === "keys" && this.app.look.leftOut(i);
-      chip.title = `${shortened(units.name(i))} · ${i} · ${w === MASKED ? (out ? "left out" : "masked") : w.toPrecision(4)}`;
+      chip.title = `${units.name(i).slice(0, 60)} · ${i} · ${w === MASKED ? (out ? "left out" : "masked") : w.toPrecision(4)}`;
       chip.setAttribute("aria-pressed", String(chosen.has(i)));
       chip.classList.toggle("chosen", chosen.has(i));
       chip.classList.toggle("unseen", w === MASKED);
