@@ -109,7 +109,7 @@ def check_gradient(case: Case, level: str, seed: int) -> None:
 def test_gradient(level: str, case: Case, seed: int, cells: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         # Slices of as few rows as there may be, or as many.
-        patch.setattr(kernels, "_CELLS", cells)
+        patch.setattr("overt.kernels.calls._CELLS", cells)
         check_gradient(case, level, seed)
 
 

@@ -381,7 +381,7 @@ def test_what_is_wrong_is_said_as_ever() -> None:
 
 
 def test_inputs_that_need_no_gradient_cost_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    from overt import _native, kernels
+    from overt import _native
 
     q, k, v, bias, _ = problem()
     wanted = []
@@ -391,7 +391,7 @@ def test_inputs_that_need_no_gradient_cost_none(monkeypatch: pytest.MonkeyPatch)
         real(*arguments, **options)
 
     real = _native.backward
-    monkeypatch.setattr(kernels._native, "backward", backward)
+    monkeypatch.setattr(_native, "backward", backward)
     attention(q, k, v, bias=bias.detach()).sum().backward()
     attention(q, k, v, bias=overt.alibi(overt.positions.alibi_slopes(4))).sum().backward()
     assert wanted == [False, False]
@@ -515,18 +515,18 @@ def test_torch_before_it_lent_its_memory() -> None:
 
 
 def test_what_needs_no_gradient_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from overt import kernels
+    from overt import _native
 
     calls: list[tuple[Any, ...]] = []
 
     def watched(name: str) -> None:
-        real = getattr(kernels._native, name)
+        real = getattr(_native, name)
 
         def record(*given: Any, **options: Any) -> Any:
             calls.append(given)
             return real(*given, **options)
 
-        monkeypatch.setattr(kernels._native, name, record)
+        monkeypatch.setattr(_native, name, record)
 
     watched("backward")
     watched("plain_backward")
