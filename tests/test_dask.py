@@ -115,11 +115,26 @@ def test_one_task_for_each_pair_that_the_mask_leaves(mask: Any) -> None:
         np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
 
 
-def test_beyond_what_is_worked_out_only_spans_hide() -> None:
-    # 2²⁸ cells of a predicate are not asked for a graph.
-    q = da.zeros((1, 2**14, 4), chunks=(1, 2**12, 4))
-    seen = overt.dask.attend(q, q, q, mask=overt.causal() & overt.where(lambda b, h, t, s: s < 0))
-    assert len(keys(seen.output, "pair-overt-attend")) == 10
+@pytest.mark.parametrize(
+    ("length", "mask", "left"),
+    [
+        # A function is asked, pair by pair: of 2²⁸ cells, every second diagonal of chunks, and none.
+        (2**14, overt.where(lambda b, h, t, s: (t >> 12) + (s >> 12) & 1 == 0), 8),
+        (2**14, overt.causal() & overt.where(lambda b, h, t, s: s < 0), 0),
+        (2**14, ~overt.where(lambda b, h, t, s: s >= 2**12), 4),
+        # Of 2³⁶ cells nobody looks at each, and only what masks are made of hides.
+        (2**18, overt.documents(np.arange(2**18) // 2**15 % 4), 16),
+        (2**18, overt.documents(np.arange(2**18) // 2**15 % 4) & overt.causal(), 12),
+        (2**18, overt.window(2**16 - 1, 0) | overt.keep(np.arange(2**18) < 9), 4 * 2 - 1 + 2),
+        (2**18, overt.causal() & overt.where(lambda b, h, t, s: s < 0), 10),
+    ],
+    ids=repr,
+)
+def test_large_matrices_have_no_tasks_for_what_is_hidden(length: int, mask: Any, left: int) -> None:
+    size = 2**12 if length == 2**14 else 2**15 if "documents" in repr(mask) else 2**16
+    q = da.zeros((1, length, 4), chunks=(1, size, 4), dtype=np.float32)
+    seen = overt.dask.attend(q, q, q, mask=mask)
+    assert len(keys(seen.output, "pair-overt-attend")) == left
 
 
 def test_no_task_holds_the_matrix() -> None:

@@ -83,6 +83,18 @@ def test_files_hold_what_arrays_give(tmp_path: Path, rows: range | None, top: in
     same(files.Stored.of(tmp_path / "seen"), whole, found.rows, top, **options)
 
 
+def test_long_rows_are_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = arrays(700)
+    monkeypatch.setattr(files, "_ROWS", 256 * 16 * 2)
+    monkeypatch.setattr(files, "_CELLS", 32 * 700 * 2)
+    told: list[int] = []
+    found = files.attend(tmp_path / "seen", *whole, mask=overt.causal(), report=lambda done, total: told.append(done))
+    # Rows of a block are as many, and its last ones see at most twice as many keys as they do on average.
+    assert len(told) > 700 / 64
+    assert max(np.diff(told)) <= 2 * 32 * 700 * 2
+    same(found, whole, range(700), 8, mask=overt.causal())
+
+
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 @pytest.mark.parametrize("batch", [(), (1, 2)])
 def test_dtypes_and_leading_axes(tmp_path: Path, dtype: Any, batch: tuple[int, ...]) -> None:

@@ -32,6 +32,8 @@ _SCALED_DOT = scaled_dot()
 # Numbers of a block of queries, of all heads that share their keys, and of a block of keys; and the most keys of that.
 # With these the kernels' own memory stays the same from call to call, which else the system's allocator would spread.
 _ROWS, _KEYS, _MOST_KEYS = 1 << 19, 1 << 20, 1 << 14
+# Cells of a block, a second or two of a core's time, after which one hears how much is left.
+_CELLS = 1 << 30
 # Seconds after which what is done is written down.
 _SAVED = 10.0
 _STATE = "unfinished.npz"
@@ -184,7 +186,10 @@ class _Run:
             for h in range(0, shape.H, max(per_key, 1)):
                 for t in range(self.rows.start, self.rows.stop, self.step):
                     queries = range(t, min(t + self.step, self.rows.stop))
-                    yield Place(range(b, b + 1), range(h, h + per_key), queries, range(shape.S))
+                    place = Place(range(b, b + 1), range(h, h + per_key), queries, range(shape.S))
+                    step = max(len(queries) * _CELLS // max(self._cells(place), 1), 16)
+                    for start in range(0, len(queries), step):
+                        yield place._replace(t=queries[start : start + step])
 
     def _spans(self, place: Place) -> tuple[int, int, int]:
         """First and past-the-last key that any row of a block may see, and how many cells its spans hold."""

@@ -28,8 +28,8 @@ from overt.problem import Problem, within
 T = TypeVar("T")
 Pair = tuple[np.ndarray, np.ndarray]
 Piece = tuple[int, int, np.ndarray]
-# Cells of masks that are no spans that are worked out to learn which blocks they hide.
-_CELLS = 1 << 26
+# Cells of whole matrices of which functions are asked which blocks they hide, and how many of a block at a time.
+_CELLS, _SOME = 1 << 32, 1 << 20
 # Behind all keys.
 _FAR = 1 << 40
 # Numbers of outputs that are merged at a time.
@@ -119,9 +119,9 @@ def _inside(array: np.ndarray, place: Place, cells: Cells) -> tuple[np.ndarray, 
 def meeting(asked: Problem, place: Place, keys: Sequence[range]) -> list[Place]:
     """Of the queries of a place and each of these ranges of keys, those that see some and those that some see.
 
-    They are the least ranges with all of these, empty where nothing is seen.  Exact for masks that are spans of keys
-    per query.  Others are worked out where that costs little beside the attention itself, in whole matrices of at most
-    2²⁶ cells; beyond that they hide what lies outside their spans.
+    They are the least ranges with all of these, empty where nothing is seen, of masks that are spans of keys per query.
+    Others say of each pair whether they hide it, by what they are made of; what that leaves open, such as a function,
+    is worked out until a cell is seen, in whole matrices of at most 2³² cells.
     """
     mask = asked.mask
     rows = len(place.b) * len(place.h) * len(place.t)
@@ -140,10 +140,20 @@ def meeting(asked: Problem, place: Place, keys: Sequence[range]) -> list[Place]:
             continue
         seen = range(max(s.start, int(first[some].min())), min(s.stop, int(last[some].max())))
         found.append(place._replace(t=place.t[int(t[0]) : int(t[-1]) + 1], s=seen))
-    if rest is None or prod(asked.shape.full) > _CELLS:
-        return found
-    cells = (replace(asked, **part._asdict()).cells for part in found)
-    return [part if part.t and np.any(mask.visible(own)) else none for part, own in zip(found, cells, strict=True)]
+    return found if rest is None else [part if part.t and _sees(asked, mask, part) else none for part in found]
+
+
+def _sees(asked: Problem, mask: Mask, place: Place) -> bool:
+    """Whether a mask leaves any cell of a place."""
+    cells = replace(asked, **place._asdict()).cells
+    if mask.hides(cells):
+        return False
+    if prod(asked.shape.full) > _CELLS:
+        return True
+    # Mostly some of the first few rows see something.
+    step = max(_SOME // (len(place.b) * len(place.h) * len(place.s)), 1)
+    rows = (replace(cells, t=cells.t[i : i + step]) for i in range(0, len(place.t), step))
+    return any(bool(np.any(mask.visible(some))) for some in rows)
 
 
 def forward(problem: Problem) -> Pair:

@@ -31,6 +31,14 @@ class Mask:
         """First and past-the-last visible key of each query, if the mask is such a span; need not be clipped."""
         return None
 
+    def hides(self, cells: Cells) -> bool:
+        """Whether nothing of some queries and a run of keys is visible, as far as that shows without each cell."""
+        span = self.span(cells.rows())
+        if span is None:
+            return False
+        first, last = span
+        return not bool(np.any((first < last) & (first <= cells.s.max()) & (last > cells.s.min())))
+
     def check(self, shape: Shape) -> None:
         """Raise if the mask does not fit a score matrix of this shape."""
 
@@ -142,6 +150,9 @@ class _Both(_Pair):
     def visible(self, cells: Cells) -> np.ndarray:
         return self.left.visible(cells) & self.right.visible(cells)
 
+    def hides(self, cells: Cells) -> bool:
+        return self.left.hides(cells) or self.right.hides(cells)
+
     def _plan(self, rows: Cells) -> Plan:
         a, b = self.left._plan(rows), self.right._plan(rows)
         rest = a.rest & b.rest if a.rest is not None and b.rest is not None else (b.rest if a.rest is None else a.rest)
@@ -155,6 +166,9 @@ class _Either(_Pair):
 
     def visible(self, cells: Cells) -> np.ndarray:
         return self.left.visible(cells) | self.right.visible(cells)
+
+    def hides(self, cells: Cells) -> bool:
+        return self.left.hides(cells) and self.right.hides(cells)
 
     def _plan(self, rows: Cells) -> Plan:
         if rows.xp is not np:
@@ -212,6 +226,9 @@ class Keep(Mask):
 
     def visible(self, cells: Cells) -> np.ndarray:
         return cells.of(self.array)
+
+    def hides(self, cells: Cells) -> bool:
+        return not bool(self.visible(cells).any())
 
     def check(self, shape: Shape) -> None:
         if not broadcasts(tuple(self.array.shape), shape.full):

@@ -133,6 +133,11 @@ class _Documents(Mask):
         own, known = self._own(cells)
         return (own == cells.pick(self._rows(self.keys, cells.shape), cells.b, cells.s)) & known
 
+    def hides(self, cells: Cells) -> bool:
+        own, known = np.broadcast_arrays(*self._own(cells))
+        keys = cells.pick(self._rows(self.keys, cells.shape), cells.b, cells.s)
+        return not any(np.isin(ids[there], at).any() for ids, there, at in zip(own, known, keys, strict=True))
+
     def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray] | None:
         if rows.xp is not np:
             # How many runs there are would be a number to be read back.
