@@ -1,7 +1,9 @@
 """A call that works, by trying: what each argument may be is a hypothesis, names order them, and running settles it.
 
-The search is best-first: of the calls tried, the one that came furthest in the candidate's own code is changed, one
-argument at a time, until one comes further.  A call that fails proves nothing about the candidate.
+What documentation gives as shapes is tried first.  From there the search is best-first: of the calls tried, the one
+that came furthest in the candidate's own code is changed until one comes further, first by what its failure asks for:
+another length where two did not fit, another number of axes, whole numbers.  A call that fails proves nothing about the
+candidate.
 """
 
 from __future__ import annotations
@@ -10,23 +12,28 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, product, zip_longest
+from itertools import chain, islice, product, zip_longest
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
 
+from overt.check import shapes
 from overt.check.interface import Interface
+from overt.check.promises import AXIS_WORDS
 from overt.check.roles import Argument
 from overt.check.session import Here, Session
+from overt.check.shapes import Path, Shape
 
 Spec = dict[str, Any]
-# An argument, or what lies in it by name or number.
-Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """The axes of one call: batch, heads, queries, keys, width of a head, width of all, key heads, another width."""
+    """The axes of one call: batch, heads, queries, keys, width of a head, width of all, key heads, another width.
+
+    more: letters for axes that are nothing else, with their lengths.
+    """
 
     B: int = 2
     H: int = 4
@@ -36,10 +43,14 @@ class Lengths:
     W: int = 64
     G: int = 0
     U: int = 0
+    more: tuple[tuple[str, int], ...] = ()
 
     def axis(self, letter: str) -> int:
         """The length of an axis; some are made of others."""
         side = round(self.T**0.5)
+        told = dict(self.more)
+        if letter in told:
+            return told[letter]
         own = {
             "h": side, "w": side, "P": 3 * self.W, "r": self.D // 2, "1": 1, "2": 2, "3": 3, "N": self.B * self.T,
             "X": self.B * self.H, "E": 2 * self.D, "G": self.G or self.H, "U": self.U or 2 * self.W,
@@ -47,11 +58,23 @@ class Lengths:
         }  # fmt: skip
         return own[letter] if letter in own else int(getattr(self, letter))
 
+    def resized(self, letter: str, length: int) -> Lengths:
+        """With another length of an axis; the width of all is that of the heads together, where it can be."""
+        if letter in "BTSGU":
+            return replace(self, **{letter: length})  # type: ignore[arg-type]
+        if letter in "HDW":
+            H, D, W = (length if name == letter else getattr(self, name) for name in "HDW")
+            return replace(self, H=H, D=W // H if letter == "W" and W % H == 0 else D, W=W if letter == "W" else H * D)
+        return replace(self, more=(*((a, n) for a, n in self.more if a != letter), (letter, length)))
+
     def __str__(self) -> str:
         groups = f", key heads {self.G}" if self.G else ""
-        return f"batch {self.B}, heads {self.H}{groups}, {self.T} queries, {self.S} keys, width {self.W}"
+        more = "".join(f", {letter} {length}" for letter, length in self.more)
+        return f"batch {self.B}, heads {self.H}{groups}, {self.T} queries, {self.S} keys, width {self.W}{more}"
 
 
+# Lengths that are letters.
+_PLAIN = ("1", "2", "3")
 # Keys in one page of a cache.
 PAGE = 4
 # Few and odd first, then what code wants that counts in blocks, windows or lanes.
@@ -80,7 +103,7 @@ def ladder(sizes: Mapping[str, int] | None) -> Sequence[Lengths]:
     found.setdefault("D", found["W"] // H if "W" in found else 16)
     found.setdefault("W", H * found["D"])
     found.setdefault("S", found.get("T", 8))
-    return (Lengths(**found),)
+    return (Lengths(**found),)  # type: ignore[arg-type]
 
 
 # What an argument may be: arrays of numbers by their axes, arrays of other things, values, functions, and what holds
@@ -94,10 +117,17 @@ _FLOATS = (
 )  # fmt: skip
 
 
-def _seen(n: Lengths) -> np.ndarray:
-    """(B, T, S) booleans: of each row about half are True, in runs that no other row has, however they are read."""
-    start = np.arange(n.B)[:, None, None] + 2 * np.arange(n.T)[:, None]
-    return (np.arange(n.S) - start) % n.S < (n.S + 1) // 2
+def _seen(n: Lengths, axes: Sequence[str]) -> np.ndarray:
+    """Booleans: of each row about half are True, in runs that no other row has, however they are read."""
+    sizes = [prod(n.axis(letter) for letter in axis if letter != " ") for axis in axes]
+    key = max((i for i, size in enumerate(sizes) if size > 1), default=len(sizes) - 1)
+    found = np.arange(sizes[key]).reshape([-1 if i == key else 1 for i in range(len(sizes))])
+    for i, (axis, size) in enumerate(zip(axes, sizes, strict=True)):
+        if i != key:
+            # Heads of one sample see the same.
+            row = np.arange(size) // (n.H if axis == "B H" else 1) * (1 if axis[0] == "B" else 2)
+            found = found - row.reshape([-1 if j == i else 1 for j in range(len(sizes))])
+    return found % sizes[key] < (sizes[key] + 1) // 2
 
 
 def _angles(n: Lengths, half: bool) -> np.ndarray:
@@ -106,18 +136,6 @@ def _angles(n: Lengths, half: bool) -> np.ndarray:
 
 
 _OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
-    "mask (T, S)": lambda n, r: _seen(n)[0],
-    "mask (B, S)": lambda n, r: _seen(n)[:, 0],
-    "mask (B, 1, T, S)": lambda n, r: _seen(n)[:, None],
-    "mask (B, 1, 1, S)": lambda n, r: _seen(n)[:, None, :1],
-    "mask (B, T, S)": lambda n, r: _seen(n),
-    "mask (B, 1, S)": lambda n, r: _seen(n)[:, :1],
-    "mask (B H, T, S)": lambda n, r: np.repeat(_seen(n), n.H, 0),
-    "0 and 1 (T, S)": lambda n, r: _seen(n)[0].astype(float),
-    "0 and 1 (B, S)": lambda n, r: _seen(n)[:, 0].astype(float),
-    "0 and 1 (B, 1, 1, S)": lambda n, r: _seen(n)[:, None, :1].astype(float),
-    "added (T, S)": lambda n, r: np.where(_seen(n)[0], 0.0, -np.inf),
-    "added (B, 1, T, S)": lambda n, r: np.where(_seen(n)[:, None], 0.0, -np.inf),
     "lengths": lambda n, r: np.linspace(max(1, n.S - 1), n.S, n.B).astype(int),
     "tokens": lambda n, r: r.integers(0, 4, (n.B, n.T)),
     "one token": lambda n, r: r.integers(0, 4, n.B),
@@ -133,7 +151,11 @@ _OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "half cosines": lambda n, r: np.cos(_angles(n, True)),
     "half sines": lambda n, r: np.sin(_angles(n, True)),
 }
-MASKS = tuple(kind for kind in _OTHERS if kind.startswith(("mask", "0 and", "added")))
+MASKS = (
+    "mask (T, S)", "mask (B, S)", "mask (B, 1, T, S)", "mask (B, 1, 1, S)", "mask (B, T, S)", "mask (B, 1, S)",
+    "mask (B H, T, S)", "0 and 1 (T, S)", "0 and 1 (B, S)", "0 and 1 (B, 1, 1, S)", "added (T, S)",
+    "added (B, 1, T, S)",
+)  # fmt: skip
 _WHOLE = (
     "lengths",
     "tokens",
@@ -170,7 +192,7 @@ _NUMBERS = ("width of all", "number of heads", "width of a head", "length", "ano
 _FUNCTIONS = ("identity", "linear", "causal pairs")
 _NAMED = ("config", "dictionary")
 _HOLDERS = (*_NAMED, "2 of them", "3 of them", "4 of them")
-KINDS = (*_FLOATS, *_OTHERS, *VALUES, *_FUNCTIONS, *_HOLDERS)
+KINDS = (*_FLOATS, *MASKS, *_OTHERS, *VALUES, *_FUNCTIONS, *_HOLDERS)
 # What a constructor takes.
 NUMBERS = (*VALUES, *_NAMED, "identity")
 # The kinds that each role of a name suggests, by family: how the arrays of one call lie together.
@@ -203,9 +225,42 @@ _PARTS = {"freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages"}
 # Words of what a library raises, and what it wants there.
 _WANTED = {
     "integer": VALUES, "an index": VALUES, "int object": VALUES, "not callable": _FUNCTIONS, "string": _HOLDERS,
-    "unpack": _HOLDERS, "subscriptable": _HOLDERS, "indices": _HOLDERS, "NoneType": (*_FLOATS, *_OTHERS), "mask": MASKS,
-    "bool": MASKS, "Long": _WHOLE,
+    "unpack": _HOLDERS, "subscriptable": _HOLDERS, "indices": _HOLDERS, "NoneType": (*_FLOATS, *MASKS, *_OTHERS),
+    "mask": MASKS, "bool": MASKS, "Long": _WHOLE,
 }  # fmt: skip
+
+
+def is_mask(kind: str) -> bool:
+    """Whether a kind is one of masks: booleans, numbers 0 and 1, or what is added to the scores."""
+    return kind.startswith(("mask (", "0 and 1 (", "added ("))
+
+
+def is_floats(kind: str) -> bool:
+    """Whether a kind is an array of numbers, by its axes."""
+    return kind not in _NAMES and kind.isalnum()
+
+
+def axes_of(kind: str) -> tuple[str, ...]:
+    """The axes of a kind of array by their letters; none of anything else."""
+    if is_mask(kind):
+        return tuple(axis.strip() for axis in kind.partition("(")[2].rstrip(")").split(","))
+    below = re.fullmatch(r"below \d+: (\w+)", kind)
+    return tuple(below[1] if below else kind if is_floats(kind) else "")
+
+
+def _with_axes(kind: str, axes: Sequence[str]) -> str:
+    """The same sort of array with other axes."""
+    if is_mask(kind):
+        return f"{kind.partition('(')[0]}({', '.join(axes)})"
+    return kind.rpartition(": ")[0] + ": " * (": " in kind) + "".join(axes)
+
+
+_NAMES = frozenset((*_OTHERS, *VALUES, *_FUNCTIONS, *_HOLDERS))
+
+
+# What libraries say where an array of whole numbers, or of booleans, is wanted.
+_WHOLE_WANTED = r"[Ll]ong|int(eger)?(32|64|s)?\b.*(index|indices|type)|ind(ex|ices).*([Ii]nt|boolean)"
+_BOOLEANS_WANTED = r"[Bb]ool|boolean"
 
 
 @dataclass(frozen=True)
@@ -224,7 +279,7 @@ class Guess:
     @property
     def mixed(self) -> bool:
         """Whether some arrays of positions have samples, and others have none: it may run by accident."""
-        some = [set(kind) for _, kind in self.kinds if kind in _FLOATS and set("TSh") & set(kind)]
+        some = [set(kind) for _, kind in self.kinds if is_floats(kind) and set("TSh") & set(kind)]
         batched = {bool(axes & set("Bn")) for axes in some if not {"T", "S"} <= axes}
         return len(batched) == 2
 
@@ -262,7 +317,8 @@ class Tried:
         asking = [path for path, kind in kinds.items() if kind in _NAMED]
         found = sum(path[:-1] in asking for path in kinds)
         # A loop asks for the next name at an earlier place.
-        return found, bool(asking and error.get("missing")), tuple(error.get("reached") or ())
+        missing = error.get("missing")
+        return found, bool(asking and missing and not missing["called"]), tuple(error.get("reached") or ())
 
     def __str__(self) -> str:
         told = "it runs" if self.error is None else f"{self.error['type']}: {self.error['message'][:100]}"
@@ -296,8 +352,15 @@ def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Sp
             return {"function": kind}
         if kind in _OTHERS:
             arrays[key] = np.ascontiguousarray(_OTHERS[kind](n, random))
+        elif is_mask(kind):
+            seen = _seen(n, axes_of(kind))
+            numbers = {"0": seen.astype(float), "a": np.where(seen, 0.0, -np.inf)}
+            arrays[key] = numbers.get(kind[0], seen)
         else:
-            shape = tuple(n.axis(letter) for letter in kind)
+            shape = tuple(n.axis(letter) for letter in axes_of(kind))
+            if ": " in kind:
+                arrays[key] = random.integers(0, int(kind.split()[1].rstrip(":")), shape)
+                return {"array": key}
             # Of weights, the numbers are small.
             weights = len(shape) > 1 and not set(kind) & set("BTSNnX")
             arrays[key] = random.normal(size=shape) * (n.W**-0.5 if weights else 1)
@@ -335,13 +398,16 @@ class Search:
     kinds: Sequence[str] = KINDS
     dtypes: Sequence[str] = ("float64", "float32", "bfloat16", "float16")
     most: int = MOST
+    # numbers that have a name: those of an instance, or defaults
+    named: Mapping[str, int] = field(default_factory=dict)
     tried: list[Tried] = field(default_factory=list)
     _known: set[Guess] = field(default_factory=set)
 
     def run(self) -> Iterator[list[Tried]]:
         """What ran of each few guesses, the likelier first; what came furthest is changed until more is reached."""
         nodes: dict[tuple[Any, str], _Node] = {}
-        guesses = first = self._first()
+        first: Iterator[Guess] = chain(self._documented(), self._first())
+        guesses = first
         turn = -1
         while len(self.tried) < self.most:
             # A few of the first tell already which of several instances is the right one.
@@ -410,6 +476,30 @@ class Search:
                     guess = guess.given((a.name,), kind)
                 yield guess
 
+    def _documented(self) -> Iterator[Guess]:
+        """The shapes that documentation gives, in two dtypes; what has none is what its name suggests."""
+        required = [a for a in self.interface.arguments if a.required]
+        if self.kinds[0] in VALUES:
+            return
+        found = shapes.shapes(self.interface.described, [a.name for a in required])
+        if not found:
+            return
+        kinds, lengths = lettered(found, self.ladder[0], self.named)
+        plain = ["2", "length", "number of heads", "side"]
+        for other, dtype in product(plain, (self.dtypes[0], *self.dtypes[-1:])):
+            guess = Guess((), lengths, dtype)
+            for a in required:
+                inside = [path for path in kinds if path[0] == a.name and len(path) > 1]
+                told = self.told(a)
+                kind = kinds.get((a.name,)) or ("dictionary" if inside else _FAMILIES[0].get(told or "", told) or other)
+                if told == "lengths":
+                    # Of nothing there is nothing to see.
+                    kind = told
+                guess = guess.given((a.name,), kind)
+                for path in inside:
+                    guess = guess.given(path, kinds[path])
+            yield guess
+
     def _numbers(self, told: dict[str, str | None]) -> Iterator[Guess]:
         """Numbers for a constructor: what names suggest, then others, the fewer changes first."""
         some = _NUMBERS[: 5 if len(told) < 4 else 3]
@@ -458,6 +548,9 @@ class Search:
         guess, error = tried.guess, tried.error or {}
         missing = error.get("missing")
         holders = [path for path, kind in guess.kinds if kind in _NAMED]
+        if missing is not None and missing["called"] and holders:
+            # What is called is a method, and what has it is an array.
+            missing = None
         if missing is not None and (holders or missing["owner"] not in ("module", "NoneType")):
             kind = "dictionary" if missing["owner"] == "dict" else "config"
             owners = [path for path in holders if list(path) == missing.get("path", list(path))]
@@ -468,7 +561,9 @@ class Search:
             for path in owners:
                 for kind in self._likely(missing["name"], taken):
                     yield guess.given((*path, missing["name"]), kind)
-        yield from (replace(guess, lengths=lengths) for lengths in self.ladder)
+        if self.kinds[0] not in VALUES:
+            yield from self._mended(guess, error)
+        yield from (replace(guess, lengths=replace(lengths, more=guess.lengths.more)) for lengths in self.ladder)
         # What lies in something else is changed before that.
         paths = [path for path, _ in guess.kinds if self._free(path)]
         paths.sort(key=lambda path: -len(path))
@@ -494,6 +589,84 @@ class Search:
                 first = [_FAMILIES[0].get(told, told or "BTW")]
                 yield from (guess.given((argument.name,), kind) for kind in dict.fromkeys([*first, *kinds]))
 
+    def _mended(self, guess: Guess, error: Mapping[str, Any]) -> Iterator[Guess]:
+        """What the failure asks for: whole numbers, another number of axes, another length where two did not fit."""
+        message = str(error.get("message", ""))
+        kinds = {path: kind for path, kind in guess.kinds if axes_of(kind) and self._free(path)}
+        here = [path for path in kinds if ".".join(path) in error.get("arguments", ())]
+        if re.search(_WHOLE_WANTED, message):
+            for path in here or kinds:
+                if is_floats(kinds[path]):
+                    yield guess.given(path, f"below {2 if 'out of' in message else 4}: {kinds[path]}")
+        out_of_range = re.search(r"out of (range|bounds)", message)
+        if out_of_range:
+            for path in here or kinds:
+                below = re.fullmatch(r"below (\d+): (\w+)", kinds[path])
+                if below and int(below[1]) > 2:
+                    yield guess.given(path, f"below 2: {below[2]}")
+        if re.search(_BOOLEANS_WANTED, message):
+            for path in here or kinds:
+                if not is_mask(kinds[path]):
+                    yield guess.given(path, f"mask ({', '.join(axes_of(kinds[path]))})")
+        rank = re.search(
+            r"expected (\d)[- ]?[dD]\b|(\d)-?[dD]\b|to unpack \(expected (\d+)|einstein.* (\d) dim", message
+        )
+        wanted = int(next(n for n in rank.groups() if n)) if rank else 0
+        if wanted and error.get("unpacks") == "array":
+            for path in here or kinds:
+                yield self._resized(guess, path, 0, wanted)
+        elif wanted:
+            for path in here or kinds:
+                likely = [kind for kind in _FLOATS if len(kind) == wanted and not set("PX3") & set(kind)]
+                yield from (guess.given(path, _with_axes(kinds[path], kind)) for kind in likely[:6])
+        yield from self._fitted(guess, kinds, message)
+
+    def _fitted(self, guess: Guess, kinds: Mapping[Path, str], message: str) -> Iterator[Guess]:
+        """Other lengths, of the numbers in a message: one of them is a length that was given, and another is wanted."""
+        places = [(path, i, letter) for path, kind in kinds.items() for i, letter in enumerate(axes_of(kind))
+                  if letter not in _PLAIN and len(letter) == 1]  # fmt: skip
+        lengths = {letter: guess.lengths.axis(letter) for _, _, letter in places}
+        pairs: list[tuple[int, int]] = []
+        reshaped = re.search(r"shape '?[\[(]([-\d, ]+)[\])]'? is invalid for input of size (\d+)", message)
+        numpy = re.search(r"array of size (\d+) into shape [\[(]([-\d, ]+)[\])]", message)
+        if reshaped or numpy:
+            shape, size = (reshaped[1], reshaped[2]) if reshaped else (numpy[2], numpy[1])  # type: ignore[index]
+            sides = [int(n) for n in re.findall(r"-?\d+", shape)]
+            whole, size = abs(prod(sides)) or 1, int(size)
+            step = whole // gcd(whole, size)
+            for length in dict.fromkeys(lengths.values()):
+                if -1 in sides:
+                    pairs += [(length, length * step)] if step < 32 else []
+                elif length * whole % size == 0:
+                    pairs.append((length, length * whole // size))
+        else:
+            numbers = list(dict.fromkeys(int(n) for n in re.findall(r"(?<![A-Za-wyz_.\d])\d{1,5}", message)))[:8]
+            pairs = [(a, b) for a in numbers if a in lengths.values() for b in numbers if 0 < b != a]
+            # What nobody gave is the candidate's own; and what did not fit stands together.
+            pairs.sort(
+                key=lambda pair: (pair[1] in lengths.values(), abs(numbers.index(pair[0]) - numbers.index(pair[1])))
+            )
+        for length, wanted in pairs:
+            mine = [place for place in places if lengths[place[2]] == length]
+            letters = dict.fromkeys(letter for _, _, letter in mine)
+            yield from (replace(guess, lengths=guess.lengths.resized(letter, wanted)) for letter in letters
+                        if letter in "BHTSDWGU" or not letter.isupper())  # fmt: skip
+            same = next((letter for letter, n in lengths.items() if n == wanted), None)
+            for path, axis, _ in mine:
+                if same is not None:
+                    axes = list(axes_of(kinds[path]))
+                    axes[axis] = same
+                    yield guess.given(path, _with_axes(kinds[path], axes))
+                yield self._resized(guess, path, axis, wanted)
+
+    def _resized(self, guess: Guess, path: Path, axis: int, length: int) -> Guess:
+        """With a length of its own for one axis of one argument."""
+        kind = dict(guess.kinds)[path]
+        axes = list(axes_of(kind))
+        axes[axis] = next(shapes.unseen("".join(letter for letter, _ in guess.lengths.more)))
+        resized = replace(guess, lengths=guess.lengths.resized(axes[axis], length))
+        return resized.given(path, _with_axes(kind, axes))
+
     def _free(self, path: Path) -> bool:
         return path[0] not in self.interface.overrides
 
@@ -509,11 +682,68 @@ class Search:
         return tuple(dict.fromkeys(kind for kind in (first, *rest) if kind is not None and kind in self.kinds))
 
 
+def lettered(
+    found: Mapping[Path, Shape], lengths: Lengths, named: Mapping[str, int]
+) -> tuple[dict[Path, str], Lengths]:
+    """Documented shapes as kinds: a letter for each word, with the length that its name has, or one of its own."""
+    letters: dict[str, str] = {}
+    lengths = replace(lengths, U=lengths.axis("U"))
+    spare = shapes.unseen("")
+    sizes: dict[str, int] = {}
+    unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
+    for shape in found.values():
+        sides = shapes.image(shape.axes)
+        for place, axis in enumerate(shape.axes):
+            if axis in letters:
+                continue
+            known = shapes.size(axis, {**sizes, **named})
+            letter = axis if axis in _PLAIN else _letter(shape, place, sides, set(letters.values()))
+            if letter is None or (known is not None and (axis.isdigit() or not axis.isidentifier())):
+                letter = axis if axis in _PLAIN else next(spare)
+                known = known or next(unlike, 12)
+            if known is not None and letter not in _PLAIN:
+                lengths = lengths.resized(letter, known)
+            letters[axis] = letter
+            sizes[axis] = lengths.axis(letter)
+    kinds: dict[Path, str] = {}
+    for path, shape in found.items():
+        axes = [letters[axis] for axis in shape.axes]
+        if shape.sort in ("mask", "0 and 1"):
+            kinds[path] = f"{shape.sort} ({', '.join(axes)})"
+        else:
+            kinds[path] = "below 3: " * (shape.sort == "whole") + "".join(axes)
+    return kinds, lengths
+
+
+def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[str]) -> str | None:
+    """The letter of an axis by its word and its place, of those that no other word has."""
+    rank = len(shape.axes)
+    axis = next(
+        (letter for letter, words in AXIS_WORDS.items() if re.fullmatch(words, shape.axes[place].lower())), None
+    )
+    likely: tuple[str, ...] = ()
+    if sides is not None and place in sides:
+        likely = ("h", "w")[sides.index(place) :][:1]
+    elif axis == "B" or (place == 0 and rank > 2 and (axis is None or sides is not None)):
+        likely = ("B",)
+    elif sides is not None:
+        likely = ("W", "U")
+    elif axis == "H" and rank > 2 and place < rank - 1:
+        likely = ("H", "G")
+    elif place == rank - 1 and not shape.sort and rank > 1:
+        likely = ("D", "W", "U") if rank > 3 and sides is None else ("W", "U")
+    elif axis == "T" or place < rank - 1 or shape.sort:
+        likely = ("T", "S")
+    return next((letter for letter in likely if letter not in taken), None)
+
+
 def _apart(one: str, two: str) -> tuple[bool, int]:
     """How much two kinds differ: whether they are of one sort, and axes of one that the other does not have."""
-    sorts = (_FLOATS, MASKS, _WHOLE, VALUES, _FUNCTIONS, _HOLDERS)
-    apart = not any(one in sort and two in sort for sort in sorts)
-    return apart, len(set(one) ^ set(two)) + abs(len(one) - len(two)) if one in _FLOATS and two in _FLOATS else 0
+    sorts = (_WHOLE, VALUES, _FUNCTIONS, _HOLDERS)
+    apart = not any(one in sort and two in sort for sort in sorts) and not (is_mask(one) and is_mask(two))
+    if is_floats(one) and is_floats(two):
+        return False, len(set(one) ^ set(two)) + abs(len(one) - len(two))
+    return apart, 0
 
 
 def _words(message: str) -> str:

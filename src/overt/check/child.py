@@ -66,6 +66,8 @@ class Candidate:
         self.kept: dict[str, Any] = {}
         # arguments that somebody gave
         self.example: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+        # the arrays of a call that somebody looks for, by their identity
+        self.passing: dict[int, str] = {}
         # told how many calls of a request have come back
         self.alive: Callable[[int], None] = lambda calls: None
 
@@ -92,14 +94,20 @@ class Candidate:
 
         reached: the places in that file's code, from the outermost, by which a call that came further is known; raised:
         whether the line does so itself, and guarded, on a condition; missing: what an object or a dictionary was asked
-        for that it does not have.
+        for that it does not have, and whether to call it; arguments: those that stand in that line; unpacks: "shape" or
+        "array", if it takes one apart.
         """
         line, reached = None, []
         trace = error.__traceback__
+        arguments: list[str] = []
+        unpacks, called = None, frozenset[str]()
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == self.file:
                 line = trace.tb_lineno
                 reached.append(trace.tb_lasti)
+                names, called, unpacks = _statements(self.file).get(line, ((), frozenset(), None))
+                held = [trace.tb_frame.f_locals.get(name) for name in names]
+                arguments = [self.passing[id(x)] for x in held if id(x) in self.passing]
             trace = trace.tb_next
         missing: dict[str, Any] | None = None
         if isinstance(error, AttributeError) and error.name:
@@ -108,6 +116,8 @@ class Candidate:
         elif isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
             missing = {"name": error.args[0], "owner": "dict"}
             missing |= {"path": error.path} if isinstance(error, _LackedError) else {}
+        if missing is not None:
+            missing["called"] = missing["name"] in called or missing["name"] == "shape"
         # What filled the memory hangs on the frames.
         traceback.clear_frames(error.__traceback__)
         return {
@@ -116,6 +126,8 @@ class Candidate:
             "line": line,
             "reached": reached,
             "missing": missing,
+            "arguments": arguments,
+            "unpacks": unpacks,
             "guarded": line in self.guards,
             "raised": bool(self.file and line)
             and linecache.getline(self.file or "", line or 0).split()[:1] == ["raise"],
@@ -306,6 +318,7 @@ class Candidate:
 
         args = [value(spec) for spec in call["args"]]
         kwargs = {name: value(spec) for name, spec in call["kwargs"].items()}
+        self.passing = {id(x): re.sub(r"^\d+[_ ]", "", name) for name, x in given.items()} if call.get("guess") else {}
         if call.get("example"):
             args, kwargs = list(copy.deepcopy(self.example[0])), copy.deepcopy(self.example[1])
         # The user's own words, as the candidate is the user's own code.
@@ -452,6 +465,30 @@ def _function(kind: str, matrix: Any) -> Any:
     # A class of its own, since modules are called by their class.
     module.__class__ = type(kind.capitalize(), (torch.nn.Module,), {"forward": lambda self, *a, **k: call(*a, **k)})
     return module
+
+
+@lru_cache(maxsize=4)
+def _statements(file: str) -> dict[int, tuple[tuple[str, ...], frozenset[str], str | None]]:
+    """Of each line the names in its statement, the methods it calls, and whether it unpacks a shape or an array."""
+    try:
+        nodes = list(ast.walk(ast.parse("".join(linecache.getlines(file)))))
+    except (SyntaxError, ValueError):
+        return {}
+    found: dict[int, tuple[tuple[str, ...], frozenset[str], str | None]] = {}
+    for node in nodes:
+        if isinstance(node, ast.stmt) and not hasattr(node, "body"):
+            names = tuple(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+            calls = [
+                n.func.attr for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+            ]
+            unpacks = None
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple | ast.List):
+                shape = any(getattr(n, "attr", "") in ("shape", "size") for n in ast.walk(node.value))
+                unpacks = "shape" if shape else "array"
+            found |= dict.fromkeys(
+                range(node.lineno, (node.end_lineno or node.lineno) + 1), (names, frozenset(calls), unpacks)
+            )
+    return found
 
 
 @lru_cache(maxsize=4)

@@ -62,7 +62,7 @@ class Continued:
 
     def check(self, findings: Findings) -> None:
         """Whether pieces give what all at once gives, in any way in which keys are kept."""
-        if not self.axes or any("TS" in kind for kind in self.kinds.values() if kind in calls._FLOATS):
+        if not self.axes or any("TS" in kind for kind in self.kinds.values() if calls.is_floats(kind)):
             return
         ways = list(self._ways())
         found = self._run([_Way({}, {}, flags=flags) for flags in self._flags()], (0, _ALL))
@@ -252,9 +252,8 @@ class Continued:
 
 def _axis(kind: str) -> int | None:
     """The axis of the tokens of a kind of argument."""
-    if kind in calls._FLOATS:
-        return next((kind.index(letter) for letter in "TS" if letter in kind), None)
-    return _ALONG.get(kind)
+    axes = () if calls.is_mask(kind) else calls.axes_of(kind)
+    return next((axes.index(letter) for letter in "TS" if letter in axes), _ALONG.get(kind))
 
 
 def _differs(one: np.ndarray, two: np.ndarray) -> int | None:
@@ -295,7 +294,7 @@ def steps(session: Session | Here, face: Interface, handle: int, guess: Guess) -
 def forgets_query(session: Session | Here, face: Interface, handle: int | None, guess: Guess) -> bool:
     """Whether weights are remembered by the keys alone: a second query with the same keys gets what the first got."""
     kinds = [(".".join(path), kind) for path, kind in guess.kinds]
-    arrays = [name for name, kind in kinds if kind in calls._FLOATS]
+    arrays = [name for name, kind in kinds if calls.is_floats(kind)]
     if len(arrays) < 2:
         return False
     specs: list[dict[str, Any]] = []

@@ -21,7 +21,7 @@ from typing import Any
 from overt.check.roles import Argument, role
 
 # Letters of shapes in comments: batch, heads, queries or keys, width.
-_AXES = {
+AXIS_WORDS = {
     "B": r"b|bs|bsz|batch|batch_?size|bsize|nbatch|batches|n_?batch(es)?|samples",
     "H": r"h|g|heads?|(n|num|kv|q|n_?kv|num_?kv)_?heads?|nh|nhead|hq|hkv|h_?kv|h_?q|kvh|kv|n_?h|num_?attention_?heads",
     "T": r"t|s|l|n|m|i|j|seq|seq_?len(gth)?|seqlen|len(gth)?|lq|lk|tq|tk|(q|k|kv|src|tgt|query|key|target|source|n|s)_?(len|length|seq|seq_?len)|n_?(q|k)|(l|t|n|s)_?(q|k|kv|v)|time|time_?steps?|tokens?|steps|positions?|queries|keys|sequence(_?length)?|n_?queries|n_?keys|num_?(queries|keys|tokens)|num_?tokens|t1|t2|q|k|length_?[qk]|words|rows",
@@ -315,7 +315,7 @@ def layout_of(words: str) -> str | None:
         return None
     found = ""
     for number, part in enumerate(parts):
-        axis = next((letter for letter, pattern in _AXES.items() if re.fullmatch(pattern, part)), None)
+        axis = next((letter for letter, pattern in AXIS_WORDS.items() if re.fullmatch(pattern, part)), None)
         if axis is None and part in ("_", "1", "...", "…") and number == 0:
             axis = "B"
         if axis == "T" and part == "n" and number == 0 and len(parts) > 2:

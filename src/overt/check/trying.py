@@ -81,8 +81,8 @@ def check(
 
     end = time.monotonic() + _SECONDS
     enough = False
-    for handle, lengths in _made(session, face, maker, refused, ladder):
-        search = Search(session, face, _asking(session, face, handle), lengths)
+    for handle, lengths, named in _made(session, face, maker, refused, ladder):
+        search = Search(session, face, _asking(session, face, handle), lengths, named=named)
         searches.append((handle, search, search.run()))
         enough = look(handle, next(searches[-1][2], []))
         if enough or time.monotonic() > end:
@@ -161,7 +161,7 @@ def _kinder(session: Session | Here, face: Interface, found: _Found) -> _Found:
     others = [
         found.guess.given(path, other)
         for path, kind in found.guess.kinds
-        for other in (numbers(path[0]) if kind in calls.VALUES else masks if kind in calls.MASKS else ())
+        for other in (numbers(path[0]) if kind in calls.VALUES else masks if calls.is_mask(kind) else ())
         if other != kind and path[0] not in face.overrides
     ]
     if not found.faults or not others:
@@ -207,11 +207,11 @@ def _made(
     maker: Interface | None,
     failed: list[Tried],
     ladder: Sequence[Lengths],
-) -> Iterator[tuple[int | None, Sequence[Lengths]]]:
-    """Handles of instances, or None for a function; each with the lengths that it may be called with."""
+) -> Iterator[tuple[int | None, Sequence[Lengths], dict[str, int]]]:
+    """Handles of instances, or None for a function; the lengths that it may be called with, and numbers with names."""
     kind = face.description["kind"]
     if kind == "function":
-        yield None, ladder
+        yield None, ladder, _defaults(face)
         return
     made: dict[Guess, dict[str, Any]] = {}
 
@@ -231,7 +231,7 @@ def _made(
         reply, out = session.ask({"op": "build", "seed": 1})
         if "error" not in reply:
             reply["shapes"] = [x.shape for x in out.values()]
-            yield reply["handle"], _lengths(reply, None, ladder)
+            yield reply["handle"], _lengths(reply, None, ladder), _whole(reply["numbers"])
         return
     search = Search(session, maker, build, ladder, calls.NUMBERS, ("float64",), _BUILT)
     known: list[Any] = []
@@ -241,10 +241,21 @@ def _made(
             like = reply["shapes"], reply["numbers"]
             if like not in known and len(known) < _MADE:
                 known.append(like)
-                yield reply["handle"], _lengths(reply, tried.guess.lengths, ladder)
+                given = {p[-1]: calls.VALUES[k](tried.guess.lengths) for p, k in tried.guess.kinds if k in calls.VALUES}
+                named = _defaults(maker) | _whole(reply["numbers"]) | _whole(given)
+                yield reply["handle"], _lengths(reply, tried.guess.lengths, ladder), named
         if len(known) >= _MADE or (known and len(search.tried) >= calls.BATCH * 2):
             break
     failed += [tried for tried in search.tried if tried.error is not None]
+
+
+def _defaults(face: Interface) -> dict[str, int]:
+    return _whole({a.name: a.default for a in face.arguments})
+
+
+def _whole(numbers: dict[str, Any]) -> dict[str, int]:
+    """Of numbers by their names those that may be lengths."""
+    return {name: n for name, n in numbers.items() if type(n) is int and 0 < n < 512}
 
 
 def _lengths(reply: dict[str, Any], built: Lengths | None, ladder: Sequence[Lengths]) -> Sequence[Lengths]:
@@ -257,7 +268,9 @@ def _lengths(reply: dict[str, Any], built: Lengths | None, ladder: Sequence[Leng
     if built is not None:
         widths.sort(key=lambda width: width != built.W)
     held = [int(n) for n in reply["numbers"].values() if 1 < n < 200 and n == int(n)]
-    sizes = dict.fromkeys([5, *held, *(n * n for n in held if n < 20), *(n for n in sides if n < 200), 8, 16, 49, 64])
+    sizes = dict.fromkeys(
+        [5, *held, *(n * n for n in held if n < 20), *(n for n in sides if n < 200),
+                           *(n - 1 for n in sides if 2 < n < 200), 8, 16, 49, 64])  # fmt: skip
     found = []
     for width in widths[:3]:
         heads = next((n for n in held if width % n == 0 and n < width), 1)
@@ -319,7 +332,7 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
     taken = kinds.get((name,))
     if taken is None and (argument.required or argument.default is not None or role not in (*_HIDE, None)):
         return []
-    if taken is not None and taken not in calls.MASKS:
+    if taken is not None and not calls.is_mask(taken):
         return []
     declared = face.declared_mask(role) if role in _HIDE else None
     wanted: tuple[str, ...] = (*_MASKS, *_ADDED)

@@ -1,0 +1,107 @@
+"""Shapes that a documentation gives: the axes of each argument by the words for them, and what its numbers are."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+# An argument, or what lies in it by name or number.
+Path = tuple[str, ...]
+
+_AXIS = r"\w+(?:[ ]*(?:\*\*|//|[*+/·×-])[ ]*\w+)*"
+_SHAPE = re.compile(rf"[(\[]\s*({_AXIS}(?:\s*,\s*{_AXIS})*)(\s*,)?\s*[)\]]")
+# What words beside a shape say of its numbers.
+_SORTS = {
+    "mask": r"bool|true\b",
+    "0 and 1": r"0\s*/\s*1\b|1 (for|where|at|=)|ones (at|for|where)|binary\b",
+    "whole": r"(u?int(eger)?(32|64|s)?|long|ids?|ind(ex|ices|exes))\b",
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Axes by the words for them, and of what sort the numbers are: "mask", "0 and 1", "whole", or "" for any."""
+
+    axes: tuple[str, ...]
+    sort: str
+
+
+def shapes(text: str, names: Sequence[str]) -> dict[Path, Shape]:
+    """The first shape that a text gives of each argument, and of what lies in it by a name, as in ``w["q"] (d, d)``.
+
+    Where there is one name, that of something that has none is its shape.
+    """
+    found: dict[Path, Shape] = {}
+    nameless: list[Shape] = []
+    known = "|".join(sorted(map(re.escape, names), key=len, reverse=True)) or r"(?!)"
+    name = re.compile(rf"(?<![\w.])({known})(?:\[[\"'](\w+)[\"']\])?(?!\w)")
+    places = [*_SHAPE.finditer(text)]
+    ends = [0, *(place.end() for place in places)]
+    starts = [*(place.start() for place in places), len(text)]
+    for number, place in enumerate(places):
+        axes = tuple(re.sub(r"\s+", " ", axis).strip() for axis in place[1].split(","))
+        if len(axes) == 1 and not place[2]:
+            # Something in brackets.
+            continue
+        between = text[ends[number] : place.start()]
+        clauses = re.split(r"[;.:]\s", " " + between)
+        # What is said just before, with the last name's own colon.
+        near = clauses[-1] if name.search(clauses[-1]) else "".join(clauses[-2:])
+        if re.search(r"->|→|\breturns?\b", near):
+            continue
+        told = [*name.finditer(near)]
+        behind = re.split(r"[;,\n(\[]|\.\s", text[place.end() : starts[number + 1]])[0]
+        words = behind.lower(), near[told[-1].end() :].lower() if told else ""
+        sort = next(
+            (sort for part in words for sort, some in _SORTS.items() if re.match(rf"\W*(\w+ ){{0,2}}({some})", part)),
+            "",
+        )
+        shape = Shape(axes, sort)
+        nameless.append(shape)
+        for one in told:
+            found.setdefault((one[1], one[2]) if one[2] else (one[1],), shape)
+    if len(names) == 1 and not found and nameless:
+        found[names[0],] = nameless[0]
+    return found
+
+
+def size(axis: str, sizes: Mapping[str, int]) -> int | None:
+    """The length of an axis that is a number, or made of others, as ``P + n`` or ``2H``; None if one is not known."""
+    text = re.sub(r"(?<![\w])(\d+)([A-Za-z_]\w*)", r"\1*\2", axis.replace("×", "*").replace("·", "*"))
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return None
+
+    def value(node: ast.AST) -> int | None:
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value
+        if isinstance(node, ast.Name):
+            return sizes.get(node.id)
+        if isinstance(node, ast.BinOp):
+            one, two = value(node.left), value(node.right)
+            if one is None or two is None or max(one, two) > 4096:
+                return None
+            both = {ast.Add: one + two, ast.Sub: one - two, ast.Mult: one * two}
+            both |= {ast.FloorDiv: one // two, ast.Div: one // two} if two else {}
+            return both.get(type(node.op))
+        return None
+
+    return value(tree)
+
+
+def image(axes: Sequence[str]) -> tuple[int, int] | None:
+    """Which axes are height and width, where two that stand together are called so."""
+    named = [re.fullmatch(r"(h|height)(_?\w+)?|(w|width)(_?\w+)?", axis.lower()) for axis in axes]
+    for (i, one), (j, two) in pairwise(enumerate(named)):
+        if one and two and one[1] and two[3] and len(axes) > 2:
+            return i, j
+    return None
+
+
+def unseen(letters: str) -> Iterator[str]:
+    """Letters for axes that are nothing else."""
+    yield from (letter for letter in "ijklmoqstuvxyzabcdefg" if letter not in letters)
