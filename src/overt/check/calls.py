@@ -485,17 +485,19 @@ class Search:
         if not found:
             return
         kinds, lengths = lettered(found, self.ladder[0], self.named)
-        plain = ["2", "length", "number of heads", "side"]
-        for other, dtype in product(plain, (self.dtypes[0], *self.dtypes[-1:])):
+        # What no text tells is what its name suggests, or a number.
+        rest = [a for a in required if (a.name,) not in kinds]
+        guesses = list(islice(self._first(), len(_FAMILIES))) if rest else [Guess((), lengths, self.dtypes[0])]
+        numbers = ("2", "length", "number of heads", "side")
+        guesses += [Guess(tuple(((a.name,), kind) for a in rest), lengths) for kind in numbers if rest]
+        for first, dtype in product(guesses, (self.dtypes[0], *self.dtypes[-1:])):
             guess = Guess((), lengths, dtype)
             for a in required:
                 inside = [path for path in kinds if path[0] == a.name and len(path) > 1]
-                told = self.told(a)
-                kind = kinds.get((a.name,)) or ("dictionary" if inside else _FAMILIES[0].get(told or "", told) or other)
-                if told == "lengths":
-                    # Of nothing there is nothing to see.
-                    kind = told
-                guess = guess.given((a.name,), kind)
+                told = "dictionary" if inside else self.told(a) if self.told(a) in VALUES else None
+                # Of nothing there is nothing to see.
+                known = "lengths" if self.told(a) == "lengths" else kinds.get((a.name,), told)
+                guess = guess.given((a.name,), known or dict(first.kinds)[a.name,])
                 for path in inside:
                     guess = guess.given(path, kinds[path])
             yield guess

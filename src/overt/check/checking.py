@@ -18,7 +18,7 @@ from overt.check.findings import Findings
 from overt.check.forms import PuzzledError
 from overt.check.instances import HEADS, build, first_call, instance
 from overt.check.interface import Interface
-from overt.check.report import CallError, CheckerError, Report
+from overt.check.report import CallError, CheckerError, Report, UnattendedError
 from overt.check.roles import LAYOUTS, MASKS, ROLES, role
 from overt.check.session import EndedError, Here, Session
 from overt.check.steps import relevant
@@ -184,9 +184,12 @@ def _check(
                 except CallError:
                     if not trying.begun(session, interface, maker, findings, ladder(sizes)):
                         raise
-            except CallError:
+            except CallError as none:
                 if parts.nearest(findings):
                     return
+                if isinstance(none, UnattendedError):
+                    # What a call of the checker's own raised is no mistake where another one runs.
+                    raise
                 if isinstance(error, FailedError):
                     findings.raised(None, error.error)
                 elif isinstance(error, PuzzledError):

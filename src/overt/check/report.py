@@ -149,6 +149,10 @@ class CallError(ArgumentError):
     kind = "call"
 
 
+class UnattendedError(CallError):
+    """The candidate could be called, and no attention was found inside."""
+
+
 class CheckerError(OvertError):
     """The checker itself is at fault, or what the candidate wrote into its pipe: nothing is said of the candidate."""
 

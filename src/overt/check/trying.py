@@ -15,7 +15,7 @@ from overt.check.calls import Guess, Lengths, Search, Tried
 from overt.check.findings import Findings
 from overt.check.interface import Interface
 from overt.check.recorded import enter, tell
-from overt.check.report import CallError
+from overt.check.report import CallError, UnattendedError
 from overt.check.roles import Argument
 from overt.check.session import Here, Session
 
@@ -62,6 +62,7 @@ def check(
     ran: list[Tried] = []
     ran_on: list[tuple[int | None, Guess]] = []
     found: list[_Found] = []
+    unsure: list[_Found] = []
     refused: list[Tried] = []
     searches: list[tuple[int | None, Search, Iterator[list[Tried]]]] = []
 
@@ -75,6 +76,8 @@ def check(
             lost = sum(entry["outcome"] == "not tried" for entry in judged.get("ledger", ()))
             if any(entry["outcome"] != "not tried" for entry in judged.get("ledger", ())):
                 found.append(_Found(lost, handle, tried.guess, judged))
+            elif judged.get("cores"):
+                unsure.append(_Found(lost, handle, tried.guess, judged))
             if found and (lost < _ENOUGH or len(ran) >= _RAN):
                 return True
         return len(ran) >= _RAN
@@ -100,8 +103,8 @@ def check(
         if some is None or (len(searches) > 1 and len(best[1].tried) >= calls.MOST // 2):
             going.remove(best)
         enough = look(best[0], some or [])
-    if found:
-        one = _kinder(session, face, min(found, key=_Found.rank))
+    if found or unsure:
+        one = _kinder(session, face, min(found or unsure[:1], key=_Found.rank))
         if one.faults and one.guess.mixed:
             raise CallError(
                 f"{face.name} runs, with {one.guess}, but what its arguments are is not sure enough to judge it by: "
@@ -117,7 +120,7 @@ def check(
     if ran and _repeated(session, face, ran_on, findings):
         return
     if ran:
-        raise CallError(f"{face.name} runs, with {ran[0].guess}, and no attention was found inside")
+        raise UnattendedError(f"{face.name} runs, with {ran[0].guess}, and no attention was found inside")
     failed = [tried for _, search, _ in searches for tried in search.tried] or refused
     far = sorted(failed, key=lambda t: t.reached, reverse=True)[:2]
     shown = "; ".join(map(str, far))
