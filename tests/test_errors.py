@@ -381,6 +381,7 @@ def test_nothing_else_is_raised_on_purpose() -> None:
                         "ForgedError",
                         "MoreError",
                         "PuzzledError",
+                        "UnattendedError",
                         "UnknownError",
                         "_LackedError",
                     ],

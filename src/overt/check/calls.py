@@ -89,6 +89,8 @@ LADDER = (
 AXES = ("B", "H", "T", "S", "D", "W")
 # Calls in one request, and of one search; and which of the furthest is changed, in turns.
 BATCH, MOST = 24, 1200
+# What a failure asks for, as far as it is likely.
+_MENDED = 10
 # Ways to give numbers to a constructor.
 _WAYS = 40
 _TURNS = (0, 0, 1, 0, 0, 2, 0, 1, 3)
@@ -564,7 +566,7 @@ class Search:
                 for kind in self._likely(missing["name"], taken):
                     yield guess.given((*path, missing["name"]), kind)
         if self.kinds[0] not in VALUES:
-            yield from self._mended(guess, error)
+            yield from islice(self._mended(guess, error), _MENDED)
         yield from (replace(guess, lengths=replace(lengths, more=guess.lengths.more)) for lengths in self.ladder)
         # What lies in something else is changed before that.
         paths = [path for path, _ in guess.kinds if self._free(path)]
@@ -596,10 +598,12 @@ class Search:
         message = str(error.get("message", ""))
         kinds = {path: kind for path, kind in guess.kinds if axes_of(kind) and self._free(path)}
         here = [path for path in kinds if ".".join(path) in error.get("arguments", ())]
-        if re.search(_WHOLE_WANTED, message):
+        if re.search(_WHOLE_WANTED, message) and "only integers" not in message:
             for path in here or kinds:
                 if is_floats(kinds[path]):
-                    yield guess.given(path, f"below {2 if 'out of' in message else 4}: {kinds[path]}")
+                    # Of words there is one number where a vector has many.
+                    axes = dict.fromkeys((kinds[path][:-1], kinds[path], kinds[path][:1]))
+                    yield from (guess.given(path, f"below 4: {some}") for some in axes if some)
         out_of_range = re.search(r"out of (range|bounds)", message)
         if out_of_range:
             for path in here or kinds:
@@ -621,7 +625,13 @@ class Search:
             for path in here or kinds:
                 likely = [kind for kind in _FLOATS if len(kind) == wanted and not set("PX3") & set(kind)]
                 yield from (guess.given(path, _with_axes(kinds[path], kind)) for kind in likely[:6])
-        yield from self._fitted(guess, kinds, message)
+        if re.search(r"number of dim|dimension.*got \d and \d", message):
+            # Words have fewer axes than vectors; what is given last may have one too many.
+            for path in sorted(kinds, key=lambda path: is_floats(kinds[path])):
+                axes = axes_of(kinds[path])
+                fewer = [axes[:i] + axes[i + 1 :] for i in reversed(range(len(axes)))] if len(axes) > 1 else []
+                yield from (guess.given(path, _with_axes(kinds[path], some)) for some in fewer)
+        yield from self._fitted(guess, {path: kinds[path] for path in here} or kinds, message)
 
     def _fitted(self, guess: Guess, kinds: Mapping[Path, str], message: str) -> Iterator[Guess]:
         """Other lengths, of the numbers in a message: one of them is a length that was given, and another is wanted."""

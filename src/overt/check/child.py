@@ -318,7 +318,7 @@ class Candidate:
 
         args = [value(spec) for spec in call["args"]]
         kwargs = {name: value(spec) for name, spec in call["kwargs"].items()}
-        self.passing = {id(x): re.sub(r"^\d+[_ ]", "", name) for name, x in given.items()} if call.get("guess") else {}
+        self.passing = {id(x): re.sub(r"^\d+[_ ]", "", name) for name, x in given.items()}
         if call.get("example"):
             args, kwargs = list(copy.deepcopy(self.example[0])), copy.deepcopy(self.example[1])
         # The user's own words, as the candidate is the user's own code.
