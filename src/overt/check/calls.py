@@ -602,8 +602,8 @@ class Search:
             for path in here or kinds:
                 if is_floats(kinds[path]):
                     # Of words there is one number where a vector has many.
-                    axes = dict.fromkeys((kinds[path][:-1], kinds[path], kinds[path][:1]))
-                    yield from (guess.given(path, f"below 4: {some}") for some in axes if some)
+                    fewer = dict.fromkeys((kinds[path][:-1], kinds[path], kinds[path][:1]))
+                    yield from (guess.given(path, f"below 4: {some}") for some in fewer if some)
         out_of_range = re.search(r"out of (range|bounds)", message)
         if out_of_range:
             for path in here or kinds:
@@ -629,8 +629,8 @@ class Search:
             # Words have fewer axes than vectors; what is given last may have one too many.
             for path in sorted(kinds, key=lambda path: is_floats(kinds[path])):
                 axes = axes_of(kinds[path])
-                fewer = [axes[:i] + axes[i + 1 :] for i in reversed(range(len(axes)))] if len(axes) > 1 else []
-                yield from (guess.given(path, _with_axes(kinds[path], some)) for some in fewer)
+                less = [axes[:i] + axes[i + 1 :] for i in reversed(range(len(axes)))] if len(axes) > 1 else []
+                yield from (guess.given(path, _with_axes(kinds[path], some)) for some in less)
         yield from self._fitted(guess, {path: kinds[path] for path in here} or kinds, message)
 
     def _fitted(self, guess: Guess, kinds: Mapping[Path, str], message: str) -> Iterator[Guess]:
