@@ -49,7 +49,7 @@ def shapes(text: str, names: Sequence[str]) -> dict[Path, Shape]:
         between = text[ends[number] : place.start()]
         clauses = re.split(r"[;.:]\s", " " + between)
         # What is said just before, with the last name's own colon.
-        near = clauses[-1] if name.search(clauses[-1]) else "".join(clauses[-2:])
+        near = clauses[-1] if name.search(clauses[-1]) else " ".join(clauses[-2:])
         if re.search(r"->|→|\breturns?\b", near):
             continue
         told = [*name.finditer(near)]

@@ -1,0 +1,130 @@
+"""Shapes read in a documentation, and calls of code that only its documentation or its failures explain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import overt
+from overt.check.shapes import Shape, shapes, size
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "expected"),
+    [
+        ("q, k, v (B, H, L, D), L a multiple of block", ["q", "k", "v"], dict.fromkeys("qkv", "B H L D")),
+        ("x: (num_nodes, in); edge_index: (2, num_edges), row 0", ["x", "edge_index"],
+         {"x": "num_nodes in", "edge_index": "2 num_edges"}),
+        ('x (n, d); w["q"], w["k"] (d, d)', ["x", "w"], {"x": "n d", "w.q": "d d", "w.k": "d d"}),
+        ("x: float tensor of shape [batch, time, dim]\nmask: bool tensor (batch, time)", ["x", "mask"],
+         {"x": "batch time dim", "mask": "batch time: mask"}),
+        ("ids (B, T) int -> logits (B, T, vocab)", ["ids", "logits"], {"ids": "B T: whole"}),
+        ("seen (B, S) 1 for words, coverage (B, S)", ["seen", "coverage"], {"seen": "B S: 0 and 1", "coverage": "B S"}),
+        ("Maps (B, 3, 12, 8) of pictures (2015)", ["img"], {"img": "B 3 12 8"}),
+        ("k (H, P + n, D) for the prefix", ["k"], {"k": "H P + n D"}),
+        ("softmax(q k) v, as Smith (2015) has it", ["q", "k", "v"], {}),
+    ],
+)  # fmt: skip
+def test_a_text_gives_shapes(text: str, names: list[str], expected: dict[str, str]) -> None:
+    def shown(shape: Shape) -> str:
+        return " ".join(shape.axes) + (f": {shape.sort}" if shape.sort else "")
+
+    assert {".".join(path): shown(shape) for path, shape in shapes(text, names).items()} == expected
+
+
+def test_lengths_are_computed_of_words() -> None:
+    sizes = {"P": 4, "n": 3, "H": 2, "block": 5}
+    expected = {
+        "P + n": 7,
+        "2H": 4,
+        "2 * H": 4,
+        "n // H": 1,
+        "12": 12,
+        "n": 3,
+        "other": None,
+        "n // 0": None,
+        "n**9": None,
+    }
+    assert {axis: size(axis, sizes) for axis in expected} == expected
+
+
+SOURCE = '''
+import numpy as np, torch
+from torch import nn
+
+def soft(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+def verified(alpha, beta, gamma, omega):
+    """alpha (H, n, D); beta, gamma (H, P + n, D) for the P tokens before; omega (n,) int, what each follows."""
+    n, s = alpha.shape[1], beta.shape[1]
+    seen = np.tril(np.ones((n, s), bool), s - n)
+    scores = np.einsum("hnd,hsd->hns", alpha, beta) / np.sqrt(alpha.shape[-1]) + 0.0 * np.zeros(7)[omega][:, None]
+    return soft(np.where(seen, scores, -np.inf)) @ gamma
+
+def spelled(one, two, three):
+    """one (B, 6), two (B, S, 5), three (6, 5) -> (B, 5)"""
+    w = soft(np.einsum("bd,de,bse->bs", one, three, two))
+    return np.einsum("bs,bse->be", w, two)
+
+class Patches(nn.Module):
+    """Pictures (B, 3, 12, 8)."""
+    def __init__(self, dim=16, heads=4):
+        super().__init__()
+        self.heads, self.embed = heads, nn.Linear(48, dim)
+        self.where = nn.Parameter(torch.randn(6, dim))
+        self.q, self.k, self.v = (nn.Linear(dim, dim) for _ in range(3))
+    def forward(self, p):
+        x = p.reshape(len(p), 3, 3, 4, 2, 4).permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
+        x = self.embed(x) + self.where
+        q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        return (torch.softmax(q @ k.mT / 2.0, -1) @ v).transpose(1, 2).flatten(2).mean(1)
+
+class Undocumented(nn.Module):
+    def __init__(self, aa=10, bb=6, cc=8):
+        super().__init__()
+        self.m, self.n, self.o = nn.Linear(aa, cc), nn.Linear(bb, cc), nn.Linear(bb, cc)
+        self.table = nn.Embedding(9, aa)
+    def forward(self, u, w):
+        q, k, v = self.m(self.table(u)), self.n(w), self.o(w)
+        return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+
+class Wrong(Undocumented):
+    def forward(self, u, w):
+        q, k, v = self.m(self.table(u)), self.n(w), self.o(w)
+        return torch.softmax(q @ k.mT / q.shape[-1], -1) @ v
+
+class Lstm(nn.Module):
+    """Tags of words (B, T) int."""
+    def __init__(self, words=50, dim=16):
+        super().__init__()
+        self.e, self.l, self.out = nn.Embedding(words, dim), nn.LSTM(dim, 7, batch_first=True), nn.Linear(7, 3)
+    def forward(self, words):
+        return self.out(self.l(self.e(words))[0])
+'''
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("shapes") / "told.py"
+    path.write_text(SOURCE)
+    return path
+
+
+@pytest.mark.parametrize("name", ["verified", "Patches", "Undocumented"])
+def test_right_code_of_its_own_widths_is_called_and_right(file: Path, name: str) -> None:
+    report = overt.check(f"{file}:{name}")
+    assert report.ok, str(report)
+    assert {"softmax", "scale"} & {e.step.split(", ")[-1] for e in report.ledger if e.outcome == "held"}
+
+
+def test_wrong_code_of_its_own_widths_is_wrong(file: Path) -> None:
+    report = overt.check(f"{file}:Wrong")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == ["scale_d"], str(report)
+
+
+def test_what_runs_and_does_not_attend_is_said_so(file: Path) -> None:
+    with pytest.raises(overt.errors.ArgumentError, match="no attention was found inside"):
+        overt.check(f"{file}:Lstm")
