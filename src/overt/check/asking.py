@@ -195,7 +195,7 @@ def _half(caller: Caller, ways: Sequence[Way], findings: Findings) -> None:
         wide, half = caller.ask([way, replace(way, guess=replace(way.guess, dtype="float16"))])
         if wide.failed:
             return
-        if way.arrays.keys() - narrow.keys() or len(way.guess.kinds) > len(ways[0].guess.kinds):
+        if any(kind.startswith(("mask", "added")) for _, kind in way.guess.kinds):
             message = half.reply.get("error", {}).get("message", "").lower()
             lost = bool(half.outputs and wide.outputs) and bool(
                 (np.isnan(half.outputs[0]) & ~np.isnan(wide.outputs[0])).any()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.check import additive, pipeline, positional
+from overt.check import additive, arrangement, pipeline, positional
 from overt.check.alignment import Alignment
 from overt.check.ledger import Entry, Outcome
 from overt.check.pipeline import Kind, classify, constant, near, shown
@@ -240,7 +240,8 @@ class _Judge:
         self._whole()
 
     def placed(self) -> None:
-        """Where its positions come in."""
+        """Where its positions come in, and how its operands lie."""
+        self.facts |= arrangement.seen(self.core, (self.q, self.k, self.v))
         for one in positional.told(self.core, self.data, (self.q, self.k, self.v), self.intended, self.facts):
             self.ledger = [e for e in self.ledger if (e.step, e.outcome) != (one.step, "not tried")]
             if one.mistake:

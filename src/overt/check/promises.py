@@ -66,7 +66,6 @@ class Promises:
                 re.search(root, line) and re.search(r"multipl|times|scaled|\*|·", line) and not re.search(r"divi|/|score|dot", line)
                 for line in around.splitlines() if "embed" in line
             ),
-            "packing": self.told_packing,
         }  # fmt: skip
 
     @cached_property
@@ -245,7 +244,7 @@ class Promises:
         one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?"
         between = r"[^\w\n]{1,4}(?:then |and )?(?:all (?:of )?)?"
         if re.search(
-            r"\bh(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every) head.{0,20}\bq\b.{0,12}\bk\b|\bq\b.{0,30}of head 0",
+            r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every) head.{0,20}\bq(uery)?\b.{0,12}\bk(ey)?\b|\bq\b.{0,30}of head 0",
             self.prose,
         ):
             return "heads first"
@@ -257,6 +256,25 @@ class Promises:
             if len(set(words)) == 3 and near:
                 return "".join(words)
         return None
+
+    @cached_property
+    def promised_packing(self) -> str | None:
+        """The order in which a packed projection should lie, by its documentation or else its name."""
+        # BLOOM, GPT-NeoX and Megatron pack their query_key_value head by head.
+        fused = re.search(r"query_?key_?value", self.code)
+        named = re.search(r"\b(w_?)?qkv", self.code, re.IGNORECASE) and not fused
+        return self.told_packing or ("qkv" if named else None)
+
+    @cached_property
+    def batches_first(self) -> bool | None:
+        """Whether the first axis is said to be that of the samples; None where nothing, or both, is said."""
+        samples, more = r"(b|bs|bsz|n_?batch|batch(_?size)?|batches|samples)", r"\s*,\s*[\w*]+"
+        shapes = r"[(\[]\s*{}\s*,\s*{}" + rf"(?={more}|\s*[)\]])"
+        text = (self.described + self.description.get("source", "")).lower()
+        first = re.search(shapes.format(samples, r"[\w*]+"), self.prose)
+        second = re.search(shapes.format(r"[a-z]\w*", samples), text)
+        late = second or re.search(r"(sequence|time|seq|length)[- ](first|major)|batch_first\s*=\s*false", text)
+        return None if first and second else True if first and not late else False if late else None
 
     @cached_property
     def counts_itself(self) -> tuple[bool, bool]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overt.check import calls, continuing
+from overt.check import calls, continuing, contracts
 from overt.check.asking import Caller, Way, probe
 from overt.check.calls import Guess, Lengths, Search, Tried
 from overt.check.findings import Findings
@@ -115,6 +115,7 @@ def check(
         seen, masks = _optional(caller, one, findings)
         conclude(findings, [one.judged, *seen])
         probe(caller, one.guess, masks, one.judged["facts"], findings)
+        contracts.check(caller, one.guess, one.judged["facts"], findings)
         continuing.check(session, face, one.handle, one.guess, findings)
         return
     if ran and _repeated(session, face, ran_on, findings):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from overt.check.arrays import leaves
+from overt.check.describe import parameters
 from overt.check.judging import judge
 from overt.recorder import record_operations
 
@@ -36,6 +37,8 @@ def watched(
         told["faults"] = [asdict(fault) for fault in judged.faults]
         told["ledger"] = [asdict(entry) for entry in judged.ledger]
         told["facts"] = judged.facts
+        rows = parameters(thing, None, {}) if hasattr(thing, "named_parameters") else []
+        told["facts"] |= {"unregistered": [row["path"] for row in rows if not row["registered"]]}
         return result
 
     return call

@@ -1,0 +1,87 @@
+"""How the operands of an attention lie: in which order they are packed, and along which axis it attends."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from overt.check.positional import Operand
+from overt.recorder.core import VIEWS, Core
+
+
+def seen(core: Core, operands: tuple[Operand, Operand, Operand]) -> dict[str, Any]:
+    """Facts of a recorded attention: how its queries, keys and values are packed, and whether it attends along axis 0.
+
+    operands: its queries, keys and values.
+    """
+    facts: dict[str, Any] = {}
+    packed = _packed(operands)
+    line = core.operations[core.mix.number].line
+    if packed is not None:
+        views = operands[0].views
+        line = core.operations[views[-1]].line if views else line
+        facts["packing"] = {"order": packed, "line": line.number if line else None, "file": line.file if line else ""}
+    if _along_samples(core, operands[2]):
+        line = core.operations[core.scores.number].line
+        facts["time first"] = {"line": line.number if line else None, "file": line.file if line else ""}
+    return facts
+
+
+def _packed(operands: tuple[Operand, Operand, Operand]) -> str | None:
+    """The order of q, k and v in the last axis of the one array that they were taken from, None where there is none.
+
+    "qkv" and the like: all heads of one, then those of the next; "heads first": the three of each head.
+    """
+    arrays = [one.array for one in operands]
+    if any(x.shape != arrays[0].shape or not np.array_equal(x, arrays[0]) for x in arrays[1:]):
+        return None
+    starts = []
+    for one in operands:
+        at, width = one.places(), one.form.shape[2]
+        if at is None or (at[-1] != at[-1][:, :1, :1] + np.arange(width)).any():
+            return None
+        starts.append(sorted({int(n) for n in at[-1][:, 0, 0]}))
+    heads, width = len(starts[0]), operands[0].form.shape[2]
+    if any(len(x) != heads for x in starts) or arrays[0].shape[-1] != 3 * heads * width:
+        return None
+    order = "".join(letter for _, letter in sorted(zip((x[0] for x in starts), "qkv", strict=True)))
+    if all(b - a == width for x in starts for a, b in pairwise(x)):
+        return order
+    each = all(b - a == 3 * width for x in starts for a, b in pairwise(x))
+    return f"heads first {order}" if each else None
+
+
+def _along_samples(core: Core, values: Operand) -> bool:
+    """Whether keys lie along the first axis of what was given, and samples along the second."""
+    at, array = values.places(), values.array
+    if at is None or array.ndim < 3 or array.shape[0] == array.shape[1] or min(array.shape[:2]) < 2:
+        return False
+    keys, samples = list[int](), list[int]()
+    for axis in (0, 1):
+        c = at[axis]
+        if (c == c[:1, :, :1]).all() and len(np.unique(c)) == array.shape[axis]:
+            keys.append(axis)
+        elif (c == c[:, :1, :1]).all() and len(np.unique(c)) == array.shape[axis]:
+            samples.append(axis)
+    if len(keys) != 1 or len(samples) != 1:
+        return False
+    # Which of the two axes that is of what was given.
+    axis, number, shape = keys[0], values.source, array.shape[:2]
+    origin = ""
+    while number is not None:
+        operation = core.operations[number]
+        before = [
+            (s, o, x)
+            for s, o, x in zip(operation.sources, operation.origins, operation.operands, strict=True)
+            if (s is not None or o.startswith("argument")) and x.ndim >= 2 and set(x.shape[:2]) == set(shape)
+        ]
+        if not before:
+            return False
+        number, origin, x = before[0]
+        if x.shape[:2] != shape:
+            if operation.name not in VIEWS:
+                return False
+            axis, shape = 1 - axis, x.shape[:2]
+    return axis == 0 and (values.source is None or origin.startswith("argument"))
