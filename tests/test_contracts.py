@@ -9,6 +9,33 @@ import pytest
 from overt.check import check
 
 HEAD = "import math\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n\n"
+REMEMBERED = '''
+class Memorised(nn.Module):
+    """x (B, T, C), memory (B, S, C)"""
+
+    def __init__(self, width=24):
+        super().__init__()
+        self.q, self.k = nn.Linear(width, width), nn.Linear(width, width)
+        self.last = None
+
+    def forward(self, x, memory):
+        if self.last is None or self.last[0] is not memory:
+            k = self.k(memory)
+            self.last = memory, {what}
+        {then}
+        return w @ memory
+'''
+SCORED = "(self.q(x) @ k.mT / math.sqrt(k.shape[-1])).softmax(-1)"
+
+
+@pytest.mark.parametrize(
+    ("what", "then", "expected"),
+    [(SCORED, "w = self.last[1]", {"cache_key": "mistake"}), ("k", f"k = self.last[1]; w = {SCORED}", {})],
+)
+def test_what_is_kept_for_the_same_keys(tmp_path: Path, what: str, then: str, expected: dict[str, str]) -> None:
+    assert told(tmp_path, REMEMBERED.format(what=what, then=then), "Memorised") == expected
+
+
 PACKED = '''
 class Attention(nn.Module):
     """{says}"""
@@ -115,15 +142,20 @@ def attend(q, k, v):
     """q (B, T, D), k and v (B, S, D)"""
     {line}
     return (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v
+
+
+def step(query, states, more):
+    """query (B, T, D), states (B, S, D), more (B, T, D)"""
+    return (query @ states.mT / math.sqrt(query.shape[-1])).softmax(-1) @ states + more
 '''
+CUT = "n = min(k.shape[-2], v.shape[-2]); k, v = k[..., :n, :], v[..., :n, :]"
 
 
 @pytest.mark.parametrize(
-    ("line", "lost"),
-    [("pass", False), ("n = min(k.shape[-2], v.shape[-2]); k, v = k[..., :n, :], v[..., :n, :]", True)],
+    ("name", "line", "lost"), [("attend", "pass", False), ("attend", CUT, True), ("step", "pass", False)]
 )
-def test_keys_without_values_are_not_left_out(tmp_path: Path, line: str, lost: bool) -> None:
+def test_keys_without_values_are_not_left_out(tmp_path: Path, name: str, line: str, lost: bool) -> None:
     file = tmp_path / "candidate.py"
     file.write_text(HEAD + FUNCTION.format(line=line))
-    report = check(f"{file}:attend", sizes={"T": 5, "S": 7, "W": 24})
+    report = check(f"{file}:{name}", sizes={"T": 5, "S": 7, "W": 24})
     assert ("kv_len_mismatch" in {f.id for f in report.findings}) is lost

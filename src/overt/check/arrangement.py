@@ -23,6 +23,13 @@ def seen(core: Core, operands: tuple[Operand, Operand, Operand]) -> dict[str, An
         views = operands[0].views
         line = core.operations[views[-1]].line if views else line
         facts["packing"] = {"order": packed, "line": line.number if line else None, "file": line.file if line else ""}
+    keys, values = operands[1:]
+    # Where both are arguments, and none is the other.
+    facts["keys and values"] = (
+        keys.source is None
+        and values.source is None
+        and (keys.array.shape[-2] == values.array.shape[-2] and not np.array_equal(keys.array, values.array))
+    )
     if _along_samples(core, operands[2]):
         line = core.operations[core.scores.number].line
         facts["time first"] = {"line": line.number if line else None, "file": line.file if line else ""}

@@ -77,7 +77,7 @@ class Caller:
                 one |= {
                     "train": False,
                     "dtype": way.guess.dtype,
-                    "fresh": not specs or "train" not in way.extra,
+                    "fresh": not specs or ("train" not in way.extra and not same),
                     **way.extra,
                 }
                 if self.handle is not None:

@@ -43,9 +43,9 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
 def _lengths(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
     """Values that are fewer than keys, where both are given."""
     axis, given = facts.get("value axis"), caller.arrays(guess)
-    # The last argument of that shape is the one of the values, and what else there is of that length is of the keys.
+    # The last argument of that shape is the one of the values.
     mine = [n for n, x in given.items() if x.dtype.kind == "f" and list(x.shape) == facts.get("values")][-1:]
-    if not mine or not isinstance(axis, int) or len([x for x in given.values() if x.dtype.kind == "f"]) < 3:
+    if not mine or not isinstance(axis, int) or not facts.get("keys and values"):
         return
     array = given[mine[0]]
     short = np.take(array, range(array.shape[axis] - 2), axis)
