@@ -325,3 +325,23 @@ class Embedded(nn.Module):
 def test_the_scale_of_embeddings(factor: float, promised: bool, mistakes: list[str]) -> None:
     tokens = torch.arange(B * T).reshape(B, T)
     assert accused(Embedded(factor), tokens, **{"embeddings times √d": promised}) == mistakes
+
+
+class OfTheKind(Attention):
+    """The bias takes the type of the input, and none of its numbers."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            lambda q, k, v: (self._noted(q), k, v), lambda length, keys: self._like(length, keys), causal=True
+        )
+
+    def _noted(self, q: Tensor) -> Tensor:
+        self.seen = q
+        return q
+
+    def _like(self, length: int, keys: int) -> Tensor:
+        return linear([1.0, 2 ** (-8 / 3), 2 ** (-16 / 3)], "ahead")(length, keys).float().to(self.seen)
+
+
+def test_what_takes_a_type_takes_no_numbers() -> None:
+    assert accused(OfTheKind(), drawn(B, T, W)) == ["alibi_slopes"]

@@ -25,11 +25,9 @@ def seen(core: Core, operands: tuple[Operand, Operand, Operand]) -> dict[str, An
         facts["packing"] = {"order": packed, "line": line.number if line else None, "file": line.file if line else ""}
     keys, values = operands[1:]
     # Where both are arguments, and none is the other.
-    facts["keys and values"] = (
-        keys.source is None
-        and values.source is None
-        and (keys.array.shape[-2] == values.array.shape[-2] and not np.array_equal(keys.array, values.array))
-    )
+    given = keys.source is None and values.source is None and min(keys.array.ndim, values.array.ndim) > 1
+    alike = given and np.array_equal(keys.array, values.array)
+    facts["keys and values"] = given and not alike and keys.array.shape[-2] == values.array.shape[-2]
     if _along_samples(core, operands[2]):
         line = core.operations[core.scores.number].line
         facts["time first"] = {"line": line.number if line else None, "file": line.file if line else ""}

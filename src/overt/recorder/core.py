@@ -34,6 +34,8 @@ VIEWS = {
 }  # fmt: skip
 # Of these, what may round: the lowest number of a wide type is infinite in a narrow one.
 _CASTS = {"to", "float", "double", "half", "bfloat16", "type", "type_as", "astype", "convert_element_type"}
+# What takes numbers of its first operand, and at most the form or the type of another.
+_LIKE = {*_CASTS, "expand_as", "view_as", "reshape_as"}
 # What puts pieces together.
 GATHERS = {
     "setitem", "stack", "cat", "concat", "concatenate", "array", "asarray", "vstack", "hstack", "copy", "copyto",
@@ -271,13 +273,20 @@ def masklike(x: np.ndarray) -> bool:
     return bool(((x == 0) | low).all() and low.any()) or bool(((x == 0) | (x == 1)).all())
 
 
+def _taken(operation: Operation) -> int:
+    """How many operands give numbers: of what makes one like another, the first."""
+    return 1 if operation.name in _LIKE else len(operation.sources)
+
+
 def carriers(operations: Sequence[Operation]) -> list[bool]:
     """Of each operation, whether its result depends on the arguments' data; a mask is no data."""
     found: list[bool] = []
     for operation in operations:
         given = any(
             found[source] if source is not None else origin.startswith("argument") and not masklike(x)
-            for source, origin, x in zip(operation.sources, operation.origins, operation.operands, strict=True)
+            for source, origin, x in list(zip(operation.sources, operation.origins, operation.operands, strict=True))[
+                : _taken(operation)
+            ]
         )
         found.append(given and operation.host.dtype.kind != "b" and operation.name not in _SHAPED)
     return found
@@ -288,7 +297,7 @@ def reaches(operations: Sequence[Operation]) -> list[frozenset[str]]:
     found: list[frozenset[str]] = []
     for operation in operations:
         mine: set[str] = set()
-        for i, source in enumerate(operation.sources):
+        for i, source in enumerate(operation.sources[: _taken(operation)]):
             mine |= found[source] if source is not None else _given(operation, i)
         found.append(frozenset(mine))
     return found
