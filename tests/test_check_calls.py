@@ -321,3 +321,55 @@ def test_every_kind_of_argument_can_be_made(kind: str) -> None:
         (spec,), named, arrays = specs(Guess((), lengths).given(("x",), kind), face)
         assert not named
         assert ("array" in spec) == bool(arrays) or kind[1:] == " of them" or kind == "linear"
+
+
+DECODERS = '''
+import numpy as np
+
+ONE, TWO = np.random.default_rng(0).normal(size=(20, 9)), np.random.default_rng(1).normal(size=9)
+
+def soft(e):
+    e = np.exp(e - e.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+def bent(ash, birch, cedar, elm, fir):
+    e = np.tanh((ash @ cedar)[:, None] + birch @ elm) @ fir
+    return np.einsum("bs,bsd->bd", soft(e), birch)
+
+def straight(ash, birch, cedar, elm, fir):
+    e = ((ash @ cedar)[:, None] + birch @ elm) @ fir
+    return np.einsum("bs,bsd->bd", soft(e), birch)
+
+def blind(ash, birch, cedar, elm, fir):
+    e = np.repeat((np.tanh(ash @ cedar) @ fir)[:, None], birch.shape[1], axis=1)
+    return np.einsum("bs,bsd->bd", soft(e), birch)
+
+def between(ash, birch, cedar):
+    return np.einsum("bs,bsd->bd", soft(np.einsum("bd,de,bse->bs", ash, cedar, birch)), birch)
+
+def pooled(ash):
+    return soft(np.tanh(ash @ ONE) @ TWO)[..., None, :] @ ash
+
+def matched(ash, birch, cedar, elm, fir):
+    """ash (B, T, D), birch (B, S, D)"""
+    e = np.tanh(ash @ cedar + birch @ elm) @ fir
+    return np.repeat((soft(e)[:, None] @ birch), ash.shape[1], axis=1)
+'''
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("bent", set()),
+        ("straight", {"additive_no_tanh"}),
+        ("blind", {"additive_ignores_keys"}),
+        ("between", set()),
+        ("pooled", set()),
+        ("matched", {"additive_no_pairwise"}),
+    ],
+)
+def test_weights_may_be_arguments_or_lie_in_the_module(tmp_path: Path, name: str, found: set[str]) -> None:
+    (tmp_path / "decoders.py").write_text(DECODERS)
+    report = overt.check(f"{tmp_path}/decoders.py:{name}")
+    assert {f.id for f in report.findings if f.kind in ("mistake", "unknown")} == found, str(report)
+    assert any(e.step.endswith(("scores", "softmax")) and e.outcome != "not tried" for e in report.ledger)

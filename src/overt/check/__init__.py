@@ -4,7 +4,7 @@ The candidate runs in a process of its own, which this package's ``child`` is; `
 ``interface`` reads names and text, ``attention`` calls the candidate, ``steps`` is the reference with its mistakes,
 ``search`` finds the mistakes that give the candidate's numbers; ``calling`` does so with nothing but arrays, and
 ``diagnosis`` feature by feature; ``probes`` and ``edges`` look for what is not in the numbers, and ``report`` tells.
-Parts of attention by themselves are ``parts``, attention of recurrent networks is ``recurrent``.
+Parts of attention by themselves are ``parts``, additive scores are ``additive``, calls in pieces ``continuing``.
 """
 
 from __future__ import annotations

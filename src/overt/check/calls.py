@@ -469,6 +469,15 @@ class Search:
                     kind = told[a.name] or roles[a.name]
                     guess = guess.given((a.name,), family.get(kind, kind))
                 yield guess
+        arrays = [a.name for a in required if told[a.name] not in (*_OTHERS, *_FUNCTIONS, *_HOLDERS)]
+        if len(arrays) > 2:
+            # A state, the states that it asks, and what both are multiplied with, at last a vector or both together.
+            for last, (one, two) in product(("W", "WW", "UW", "W1"), (("BW", "BSW"), ("BTW", "BSW"), ("TW", "SW"))):
+                taken = dict(zip(arrays, (one, two, *["WW"] * (len(arrays) - 3), last), strict=True))
+                guess = Guess((), self.ladder[0], self.dtypes[0])
+                for a in required:
+                    guess = guess.given((a.name,), taken.get(a.name) or told[a.name] or "")
+                yield guess
         if len(required) > 3:
             # Whatever they are called: one input, and what it is multiplied with; the last may be a number.
             for one, (others, end) in product(("TW", "BTW"), product((("WW", "WW"), ("WHD", "HDW")), (True, False))):

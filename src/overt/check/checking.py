@@ -214,12 +214,11 @@ def _understand(
     mask: str | None,
 ) -> None:
     """Check what names, documentation and a few layouts explain."""
-    from overt.check import around, decoding, recurrent
+    from overt.check import around, decoding
 
     description = interface.description
-    if recurrent.check(session, interface, findings, overrides):
-        findings.entered("numbers", "those of a recurrent network's attention")
-        return
+    if interface.intents["luong"]:
+        raise PuzzledError(f"{interface.name} makes more of its context than attention does")
     if maker is not None and made is None:
         built = build(session, maker)
         if isinstance(built, str):

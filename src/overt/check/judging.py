@@ -198,6 +198,8 @@ class _Judge:
             along = [axis for axis, c in enumerate(at) if (c != c[:, :1]).any() and (c == c[:, :, :1]).all()]
             self.facts["values"] = [int(n) for n in self.v.array.shape]
             self.facts["value axis"] = along[0] if len(along) == 1 else None
+        attended = self.reach[core.mix.sources[1]] if core.mix.sources[1] is not None else {core.mix.origins[1]}
+        self.facts["attended"] = sorted(int(o.split()[-1]) for o in attended if o.startswith("argument "))
         if self.intended.get("operands"):
             self.facts["operands"] = {"q": core.scores.queries.tolist(), "k": core.scores.keys.tolist()}
         if not core.steps or core.steps[-1][1].shape[1] < 2 or core.steps[-1][1].size < 3:
@@ -269,6 +271,7 @@ class _Judge:
         if made is None:
             return
         line = self.operations[made.number].line
+        self.facts["additive"] = True
         asking = [part for part in made.parts if made.asks(part)]
         asked = [part for part in made.parts if not made.asks(part)]
         alike = all(a.reach & b.reach for a in asked for b in asked if a is not b)

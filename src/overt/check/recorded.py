@@ -10,6 +10,7 @@ from typing import Any
 from overt.check.attention import SQUARE, WIDE, Form, UnknownError
 from overt.check.diagnosis import Diagnosis
 from overt.check.findings import Findings
+from overt.check.forms import PuzzledError
 from overt.check.ledger import Entry
 from overt.check.mistakes import MISTAKES
 
@@ -24,6 +25,8 @@ def consult(diagnosis: Diagnosis, forms: Iterable[Form] = ()) -> bool:
     if not told:
         findings.ledger.append(Entry("steps", "not tried", "no attention was found in what it computes"))
         return False
+    if any(one["facts"].get("additive") for one in told):
+        raise PuzzledError(f"the scores of {diagnosis.interface.name} are sums")
     faults: dict[str, dict[str, Any]] = {}
     for one in told:
         for fault in one["faults"]:

@@ -14,6 +14,7 @@ from overt.check.asking import Caller, Way, probe
 from overt.check.calls import Guess, Lengths, Search, Tried
 from overt.check.findings import Findings
 from overt.check.interface import Interface
+from overt.check.probes import unread
 from overt.check.recorded import enter, tell
 from overt.check.report import CallError, UnattendedError
 from overt.check.roles import Argument
@@ -39,6 +40,16 @@ class _Found(NamedTuple):
     handle: int | None
     guess: Guess
     judged: dict[str, Any]
+    # whether one query is given where those that are meant have a length of their own
+    one: bool = False
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether what was seen contradicts what the arguments were taken for: what is attended to has positions."""
+        arrays = [kind for _, kind in self.guess.kinds if kind in calls._FLOATS or kind in calls._OTHERS]
+        attended = [arrays[n] for n in self.judged["facts"].get("attended", ()) if n < len(arrays)]
+        weights = bool(attended) and not any(set(kind) & set("TSNnh") for kind in attended)
+        return self.guess.mixed or weights or self.one
 
     @property
     def faults(self) -> int:
@@ -47,7 +58,7 @@ class _Found(NamedTuple):
 
     def rank(self) -> tuple[bool, bool, int, int]:
         """The least is the best."""
-        return self.guess.mixed, self.guess.dtype != "float64", self.lost, self.faults
+        return self.doubtful, self.guess.dtype != "float64", self.lost, self.faults
 
 
 def check(
@@ -75,15 +86,17 @@ def check(
             # Widths and lengths of 1 hide what can be wrong.
             lost = sum(entry["outcome"] == "not tried" for entry in judged.get("ledger", ()))
             if any(entry["outcome"] != "not tried" for entry in judged.get("ledger", ())):
-                found.append(_Found(lost, handle, tried.guess, judged))
+                single = any("1" in kind for _, kind in tried.guess.kinds if kind in calls._FLOATS)
+                one = pairs and (single or tried.guess.lengths.T == 1)
+                found.append(_Found(lost, handle, tried.guess, judged, one))
             elif judged.get("cores"):
                 unsure.append(_Found(lost, handle, tried.guess, judged))
-            if found and (lost < _ENOUGH or len(ran) >= _RAN):
+            if found and ((lost < _ENOUGH and not found[-1].doubtful) or len(ran) >= _RAN):
                 return True
         return len(ran) >= _RAN
 
     end = time.monotonic() + _SECONDS
-    enough = False
+    enough, pairs = False, face.intents["pairs"]
     for handle, lengths, named in _made(session, face, maker, refused, ladder):
         search = Search(session, face, _asking(session, face, handle), lengths, named=named)
         searches.append((handle, search, search.run()))
@@ -105,7 +118,7 @@ def check(
         enough = look(best[0], some or [])
     if found or unsure:
         one = _kinder(session, face, min(found or unsure[:1], key=_Found.rank))
-        if one.faults and one.guess.mixed:
+        if one.faults and one.doubtful:
             raise CallError(
                 f"{face.name} runs, with {one.guess}, but what its arguments are is not sure enough to judge it by: "
                 "give a call with --example"
@@ -114,6 +127,7 @@ def check(
         caller = Caller(session, face, one.handle)
         seen, masks = _optional(caller, one, findings)
         conclude(findings, [one.judged, *seen])
+        _misread(face, findings)
         probe(caller, one.guess, masks, one.judged["facts"], findings)
         contracts.check(caller, one.guess, one.judged["facts"], findings)
         continuing.check(session, face, one.handle, one.guess, findings)
@@ -173,7 +187,7 @@ def _kinder(session: Session | Here, face: Interface, found: _Found) -> _Found:
     best = found
     for guess, judged in zip(others, _judged(session, face, found.handle, others), strict=True):
         if judged.get("cores") and judged["shapes"] == found.judged["shapes"] and len(judged["faults"]) < best.faults:
-            best = _Found(found.lost, found.handle, guess, judged)
+            best = _Found(found.lost, found.handle, guess, judged, found.one)
     return best
 
 
@@ -205,6 +219,17 @@ def conclude(findings: Findings, told: list[dict[str, Any]]) -> None:
     enter(findings, told)
 
 
+def _misread(face: Interface, findings: Findings) -> None:
+    """Globals that are read instead of arguments which they are named after."""
+    for argument in [a for a in face.arguments if a.name in unread(face.description["source"])]:
+        for name in face.description["globals"]:
+            if name.startswith(argument.name[:3]):
+                findings.add(
+                    "global_read", kind="mistake", look=rf"\b{name}\b", mend=f"Use {argument.name} in the body.",
+                    message=f"It never reads its argument {argument.name} and reads the global {name} instead.",
+                )  # fmt: skip
+
+
 def _made(
     session: Session | Here,
     face: Interface,
@@ -215,7 +240,11 @@ def _made(
     """Handles of instances, or None for a function; the lengths that it may be called with, and numbers with names."""
     kind = face.description["kind"]
     if kind == "function":
-        yield None, ladder, _defaults(face)
+        # Weights of its module have widths, as those of an instance have.
+        names = face.description["globals"]
+        _, arrays = session.ask({"op": "globals", "names": names}) if names else ({}, {})
+        shapes = [x.shape for x in arrays.values() if x.dtype.kind == "f"]
+        yield None, _lengths({"shapes": shapes, "numbers": {}}, None, ladder) if shapes else ladder, _defaults(face)
         return
     made: dict[Guess, dict[str, Any]] = {}
 
