@@ -662,7 +662,8 @@ class Search:
                     pairs.append((length, length * whole // size))
         else:
             numbers = list(dict.fromkeys(int(n) for n in re.findall(r"(?<![A-Za-wyz_.\d])\d{1,5}", message)))[:8]
-            pairs = [(a, b) for a in numbers if a in lengths.values() for b in numbers if 0 < b != a]
+            # An axis of 1 fits everything, and hides what can be wrong.
+            pairs = [(a, b) for a in numbers if a in lengths.values() for b in numbers if 1 < b != a]
             # What nobody gave is the candidate's own; and what did not fit stands together.
             pairs.sort(
                 key=lambda pair: (pair[1] in lengths.values(), abs(numbers.index(pair[0]) - numbers.index(pair[1])))
