@@ -313,7 +313,7 @@ def test_show_translates_and_shows_every_attention(overt: Console, tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["I love you."], "give --model to translate it"),
+        (["I love you."], "with --model en-zh it translates a text"),
         (["--model", "en-zh"], "there is no text to translate"),
         (["", "--model", "en-zh"], "is empty: there is nothing to translate"),
         (["x", "--model", "en-zh", "--steps"], "--steps shows one attention, and there are 9"),

@@ -214,8 +214,8 @@ def test_every_file_is_written_in_one_place() -> None:
                 opened = called in ("open", "fdopen") and given & {"w", "wb", "x", "xb", "a", "ab", "r+", "r+b"}
                 if opened or called in ("write_text", "write_bytes", "save_file", "mkstemp", "NamedTemporaryFile"):
                     found.add(path.relative_to(home).as_posix())
-    # The checker's processes talk through pipes.
-    assert found == {"writing.py", "training/loop.py", "check/session.py", "check/child.py"}
+    # The checker's processes talk through pipes, and a terminal is asked for its colours.
+    assert found == {"writing.py", "training/loop.py", "check/session.py", "check/child.py", "views/paper.py"}
 
 
 @pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="files without names are Linux's")

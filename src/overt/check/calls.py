@@ -670,16 +670,19 @@ class Search:
             )
         for length, wanted in pairs:
             mine = [place for place in places if lengths[place[2]] == length]
-            letters = dict.fromkeys(letter for _, _, letter in mine)
-            yield from (replace(guess, lengths=guess.lengths.resized(letter, wanted)) for letter in letters
-                        if letter in "BHTSDWGU" or not letter.isupper())  # fmt: skip
             same = next((letter for letter, n in lengths.items() if n == wanted), None)
+            if same is None:
+                letters = dict.fromkeys(letter for _, _, letter in mine)
+                yield from (replace(guess, lengths=guess.lengths.resized(letter, wanted)) for letter in letters
+                            if letter in "BHTSDWGU" or not letter.isupper())  # fmt: skip
             for path, axis, _ in mine:
-                if same is not None:
+                if same is None:
+                    yield self._resized(guess, path, axis, wanted)
+                else:
+                    # Two axes that have one length by accident hide what is wrong; one axis may be the other.
                     axes = list(axes_of(kinds[path]))
                     axes[axis] = same
                     yield guess.given(path, _with_axes(kinds[path], axes))
-                yield self._resized(guess, path, axis, wanted)
 
     def _resized(self, guess: Guess, path: Path, axis: int, length: int) -> Guess:
         """With a length of its own for one axis of one argument."""
