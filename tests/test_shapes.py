@@ -128,3 +128,48 @@ def test_wrong_code_of_its_own_widths_is_wrong(file: Path) -> None:
 def test_what_runs_and_does_not_attend_is_said_so(file: Path) -> None:
     with pytest.raises(overt.errors.ArgumentError, match="no attention was found inside"):
         overt.check(f"{file}:Lstm")
+
+
+LEARNED = '''
+import torch
+from torch import nn
+
+class Learned(nn.Module):
+    def __init__(self, dim, heads=2):
+        super().__init__()
+        self.heads, self.t = heads, nn.Parameter(torch.tensor(8.0))
+        self.w = nn.Linear(dim, 3 * dim)
+    def forward(self, x):
+        q, k, v = self.w(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        q, k = nn.functional.normalize(q, dim=-1), nn.functional.normalize(k, dim=-1)
+        return (torch.softmax(self.t * q @ k.mT, -1) @ v).transpose(1, 2).flatten(2)
+
+class Twice(nn.Module):
+    """Of (B, T, dim) and (B, M, dim)."""
+    def __init__(self, dim, times=2):
+        super().__init__()
+        self.look, self.times = nn.Linear(dim, dim), times
+    def forward(self, state, stored):
+        patterns = self.look(stored)
+        for _ in range(self.times):
+            state = torch.softmax(2.0 * state @ patterns.mT, -1) @ patterns
+        return state
+
+class Maps(nn.Module):
+    """Queries that are learned read maps."""
+    def __init__(self, d=16, heads=2, size=(3, 4)):
+        super().__init__()
+        self.q, self.at = nn.Parameter(torch.randn(5, d)), nn.Parameter(torch.randn(size[0] * size[1], d))
+        self.look = nn.MultiheadAttention(d, heads, batch_first=True)
+    def forward(self, maps):
+        memory = maps.flatten(2).transpose(1, 2)
+        return self.look(self.q.expand(len(maps), -1, -1), memory + self.at, memory, need_weights=False)[0]
+'''
+
+
+@pytest.mark.parametrize("name", ["Learned", "Twice", "Maps"])
+def test_numbers_loops_and_maps_are_right(tmp_path: Path, name: str) -> None:
+    (tmp_path / "made.py").write_text(LEARNED)
+    report = overt.check(f"{tmp_path / 'made.py'}:{name}")
+    assert report.ok, str(report)
+    assert {"softmax", "scale"} & {e.step.split(", ")[-1] for e in report.ledger if e.outcome == "held"}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from overt.recorder.core import GATHERS, VIEWS, Core, masklike, product
+from overt.recorder.core import GATHERS, VIEWS, Core, carriers, masklike, product
 from overt.recorder.operations import Operation
 
 # Numbers of all recorded values together, and rows of one matrix, beyond which nothing is followed.
@@ -34,12 +34,14 @@ class Alignment:
     through: list[bool] = field(default_factory=list)
     scrambled: list[int] = field(default_factory=list)
     exchanged: list[int] = field(default_factory=list)
+    _data: list[bool] = field(default_factory=list)
 
     def follow(self, outputs: Sequence[np.ndarray]) -> Alignment:
         """Go through all operations once."""
         if sum(operation.host.size for operation in self.operations) > _MOST:
             self.places = [{} for _ in self.operations]
             return self
+        self._data = carriers(self.operations)
         mixes = {core.mix.number: core for core in self.cores if core.place is not None}
         for number, operation in enumerate(self.operations):
             parts = [self.of(s, o, x) for s, o, x in
@@ -95,6 +97,13 @@ class Alignment:
         if len(known) != 1 or len(operation.operands) < 2:
             return None
         place, x, at = known[0]
+        others = [i for i in range(len(operation.operands)) if i != place]
+        if any(
+            self._data[s] if (s := operation.sources[i]) is not None else "argument" in operation.origins[i]
+            for i in others
+        ):
+            # It is mixed by something that nobody followed.
+            return None
         first = 1 if len(operation.operands) == 3 and operation.name in ("addmm", "baddbmm", "addbmm") else 0
         axes = labels[place - first] if 0 <= place - first < 2 else ""
         if len(axes) != x.ndim or len(labels[2]) != operation.host.ndim:

@@ -623,6 +623,13 @@ class Search:
             for path in here or kinds:
                 if not is_mask(kinds[path]):
                     yield guess.given(path, f"mask ({', '.join(axes_of(kinds[path]))})")
+        axis = re.search(r"range of \[-\d, \d\], but got (\d)|axis (\d) is out of bounds", message)
+        if axis is not None:
+            # It has at least one axis more than that.
+            least = int(axis[1] or axis[2]) + 1
+            for count in (least, least + 1):
+                some = [kind for kind in _FLOATS if len(kind) == count and not set("PX3") & set(kind)][:4]
+                yield from (guess.given(path, _with_axes(kinds[path], kind)) for path in here or kinds for kind in some)
         rank = re.search(
             r"expected (\d)[- ]?[dD]\b|(\d)-?[dD]\b|to unpack \(expected (\d+)|einstein.* (\d) dim", message
         )
@@ -663,6 +670,7 @@ class Search:
         else:
             numbers = list(dict.fromkeys(int(n) for n in re.findall(r"(?<![A-Za-wyz_.\d])\d{1,5}", message)))[:8]
             # An axis of 1 fits everything, and hides what can be wrong.
+            yield from self._sided(guess, kinds, numbers)
             pairs = [(a, b) for a in numbers if a in lengths.values() for b in numbers if 1 < b != a]
             # What nobody gave is the candidate's own; and what did not fit stands together.
             pairs.sort(
@@ -683,6 +691,19 @@ class Search:
                     axes = list(axes_of(kinds[path]))
                     axes[axis] = same
                     yield guess.given(path, _with_axes(kinds[path], axes))
+
+    def _sided(self, guess: Guess, kinds: Mapping[Path, str], numbers: Sequence[int]) -> Iterator[Guess]:
+        """Other sides of an image, where as many positions as it has are named, and others are wanted."""
+        for kind in kinds.values():
+            axes = axes_of(kind)
+            sides = next((i for i in range(len(axes) - 1) if axes[i : i + 2] == ("h", "w")), None)
+            area = guess.lengths.axis("h") * guess.lengths.axis("w")
+            if sides is None or area not in numbers:
+                continue
+            for wanted in numbers:
+                height = max((n for n in range(1, int(wanted**0.5) + 1) if wanted % n == 0), default=1)
+                if wanted != area and height > 1:
+                    yield replace(guess, lengths=guess.lengths.resized("h", height).resized("w", wanted // height))
 
     def _resized(self, guess: Guess, path: Path, axis: int, length: int) -> Guess:
         """With a length of its own for one axis of one argument."""
@@ -772,8 +793,8 @@ def _apart(one: str, two: str) -> tuple[bool, int]:
 
 
 def _words(message: str) -> str:
-    """What a message says without its numbers."""
-    return re.sub(r"\d+", "", message)[:80]
+    """What a message says without its numbers, but for the axis that it names."""
+    return re.sub(r"(?<!dimension )(?<!axis )\d+", "", message)[:120]
 
 
 def _compared(source: str) -> list[str]:

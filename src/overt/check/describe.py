@@ -266,10 +266,12 @@ def parameters(thing: Any, seed: int | None, out: wire.Arrays) -> list[dict[str,
     for path, owner, array in _walk(thing, "", set()):
         shape = tuple(int(n) for n in array.shape)
         kind = type(owner).__name__
-        values = random.normal(size=shape) * (max(shape[0] if len(shape) == 1 else shape[-1], 1) ** -0.5)
+        width = shape[0] if len(shape) == 1 else shape[-1] if shape else 1
+        values = random.normal(size=shape) * (max(width, 1) ** -0.5)
         if len(shape) == 1 and "Norm" in kind:
             values = values * 0.1 + (1 if path.endswith(("weight", "gamma", "scale")) else 0)
-        if seed is not None:
+        # A number that was learned is somebody's choice: a temperature, a gate.
+        if seed is not None and shape:
             array = _fill(owner, path, array, values)
         out[path] = np.array(_read(array), np.float64)
         rows.append(

@@ -50,7 +50,7 @@ def shapes(text: str, names: Sequence[str]) -> dict[Path, Shape]:
         clauses = re.split(r"[;.:]\s", " " + between)
         # What is said just before, with the last name's own colon.
         near = clauses[-1] if name.search(clauses[-1]) else " ".join(clauses[-2:])
-        if re.search(r"->|→|\breturns?\b", near):
+        if re.search(r"->|→|\b(returns?|gives?|outputs?)\b", near):
             continue
         told = [*name.finditer(near)]
         behind = re.split(r"[;,\n(\[]|\.\s", text[place.end() : starts[number + 1]])[0]

@@ -84,7 +84,9 @@ def check(
             ran_on.append((handle, tried.guess))
             judged = _judged(session, face, handle, [tried.guess])[0]
             # Widths and lengths of 1 hide what can be wrong.
-            lost = sum(entry["outcome"] == "not tried" for entry in judged.get("ledger", ()))
+            left = (entry["step"] for entry in judged.get("ledger", ()) if entry["outcome"] == "not tried")
+            # The same of each attention is one thing.
+            lost = len({step.rpartition(", ")[2] for step in left})
             if any(entry["outcome"] != "not tried" for entry in judged.get("ledger", ())):
                 single = any("1" in kind for _, kind in tried.guess.kinds if kind in calls._FLOATS)
                 one = pairs and (single or tried.guess.lengths.T == 1)
