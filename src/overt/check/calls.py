@@ -227,8 +227,8 @@ _PARTS = {"freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages"}
 # Words of what a library raises, and what it wants there.
 _WANTED = {
     "integer": VALUES, "an index": VALUES, "int object": VALUES, "not callable": _FUNCTIONS, "string": _HOLDERS,
-    "unpack": _HOLDERS, "subscriptable": _HOLDERS, "indices": _HOLDERS, "NoneType": (*_FLOATS, *MASKS, *_OTHERS),
-    "mask": MASKS, "bool": MASKS, "Long": _WHOLE,
+    "list of": _HOLDERS, "unpack": _HOLDERS, "subscriptable": _HOLDERS, "indices": _HOLDERS,
+    "NoneType": (*_FLOATS, *MASKS, *_OTHERS), "mask": MASKS, "bool": MASKS, "Long": _WHOLE,
 }  # fmt: skip
 
 
@@ -342,7 +342,7 @@ def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Sp
         if kind in _HOLDERS:
             if kind in _NAMED:
                 return {"config" if kind == "config" else "dict": inside, "path": list(path)}
-            return {"tuple": list(inside.values())}
+            return {"list": list(inside.values())}
         if kind in VALUES:
             return {"value": VALUES[kind](n)}
         if kind[:6] == "text: ":
