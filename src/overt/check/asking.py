@@ -121,14 +121,15 @@ def probe(caller: Caller, guess: Guess, masks: Sequence[Way], facts: Mapping[str
     ways = [plain, *masks[:3]]
     again = {"still": False}
     same, first, second = caller.ask([replace(plain, extra=again | {"seed": n}) for n in (0, 0, 1)])
-    if differ(same, first):
-        # It is made anew for each call, such as a layer whose weights its first call draws.
-        findings.entered("modes, precision, what is kept", "no two calls of it are alike", tried=False)
-        return
     if facts.get("unwritten"):
         findings.entered("modes, precision, what is kept", "some of the output is never written", tried=False)
         return
     if differ(first, second):
+        # Copies of a layer whose first call draws its weights differ, and calls of one of them do not.
+        one = replace(plain, extra=again | {"seed": 0, "train": False})
+        if differ(same, first) and not differ(*caller.ask([one, one])):
+            findings.entered("modes, precision, what is kept", "each copy of it draws weights of its own", tried=False)
+            return
         findings.add("dropout_eval")
         # What is dropped by chance is hidden by no mask.
         findings.found.pop("mask_after_softmax", None)

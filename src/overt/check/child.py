@@ -411,7 +411,8 @@ def _patched(function: Any, scope: dict[str, Any]) -> Iterator[None]:
 
 def _narrowed(thing: Any, dtype: str | None) -> Any:
     """A module whose parameters have a dtype: itself, or a copy."""
-    if not dtype or not hasattr(thing, "half") or not hasattr(thing, "parameters"):
+    if not dtype or not hasattr(thing, "half") or not hasattr(thing, "parameters") or is_keras(type(thing)):
+        # Keras has a dtype of its own, and a copy of what was not called yet draws other weights.
         return thing
     wanted = getattr(sys.modules["torch"], dtype)
     floats = [x for x in thing.parameters() if x.is_floating_point()]
