@@ -127,7 +127,8 @@ def probe(caller: Caller, guess: Guess, masks: Sequence[Way], facts: Mapping[str
     if differ(first, second):
         # Copies of a layer whose first call draws its weights differ, and calls of one of them do not.
         one = replace(plain, extra=again | {"seed": 0, "train": False})
-        if differ(same, first) and not differ(*caller.ask([one, one])):
+        once, twice = caller.ask([one, one])
+        if differ(same, first) and not differ(once, twice):
             findings.entered("modes, precision, what is kept", "each copy of it draws weights of its own", tried=False)
             return
         findings.add("dropout_eval")
