@@ -43,13 +43,17 @@ def display(_: HTML5Translator, node: docutils.nodes.math_block) -> None:
 
 def as_fields(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
     """Docstrings are plain text: "name: what it is" becomes a field, and a bar means itself."""
-    field = False
-    for i, line in enumerate(lines):
+    field, done = False, list[str]()
+    for line in lines:
         named = re.match(r"[a-z_]\w*: ", line)
+        # A field begins after a paragraph, not within it.
+        if named and not field and done and done[-1]:
+            done.append("")
         field = bool(named) or (field and bool(line))
         literals = re.split(r"(``.*?``)", line)
         line = "".join(part if part.startswith("``") else part.replace("|", r"\|") for part in literals)
-        lines[i] = f":{line}" if named else f"   {line}" if field else line
+        done.append(f":{line}" if named else f"   {line}" if field else line)
+    lines[:] = done
 
 
 def setup(app: Sphinx) -> None:

@@ -813,13 +813,15 @@ def test_the_policy_allows_one_script_and_nothing_else(opened: Opened) -> None:
 def test_modules_are_scopes_of_their_own_and_import_one_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = tmp_path
     (folder / "one.js").write_text('import { f } from "./two.js";\nconst secret = 1;\nwindow.found = f() + secret;\n')
-    (folder / "two.js").write_text("// Says 2.\nconst secret = 2;\nexport function f() {\n  return secret;\n}\n")
+    (folder / "two.js").write_text(
+        "// Says 2.\nconst secret = /** @type {number} */ (2);\nexport function f() {\n  return secret;\n}\n"
+    )
     (folder / "three.js").write_text('import { g } from "./four.js";\n')
     (folder / "four.js").write_text('import { f } from "./three.js";\n')
     monkeypatch.setattr("overt.views.page.script.files", lambda _: folder)
     bundled.cache_clear()
     assert bundled("one") == (
-        '"use strict";\nconst two_js = (() => {\nconst secret = 2;\nfunction f() {\n'
+        '"use strict";\nconst two_js = (() => {\nconst secret = (2);\nfunction f() {\n'
         "return secret;\n}\nreturn { f };\n})();\n"
         "const one_js = (() => {\nconst {f} = two_js;\nconst secret = 1;\n"
         "window.found = f() + secret;\nreturn {  };\n})();\n"

@@ -450,9 +450,18 @@ def test_the_address_says_what_is_shown_and_the_back_button_goes_back(opened: Op
         "compare",
     ]
     page.goto("about:blank")
-    page.goto(url.split("#")[0] + "#part=99&head=-4&query=1e9&tab=<b>&left=5,x&marked=NaN,3&how=all&words=1&%&second=8")
+    page.goto(
+        url.split("#")[0]
+        + "#part=99&head=-4&query=1e9&tab=<b>&left=5,x&marked=NaN,3&how=all&order=me&words=1&%&second=8"
+    )
     page.evaluate("overt.ready")
-    assert [state(page, x) for x in ("part.index", "head", "tabName", "how")] == [0, 0, "matrix", "one"]
+    assert [state(page, x) for x in ("part.index", "head", "tabName", "how", "state.order")] == [
+        0,
+        0,
+        "matrix",
+        "one",
+        "layer",
+    ]
 
 
 @pytest.fixture
@@ -518,7 +527,7 @@ def test_a_table_for_those_who_hear_the_page(opened: Opened) -> None:
     )
 
 
-def test_two_heads_beside_each_other_and_their_difference(opened: Opened) -> None:
+def test_two_heads_beside_each_other_and_their_difference(opened: Opened, saved: Any) -> None:
     one, two = causal(2, 40), causal(2, 40, seed=5)
     page = opened(View([Labelled(one, layer=0), Labelled(two, layer=1)]))
     page.locator(".thumb >> nth=3").click(modifiers=["Shift"])
@@ -544,6 +553,10 @@ def test_two_heads_beside_each_other_and_their_difference(opened: Opened) -> Non
     np.testing.assert_allclose((2 * got - 1)[seen], (two.weights[1] - one.weights[0])[seen], atol=1e-9)
     assert (got[~seen] == -1).all()
     assert page.locator("#difference-legend .tick").all_inner_texts() == ["−1", "−0.5", "0", "0.5", "1"]
+    # Its drawing says whose difference it is, and says differences.
+    drawing = saved(page, "svg").decode()
+    assert "layer 1 · attention · head 1 of 2 − layer 0 · attention · head 0 of 2" in drawing
+    assert f"30 → 12: {page.evaluate('(w) => w.toPrecision(4)', b - a)}" in drawing
     page.click("#swap")
     page.wait_for_selector("#where:has-text('layer 1 · attention · head 1')")
     assert state(page, "store.state.second") == [0, 0, 0]

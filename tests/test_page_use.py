@@ -107,6 +107,19 @@ def test_a_translation_opens_on_its_alignment(opened: Opened) -> None:
     np.testing.assert_allclose(page.evaluate("[...overt.cells(0, 4, 0, 5)]"), mean.reshape(-1), atol=1e-9)
 
 
+def test_a_translation_opens_on_its_surest_pair_of_words(opened: Opened) -> None:
+    # The ends look at each other most, then the full stops; among words it is the second and the third.
+    weights = {(4, 4): 0.99, (3, 3): 0.98, (2, 1): 0.9, (0, 0): 0.6, (1, 2): 0.7}
+    source, target = ["▁i", "▁love", "▁you", ".", "<end>"], ["我", "爱", "你", "。", "<end>"]
+    parts = [Labelled(sparse(5, weights), source, target, name=name) for name in ("encoder", "cross")]
+    page = opened(View(parts))
+    assert (state(page, "query"), state(page, "key")) == (2, 1)
+    assert page.locator("#cell .pair bdi").all_inner_texts() == ["你", "·love"]
+    # Without words among the names it is the last query, as anywhere.
+    page = opened(View(Labelled(sparse(5, weights), [*"12345"], [*"12345"], name="cross")))
+    assert (state(page, "query"), state(page, "key")) == (4, 4)
+
+
 @pytest.mark.parametrize("modifiers", [{"altKey": True}, {"altKey": True, "ctrlKey": True}])
 def test_brackets_are_typed_as_the_keyboard_wants(opened: Opened, modifiers: dict[str, Any]) -> None:
     page = opened(View([Labelled(overt.attend(*JOHN), layer=layer) for layer in range(2)]))

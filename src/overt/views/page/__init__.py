@@ -82,7 +82,7 @@ def pieces(
     looked at, from scripts, for a page from a folder may read nothing else there.
     """
     here = files("overt.views.page")
-    style = (here / "page.css").read_text("utf-8")
+    style = re.sub(r"^\s+", "", (here / "page.css").read_text("utf-8"), flags=re.MULTILINE)
     code = bundled("app")
     # The one script of the page may load others, of the names that its one policy lets pass.
     scripts, trusted = ("", "'none'") if beside is None else (" 'strict-dynamic'", "overt")

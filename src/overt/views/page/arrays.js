@@ -1,8 +1,8 @@
 // Arrays out of the page: base64, deflated, bytes of equal place together.
 
-import { byId, element } from "./dom.js";
+/** @import { Numbers, Reference, TypedArray } from "./types.js" */
 
-/** Numbers of any axes; halves as they are stored, two bytes each. @typedef {{values: any, shape: number[], half: boolean, tiles: Tiles | null}} Numbers */
+import { byId, element } from "./dom.js";
 
 export const HALVES = new Float32Array(65536);
 for (let i = 0; i < 65536; i++) {
@@ -29,6 +29,7 @@ export const KINDS = {
 };
 
 // Base64 as bytes, in pieces where the browser has no quick way.
+/** @param {string} text @returns {Uint8Array<ArrayBuffer>[]} */
 function decoded(text) {
   if (Uint8Array.fromBase64) return [Uint8Array.fromBase64(text)];
   const pieces = [],
@@ -42,19 +43,19 @@ function decoded(text) {
   return pieces;
 }
 
-/** @param {any} reference @returns {Promise<Numbers>} */
+/** @param {Reference} reference @returns {Promise<Numbers>} */
 export async function unpacked(reference) {
   const { shape } = reference,
     half = reference.dtype === "float16";
-  if (reference.tiles) return { values: null, shape, half, tiles: new Tiles(reference) };
+  if (reference.tiles) return { values: NONE, shape, half, tiles: new Tiles(reference, reference.tiles) };
   const script = byId(`a${reference.id}`),
-    text = script.textContent;
+    text = script.textContent ?? "";
   script.remove();
   // Halves stay as they are, two bytes each, and are looked up when they are used.
   return { values: await inflated(text, reference), shape, half, tiles: null };
 }
 
-/** Numbers from their text. @param {string} text @param {any} reference */
+/** Numbers from their text. @param {string} text @param {Reference} reference @returns {Promise<TypedArray>} */
 export async function inflated(text, reference) {
   const pieces = decoded(text);
   const stream = new Blob(pieces).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -72,7 +73,16 @@ export async function inflated(text, reference) {
   return values;
 }
 
-// Numbers from `start` on as doubles.
+const NONE = new Float64Array(0);
+
+/**
+ * Numbers from `start` on as doubles.
+ * @template {Float32Array | Float64Array} I
+ * @param {Numbers} array
+ * @param {number} start
+ * @param {number} count
+ * @param {I} into
+ */
 export function loaded(array, start, count, into) {
   const { tiles, half } = array;
   if (tiles) {
@@ -95,34 +105,37 @@ const ONE = new Float64Array(1);
 
 // Tiles that are kept, of all arrays: 2^18 numbers each.
 const KEPT = 384;
-/** By their files, the last that was used last. @type {Map<string, any>} */
+/** By their files, the last that was used last. @type {Map<string, TypedArray | Promise<void>>} */
 const known = new Map();
 /** Who waits for the text of a file. @type {Map<string, (text: string) => void>} */
 const awaited = new Map();
 // Scripts are the one thing that a page from a folder may read there; these say nothing but numbers.
-Object.assign(window, { overtTile: (name, text) => awaited.get(name)?.(text) });
+Object.assign(window, { overtTile: (/** @type {string} */ name, /** @type {string} */ text) => awaited.get(name)?.(text) });
+/** Addresses of scripts as the browser wants them. @typedef {{createScriptURL: (url: string) => string}} Policy */
+/** @returns {Policy} */
 const policy = () =>
   /** @type {any} */ (window).trustedTypes?.createPolicy("overt", {
-    createScriptURL: (url) => {
+    createScriptURL: (/** @type {string} */ url) => {
       if (!/^[^/\\:?#]+\/[a-z0-9]+-[0-9]+\.js$/.test(url)) throw new TypeError("no tile");
       return url;
     },
-  }) ?? { createScriptURL: (url) => url };
-/** @type {any} */
+  }) ?? { createScriptURL: (/** @type {string} */ url) => url };
+/** @type {Policy | undefined} */
 let made;
 
 /** An array that lies in files beside the page, `size` numbers each. */
 export class Tiles {
-  /** @param {any} reference */
-  constructor(reference) {
+  /** @param {Reference} reference @param {NonNullable<Reference["tiles"]>} where */
+  constructor(reference, where) {
     this.reference = reference;
-    this.size = reference.tiles.size;
+    this.where = where;
+    this.size = where.size;
     this.length = reference.shape.reduce((a, b) => a * b, 1);
   }
 
-  /** The tile that holds a number; the promise of it is thrown until it is here. @param {number} i */
+  /** The tile that holds a number; the promise of it is thrown until it is here. @param {number} i @returns {TypedArray} */
   of(i) {
-    const name = `${this.reference.tiles.name}-${Math.floor(i / this.size)}`,
+    const name = `${this.where.name}-${Math.floor(i / this.size)}`,
       found = known.get(name);
     if (found && !(found instanceof Promise)) {
       // Whatever was used last goes last.
@@ -146,6 +159,7 @@ export class Tiles {
         }
   }
 
+  /** @param {string} name @returns {Promise<void>} */
   _fetch(name) {
     const promise = this._read(name).then(
       (values) => {
@@ -162,15 +176,16 @@ export class Tiles {
     return promise;
   }
 
+  /** @param {string} name */
   async _read(name) {
-    const { folder } = this.reference.tiles,
+    const { folder } = this.where,
       script = element("script");
-    made ??= policy();
+    const scripts = (made ??= policy());
     /** @type {string} */
     const text = await new Promise((resolve, reject) => {
       awaited.set(name, resolve);
       script.onerror = () => reject(new Error(`${folder}/${name}.js is not beside the page: keep the folder where the page is`));
-      script.src = made.createScriptURL(`${folder}/${name}.js`);
+      script.src = scripts.createScriptURL(`${folder}/${name}.js`);
       document.head.append(script);
     });
     awaited.delete(name);

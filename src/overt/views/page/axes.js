@@ -1,13 +1,19 @@
 // Around the matrix: titles, names, and in the margins what each key received and how spread each query looked.
 
+/** @import { Matrix } from "./matrix.js" */
+/** @import { Box, Theme } from "./types.js" */
+/** @import { Units } from "./words.js" */
+
 import { counted, legible } from "./dom.js";
 
+/** @param {Matrix} matrix @param {Box} box @param {Theme} theme */
 export function axes(matrix, box, theme) {
   const { context: g, view, app, look } = matrix,
     { left, top, width, height } = matrix.inside,
     strip = 26,
     { rows, columns } = look;
-  const label = (name, x, y, room, turned, strong) => {
+  /** @param {[string, string]} text @param {number} x @param {number} y @param {number} room @param {boolean} turned @param {boolean} strong */
+  const label = ([place, name], x, y, room, turned, strong) => {
     g.save();
     g.translate(x, y);
     if (turned) g.rotate(-Math.PI / 2);
@@ -15,7 +21,7 @@ export function axes(matrix, box, theme) {
     g.fillStyle = strong ? theme.cursor : theme.ink;
     g.textAlign = turned ? "left" : "right";
     g.textBaseline = "middle";
-    g.fillText(clipped(g, name, room), 0, 0);
+    g.fillText(place + clipped(g, name, room - g.measureText(place).width, place ? "" : "…"), 0, 0);
     g.restore();
   };
   g.font = "12px system-ui, sans-serif";
@@ -25,7 +31,7 @@ export function axes(matrix, box, theme) {
   g.fillText("queries ↓", 8, top - 24);
   g.fillText("keys →", 8, top - 8);
   // Every name where all have room, else every so many, and always the cursor's.
-  const every = (size) =>
+  const every = (/** @type {number} */ size) =>
     [1, 2, 5]
       .flatMap((x) => [1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6].map((y) => x * y))
       .sort((a, b) => a - b)
@@ -49,13 +55,20 @@ export function axes(matrix, box, theme) {
   if (x >= left && x <= left + width) label(placed(columns, app.key, across), x, top - strip - 6, top - strip - 12, true, true);
 }
 
-/** Above the keys their share of what could look at them, to the largest; beside the queries their entropy, to its bound. */
+/**
+ * Above the keys their share of what could look at them, to the largest; beside the queries their entropy, to its bound.
+ * @param {Matrix} matrix @param {Box} box @param {Theme} theme
+ */
 export function margins(matrix, box, theme) {
   const { context: g, view, look } = matrix,
     { left, top, width, height } = matrix.inside,
     sums = look.sums();
   if (!sums) return;
   g.fillStyle = theme.bar;
+  /**
+   * @param {number} from @param {number} to units @param {number} start @param {number} size of a unit @param {number} length
+   * @param {Float64Array} values @param {number} most @param {(p: number, long: number) => void} bar
+   */
   const pixels = (from, to, start, size, length, values, most, bar) => {
     const per = new Float64Array(Math.ceil(length) + 1);
     for (let i = from; i < to; i++) {
@@ -74,17 +87,24 @@ export function margins(matrix, box, theme) {
   );
 }
 
-// A name; where most are left out, behind its position, for a token among thousands says nothing of where it stands.
+/**
+ * A name; where most are left out, behind its position, for a token among thousands says nothing of where it stands.
+ * @param {Units} units @param {number} i @param {number} every
+ * @returns {[string, string]} position and name
+ */
 function placed(units, i, every) {
   const name = legible(units.name(i));
-  return every < 10 || name === String(i) ? name : `${counted(i)} ${name}`;
+  return every < 10 || name === String(i) ? ["", name] : [`${counted(i)} `, name];
 }
 
-// As much of a name as fits, with an ellipsis.
-function clipped(g, name, room) {
+/**
+ * As much of a name as fits, with an ellipsis; where hardly any does, something else.
+ * @param {CanvasRenderingContext2D} g @param {string} name @param {number} room @param {string} none
+ */
+function clipped(g, name, room, none) {
   // A name may be ten thousand characters long; no room is that wide.
   const text = Array.from(name.slice(0, 80));
   if (text.length === name.length && g.measureText(name).width <= room) return name;
-  while (text.length > 1 && g.measureText(`${text.join("")}…`).width > room) text.pop();
-  return text.join("") + (text.join("").length < name.length ? "…" : "");
+  while (text.length && g.measureText(`${text.join("")}…`).width > room) text.pop();
+  return text.length > 1 ? `${text.join("")}…` : none;
 }

@@ -1,10 +1,15 @@
 // One cell in full, what its query looked at, and who looked at its key.
 
-import { MASKED, largest } from "./cells.js";
+/** @import { App } from "./app.js" */
+/** @import { Cells } from "./types.js" */
+/** @import { Units } from "./words.js" */
+
 import { byId, counted, element, shortened } from "./dom.js";
+import { weightText } from "./look.js";
+import { MASKED, largest } from "./weights.js";
 
 export class Card {
-  /** @param {any} app */
+  /** @param {App} app */
   constructor(app) {
     this.app = app;
     this.count = 8;
@@ -23,7 +28,7 @@ export class Card {
 
   _titles() {
     const { app } = this,
-      names = (chosen, units) =>
+      names = (/** @type {number[]} */ chosen, /** @type {Units} */ units) =>
         chosen.length > 3
           ? `${chosen.length} ${units === app.look.rows ? "queries" : "keys"}`
           : chosen.map((i) => `“${shortened(units.name(i))}”`).join(", ");
@@ -43,7 +48,7 @@ export class Card {
       one = look.heads.length === 1 && !look.rows.starts && !look.columns.starts,
       sums = look.sums(),
       out = look.leftOut(key);
-    const facts = [[look.left ? "weight, renormalised" : "weight", w === MASKED ? (out ? "left out" : "masked") : w.toPrecision(7)]];
+    const facts = [[look.left ? "weight, renormalised" : "weight", weightText(look, w, key, 7)]];
     if (one && look.left) {
       const [whole] = part.tile(app.row, app.head, query, query + 1, key, key + 1);
       if (whole !== MASKED) facts.push(["weight before", whole.toPrecision(7)]);
@@ -53,7 +58,7 @@ export class Card {
       facts.push(["log-sum-exp of the query", part.lseAt(app.row, app.head, query).toPrecision(7)]);
     }
     if (sums) {
-      const percent = (x) => `${(100 * x).toFixed(1)} %`;
+      const percent = (/** @type {number} */ x) => `${(100 * x).toFixed(1)} %`;
       facts.push(["entropy of the query, nats", sums.entropy[query].toFixed(4)]);
       facts.push([`of at most ${sums.bound[query].toFixed(4)}`, percent(sums.entropyShare[query])]);
       facts.push(["received by the key", sums.received[key].toFixed(4)]);
@@ -62,7 +67,7 @@ export class Card {
         percent(sums.receivedShare[key]),
       ]);
     }
-    const place = (units, i) =>
+    const place = (/** @type {Units} */ units, /** @type {number} */ i) =>
       units.tokens || units.starts
         ? element("small", {}, ` ${units.start(i)}${units.end(i) - units.start(i) > 1 ? `–${units.end(i) - 1}` : ""}`)
         : null;
@@ -75,12 +80,13 @@ export class Card {
         element("span", { class: "arrow" }, " → "),
         element("bdi", {}, shortened(look.columns.name(key))),
         place(look.columns, key),
-        element("span", { class: "of-pair" }, w === MASKED ? (out ? "left out" : "masked") : w.toPrecision(3)),
+        element("span", { class: "of-pair" }, weightText(look, w, key, 3)),
       ),
       element("dl", {}, ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])),
     );
   }
 
+  /** @param {"row-list" | "column-list"} id @param {Cells} weights @param {Units} units @param {(i: number) => void} go @param {number} current */
   _list(id, weights, units, go, current) {
     const best = largest(weights, this.count);
     const items = best.map(([i, w]) => {

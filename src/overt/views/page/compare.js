@@ -1,11 +1,20 @@
 // Two heads, texts or models beside each other, or what the second has more than the first.
 
+/** @import { App } from "./app.js" */
+/** @import { State } from "./store.js" */
+
 import { byId, element } from "./dom.js";
+import { legend } from "./legend.js";
 import { Difference, Look } from "./look.js";
 import { Matrix } from "./matrix.js";
 
+/** A head, or the mean or the largest of all, as a number. @param {State["how"]} how @param {number} head */
+const numbered = (how, head) => ({ one: head, mean: -1, max: -2 })[how];
+/** @param {number} head @returns {State["how"]} */
+const howOf = (head) => (head === -1 ? "mean" : head === -2 ? "max" : "one");
+
 export class Compare {
-  /** @param {any} app */
+  /** @param {App} app */
   constructor(app) {
     this.app = app;
     /** @type {Look | null} */
@@ -16,16 +25,17 @@ export class Compare {
       panes = /** @type {const} */ (["first", "second", "difference"]);
     /** @type {Matrix[]} */
     this.matrices = panes.map((name) => {
-      const matrix = new Matrix(byId(name), app, look[name], (scale, what) => app.legend(byId(`${name}-legend`), scale, what, matrix.look));
+      const matrix = new Matrix(byId(name), app, look[name], (scale, what) => legend(app, byId(`${name}-legend`), scale, what, matrix.look));
       matrix.linked = (moved) => this._follow(moved);
       return matrix;
     });
     byId("second-part").replaceChildren(
       ...app.parts.map((part) => element("option", { value: part.index }, app.title(part))),
     );
-    const chosen = () => ["part", "row", "head"].map((name) => Number(byId(`second-${name}`).value));
-    for (const name of ["part", "row", "head"]) byId(`second-${name}`).addEventListener("change", () => app.second(chosen()));
-    byId("apart").addEventListener("change", (event) => app.store.change({ apart: event.target.value === "apart" }));
+    const places = /** @type {const} */ (["part", "row", "head"]),
+      chosen = () => places.map((name) => Number(byId(`second-${name}`).value));
+    for (const name of places) byId(`second-${name}`).addEventListener("change", () => app.store.change({ second: chosen() }));
+    byId("apart").addEventListener("change", () => app.store.change({ apart: byId("apart").value === "apart" }));
     byId("swap").addEventListener("click", () => this._swap());
   }
 
@@ -33,9 +43,9 @@ export class Compare {
     const { app } = this,
       [part, row, head] = app.store.state.second,
       { state } = app.store,
-      now = [state.part, state.row, { one: state.head, mean: -1, max: -2 }[state.how]];
-    app.second(now);
-    app.choose(part, Math.max(0, head), row, { [-1]: "mean", [-2]: "max" }[head] ?? "one");
+      now = [state.part, state.row, numbered(state.how, state.head)];
+    app.store.change({ second: now });
+    app.choose(part, Math.max(0, head), row, howOf(head));
   }
 
   get shown() {
@@ -56,7 +66,7 @@ export class Compare {
     return this.difference;
   }
 
-  // Two matrices of one size show the same cells.
+  /** Two matrices of one size show the same cells. @param {Matrix} moved */
   _follow(moved) {
     if (!this.alike) return;
     for (const other of this.matrices) {
@@ -72,11 +82,10 @@ export class Compare {
     let [index, row, head] = app.store.state.second;
     if (index === undefined) [index, row, head] = this._neighbour();
     const part = await app.opened(Math.min(index, app.parts.length - 1)),
-      how = { [-1]: "mean", [-2]: "max" }[head] ?? "one",
       before = this.other?.part;
     row = Math.min(row, part.B - 1);
     head = Math.min(head, part.H - 1);
-    this.other = new Look(part, row, Math.max(0, head), how, app.words, app.leftOf(part));
+    this.other = new Look(part, row, Math.max(0, head), howOf(head), app.words, app.leftOf(part));
     byId("second-part").value = String(part.index);
     const heads = Array.from({ length: part.H }, (_, h) => element("option", { value: h }, `head ${h}`));
     if (part.H > 1) heads.push(element("option", { value: -1 }, "mean of all"), element("option", { value: -2 }, "largest of all"));
@@ -107,7 +116,7 @@ export class Compare {
       others = parts.filter(({ meta }) => meta.source !== source && meta.name === name),
       // The models may differ in depth.
       other = others.find(({ meta }) => meta.layer === layer) ?? others.at(-1);
-    if (other) return [other.index, row, { one: head, mean: -1, max: -2 }[how]];
+    if (other) return [other.index, row, numbered(how, head)];
     if (part.H > 1) return [part.index, row, (head + 1) % part.H];
     return [(part.index + 1) % this.app.parts.length, row, 0];
   }

@@ -1,20 +1,38 @@
 // Elements of the page.
 
-/** The element of the page that has this name. @param {string} id @returns {any} */
-export const byId = (id) => document.getElementById(id);
+/** @import { Elements } from "./types.js" */
 
 /**
- * A new element; what begins with "on" listens, null and false are no attributes.
- * @param {string} tag
- * @param {Record<string, any>} attributes
+ * The element of the page that has this name.
+ * @template {string} I
+ * @param {I} id
+ * @returns {I extends keyof Elements ? Elements[I] : HTMLElement}
+ */
+export const byId = (id) => /** @type {any} */ (document.getElementById(id));
+
+/** What attributes may be: what begins with "on" listens, null and false are no attributes.
+ * @typedef {Record<string, string | number | boolean | null | ((event: any) => void)>} Attributes
+ */
+
+/**
+ * A new element.
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
+ * @param {Attributes} attributes
  * @param {...(Node | string | null)} children
- * @returns {any}
+ * @returns {HTMLElementTagNameMap[K]}
  */
 export function element(tag, attributes = {}, ...children) {
   return dressed(document.createElement(tag), attributes, children);
 }
 
-/** The same within a drawing that is there. @param {SVGElement} svg @param {string} tag @returns {any} */
+/**
+ * The same within a drawing that is there.
+ * @param {SVGElement} svg
+ * @param {string} tag
+ * @param {Attributes} attributes
+ * @param {...(Node | string | null)} children
+ */
 export function drawn(svg, tag, attributes = {}, ...children) {
   return dressed(document.createElementNS(svg.namespaceURI, tag), attributes, children);
 }
@@ -26,10 +44,16 @@ export function contextOf(canvas) {
   return context;
 }
 
+/**
+ * @template {Element} E
+ * @param {E} node
+ * @param {Attributes} attributes
+ * @param {(Node | string | null)[]} children
+ */
 function dressed(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
+    if (typeof value === "function") node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : String(value));
   }
   node.append(...children.filter((child) => child !== null));
   return node;

@@ -1,15 +1,19 @@
 // Search in the tokens, and going to a position or to a head.
 
+/** @import { App } from "./app.js" */
+/** @import { Side } from "./types.js" */
+/** @import { Units } from "./words.js" */
+
 import { byId } from "./dom.js";
 
 // More hits are nobody's to look through.
 const MOST = 10_000;
 
 export class Finding {
-  /** @param {any} app */
+  /** @param {App} app */
   constructor(app) {
     this.app = app;
-    /** @type {{side: "queries" | "keys", i: number}[]} */
+    /** @type {{side: Side, i: number}[]} */
     this.hits = [];
     this.at = -1;
     const search = byId("search"),
@@ -41,7 +45,9 @@ export class Finding {
     this.hits = [];
     this.at = -1;
     if (text !== "") {
-      for (const [side, units] of [["keys", columns], ["queries", rows]]) {
+      /** @type {[Side, Units][]} */
+      const both = [["keys", columns], ["queries", rows]];
+      for (const [side, units] of both) {
         if (side === "queries" && part.queries === part.keys) continue;
         if (side === "queries" && part.meta.name !== "cross" && this.hits.length) continue;
         for (const i of found(units, text.toLowerCase())) if (this.hits.length < MOST) this.hits.push({ side, i });
@@ -52,6 +58,7 @@ export class Finding {
     else app.redraw();
   }
 
+  /** @param {number} step */
   next(step) {
     const { app, hits } = this;
     if (!hits.length) return;
@@ -62,6 +69,7 @@ export class Finding {
     this._say(byId("search").value);
   }
 
+  /** @param {string} text */
   _say(text) {
     byId("hits").textContent =
       text === "" ? "" : this.hits.length ? `${this.at + 1} of ${this.hits.length}${this.hits.length === MOST ? "+" : ""}` : "none";
@@ -97,10 +105,11 @@ export class Finding {
   }
 }
 
-// Units whose name holds a text; where none does, those where it begins that runs over several.
+/** Units whose name holds a text; where none does, those where it begins that runs over several. @param {Units} units @param {string} text */
 function found(units, text) {
-  const bare = (i) => units.name(i).replace(/^[▁Ġ]/, " ").replace(/^##/, "").toLowerCase(),
-    hits = [];
+  /** @type {number[]} */
+  const hits = [],
+    bare = (/** @type {number} */ i) => units.name(i).replace(/^[▁Ġ]/, " ").replace(/^##/, "").toLowerCase();
   const names = Array.from({ length: units.length }, (_, i) => bare(i));
   names.forEach((name, i) => (name.includes(text) || units.name(i).toLowerCase() === text) && hits.push(i));
   if (hits.length) return hits;

@@ -1,11 +1,16 @@
 // One small picture of every head: layers down, heads across, or in the order of what they are like.
 
-import { MASKED, pooled } from "./cells.js";
-import { byId, element } from "./dom.js";
+/** @import { App } from "./app.js" */
+/** @import { Attention } from "./cells.js" */
+/** @import { Like, Scan } from "./types.js" */
+
+import { byId, contextOf, element } from "./dom.js";
 import { highest, paint } from "./matrix.js";
 import { Scale, hatching } from "./shades.js";
+import { MASKED, pooled } from "./weights.js";
 
 const SIZE = 64;
+/** @type {Record<keyof Like, string>} */
 const ORDERS = {
   entropy: "entropy, of the most possible",
   first: "weight on the first token",
@@ -13,14 +18,34 @@ const ORDERS = {
   induction: "weight on what followed the same token",
 };
 
+/** Where arrow keys go. @type {Map<string, [number, number]>} */
+const STEPS = new Map([
+  ["ArrowLeft", [-1, 0]],
+  ["ArrowRight", [1, 0]],
+  ["ArrowUp", [0, -1]],
+  ["ArrowDown", [0, 1]],
+]);
+const KINDS = /** @type {const} */ (["entropy", "first", "previous", "induction"]);
+
 // What heads are laid out together: those of one name, of one text or model.
+/** @param {Attention} part */
 const named = ({ meta }) => [meta.source, meta.name].filter(Boolean).join(" · ");
 
+/** The small picture of a head. @typedef {object} Thumb
+ * @property {HTMLButtonElement} button
+ * @property {HTMLCanvasElement} canvas
+ * @property {HTMLElement} value
+ * @property {HTMLElement} cell
+ * @property {Attention} part
+ * @property {number} h
+ * @property {{scan: Scan, key: string, values: Float32Array} | null} dots that are painted
+ */
+
 export class Heads {
-  /** @param {any} app */
+  /** @param {App} app */
   constructor(app) {
     this.app = app;
-    /** @type {Map<string, {button: any, canvas: any, value: any, cell: any, part: any, h: number, dots: any}>} */
+    /** @type {Map<string, Thumb>} */
     this.thumbs = new Map();
     this.host = byId("overview");
     this.small = document.createElement("canvas");
@@ -59,7 +84,7 @@ export class Heads {
       names = [...new Set(app.parts.map(named))];
     if (order === "layer") this.host.replaceChildren(...names.map((name) => this._grid(name)));
     else {
-      const value = ({ part, h }) => part.scan(app.rowOf(part), h, app.leftOf(part))?.like[order] ?? null;
+      const value = (/** @type {Thumb} */ { part, h }) => part.scan(app.rowOf(part), h, app.leftOf(part))?.like[order] ?? null;
       const sorted = [...this.thumbs.values()]
         .map((thumb) => ({ thumb, value: value(thumb) }))
         .sort((a, b) => (b.value ?? -1) - (a.value ?? -1));
@@ -79,6 +104,7 @@ export class Heads {
     this.mark();
   }
 
+  /** @param {string} name */
   _grid(name) {
     const { app } = this,
       parts = app.parts.filter((part) => named(part) === name),
@@ -112,6 +138,7 @@ export class Heads {
     return new Scale(app.wish, app.longest, coarse ? highest(coarse.values) : 1);
   }
 
+  /** @param {Attention} part @param {number} h */
   draw(part, h, scale = this.scale) {
     const { app } = this,
       thumb = this.thumbs.get(`${part.index} ${h}`),
@@ -126,16 +153,16 @@ export class Heads {
         ? thumb.dots.values
         : pooled(scan.largest, 0, scan.rows, 0, scan.columns, scan.rows, scan.columns, R, C, new Float32Array(R * C).fill(MASKED));
     thumb.dots = { scan, values, key };
-    const g = thumb.canvas.getContext("2d");
+    const g = contextOf(thumb.canvas);
     paint(this.small, values, R, C, scale, app.theme);
     g.imageSmoothingEnabled = false;
     g.fillStyle = hatching(g, app.theme);
     g.fillRect(0, 0, SIZE, SIZE);
     g.drawImage(this.small, 0, 0, SIZE, SIZE);
-    const like = Object.entries(scan.like ?? {}).filter(([, x]) => x !== null && x !== undefined);
+    const like = KINDS.flatMap((kind) => (typeof scan.like[kind] === "number" ? `${ORDERS[kind]}: ${scan.like[kind].toFixed(3)}` : []));
     thumb.button.title = [
       `${app.title(part)}, head ${h} (Shift: compare with it)`,
-      ...like.map(([name, x]) => `${ORDERS[name]}: ${x.toFixed(3)}`),
+      ...like,
     ].join("\n");
   }
 
@@ -173,11 +200,13 @@ export class Heads {
       this.host.scrollLeft += own.left - box.left - (box.width - own.width) / 2;
   }
 
-  // Arrow keys go from head to head.
+  /** Arrow keys go from head to head. @param {KeyboardEvent} event */
   _move(event) {
-    const all = [...this.host.querySelectorAll(".thumb")],
-      at = all.indexOf(document.activeElement),
-      step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    /** @type {NodeListOf<HTMLElement>} */
+    const thumbs = this.host.querySelectorAll(".thumb"),
+      all = [...thumbs],
+      at = all.findIndex((button) => button === document.activeElement),
+      step = STEPS.get(event.key);
     if (at < 0 || !step || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     event.stopPropagation();
@@ -186,7 +215,7 @@ export class Heads {
       const own = all[at].getBoundingClientRect(),
         middle = own.left + own.width / 2;
       const rows = all.filter((x) => Math.sign(Math.round(x.getBoundingClientRect().top - own.top)) === step[1]);
-      const distance = (x) => {
+      const distance = (/** @type {Element} */ x) => {
         const box = x.getBoundingClientRect();
         return Math.abs(box.top - own.top) * 1e3 + Math.abs(box.left + box.width / 2 - middle);
       };

@@ -1,7 +1,14 @@
 // What is looked at: heads of one attention, by tokens or words, with keys left out or not, and every number of it.
 
-import { MASKED, blended, largest } from "./cells.js";
-import { Units, inWords, merged } from "./words.js";
+/** @import { Attention } from "./cells.js" */
+/** @import { State } from "./store.js" */
+/** @import { Cells, Coarse, Left, Scan, Shown } from "./types.js" */
+
+import { MASKED, blended, largest } from "./weights.js";
+
+// Cells that are looked through for a beginning.
+const SMALL = 2 ** 16;
+import { Units, inWords, merged, special } from "./words.js";
 
 /** Keys that are left out of all that is shown, in runs s0 ≤ s < s1. */
 export class LeftOut {
@@ -11,6 +18,7 @@ export class LeftOut {
     this.keys = keys;
     this.id = `${name} ${keys.length < 500 ? keys : Math.random()}`;
     this.has = new Uint8Array(length);
+    /** @type {[number, number][]} */
     this.runs = [];
     for (const s of keys) {
       this.has[s] = 1;
@@ -22,7 +30,12 @@ export class LeftOut {
     this.given = new Map();
   }
 
-  /** Weights of one head over the keys that are left, each query's divided by what it gave to these. */
+  /**
+   * Weights of one head over the keys that are left, each query's divided by what it gave to these.
+   * @param {Attention} part @param {number} b @param {number} h
+   * @param {number} t0 @param {number} t1 @param {number} s0 @param {number} s1
+   * @returns {Cells}
+   */
   tile(part, b, h, t0, t1, s0, s1) {
     const w = part.tile(b, h, t0, t1, s0, s1),
       given = this._given(part, b, h, t0, t1),
@@ -36,6 +49,7 @@ export class LeftOut {
     return n ? out : w;
   }
 
+  /** @param {Attention} part @param {number} b @param {number} h @param {number} t0 @param {number} t1 */
   _given(part, b, h, t0, t1) {
     const key = `${b} ${h}`;
     const given = this.given.get(key) ?? new Float64Array(part.T).fill(NaN);
@@ -57,12 +71,12 @@ export class LeftOut {
 
 export class Look {
   /**
-   * @param {any} part
+   * @param {Attention} part
    * @param {number} row of the batch
    * @param {number} head
-   * @param {string} how "one" head, the "mean" or the "max" of all
+   * @param {State["how"]} how one head, the mean or the largest of all
    * @param {boolean} words
-   * @param {LeftOut | null} left
+   * @param {Left} left
    */
   constructor(part, row, head, how, words, left) {
     this.part = part;
@@ -70,13 +84,14 @@ export class Look {
     this.head = head;
     this.how = how;
     this.left = left;
-    /** The whole, pooled, once it is known. @type {any} */
+    /** The whole, pooled, once it is known. @type {Coarse | null} */
     this.overview = null;
     /** @type {ReturnType<Look["_sums"]> | null} */
     this.summed = null;
     this.heads = how === "one" ? [head] : Array.from({ length: part.H }, (_, h) => h);
     this.rows = new Units(part.T, part.queries, words);
     this.columns = new Units(part.S, part.keys, words);
+    /** @type {false} */
     this.signed = false;
     this.key = [part.index, row, head, how, words, left?.id].join();
   }
@@ -86,13 +101,14 @@ export class Look {
     return (this.part.A + 8) * this.heads.length * (this.part.v ? 8 : 1);
   }
 
-  /** Weights of a box of units. */
+  /** Weights of a box of units. @param {number} r0 @param {number} r1 @param {number} c0 @param {number} c1 @returns {Cells} */
   cells(r0, r1, c0, c1) {
     const { rows, columns } = this;
     const w = this._blend(rows.start(r0), rows.end(r1 - 1), columns.start(c0), columns.end(c1 - 1));
     return merged(w, rows, columns, r0, r1, c0, c1);
   }
 
+  /** @param {number} t0 @param {number} t1 @param {number} s0 @param {number} s1 */
   _blend(t0, t1, s0, s1) {
     const { part, left } = this;
     if (!left) return part.blend(this.row, this.heads, this.how, t0, t1, s0, s1);
@@ -102,9 +118,10 @@ export class Look {
     );
   }
 
+  /** What passes over its heads found, null before all are done. */
   scans() {
-    const scans = this.heads.map((h) => this.part.scan(this.row, h, this.left));
-    return scans.some((scan) => !scan) ? null : scans;
+    const scans = this.heads.flatMap((h) => this.part.scan(this.row, h, this.left) ?? []);
+    return scans.length < this.heads.length ? null : scans;
   }
 
   /** Largest weights of the whole matrix, as far as they are known. */
@@ -115,6 +132,7 @@ export class Look {
     return this.overview;
   }
 
+  /** @param {Scan[]} scans @returns {Coarse} */
   _coarse(scans) {
     const values = Float32Array.from(scans[0].largest);
     if (scans.length > 1)
@@ -138,7 +156,9 @@ export class Look {
     return this.summed;
   }
 
+  /** @param {Scan[]} scans */
   _sums(scans) {
+    /** @param {Units} units @param {(scan: Scan, i: number) => number} of @param {boolean} mean rather than sum */
     const over = (units, of, mean) => {
       const out = new Float64Array(units.length);
       for (let i = 0; i < units.length; i++) {
@@ -152,10 +172,10 @@ export class Look {
       possible = over(this.columns, (scan, s) => scan.seers[s], true),
       entropy = over(this.rows, (scan, t) => scan.entropy[t], true),
       bound = over(this.rows, (scan, t) => Math.log(Math.max(1, scan.seen[t])), true);
+    /** @param {Float64Array} x @param {Float64Array} of */
     const share = (x, of) => x.map((y, i) => (of[i] > 0 ? Math.min(1, y / of[i]) : 0));
     const receivedShare = share(received, possible),
-      entropyShare = share(entropy, bound),
-      most = (x) => x.reduce((a, b) => Math.max(a, b), 0);
+      entropyShare = share(entropy, bound);
     return {
       received,
       possible,
@@ -163,19 +183,29 @@ export class Look {
       bound,
       receivedShare,
       entropyShare,
-      mostReceived: most(receivedShare),
+      mostReceived: receivedShare.reduce((a, b) => Math.max(a, b), 0),
     };
   }
 
-  /** Whether a cell is hidden by a mask rather than left out. */
+  /** Whether a key is left out, rather than hidden by a mask. @param {number} c */
   leftOut(c) {
     return this.left !== null && this.left.has[this.columns.start(c)] === 1;
   }
 
-  /** The heaviest key of a query. @param {number} r */
-  heaviest(r) {
-    const best = largest(this.cells(r, r + 1, 0, this.columns.length), 1);
-    return best.length ? best[0][0] : 0;
+  /** The cell to begin with: of a translation the surest pair of words, else what the last query looks at most. */
+  get beginning() {
+    const { rows, columns, part } = this,
+      last = rows.length - 1,
+      wordy = (/** @type {Units} */ units) =>
+        Array.from({ length: units.length }, (_, i) => i).filter((i) => /\p{L}/u.test(units.name(i)) && !special(units.name(i)));
+    if (part.meta.name === "cross" && rows.length * columns.length <= SMALL) {
+      const w = this.cells(0, rows.length, 0, columns.length),
+        keys = wordy(columns),
+        pairs = wordy(rows).flatMap((r) => keys.map((c) => ({ r, c, weight: w[r * columns.length + c] })));
+      if (pairs.length) return pairs.reduce((best, pair) => (pair.weight > best.weight ? pair : best));
+    }
+    const [best] = largest(this.cells(last, last + 1, 0, columns.length), 1);
+    return { r: last, c: best ? best[0] : 0 };
   }
 }
 
@@ -190,6 +220,7 @@ export class Difference {
     this.columns = first.columns;
     this.left = first.left;
     this.heads = [...first.heads, ...second.heads];
+    /** @type {true} */
     this.signed = true;
     this.key = `${first.key} − ${second.key}`;
   }
@@ -198,6 +229,7 @@ export class Difference {
     return this.first.cost + this.second.cost;
   }
 
+  /** @param {number} r0 @param {number} r1 @param {number} c0 @param {number} c1 @returns {Cells} */
   cells(r0, r1, c0, c1) {
     const a = this.first.cells(r0, r1, c0, c1),
       b = this.second.cells(r0, r1, c0, c1),
@@ -208,15 +240,21 @@ export class Difference {
     return out;
   }
 
+  /** @returns {Coarse | null} */
   coarse() {
     return null;
   }
 
+  /** @returns {ReturnType<Look["sums"]>} */
   sums() {
     return null;
   }
 
+  /** @param {number} c */
   leftOut(c) {
     return this.first.leftOut(c) && this.second.leftOut(c);
   }
 }
+
+/** A weight in words. @param {Shown} look @param {number} w @param {number} c its key @param {number} digits */
+export const weightText = (look, w, c, digits) => (w === MASKED ? (look.leftOut(c) ? "left out" : "masked") : w.toPrecision(digits));

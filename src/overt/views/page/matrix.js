@@ -1,24 +1,28 @@
 // The matrix on a canvas: from the whole, pooled, down to single exact cells with names.
 
+/** @import { App } from "./app.js" */
+/** @import { Box, Cells, Coarse, Shown, Theme } from "./types.js" */
+
 import { axes, margins } from "./axes.js";
-import { MASKED, largest } from "./cells.js";
 import { contextOf } from "./dom.js";
 import { Picture } from "./picture.js";
 import { pointing } from "./pointers.js";
+import { Remote } from "./remote.js";
 import { Scale, hatching, inkOn, rampOf } from "./shades.js";
 import { Viewport } from "./viewport.js";
+import { MASKED, largest } from "./weights.js";
 
 export class Matrix extends Viewport {
   /**
    * @param {HTMLCanvasElement} canvas
-   * @param {any} app
-   * @param {() => any} look what it shows
+   * @param {App} app
+   * @param {() => Shown} look what it shows
    * @param {(scale: Scale | null, what: string, matrix: Matrix) => void} legend
    */
   constructor(canvas, app, look, legend) {
     super(canvas, look, () => {
       this.linked?.(this);
-      app.moved(this);
+      app.moved();
     });
     this.app = app;
     this.legend = legend;
@@ -29,8 +33,8 @@ export class Matrix extends Viewport {
     this.painted = "";
     this.picture = new Picture(app, canvas.id);
     this.exact = false;
-    /** What was painted last: a box of units as R × C dots. @type {any} */
-    this.drawn = null;
+    /** What was painted last: a box of units as R × C dots. @type {Box & {R: number, C: number}} */
+    this.drawn = { r0: 0, r1: 1, c0: 0, c1: 1, R: 1, C: 1 };
     /** @type {Scale | null} */
     this.scale = null;
     this.lost = false;
@@ -41,10 +45,11 @@ export class Matrix extends Viewport {
     return this.picture.cached;
   }
 
-  // The cells that one dot of the picture under a point stands for.
+  /** The cells r0 ≤ r < r1, c0 ≤ c < c1 that one dot of the picture under a point stands for. @param {number} px @param {number} py @returns {[number, number, number, number]} */
   bin(px, py) {
     const { left, top } = this.inside,
       { r0, r1, c0, c1, R, C } = this.drawn;
+    /** @param {number} place @param {number} from @param {number} to @param {number} count @returns {[number, number]} */
     const of = (place, from, to, count) => {
       const i = Math.max(0, Math.min(count - 1, Math.floor(((place - from) * count) / (to - from))));
       return [
@@ -58,11 +63,11 @@ export class Matrix extends Viewport {
     ];
   }
 
-  /** The heaviest cell of a bin, the first of all that is masked. */
+  /** The heaviest cell of a bin, the first of all that is masked. @param {[number, number, number, number]} bin */
   heaviest([r0, r1, c0, c1]) {
     if (r1 - r0 === 1 && c1 - c0 === 1) return { r: r0, c: c0 };
     let w = this.look.cells(r0, r1, c0, c1);
-    if (this.look.signed) w = w.map((x) => (x === MASKED ? x : Math.abs(x - 0.5)));
+    if (this.look.signed) w = Float64Array.from(w, (x) => (x === MASKED ? x : Math.abs(x - 0.5)));
     const best = largest(w, 1),
       at = best.length ? best[0][0] : 0;
     return { r: r0 + Math.floor(at / (c1 - c0)), c: c0 + (at % (c1 - c0)) };
@@ -101,8 +106,8 @@ export class Matrix extends Viewport {
     g.fillStyle = hatching(g, theme);
     g.fillRect(left, top, width, height);
     if (shown) {
-      const rows = values ? R : coarse.rows,
-        columns = values ? C : coarse.columns,
+      const rows = coarse && !values ? coarse.rows : R,
+        columns = coarse && !values ? coarse.columns : C,
         at = values ? box : { r0: 0, r1: look.rows.length, c0: 0, c1: look.columns.length },
         scale = this._scale(shown, values ? null : coarse);
       this.scale = scale;
@@ -117,7 +122,7 @@ export class Matrix extends Viewport {
         (at.c1 - at.c0) * view.sx,
         (at.r1 - at.r0) * view.sy,
       );
-      if (this.exact) this._details(box, C, values, scale, theme);
+      if (this.exact) this._details(box, C, shown, scale, theme);
       const bins = `${Math.ceil((box.r1 - box.r0) / R)} × ${Math.ceil((box.c1 - box.c0) / C)}`,
         most = look.signed ? "farthest from none" : "largest";
       this.legend(
@@ -126,15 +131,15 @@ export class Matrix extends Viewport {
           ? this.exact
             ? "exact cells"
             : `${most} of each ${bins} cells`
-          : `overview${coarse.rough ? ", with what is left out" : ""}${this.picture.wanted ? ", in more detail in a moment" : ": zoom in for exact cells"}`,
+          : `overview${coarse?.rough ? ", with what is left out" : ""}${this.picture.wanted ? ", in more detail in a moment" : ": zoom in for exact cells"}`,
         this,
       );
     } else {
       this.drawn = { ...box, R: box.r1 - box.r0, C: box.c1 - box.c0 };
       g.fillStyle = theme.masked;
       g.fillRect(left, top, width, height);
-      const { progress } = look.part,
-        now = typeof progress === "number" ? `overview ${Math.round(progress * 100)} % done` : "too many cells";
+      const { progress = null } = look.part instanceof Remote ? look.part : {},
+        now = progress !== null ? `overview ${Math.round(progress * 100)} % done` : "too many cells";
       this.legend(null, this.picture.wanted ? "computing …" : `${now}: zoom in for exact cells`, this);
     }
     this._cursor(theme);
@@ -143,7 +148,7 @@ export class Matrix extends Viewport {
     margins(this, box, theme);
   }
 
-  // Whether so many weights are so far below the scale's end that they look like none.
+  /** Whether so many weights are so far below the scale's end that they look like none. @param {Cells} values @param {Scale} scale */
   _lost(values, scale) {
     if (scale.log || scale.signed || scale.high < 1) return false;
     let some = 0,
@@ -157,7 +162,7 @@ export class Matrix extends Viewport {
     return lost > 0.9 * some;
   }
 
-  // One scale for all pictures, unless nothing that is seen would show on it.
+  /** One scale for all pictures, unless nothing that is seen would show on it. @param {Cells} values @param {Coarse | null} coarse */
   _scale(values, coarse) {
     const { app, look } = this;
     if (look.signed) return new Scale("signed", 0, 1);
@@ -165,6 +170,7 @@ export class Matrix extends Viewport {
     return new Scale(app.wish, app.longest, highest(whole ? whole.values : values));
   }
 
+  /** @param {Float32Array} values @param {number} rows @param {number} columns @param {Scale} scale @param {Theme} theme */
   _paint(values, rows, columns, scale, theme) {
     const { app } = this,
       key = `${this.cached.values === values ? this.cached.key : `coarse ${this.look.key}`} ${scale.key} ${app.dark}`;
@@ -173,7 +179,7 @@ export class Matrix extends Viewport {
     paint(this.dots, values, rows, columns, scale, theme);
   }
 
-  // Gaps between cells and numbers, where there is room.
+  /** Gaps between cells and numbers, where there is room. @param {Box} box @param {number} C @param {Cells} values @param {Scale} scale @param {Theme} theme */
   _details(box, C, values, scale, theme) {
     const { context: g, view } = this,
       { left, top } = this.inside,
@@ -194,10 +200,11 @@ export class Matrix extends Viewport {
         g.strokeRect(x + 0.5, y + 0.5, view.sx, view.sy);
         if (!numbers || w === MASKED) continue;
         g.fillStyle = inkOn(table, scale.level(w));
-        g.fillText(weightText(scale.signed ? 2 * w - 1 : w, scale.signed), x + view.sx / 2, y + view.sy / 2);
+        g.fillText(cellText(scale.signed ? 2 * w - 1 : w, scale.signed), x + view.sx / 2, y + view.sy / 2);
       }
   }
 
+  /** @param {Theme} theme */
   _cursor(theme) {
     const { context: g, view, app, look } = this,
       { left, top, width, height } = this.inside;
@@ -222,7 +229,10 @@ export class Matrix extends Viewport {
   }
 }
 
-/** Weights as dots of their shades; what is masked stays clear. */
+/**
+ * Weights as dots of their shades; what is masked stays clear.
+ * @param {HTMLCanvasElement} canvas @param {Cells} values @param {number} rows @param {number} columns @param {Scale} scale @param {Theme} theme
+ */
 export function paint(canvas, values, rows, columns, scale, theme) {
   canvas.width = columns;
   canvas.height = rows;
@@ -239,13 +249,15 @@ export function paint(canvas, values, rows, columns, scale, theme) {
   g.putImageData(image, 0, 0);
 }
 
+/** The largest of some weights, 0 for none. @param {Cells} values */
 export function highest(values) {
   let high = 0;
   for (let i = 0; i < values.length; i++) if (values[i] > high) high = values[i];
   return high;
 }
 
-function weightText(w, signed) {
+/** @param {number} w @param {boolean} signed */
+function cellText(w, signed) {
   const text = w === 0 || Math.abs(w) >= 0.0005 ? w.toFixed(signed ? 2 : 3) : w.toExponential(0);
   return signed && w > 0 ? `+${text}` : text;
 }

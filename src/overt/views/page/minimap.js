@@ -1,19 +1,22 @@
 // A strip of what every key received, with a brush: the keys that the matrix shows.
 
-import { byId } from "./dom.js";
+/** @import { App } from "./app.js" */
+
+import { byId, contextOf } from "./dom.js";
 
 // Pixels around an edge of the brush that take hold of it.
 const EDGE = 6;
 
 export class Minimap {
-  /** @param {any} app */
+  /** @param {App} app */
   constructor(app) {
     this.app = app;
     this.canvas = byId("minimap");
-    this.context = this.canvas.getContext("2d");
+    this.context = contextOf(this.canvas);
     this.heights = { key: "", per: new Float64Array(0) };
+    /** What follows the pointer while it is down. @type {((at: number, down: boolean) => void) | null} */
     this.drag = null;
-    const place = (event) => {
+    const place = (/** @type {PointerEvent} */ event) => {
       const { left, width } = this.canvas.getBoundingClientRect();
       return ((event.clientX - left) / width) * app.columns.length;
     };
@@ -30,14 +33,14 @@ export class Minimap {
     this.canvas.addEventListener("keydown", (event) => this._key(event));
   }
 
-  // Move the brush, one of its edges, or begin a new one; a click alone goes to a key.
+  /** Move the brush, one of its edges, or begin a new one; a click alone goes to a key. @param {number} at */
   _grasp(at) {
     const { app } = this,
       [a, b] = this.brushed,
       edge = (EDGE / this.canvas.clientWidth) * app.columns.length,
       whole = b - a > app.columns.length - 0.5;
     let moved = false;
-    const set = (from, to) => app.matrix.brush(Math.min(from, to), Math.max(from, to, Math.min(from, to) + 1), this._row((from + to) / 2));
+    const set = (/** @type {number} */ from, /** @type {number} */ to) => app.matrix.brush(Math.min(from, to), Math.max(from, to, Math.min(from, to) + 1), this._row((from + to) / 2));
     this.drag = (now, down) => {
       moved ||= Math.abs(now - at) > edge / 3;
       if (!moved) {
@@ -51,14 +54,15 @@ export class Minimap {
     };
   }
 
-  // The query that stands where a key stands.
+  /** The query that stands where a key stands. @param {number} column */
   _row(column) {
     const { rows, columns } = this.app;
     return Math.max(0, Math.min(rows.length - 1, column + rows.length - columns.length));
   }
 
+  /** @param {KeyboardEvent} event */
   _key(event) {
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const step = event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : 0;
     if (!step) return;
     event.preventDefault();
     event.stopPropagation();
@@ -102,7 +106,7 @@ export class Minimap {
         g.fillRect(p, height - long, 1, long);
       });
     }
-    const at = (s) => (s / n) * width,
+    const at = (/** @type {number} */ s) => (s / n) * width,
       [a, b] = this.brushed;
     if (b - a < n - 0.5) {
       g.fillStyle = theme.band;

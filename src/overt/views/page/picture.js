@@ -1,8 +1,12 @@
 // Weights of a window of the matrix, pooled to what the screen can show: at once, in slices, or as Python answers.
 
-import { MASKED, pooled } from "./cells.js";
+/** @import { App } from "./app.js" */
+/** @import { Pieces } from "./scheduler.js" */
+/** @import { Box, Cells, Coarse, Shown } from "./types.js" */
+
 import { Remote } from "./remote.js";
 import { finished, patiently } from "./scheduler.js";
+import { MASKED, pooled } from "./weights.js";
 
 // Multiplications done at once while somebody drags, and at most in pieces while somebody waits.
 const AT_ONCE = 2 ** 25,
@@ -12,7 +16,7 @@ const SENT = 2 ** 18,
   ON_REQUEST = 2 ** 36;
 
 export class Picture {
-  /** @param {any} app @param {string} name of the job */
+  /** @param {App} app @param {string} name of the job */
   constructor(app, name) {
     this.app = app;
     this.name = name;
@@ -25,14 +29,15 @@ export class Picture {
   /**
    * What there is to paint: `values` (R, C) of the box, or the `coarse` overview of the whole until these are here.
    *
-   * @param {any} look
-   * @param {{r0: number, r1: number, c0: number, c1: number}} box
+   * @param {Shown} look
+   * @param {Box} box
    * @param {number} R most rows that can be seen
    * @param {number} C most columns
+   * @returns {{box: Box, R: number, C: number, values: Float32Array | null, coarse: Coarse | null}}
    */
   of(look, box, R, C) {
     const key = [look.key, ...Object.values(box), R, C].join();
-    if (this.cached.key === key) return { box, R, C, values: this.cached.values };
+    if (this.cached.key === key) return { box, R, C, values: this.cached.values, coarse: null };
     const { rows, columns, part } = look,
       cells = (rows.end(box.r1 - 1) - rows.start(box.r0)) * (columns.end(box.c1 - 1) - columns.start(box.c0)),
       work = cells * look.cost;
@@ -56,9 +61,10 @@ export class Picture {
     this._drop();
     const values = finished(weighing(look, box, R, C));
     this.cached = { key, values };
-    return { box, R, C, values };
+    return { box, R, C, values, coarse: null };
   }
 
+  /** @param {string} key @param {Shown} look @param {Box} box @param {number} R @param {number} C */
   _begin(key, look, box, R, C) {
     this.wanted = key;
     this.app.scheduler.job(this.name, weighing(look, box, R, C), (values) => {
@@ -74,6 +80,7 @@ export class Picture {
   }
 }
 
+/** @param {Shown} look @param {Box} box @param {number} R @param {number} C @returns {Pieces<Float32Array>} */
 function* weighing(look, { r0, r1, c0, c1 }, R, C) {
   const { rows, columns } = look,
     out = new Float32Array(R * C).fill(MASKED);
@@ -90,7 +97,12 @@ function* weighing(look, { r0, r1, c0, c1 }, R, C) {
   return out;
 }
 
-// Of differences that which is farthest from none, which stands at a half.
+/**
+ * Of differences that which is farthest from none, which stands at a half.
+ * @param {Cells} w @param {number} t0 @param {number} t1 @param {number} s0 @param {number} s1
+ * @param {number} T @param {number} S @param {number} rows @param {number} columns
+ * @param {Float32Array} into @param {number} down @param {number} across
+ */
 function pooledDifferences(w, t0, t1, s0, s1, T, S, rows, columns, into, down, across) {
   const upper = pooled(w, t0, t1, s0, s1, T, S, rows, columns, new Float32Array(into.length).fill(MASKED), down, across),
     turned = w.map((x) => (x === MASKED ? MASKED : 1 - x)),

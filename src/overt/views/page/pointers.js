@@ -1,9 +1,13 @@
 // Mouse, pen and fingers on the matrix: drag to move, wheel or pinch to zoom, click, Shift and click, double click.
 
+/** @import { Matrix } from "./matrix.js" */
+
+/** @param {Matrix} matrix */
 export function pointing(matrix) {
   const { canvas, app } = matrix,
+    /** Where each finger is. @type {Map<number, [number, number]>} */
     pointers = new Map();
-  /** @returns {[number, number]} */
+  /** @param {MouseEvent} event @returns {[number, number]} */
   const place = (event) => {
     const box = canvas.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
@@ -26,25 +30,25 @@ export function pointing(matrix) {
     const now = place(event),
       before = pointers.get(event.pointerId);
     if (!before) {
-      app.hover(matrix, ...now);
+      app.tip.show(matrix, ...now);
       return;
     }
     const others = [...pointers].filter(([id]) => id !== event.pointerId);
     if (others.length) {
       const [, other] = others[0],
-        distance = ([x, y]) => Math.hypot(x - other[0], y - other[1]);
+        distance = (/** @type {[number, number]} */ [x, y]) => Math.hypot(x - other[0], y - other[1]);
       matrix.zoom(distance(now) / Math.max(1, distance(before)), (now[0] + other[0]) / 2, (now[1] + other[1]) / 2);
       moved = Infinity;
     } else {
       moved += Math.hypot(now[0] - before[0], now[1] - before[1]);
       if (moved > 4) {
         matrix.pan(now[0] - before[0], now[1] - before[1]);
-        app.hover(null);
+        app.tip.hide();
       }
     }
     pointers.set(event.pointerId, now);
   });
-  const up = (event) => {
+  const up = (/** @type {PointerEvent} */ event) => {
     const known = pointers.delete(event.pointerId);
     if (event.type !== "pointerup" || !known || moved > 4) return;
     const { r, c, row, column } = matrix.hit(...place(event));
@@ -62,7 +66,7 @@ export function pointing(matrix) {
   };
   canvas.addEventListener("pointerup", up);
   canvas.addEventListener("pointercancel", up);
-  canvas.addEventListener("pointerleave", () => app.hover(null));
+  canvas.addEventListener("pointerleave", () => app.tip.hide());
   canvas.addEventListener("dblclick", (event) => {
     const { row, column } = matrix.hit(...place(event));
     // The first of the two clicks has chosen the cell.

@@ -1,16 +1,24 @@
 // What the chosen queries look at and who looks at the chosen keys: a row and a column of the matrix.
 
-import { MASKED } from "./cells.js";
+/** @import { App } from "./app.js" */
+/** @import { Pieces } from "./scheduler.js" */
+/** @import { Cells } from "./types.js" */
+/** @import { Units } from "./words.js" */
+
 import { Remote } from "./remote.js";
 import { finished, patiently } from "./scheduler.js";
+import { MASKED } from "./weights.js";
 
 // Multiplications that fit between two frames.
 const AT_ONCE = 2 ** 20;
 
+/** Weights of one query or key over a range of the others. @typedef {(one: number, from: number, to: number) => Cells} CellsOf */
+
 export class Profile {
-  /** @param {any} app */
+  /** @param {App} app */
   constructor(app) {
     this.app = app;
+    /** @type {Record<"row" | "column", {key: string, values: Float64Array | null}>} */
     this.lines = { row: { key: "", values: null }, column: { key: "", values: null } };
   }
 
@@ -27,6 +35,7 @@ export class Profile {
     return this._line("column", marked.size ? [...marked] : [key], look.rows, (c, from, to) => look.cells(from, to, c, c + 1), 1);
   }
 
+  /** @param {"row" | "column"} name @param {number[]} chosen @param {Units} units @param {CellsOf} cells @param {number} share */
   _line(name, chosen, units, cells, share) {
     const { app } = this,
       { look } = app,
@@ -49,6 +58,7 @@ export class Profile {
   }
 }
 
+/** @param {number[]} chosen @param {Units} units @param {CellsOf} cells @param {number} share @param {number} step @returns {Pieces<Float64Array>} */
 function* gathered(chosen, units, cells, share, step) {
   const sum = new Float64Array(units.length).fill(MASKED);
   for (const one of chosen)

@@ -1,7 +1,12 @@
 // Cells that Python computes: the page asks the window around it, and throws the promise of what is not here yet.
 
+/** @import { App } from "./app.js" */
+/** @import { Look } from "./look.js" */
+/** @import { Box, Cells, Dtype, Left, PartMeta, Scan, TypedArray } from "./types.js" */
+
 import { KINDS } from "./arrays.js";
-import { Attention, MASKED, spread } from "./cells.js";
+import { Attention } from "./cells.js";
+import { MASKED, blank, spread } from "./weights.js";
 
 // Answers that are kept, and questions that wait.
 const KEPT = 64,
@@ -10,38 +15,46 @@ const KEPT = 64,
 const PAIRS = 2 ** 11,
   MOST_PAIRS = 2 ** 14;
 
+/** @typedef {Record<string, unknown>} Question */
+/** A question that waits. @typedef {{question: Question, resolve: (arrays: TypedArray[] | null) => void, reject: (error: Error) => void, id: string}} Asked */
+
 // Questions to Python, one at a time, the newest first: what somebody looks at now is wanted before what he left.
 export class Python {
   constructor() {
     this.name = Math.random().toString(36).slice(2);
     this.count = 0;
-    /** @type {any[]} */
+    /** @type {Asked[]} */
     this.waiting = [];
-    /** @type {any} */
+    /** @type {Asked | null} */
     this.asked = null;
     addEventListener("message", (event) => {
       if (event.source === parent) this._hear(event.data);
     });
   }
 
-  // The arrays of the answer; null where so many newer questions came that this one was dropped.
+  /**
+   * The arrays of the answer; null where so many newer questions came that this one was dropped.
+   * @param {Question} question
+   * @returns {Promise<TypedArray[] | null>}
+   */
   ask(question) {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ question, resolve, reject });
-      if (this.waiting.length > WAITING) this.waiting.shift().resolve(null);
+      this.waiting.push({ question, resolve, reject, id: `${this.name} ${this.count++}` });
+      if (this.waiting.length > WAITING) this.waiting.shift()?.resolve(null);
       this._next();
     });
   }
 
   _next() {
-    if (this.asked || !this.waiting.length) return;
-    this.asked = this.waiting.pop();
-    this.asked.id = `${this.name} ${this.count++}`;
-    parent.postMessage({ id: this.asked.id, ...this.asked.question }, "*");
+    const next = this.asked ? null : this.waiting.pop();
+    if (!next) return;
+    this.asked = next;
+    parent.postMessage({ id: next.id, ...next.question }, "*");
   }
 
+  /** @param {{answer?: {id: string, error?: string, dtypes: Dtype[]}, buffers: DataView[]}} message */
   _hear({ answer, buffers }) {
-    if (answer?.id !== this.asked?.id) return;
+    if (!this.asked || !answer || answer.id !== this.asked.id) return;
     const { resolve, reject } = this.asked;
     this.asked = null;
     if (answer.error) reject(new Error(answer.error));
@@ -49,21 +62,26 @@ export class Python {
       resolve(
         answer.dtypes.map((dtype, i) => {
           const { buffer, byteOffset, byteLength } = buffers[i];
-          return new KINDS[dtype](buffer.slice(byteOffset, byteOffset + byteLength));
+          return new KINDS[dtype](/** @type {ArrayBuffer} */ (buffer).slice(byteOffset, byteOffset + byteLength));
         }),
       );
     this._next();
   }
 }
 
+/** Cells that Python gave. @typedef {{alike: string, t0: number, t1: number, s0: number, s1: number, values: Cells}} Tile */
+
 export class Remote extends Attention {
+  /** @param {PartMeta} meta @param {string[][]} lists @param {number} index @param {Python} python */
   constructor(meta, lists, index, python) {
     super(meta, lists, index);
     this.python = python;
-    /** Arrays by their questions, or the promises of them. @type {Map<string, any>} */
+    /** Arrays by their questions, or the promises of them. @type {Map<string, TypedArray[] | Promise<void>>} */
     this.answers = new Map();
-    /** @type {any[]} */
+    /** @type {Tile[]} */
     this.tiles = [];
+    /** What `prepare` found last. @type {Scan | null} */
+    this.passed = null;
     /** The share of a pass that is done. @type {number | null} */
     this.progress = null;
   }
@@ -72,7 +90,7 @@ export class Remote extends Attention {
     return this;
   }
 
-  // What Python answered, or a promise thrown.
+  /** What Python answered, or a promise thrown. @param {Question} question */
   _get(question) {
     const key = JSON.stringify(question),
       known = this.answers.get(key);
@@ -94,6 +112,7 @@ export class Remote extends Attention {
     throw promise;
   }
 
+  /** @param {number} row @param {number[]} heads @param {string} how @param {number} t0 @param {number} t1 @param {number} s0 @param {number} s1 @returns {Cells} */
   blend(row, heads, how, t0, t1, s0, s1) {
     const alike = `${row} ${heads} ${heads.length > 1 ? how : ""}`,
       n = s1 - s0;
@@ -102,11 +121,12 @@ export class Remote extends Attention {
     );
     if (!tile) {
       const [values] = this._get({ what: "cells", row, heads, how, t: [t0, t1], s: [s0, s1] });
-      tile = { alike, t0, t1, s0, s1, values };
+      tile = { alike, t0, t1, s0, s1, values: /** @type {Cells} */ (values) };
       this.tiles = [tile, ...this.tiles.slice(0, KEPT - 1)];
     }
     if (tile.t0 === t0 && tile.t1 === t1 && tile.s0 === s0 && tile.s1 === s1) return tile.values;
-    const out = new tile.values.constructor((t1 - t0) * n),
+    const Kind = /** @type {new (length: number) => Cells} */ (tile.values.constructor),
+      out = new Kind((t1 - t0) * n),
       across = tile.s1 - tile.s0;
     for (let t = t0; t < t1; t++) {
       const at = (t - tile.t0) * across + s0 - tile.s0;
@@ -115,15 +135,20 @@ export class Remote extends Attention {
     return out;
   }
 
+  /** @param {number} row @param {number} head @param {number} t0 @param {number} t1 @param {number} s0 @param {number} s1 */
   tile(row, head, t0, t1, s0, s1) {
     return this.blend(row, [head], "one", t0, t1, s0, s1);
   }
 
-  // Largest weights of a window; null, where somebody can do without, until they are here.
+  /**
+   * Largest weights of a window; null, where somebody can do without, until they are here.
+   * @param {App} app @param {Look} look @param {Box} box @param {number} rows @param {number} columns of dots
+   * @param {boolean} patient
+   */
   picture(app, look, { r0, r1, c0, c1 }, rows, columns, patient) {
     const question = { what: "picture", row: look.row, heads: look.heads, t: [r0, r1], s: [c0, c1], rows, columns };
     try {
-      return this._get(question)[0];
+      return /** @type {Float32Array} */ (this._get(question)[0]);
     } catch (cells) {
       if (!patient || !(cells instanceof Promise)) throw cells;
       app.attempt(
@@ -136,37 +161,29 @@ export class Remote extends Attention {
     }
   }
 
+  /** @param {number} row @param {number} head @param {number} t @param {number} s */
   scoreAt(row, head, t, s) {
     return this._get({ what: "score", row, heads: [head], t: [t, t + 1], s: [s, s + 1] })[0][0];
   }
 
+  /** @param {number} row @param {number} head @param {number} t */
   lseAt(row, head, t) {
     return this._get({ what: "score", row, heads: [head], t: [t, t + 1], s: [0, 1] })[0][1];
   }
 
-  // A scan in slices, so that other questions are answered in between; `tell` is called after each.
-  /** @returns {Promise<any>} */
+  /**
+   * A scan in slices, so that other questions are answered in between; `tell` is called after each.
+   * @param {number} row @param {number} head @param {Left} left @param {() => void} tell
+   */
   async prepare(row, head, left, tell) {
     const { T, S, A } = this,
       step = Math.max(1, Math.floor(2 ** 34 / (S * (A + 8))));
-    const rows = Math.min(256, T),
-      columns = Math.min(256, S);
-    const result = {
-      rows,
-      columns,
-      largest: new Float32Array(rows * columns).fill(MASKED),
-      received: new Float64Array(S),
-      entropy: new Float64Array(T),
-      seers: new Float64Array(S),
-      seen: new Float64Array(T),
-      rough: left !== null,
-      like: {},
-    };
+    const result = blank(this),
+      { rows, columns } = result;
+    result.rough = left !== null;
     for (let t0 = 0; t0 < T; t0 += step) {
       const question = { what: "scan", part: this.index, row, heads: [head], s: [0, S], rows, columns };
-      /** @type {any} */
-      let answer = null;
-      while (!answer) answer = await this.python.ask({ ...question, t: [t0, Math.min(T, t0 + step)] });
+      const answer = await this._sure({ ...question, t: [t0, Math.min(T, t0 + step)] });
       const [largest, received, entropy, seers, seen] = answer;
       for (let i = 0; i < largest.length; i++) result.largest[i] = Math.max(result.largest[i], largest[i]);
       for (let s = 0; s < S; s++) {
@@ -180,12 +197,25 @@ export class Remote extends Attention {
     }
     this.progress = null;
     if (left) for (const s of left.keys) result.received[s] = result.seers[s] = 0;
-    result.like = { entropy: spread(result), first: result.seers[0] ? result.received[0] / result.seers[0] : null };
-    for (const [name, key] of Object.entries(this.targets())) result.like[name] = await this._asked(row, head, left, key);
+    const found = [];
+    for (const [name, key] of Object.entries(this.targets())) found.push([name, await this._asked(row, head, left, key)]);
+    const first = result.seers[0] ? result.received[0] / result.seers[0] : null;
+    result.like = { entropy: spread(result), first, ...Object.fromEntries(found) };
     this.passed = result;
   }
 
-  // The mean weight on one key for each query, over those that may see theirs.
+  /** What Python answers, asked again as long as newer questions crowd it out. @param {Question} question */
+  async _sure(question) {
+    for (;;) {
+      const answer = await this.python.ask(question);
+      if (answer) return answer;
+    }
+  }
+
+  /**
+   * The mean weight on one key for each query, over those that may see theirs.
+   * @param {number} row @param {number} head @param {Left} left @param {(t: number) => number} key
+   */
   async _asked(row, head, left, key) {
     let sum = 0,
       many = 0;
@@ -199,10 +229,8 @@ export class Remote extends Attention {
           return s < 0 || s >= this.S || left?.has[s] ? -1 : s;
         });
       const question = { what: "pairs", part: this.index, row, heads: [head], t: [t0, t1], s: [0, this.S], keys };
-      /** @type {any} */
-      let answer = null;
-      while (!answer) answer = await this.python.ask(question);
-      for (const w of answer[0]) {
+      const [weights] = await this._sure(question);
+      for (const w of weights) {
         if (w === MASKED) continue;
         sum += w;
         many++;
@@ -211,12 +239,12 @@ export class Remote extends Attention {
     return many ? sum / many : null;
   }
 
-  /** @returns {any} */
+  /** @returns {Generator<null, Scan>} */
   *scanning() {
-    return this.passed;
+    return this.passed ?? blank(this);
   }
 
-  // Only Python knows the mask: a cell that is masked says so itself.
+  /** Only Python knows the mask: a cell that is masked says so itself. @param {number} row @param {number} head @param {number} t @param {number} s */
   visible(row, head, t, s) {
     return this.tile(row, head, t, t + 1, s, s + 1)[0] !== MASKED;
   }

@@ -5,18 +5,22 @@ import { byId } from "./dom.js";
 // Milliseconds of a slice: an arrow key that comes in between waits no longer than this.
 const SLICE = 12;
 
+/** What takes long, a piece at a time; what a piece has to wait for is yielded as a promise.
+ * @template T @typedef {Generator<Promise<unknown> | null, T, unknown>} Pieces
+ */
+
 export class Scheduler {
-  constructor() {
+  /** @param {(slice: number) => Promise<true | null>} background what there is to do when all jobs are done; null at its end */
+  constructor(background) {
+    this.background = background;
     /** @type {Map<string, () => void>} */
     this.frames = new Map();
-    /** @type {Map<string, {steps: Iterator<any>, done: (value: any) => void, waits: boolean}>} */
+    /** @type {Map<string, {steps: Pieces<any>, done: (value: any) => void, waits: boolean}>} */
     this.jobs = new Map();
-    /** What there is to do when all jobs are done: the next piece of the background, null at its end. */
-    this.background = /** @type {(slice: number) => Promise<true | null>} */ (async () => null);
     this.busy = false;
   }
 
-  /** Do something before the browser paints next, once however often it is asked for. */
+  /** Do something before the browser paints next, once however often it is asked for. @param {string} name @param {() => void} act */
   frame(name, act) {
     if (!this.frames.size) requestAnimationFrame(() => this._frame());
     this.frames.set(name, act);
@@ -29,13 +33,22 @@ export class Scheduler {
     this.wake();
   }
 
-  /** Do something that takes long in slices; a new job takes the place of an old one of its name. */
+  /**
+   * Do something that takes long in slices; a new job takes the place of an old one of its name.
+   * @template T
+   * @param {string} name
+   * @param {Pieces<T>} steps
+   * @param {(value: T) => void} done
+   */
   job(name, steps, done) {
     this.jobs.set(name, { steps, done, waits: false });
     this.wake();
   }
 
-  /** Do what needs cells.  Those computed elsewhere are thrown as a promise until they are here: then `again`. */
+  /**
+   * Do what needs cells.  Those computed elsewhere are thrown as a promise until they are here: then `again`.
+   * @param {() => unknown} act
+   */
   attempt(act, again = () => this.attempt(act)) {
     try {
       act();
@@ -76,7 +89,12 @@ export class Scheduler {
   }
 }
 
-/** Something that needs cells: those that are not here yet are yielded as a promise. @param {() => any} act */
+/**
+ * Something that needs cells: those that are not here yet are yielded as a promise.
+ * @template T
+ * @param {() => T} act
+ * @returns {Pieces<T>}
+ */
 export function* patiently(act) {
   for (;;)
     try {
@@ -87,7 +105,7 @@ export function* patiently(act) {
     }
 }
 
-/** All steps at once; what has to be waited for is thrown. @param {Generator<any, any, any>} steps */
+/** All steps at once; what has to be waited for is thrown. @template T @param {Pieces<T>} steps @returns {T} */
 export function finished(steps) {
   for (;;) {
     const next = steps.next();

@@ -12,13 +12,15 @@ _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+)\.js";\n', re.MULTILINE
 _EXPORT = re.compile(r"^export ((?:async )?function\*?|class|const) (\w+)", re.MULTILINE)
 # Whole lines alone: what stands behind code, or in a string, stays.
 _COMMENT = re.compile(r"^\s*(?://.*|/\*\*(?:[^*]|\*(?!/))*\*/)\n", re.MULTILINE)
+# Types within a line, which nothing else begins like.
+_TYPE = re.compile(r"/\*\* @(?:type|param)\b[^*]*\*/ ?")
 
 
 @cache
 def bundled(entry: str) -> str:
     """A module with everything that it imports, each module a scope of its own, what it needs before it.
 
-    Comments and indentation stay behind.  Raises ArgumentError for modules that import each other in a circle.
+    Comments, types and indentation stay behind.  Raises ArgumentError for modules that import each other in a circle.
     """
     done: list[str] = []
     pieces = ['"use strict";\n']
@@ -28,7 +30,7 @@ def bundled(entry: str) -> str:
             raise ArgumentError(f"modules import each other: {' → '.join((*above, name))}")
         if name in done:
             return
-        text = _COMMENT.sub("", (files("overt.views.page") / f"{name}.js").read_text("utf-8"))
+        text = _TYPE.sub("", _COMMENT.sub("", (files("overt.views.page") / f"{name}.js").read_text("utf-8")))
         taken = []
         for names, module in _IMPORT.findall(text):
             visit(module, (*above, name))

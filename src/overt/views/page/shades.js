@@ -1,5 +1,7 @@
 // Colours: of the page in the light and in the dark, of weights and of differences, and what a shade stands for.
 
+/** @import { Theme } from "./types.js" */
+
 import { contextOf } from "./dom.js";
 
 const LIGHT_THEME = {
@@ -67,7 +69,7 @@ function ramp(stops) {
   return table;
 }
 
-/** The two themes of a page. @param {number[][]} stops the light ramp */
+/** The two themes of a page. @param {number[][]} stops the light ramp @returns {{light: Theme, dark: Theme}} */
 export function themes(stops) {
   return {
     light: { ...LIGHT_THEME, ramp: ramp(stops), signed: ramp(SIGNED.light) },
@@ -75,7 +77,7 @@ export function themes(stops) {
   };
 }
 
-/** The ramp that a scale is read on. */
+/** The ramp that a scale is read on. @param {Theme} theme @param {Scale} scale */
 export const rampOf = (theme, scale) => (scale.signed ? theme.signed : theme.ramp);
 
 /** A colour of a ramp as CSS writes it. @param {Uint8Array} table @param {number} level */
@@ -84,7 +86,7 @@ export function color(table, level) {
   return `rgb(${table[at]}, ${table[at + 1]}, ${table[at + 2]})`;
 }
 
-/** Black or white, whichever stands out more: at least 4.5 to 1 on any colour.  WCAG 2.2, 1.4.3. */
+/** Black or white, whichever stands out more: at least 4.5 to 1 on any colour.  WCAG 2.2, 1.4.3. @param {Uint8Array} table @param {number} level */
 export function inkOn(table, level) {
   const at = 3 * Math.round(level * 255);
   const light = [0.2126, 0.7152, 0.0722].reduce((sum, part, i) => {
@@ -94,7 +96,7 @@ export function inkOn(table, level) {
   return 1.05 / (light + 0.05) > (light + 0.05) / 0.05 ? "#ffffff" : "#000000";
 }
 
-/** The diagonal lines of what is masked, the same at any zoom. */
+/** The diagonal lines of what is masked, the same at any zoom. @param {CanvasRenderingContext2D} context @param {Theme} theme */
 export function hatching(context, theme) {
   const size = 6,
     tile = document.createElement("canvas");
@@ -110,7 +112,7 @@ export function hatching(context, theme) {
     g.lineTo(at + size + 1, -1);
   }
   g.stroke();
-  return context.createPattern(tile, "repeat");
+  return context.createPattern(tile, "repeat") ?? theme.masked;
 }
 
 /**
@@ -166,4 +168,4 @@ export class Scale {
   }
 }
 
-const superscript = (n) => Array.from(String(n), (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)] ?? "⁻").join("");
+const superscript = (/** @type {number} */ n) => Array.from(String(n), (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)] ?? "⁻").join("");

@@ -1,37 +1,62 @@
 // Every step of a small attention, computed again whenever somebody edits a number.
 
+/** @import { App } from "./app.js" */
+/** @import { Attention } from "./cells.js" */
+/** @import { StepsMeta } from "./types.js" */
+
 import { byId, element, shortened } from "./dom.js";
 import { color, inkOn } from "./shades.js";
 
+/** Rows of numbers. @typedef {number[][]} Lines */
+/** One step: axes by letter, numbers in rows. @typedef {{name: string, formula: string, axes: string, numbers: Lines}} Step */
+/** What is shown of a step. @typedef {{cells: HTMLElement[], facts: HTMLElement, editable: Lines | undefined}} Shown */
+
 export class Steps {
+  /** @param {App} app */
   constructor(app) {
     this.app = app;
     this.host = byId("steps");
+    /** @type {Map<Attention, Pick<StepsMeta, "q" | "k" | "v">>} */
     this.edited = new Map();
-    /** Of the current head, as they were edited. @type {Record<string, number[][]>} */
+    /** Of the current head, as they were edited. @type {Record<string, Lines>} */
     this.inputs = {};
+    /** By their names. @type {Map<string, Shown>} */
     this.tables = new Map();
     this.scale = 1;
   }
 
+  /** The numbers that the page came with. @returns {StepsMeta} */
+  get given() {
+    const { steps } = this.app.part.meta;
+    if (!steps) throw new Error("this attention has no steps");
+    return steps;
+  }
+
+  // All numbers of the current attention as they were edited.
+  get _edited() {
+    const { part } = this.app,
+      { q, k, v } = this.given,
+      found = this.edited.get(part) ?? structuredClone({ q, k, v });
+    this.edited.set(part, found);
+    return found;
+  }
+
   // The numbers of the current head as they were edited; heads that share a key share its edits.
   show() {
-    const { part, row, head } = this.app,
-      given = part.meta.steps,
-      g = this._group;
-    if (!this.edited.has(part)) this.edited.set(part, structuredClone({ q: given.q, k: given.k, v: given.v }));
-    const { q, k, v } = this.edited.get(part);
+    const { row, head } = this.app,
+      g = this._group,
+      { q, k, v } = this._edited;
     this.inputs = { query: q[row][head], key: k[row][g], value: v[row][g] };
-    this.scale = given.scale;
+    this.scale = this.given.scale;
     this.draw();
   }
 
   // Put the numbers of the current head back.
   reset() {
-    const { part, row, head } = this.app,
-      { q, k, v } = part.meta.steps,
+    const { row, head } = this.app,
+      { q, k, v } = this.given,
       g = this._group,
-      edited = this.edited.get(part);
+      edited = this._edited;
     edited.q[row][head] = structuredClone(q[row][head]);
     [edited.k[row][g], edited.v[row][g]] = structuredClone([k[row][g], v[row][g]]);
     this.show();
@@ -44,15 +69,17 @@ export class Steps {
   // All steps in order: name, formula, axes, numbers.
   compute() {
     const { part, row, head } = this.app,
-      { kind, weights, sinks } = part.meta.steps,
+      { kind, weights, sinks } = this.given,
       { query, key, value } = this.inputs;
+    /** @type {Step[]} */
     const found = [],
-      add = (name, formula, axes, numbers) => {
+      add = (/** @type {string} */ name, /** @type {string} */ formula, /** @type {string} */ axes, /** @type {Lines} */ numbers) => {
         found.push({ name, formula, axes, numbers });
         return numbers;
       };
     add("query", "q", "T D", query);
     add("key", "k", "S D", key);
+    /** @type {Lines} */
     let scores;
     if (kind === "additive") {
       const projected = add(
@@ -85,31 +112,32 @@ export class Steps {
           scores.map((line) => line.map((x) => x * this.scale)),
         );
     }
-    const cells = (f) => scores.map((line, t) => line.map((x, s) => f(x, t, s))),
+    const last = () => found[found.length - 1].name,
+      cells = (/** @type {(x: number, t: number, s: number) => number} */ f) => scores.map((line, t) => line.map((x, s) => f(x, t, s))),
       cap = part.meta.softcap;
     if (cap !== null)
       scores = add(
         "capped",
-        `${cap} tanh(${found.at(-1).name} / ${cap})`,
+        `${cap} tanh(${last()} / ${cap})`,
         "T S",
         cells((x) => cap * Math.tanh(x / cap)),
       );
     if (part.meta.bias)
       scores = add(
         "biased",
-        `${found.at(-1).name} + bias`,
+        `${last()} + bias`,
         "T S",
         cells((x, t, s) => x + part.bias(row, head, t, s)),
       );
     if (part.meta.mask !== null)
       scores = add(
         "masked",
-        `${found.at(-1).name}, −∞ where the mask is False`,
+        `${last()}, −∞ where the mask is False`,
         "T S",
         cells((x, t, s) => (part.visible(row, head, t, s) ? x : -Infinity)),
       );
-    const last = found.at(-1).name;
-    const sink = sinks ? sinks[head] : -Infinity;
+    const taken = last(),
+      sink = sinks ? sinks[head] : -Infinity;
     const lse = scores.map((line) => {
       const top = Math.max(sink, ...line);
       if (top === -Infinity) return top;
@@ -117,13 +145,13 @@ export class Steps {
     });
     add(
       "lse",
-      sinks ? `log(exp(sink) + Σ exp(${last}))` : `log Σ exp(${last})`,
+      sinks ? `log(exp(sink) + Σ exp(${taken}))` : `log Σ exp(${taken})`,
       "T",
       lse.map((x) => [x]),
     );
     const w = add(
       "weights",
-      `softmax(${last}) = exp(${last} − lse)`,
+      `softmax(${taken}) = exp(${taken} − lse)`,
       "T S",
       cells((x, t) => (x === -Infinity ? 0 : Math.exp(x - lse[t]))),
     );
@@ -151,12 +179,15 @@ export class Steps {
     this.update();
   }
 
+  /** @param {Step} step @param {number} i */
   _card(step, i) {
     const { part } = this.app,
       [down, across] = step.axes.split(" ");
-    const name = (axis, j) => (axis === "T" ? part.query(j) : axis === "S" ? part.key(j) : String(j));
-    const editable = this.inputs[step.name],
-      cells = [];
+    const name = (/** @type {string} */ axis, /** @type {number} */ j) => (axis === "T" ? part.query(j) : axis === "S" ? part.key(j) : String(j));
+    /** @type {Lines | undefined} */
+    const editable = this.inputs[step.name];
+    /** @type {HTMLElement[]} */
+    const cells = [];
     const head = element(
       "tr",
       {},
@@ -221,7 +252,9 @@ export class Steps {
     /** @type {number | null} */
     let before = null;
     for (const step of this.compute()) {
-      const { cells, facts, editable } = this.tables.get(step.name),
+      const shown = this.tables.get(step.name);
+      if (!shown) continue;
+      const { cells, facts, editable } = shown,
         flat = step.numbers.flat();
       const { mean, variance } = moments(flat),
         sizes = step.axes.split(" ").map((axis, i) => `${axis} ${i ? step.numbers[0].length : step.numbers.length}`);
@@ -244,21 +277,26 @@ export class Steps {
   }
 }
 
+/** @param {Lines} x @returns {Lines} */
 const turned = (x) => (x.length ? x[0].map((_, i) => x.map((line) => line[i])) : []);
+/** @param {Lines} a @param {Lines} b @returns {Lines} */
 const times = (a, b) =>
   a.map((line) => (b.length ? b[0].map((_, j) => line.reduce((sum, x, i) => sum + x * b[i][j], 0)) : []));
 
+/** @param {number[]} x */
 function unit(x) {
   const length = Math.hypot(...x);
   return length ? x.map((y) => y / length) : x;
 }
 
+/** @param {number[]} numbers */
 function moments(numbers) {
   const finite = numbers.filter(Number.isFinite),
     mean = finite.reduce((a, b) => a + b, 0) / finite.length;
   return { mean, variance: finite.reduce((sum, x) => sum + (x - mean) ** 2, 0) / finite.length };
 }
 
+/** @param {number} x */
 function short(x) {
   if (!Number.isFinite(x)) return Number.isNaN(x) ? "–" : String(x);
   return Math.abs(x) >= 1e5 || (x !== 0 && Math.abs(x) < 5e-5) ? x.toExponential(2) : x.toFixed(4);

@@ -5,16 +5,16 @@
  * @property {number} part which attention
  * @property {number} row of the batch
  * @property {number} head
- * @property {string} how "one" head, the "mean" or the "max" of all
+ * @property {"one" | "mean" | "max"} how one head, the mean or the largest of all
  * @property {boolean} words whole words rather than tokens
- * @property {string} wish the scale: "linear", "largest" or "log"
+ * @property {"linear" | "largest" | "log"} wish the scale
  * @property {number} query the chosen cell's, a unit
  * @property {number} key
  * @property {number[]} selected queries
  * @property {number[]} marked keys
  * @property {string} left out: "", "first", "special" or keys with commas between
- * @property {string} tab "text", "matrix", "compare" or "steps"
- * @property {string} order of the heads
+ * @property {"text" | "matrix" | "compare" | "steps"} tab
+ * @property {"layer" | "entropy" | "first" | "previous" | "induction"} order of the heads
  * @property {number[]} second what the first is compared with: part, row, head; head −1 is the mean, −2 the largest
  * @property {boolean} apart side by side rather than the difference
  */
@@ -37,7 +37,16 @@ export const BEGINNING = {
   second: [],
   apart: true,
 };
-// Changes that the back button takes back; others move within one entry.
+/** @type {Record<string, State[keyof State]>} */
+const LIKE = { ...BEGINNING };
+/** What an address may say where not anything will do. @type {Record<string, string[]>} */
+const CHOICES = {
+  how: ["one", "mean", "max"],
+  wish: ["linear", "largest", "log"],
+  tab: ["text", "matrix", "compare", "steps"],
+  order: ["layer", "entropy", "first", "previous", "induction"],
+};
+/** Changes that the back button takes back; others move within one entry. @type {(keyof State)[]} */
 const STEPS = ["part", "row", "head", "how", "left", "tab", "second"];
 
 export class Store {
@@ -63,7 +72,7 @@ export class Store {
   write() {
     if (this.written === null) return;
     const text = Object.entries(this.state)
-      .filter(([name, value]) => String(value) !== String(BEGINNING[name]) || name === "tab")
+      .filter(([name, value]) => String(value) !== String(LIKE[name]) || name === "tab")
       .map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`)
       .join("&");
     if (text === this.written) return;
@@ -78,7 +87,7 @@ export class Store {
     const text = location.hash.slice(1);
     if (this.written === null || !text || text === this.written) return null;
     this.written = text;
-    /** @type {any} */
+    /** @type {Record<string, State[keyof State]>} */
     const found = {};
     for (const pair of text.split("&")) {
       const [name, coded = ""] = pair.split("=");
@@ -89,13 +98,13 @@ export class Store {
       } catch {
         continue;
       }
-      const like = BEGINNING[name];
+      const like = LIKE[name];
       if (Array.isArray(like)) found[name] = value === "" ? [] : value.split(",").map(Number);
       else if (typeof like === "number") found[name] = Number(value);
       else if (typeof like === "boolean") found[name] = value === "true";
-      else found[name] = value;
+      else if (!CHOICES[name] || CHOICES[name].includes(value)) found[name] = value;
       if ([found[name]].flat().some((x) => typeof x === "number" && !Number.isSafeInteger(x))) delete found[name];
     }
-    return found;
+    return /** @type {Partial<State>} */ (found);
   }
 }

@@ -1,22 +1,24 @@
 // The cells around the chosen one as a table, for those who hear the page.
 
-import { MASKED } from "./cells.js";
+/** @import { App } from "./app.js" */
+
 import { byId, element, shortened } from "./dom.js";
+import { weightText } from "./look.js";
 
 // Rows and columns to either side.
 const AROUND = 3;
 
-/** Write the table. @param {any} app */
+/** Write the table. @param {App} app */
 export function tabulate(app) {
   const { look, query, key } = app,
     host = byId("grid"),
-    range = (at, length) => [Math.max(0, at - AROUND), Math.min(length, at + AROUND + 1)],
+    range = (/** @type {number} */ at, /** @type {number} */ length) => [Math.max(0, at - AROUND), Math.min(length, at + AROUND + 1)],
     [r0, r1] = range(query, look.rows.length),
     [c0, c1] = range(key, look.columns.length),
     w = look.cells(r0, r1, c0, c1);
   host.setAttribute("aria-rowcount", String(look.rows.length + 1));
   host.setAttribute("aria-colcount", String(look.columns.length + 1));
-  const text = (x, c) => (x === MASKED ? (look.leftOut(c) ? "left out" : "masked") : x.toPrecision(3));
+  const text = (/** @type {number} */ w, /** @type {number} */ c) => weightText(look, w, c, 3);
   const head = element(
     "div",
     { role: "row", "aria-rowindex": 1 },

@@ -1,8 +1,13 @@
 // The text itself: up to sixty tokens as two rows with lines between, more as running text around the chosen cell.
 
-import { MASKED } from "./cells.js";
+/** @import { App } from "./app.js" */
+/** @import { Cells, Side } from "./types.js" */
+/** @import { Units } from "./words.js" */
+
 import { byId, counted, drawn, element, shortened } from "./dom.js";
+import { weightText } from "./look.js";
 import { color, inkOn } from "./shades.js";
+import { MASKED } from "./weights.js";
 
 /** Tokens that fit two rows with lines between. */
 export const FEW = 60;
@@ -12,11 +17,12 @@ const AROUND = 150;
 const FAINT = 0.02;
 
 export class Text {
-  /** @param {any} app */
+  /** @param {App} app */
   constructor(app) {
     this.app = app;
     this.host = byId("text-panel");
     this.svg = byId("lines");
+    /** The token under the pointer. @type {{side: Side, i: number} | null} */
     this.preview = null;
     this.built = { queries: "", keys: "" };
     this.first = { queries: 0, keys: 0 };
@@ -52,6 +58,7 @@ export class Text {
     this.host.classList.toggle("upright", wide);
   }
 
+  /** @param {Side} side @param {Units} units @param {number} around @param {number | null} prompt */
   _chips(side, units, around, prompt) {
     const start = this.few ? 0 : Math.max(0, Math.min(around - AROUND, units.length - 2 * AROUND)),
       end = this.few ? units.length : Math.min(units.length, start + 2 * AROUND),
@@ -68,7 +75,7 @@ export class Text {
           "button",
           {
             class: `chip${prompt !== null && i >= prompt ? " made" : ""}`,
-            onclick: (event) => {
+            onclick: (/** @type {MouseEvent} */ event) => {
               const more = event.shiftKey || event.ctrlKey || event.metaKey;
               if (side === "keys") more ? app.mark(i) : app.go(app.query, i, "key");
               else more ? app.toggle(i) : app.go(i, app.key, "query");
@@ -83,12 +90,14 @@ export class Text {
     byId(side).replaceChildren(...chips);
   }
 
+  /** @param {{side: Side, i: number} | null} preview */
   _hover(preview) {
     const { app } = this;
     if (!this.few || (preview?.side === this.preview?.side && preview?.i === this.preview?.i)) return;
     this.preview = preview;
     app.attempt(() => {
       if (this.preview !== preview) return;
+      /** @type {{row: Cells | null, column: Cells | null}} */
       let { row, column } = app.profile;
       if (preview?.side === "queries") row = app.look.cells(preview.i, preview.i + 1, 0, app.look.columns.length);
       if (preview?.side === "keys") column = app.look.cells(0, app.look.rows.length, preview.i, preview.i + 1);
@@ -96,6 +105,7 @@ export class Text {
     });
   }
 
+  /** @param {Cells | null} row @param {Cells | null} column */
   _shade(row, column) {
     const { app } = this,
       queries = app.selected.size ? app.selected : new Set([app.query]),
@@ -105,16 +115,18 @@ export class Text {
     if (this.few) this._lines();
   }
 
+  /** @param {Side} side @param {Units} units @param {Cells} weights @param {Set<number>} chosen */
   _side(side, units, weights, chosen) {
     const { theme, heads } = this.app,
       { scale } = heads,
+      /** @type {NodeListOf<HTMLElement>} */
       chips = byId(side).querySelectorAll(".chip");
     chips.forEach((chip, j) => {
       const i = this.first[side] + j,
         w = weights[i],
         level = scale.level(w),
-        out = side === "keys" && this.app.look.leftOut(i);
-      chip.title = `${units.name(i).slice(0, 60)} · ${i} · ${w === MASKED ? (out ? "left out" : "masked") : w.toPrecision(4)}`;
+        key = side === "keys" ? i : this.app.key;
+      chip.title = `${units.name(i).slice(0, 60)} · ${i} · ${weightText(this.app.look, w, key, 4)}`;
       chip.setAttribute("aria-pressed", String(chosen.has(i)));
       chip.classList.toggle("chosen", chosen.has(i));
       chip.classList.toggle("unseen", w === MASKED);
@@ -130,7 +142,7 @@ export class Text {
       upright = this.host.classList.contains("upright"),
       box = svg.getBoundingClientRect();
     if (!box.width) return;
-    const places = (side) =>
+    const places = (/** @type {Side} */ side) =>
       [...byId(side).querySelectorAll(".chip")].map((chip) => {
         const own = chip.getBoundingClientRect();
         return upright ? own.top + own.height / 2 - box.top : own.left + own.width / 2 - box.left;
@@ -140,9 +152,10 @@ export class Text {
         from = places("queries"),
         to = places("keys"),
         { scale } = app.heads,
+        /** @type {[boolean, Element][]} */
         lines = [];
       svg.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
-      const strong = (r, c) => {
+      const strong = (/** @type {number} */ r, /** @type {number} */ c) => {
         if (this.preview) return this.preview.i === (this.preview.side === "queries" ? r : c);
         if (app.side === "key") return app.marked.size ? app.marked.has(c) : c === app.key;
         return app.selected.size ? app.selected.has(r) : r === app.query;
@@ -169,11 +182,11 @@ export class Text {
           ]);
         }
       // What is strong lies on top.
-      svg.replaceChildren(...lines.sort((a, b) => a[0] - b[0]).map(([, line]) => line));
+      svg.replaceChildren(...lines.sort((a, b) => Number(a[0]) - Number(b[0])).map(([, line]) => line));
     });
   }
 
-  // Within its own box: the page itself stays where it is.
+  /** Within its own box: the page itself stays where it is. @param {Side} side @param {number} i */
   _scroll(side, i) {
     const host = byId(side),
       chip = host.querySelectorAll(".chip")[i - this.first[side]];

@@ -1,14 +1,16 @@
 // What part of a matrix is seen, and how large: cells sx × sy pixels from the unit x, y on.
 
+/** @import { Box, Shown } from "./types.js" */
+
 const LARGEST_CELL = 88;
 
 export class Viewport {
-  /** @param {HTMLCanvasElement} canvas @param {() => any} look @param {() => void} moved */
+  /** @param {HTMLCanvasElement} canvas @param {() => Shown} look @param {() => void} moved */
   constructor(canvas, look, moved) {
     this.canvas = canvas;
     this.moved = moved;
     this._look = look;
-    /** What was last zoomed around. @type {any} */
+    /** What was last zoomed around. @type {{px: number, py: number, ux: number, uy: number, x: number, y: number} | null} */
     this.anchor = null;
     this.view = { x: 0, y: 0, sx: 1, sy: 1 };
     this.whole = true;
@@ -61,7 +63,7 @@ export class Viewport {
     this.moved();
   }
 
-  // Whether all of the matrix is seen, so that a finger may scroll the page past it.
+  /** Whether all of the matrix is seen, so that a finger may scroll the page past it. @param {boolean} whole */
   _whole(whole) {
     this.whole = whole;
     this.canvas.style.touchAction = whole ? "pan-y" : "none";
@@ -72,7 +74,7 @@ export class Viewport {
     else this.settle();
   }
 
-  /** Make cells `factor` times as large around a point of the canvas. */
+  /** Make cells `factor` times as large around a point of the canvas. @param {number} factor @param {number} [px] @param {number} [py] */
   zoom(factor, px, py) {
     const before = this.inside,
       view = this.view,
@@ -95,6 +97,7 @@ export class Viewport {
     this.anchor = { px, py, ux, uy, x: view.x, y: view.y };
   }
 
+  /** @param {number} dx @param {number} dy */
   pan(dx, dy) {
     this.view.x -= dx / this.view.sx;
     this.view.y -= dy / this.view.sy;
@@ -111,6 +114,7 @@ export class Viewport {
   }
 
   /** Show the columns from a to b, and as many rows around `row`. */
+  /** @param {number} a @param {number} b @param {number} row */
   brush(a, b, row) {
     const { room, height } = this.inside,
       fit = this.fitting,
@@ -123,7 +127,7 @@ export class Viewport {
     this.settle();
   }
 
-  /** Move so that a cell can be seen, and enlarge where cells are too small to be told apart. */
+  /** Move so that a cell can be seen, and enlarge where cells are too small to be told apart. @param {number} r @param {number} c */
   reveal(r, c, enlarge = false) {
     const { width, height } = this.inside,
       view = this.view;
@@ -146,7 +150,7 @@ export class Viewport {
     if (before.x !== view.x || before.y !== view.y || enlarge) this.settle();
   }
 
-  /** The cell under a point; `row` and `column` say whether it lies in a row or column. */
+  /** The cell under a point; `row` and `column` say whether it lies in a row or column. @param {number} px @param {number} py */
   hit(px, py) {
     const { left, top } = this.inside,
       { rows, columns } = this.look;
@@ -155,7 +159,7 @@ export class Viewport {
     return { r, c, row: py >= top && r >= 0 && r < rows.length, column: px >= left && c >= 0 && c < columns.length };
   }
 
-  /** Units that are seen. */
+  /** Units that are seen. @returns {Box} */
   get window() {
     const { width, height } = this.inside,
       { rows, columns } = this.look,

@@ -1,5 +1,13 @@
 // The page as a widget: a frame of its own that may run its script and nothing else, and the way to Python and back.
 
+/** What anywidget hands over. @typedef {object} Model
+ * @property {(name: string) => any} get
+ * @property {(message: unknown) => void} send
+ * @property {(event: "msg:custom", act: (answer: unknown, buffers: DataView[]) => void) => void} on
+ * @property {(event: "msg:custom", act: (answer: unknown, buffers: DataView[]) => void) => void} off
+ */
+
+/** @param {{model: Model, el: HTMLElement}} host */
 function render({ model, el }) {
   const frame = document.createElement("iframe");
   frame.setAttribute("sandbox", "allow-scripts allow-downloads");
@@ -16,12 +24,12 @@ function render({ model, el }) {
     image.src = URL.createObjectURL(new Blob([png], { type: "image/png" }));
     place.append(image);
   }
-  const up = (event) => {
+  const up = (/** @type {MessageEvent} */ event) => {
     if (event.source !== frame.contentWindow) return;
     if (image.parentNode) frame.style.visibility = "hidden";
     model.send(event.data);
   };
-  const down = (answer, buffers) => {
+  const down = (/** @type {unknown} */ answer, /** @type {DataView[]} */ buffers) => {
     image.remove();
     frame.style.visibility = "visible";
     frame.contentWindow?.postMessage({ answer, buffers }, "*");

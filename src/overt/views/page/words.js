@@ -1,14 +1,17 @@
 // Units of an axis: every token by itself, or the tokens of a word together.
 
-import { MASKED } from "./cells.js";
+import { MASKED } from "./weights.js";
+
+/** @import { Cells } from "./types.js" */
+
 
 // No word of a vocabulary has more pieces: what goes on for longer is no word.
 const PIECES = 64;
 
-// How a vocabulary marks words, if it does: a test whether token i begins one.
+/** How a vocabulary marks words, if it does: a test whether token i begins one. @param {string[]} tokens @returns {((i: number) => boolean) | null} */
 function wordMarks(tokens) {
   const some = tokens.slice(0, 20000),
-    count = (test) => some.filter(test).length,
+    count = (/** @type {(token: string) => boolean} */ test) => some.filter(test).length,
     // A mark that begins a word stands every few tokens, or the text merely holds that letter.
     often = some.length / 16;
   if (count((x) => x.startsWith("▁")) > often) return (i) => tokens[i].startsWith("▁");
@@ -19,15 +22,19 @@ function wordMarks(tokens) {
   return null;
 }
 
+/** @param {string} token */
 export const special = (token) => /^(<[^<>]+>|\[[^[\]]+\]|⏎+)$/.test(token);
 
 export class Units {
+  /** @param {number} length @param {string[] | null} tokens @param {boolean} merge into words */
   constructor(length, tokens, merge) {
     this.tokens = tokens;
     this.length = length;
+    /** Where words begin, and the end of the last. @type {Int32Array | null} */
     this.starts = null;
     this.marks = tokens ? wordMarks(tokens) : null;
-    if (!merge || !this.marks) return;
+    if (!merge || !this.marks || !tokens) return;
+    /** @type {number[]} */
     const starts = [];
     for (let i = 0; i < length; i++) {
       const long = i - starts[starts.length - 1] === PIECES;
@@ -38,15 +45,16 @@ export class Units {
     this.starts = Int32Array.from(starts);
   }
 
-  // Tokens start ≤ i < end of a unit.
+  /** Tokens start ≤ i < end of a unit. @param {number} unit */
   start(unit) {
     return this.starts ? this.starts[unit] : unit;
   }
+  /** @param {number} unit */
   end(unit) {
     return this.starts ? this.starts[unit + 1] : unit + 1;
   }
 
-  // The unit of a token.
+  /** The unit of a token. @param {number} token */
   of(token) {
     if (!this.starts) return token;
     let low = 0,
@@ -59,10 +67,11 @@ export class Units {
     return low;
   }
 
+  /** @param {number} unit */
   name(unit) {
     if (!this.tokens) return String(unit);
     if (!this.starts) return this.tokens[unit];
-    const bare = (token) => token.replace(/^(▁|Ġ|##| )/, "").replace(/@@$/, "");
+    const bare = (/** @type {string} */ token) => token.replace(/^(▁|Ġ|##| )/, "").replace(/@@$/, "");
     return (
       this.tokens
         .slice(this.starts[unit], this.starts[unit + 1])
@@ -72,7 +81,11 @@ export class Units {
   }
 }
 
-// A tile of words from a tile of tokens: what a word receives is the sum over its tokens, what it gives their mean.
+/**
+ * A tile of words from a tile of tokens: what a word receives is the sum over its tokens, what it gives their mean.
+ * @param {Cells} w @param {Units} rows @param {Units} columns
+ * @param {number} r0 @param {number} r1 @param {number} c0 @param {number} c1
+ */
 export function merged(w, rows, columns, r0, r1, c0, c1) {
   if (!rows.starts && !columns.starts) return w;
   const t0 = rows.start(r0),
@@ -98,13 +111,16 @@ export function merged(w, rows, columns, r0, r1, c0, c1) {
   return out;
 }
 
-// An overview of tokens as one of words: the largest bin that a bin of words touches.
+/**
+ * An overview of tokens as one of words: the largest bin that a bin of words touches.
+ * @param {{rows: number, columns: number, values: Float32Array}} overview @param {Units} down @param {Units} across
+ */
 export function inWords({ rows, columns, values }, down, across) {
   if (!down.starts && !across.starts) return { rows, columns, values };
   const R = Math.min(rows, down.length),
     C = Math.min(columns, across.length),
     out = new Float32Array(R * C).fill(MASKED);
-  const touched = (units, count, bins) =>
+  const touched = (/** @type {Units} */ units, /** @type {number} */ count, /** @type {number} */ bins) =>
     Array.from({ length: count }, (_, i) => {
       const last = Math.min(units.length, Math.ceil(((i + 1) * units.length) / count)) - 1,
         length = units.end(units.length - 1);
