@@ -228,8 +228,8 @@ struct HeldProblem : Problem {
 
   HeldProblem(nb::object q_, nb::object k_, nb::object v_, const char* dtype, double scale_, double softcap_,
               nb::object first_, nb::object last_, nb::object bits_, nb::object bias_, nb::object sinks_,
-              nb::object additive_, bool bounded_, double dropout_, std::uint64_t seed_, Index first_query_,
-              Index whole_rows_, Index whole_keys_) {
+              nb::object additive_, bool bounded_, double dropout_, std::uint64_t seed_, Index first_batch_,
+              Index first_head_, Index first_query_, Index first_key_, Index whole_rows_, Index whole_keys_) {
     held.reserve(9);
     type = type_of(dtype);
     scale = scale_;
@@ -264,7 +264,10 @@ struct HeldProblem : Problem {
     if (!(dropout_ >= 0 && dropout_ < 1)) reject("dropout must be at least 0 and below 1");
     dropout = dropout_;
     seed = seed_;
+    first_batch = first_batch_;
+    first_head = first_head_;
     first_query = first_query_;
+    first_key = first_key_;
     whole_rows = whole_rows_ ? whole_rows_ : G ? H / G * T : 0;
     whole_keys = whole_keys_ ? whole_keys_ : S;
   }
@@ -428,7 +431,7 @@ struct Plain : HeldProblem {
   Plain(nb::object q, nb::object k, nb::object v, const char* dtype, std::optional<double> scale, nb::object first,
         nb::object last)
       : HeldProblem(q, k, v, dtype, scale.value_or(0), 0, first, last, nb::none(), nb::none(), nb::none(), nb::none(),
-                    false, 0, 0, 0, 0, 0) {
+                    false, 0, 0, 0, 0, 0, 0, 0, 0) {
     if (B * H * T * D == 0 || !has_values) reject("there is nothing to compare");
     // Axes broadcast otherwise, and that is a longer story.
     if (held[0].lacks_axis() != held[1].lacks_axis() || held[0].lacks_axis() != held[2].lacks_axis())
@@ -523,11 +526,13 @@ NB_MODULE(_native, m) {
   using namespace overt;
   nb::class_<HeldProblem>(m, "Problem")
       .def(nb::init<nb::object, nb::object, nb::object, const char*, double, double, nb::object, nb::object, nb::object,
-                    nb::object, nb::object, nb::object, bool, double, std::uint64_t, Index, Index, Index>(),
+                    nb::object, nb::object, nb::object, bool, double, std::uint64_t, Index, Index, Index, Index, Index,
+                    Index>(),
            "q"_a, "k"_a, "v"_a.none(), nb::kw_only(), "dtype"_a = "float32", "scale"_a, "softcap"_a = 0.0,
            "first"_a = nb::none(), "last"_a = nb::none(), "bits"_a = nb::none(), "bias"_a = nb::none(),
            "sinks"_a = nb::none(), "additive"_a = nb::none(), "bounded"_a = false, "dropout"_a = 0.0, "seed"_a = 0,
-           "first_query"_a = 0, "whole_rows"_a = 0, "whole_keys"_a = 0);
+           "first_batch"_a = 0, "first_head"_a = 0, "first_query"_a = 0, "first_key"_a = 0, "whole_rows"_a = 0,
+           "whole_keys"_a = 0);
   m.def("forward", &forward, "problem"_a, "output"_a, "lse"_a = nb::none(), "rest"_a = nb::none(), "received"_a = nb::none(),
         "entropy"_a = nb::none(), nb::kw_only(), "threads"_a = 0, "level"_a = nb::none(), "panels"_a = false);
   m.def("backward", &backward, "problem"_a, "output"_a, "lse"_a, "rest"_a.none(), "dy"_a, "dlse"_a.none(), "dq"_a.none(), "dk"_a.none(),

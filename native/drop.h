@@ -58,8 +58,8 @@ template <class Acc> struct Dropping {
 
   // Row `place` of a (B, H, T) array as the generator knows it.
   std::uint32_t query(Index place) const { return std::uint32_t(place % p.T + p.first_query); }
-  std::uint32_t head(Index place) const { return std::uint32_t(place / p.T % p.H); }
-  std::uint32_t batch(Index place) const { return std::uint32_t(place / p.T / p.H); }
+  std::uint32_t head(Index place) const { return std::uint32_t(place / p.T % p.H + p.first_head); }
+  std::uint32_t batch(Index place) const { return std::uint32_t(place / p.T / p.H + p.first_batch); }
 
   // 1 or 0 for each word.
   OVERT_INLINE void keep(Words drawn, std::int32_t* kept) const {
@@ -67,13 +67,15 @@ template <class Acc> struct Dropping {
     __builtin_memcpy(kept, &bits, kBytes);
   }
 
-  // Weights of a row, keys [begin, begin + width), begin a multiple of 4.
+  // Weights of a row, keys [begin, begin + width).
   void drop(Index place, int begin, int width, Acc* row) const {
     using All = typename Count<kWords>::Order;
     Words lane;
     for (int i = 0; i < kWords; ++i) lane[i] = i;
-    for (int s = 0; s < width; s += 4 * kWords) {
-      Words word[4] = {std::uint32_t((begin + s) / 4) + lane, query(place) - Words{}, head(place) - Words{},
+    // Words come in fours of keys of the whole, of which the first four may have begun before this part.
+    const Index key = begin + p.first_key;
+    for (int s = -int(key % 4); s < width; s += 4 * kWords) {
+      Words word[4] = {std::uint32_t((key + s) / 4) + lane, query(place) - Words{}, head(place) - Words{},
                        batch(place) - Words{}};
       philox(word, p.seed);
       Words low02 = zip<0>(word[0], word[2], All{}), high02 = zip<kWords / 2>(word[0], word[2], All{});
@@ -83,19 +85,20 @@ template <class Acc> struct Dropping {
       alignas(64) std::int32_t kept[4 * kWords];
       for (int i = 0; i < 4; ++i) keep(in_order[i], kept + i * kWords);
       int some = smaller(4 * kWords, width - s);
-      for (int i = 0; i < some; ++i) row[s + i] *= scale * Acc(kept[i]);
+      for (int i = larger(0, -s); i < some; ++i) row[s + i] *= scale * Acc(kept[i]);
     }
   }
 
   // Factors 0 or 1 / (1 − rate): a row for each key [begin, end), a column for each of kWords queries.
   void factors(int begin, int end, Words queries, Words heads, Words batches, Acc* out, Index stride) const {
-    for (int four = begin / 4 * 4; four < end; four += 4) {
+    const Index first = begin + p.first_key, last = end + p.first_key;
+    for (Index four = first / 4 * 4; four < last; four += 4) {
       Words word[4] = {std::uint32_t(four / 4) - Words{}, queries, heads, batches};
       philox(word, p.seed);
-      for (int s = larger(four, begin); s < smaller(four + 4, end); ++s) {
+      for (Index s = larger(four, first); s < smaller(four + 4, last); ++s) {
         alignas(64) std::int32_t kept[kWords];
         keep(word[s - four], kept);
-        for (int i = 0; i < kWords; ++i) out[(s - begin) * stride + i] = scale * Acc(kept[i]);
+        for (int i = 0; i < kWords; ++i) out[(s - first) * stride + i] = scale * Acc(kept[i]);
       }
     }
   }

@@ -33,7 +33,7 @@ struct Problem {
   // Each weight is dropped with this probability.
   double dropout;
   std::uint64_t seed;
-  Index first_query;  // what the generator calls query 0
+  Index first_batch, first_head, first_query, first_key;  // what the generator calls the first of each
   // Rows of a key head and keys of the whole that this is a part of.  They choose the level: what one call has found
   // about some rows, another must find for any of them.
   Index whole_rows, whole_keys;

@@ -39,7 +39,6 @@ def divided(draw: st.DrawFn, n: int) -> tuple[int, ...]:
 def chunked(draw: st.DrawFn) -> tuple[Case, list[Any]]:
     """A case, and its arrays in chunks along every axis."""
     case = draw(cases(("float32", "float32", "float64", "bfloat16", "float16")))
-    case.options.pop("dropout", None)
     arrays = [case.q, case.k, case.v]
     return case, [da.from_array(x, tuple(divided(draw, n) for n in x.shape)) for x in arrays]
 
@@ -67,6 +66,33 @@ def test_chunks_of_every_axis_give_what_whole_arrays_give(drawn: tuple[Case, lis
         assert x.dtype == (wide if i else case.q.dtype)
         close = CLOSE[case.q.dtype.name if not i else wide.name]
         np.testing.assert_allclose(x.astype(np.float64), y, rtol=close, atol=close * max(1, case.q.shape[-2] / 16))
+
+
+@given(chunked(), st.integers(0, 2**32 - 1), st.booleans())
+@settings(max_examples=40)
+def test_gradients_of_chunks_are_those_of_whole_arrays(drawn: tuple[Case, list[Any]], seed: int, along: bool) -> None:
+    case, arrays = drawn
+    rng = np.random.default_rng(seed)
+    whole = overt.attend(case.q, case.k, case.v, **case.options)
+    dy = rng.normal(size=whole.output.shape).astype(case.q.dtype)
+    dlse = rng.normal(size=whole.lse.shape).astype(whole.lse.dtype) if along else None
+    wide = case.wide()
+    seen, exact = overt.dask.attend(*arrays, **case.options), overt.attend(wide.q, wide.k, wide.v, **wide.options)
+    found = seen.gradient(da.from_array(dy), None if dlse is None else da.from_array(dlse))
+    same = whole.gradient(dy, dlse)
+    expected = exact.gradient(dy.astype(np.float64), None if dlse is None else dlse.astype(np.float64))
+    for (name, x), y, z in zip(named(found).items(), named(same).values(), named(expected).values(), strict=True):
+        x = x.compute(scheduler="sync")
+        assert (x.shape, x.dtype) == (y.shape, y.dtype), name
+        largest = max(1, abs(z).max(initial=0)) * max(1, case.q.shape[-2] / 16)
+        np.testing.assert_allclose(x.astype(np.float64), z, rtol=0, atol=CLOSE[x.dtype.name] * largest, err_msg=name)
+
+
+def named(gradient: Any) -> dict[str, Any]:
+    """Every array of a gradient."""
+    terms = gradient.bias if isinstance(gradient.bias, tuple) else (gradient.bias,)
+    beside = {f"bias {i}": x for i, x in enumerate(terms)} | {"sinks": gradient.sinks} | gradient.score
+    return {name: x for name, x in (dict(zip("qkv", gradient, strict=False)) | beside).items() if x is not None}
 
 
 def arrays(T: int = 96, S: int = 96, H: int = 4, G: int = 2, D: int = 16) -> list[np.ndarray]:

@@ -112,6 +112,9 @@ check("bilinear", 20, 37, {"score": overt.bilinear(weight), "bias": dense}, para
 # Scores up to 40 are rounded by 2.4e-6, and nobody rounds them like anybody else.
 check("large", 20, 37, {"score": overt.bilinear(large), "bias": dense}, parameters=[large, dense], rough=5e-6)
 check("halves", 33, 33, {"mask": causal}, torch.bfloat16, rough=4e-6)
+check("dropout", 37, 37, {"mask": causal, "dropout": overt.dropout(0.3, 7), "sinks": sinks}, parameters=[sinks])
+seed = torch.tensor(2**40 + 3)
+check("dropout, doubles", 22, 51, {"dropout": overt.dropout(0.5, seed), "bias": dense[..., :1]}, torch.float64)
 dist.destroy_process_group()
 """
 )
@@ -159,6 +162,8 @@ def refused(kind, text, call):
 x = torch.ones(2, 8, 4)
 mine = ring.share(x)
 refused(ProcessError, "asks for something else", lambda: ring.attention(mine, mine, mine, softcap=2.0 + rank))
+different = overt.dropout(0.5, rank)
+refused(ProcessError, "asks for something else", lambda: ring.attention(mine, mine, mine, dropout=different))
 other = (DtypeError, "masks are boolean") if rank else (ProcessError, "process 1 cannot take part")
 mask = torch.ones(8, 8) if rank else torch.ones(8, 8, dtype=torch.bool)
 refused(*other, lambda: ring.attention(mine, mine, mine, mask=mask))

@@ -21,7 +21,10 @@ class Problem:
         bounded: bool = False,
         dropout: float = 0.0,
         seed: int = 0,
+        first_batch: int = 0,
+        first_head: int = 0,
         first_query: int = 0,
+        first_key: int = 0,
         whole_rows: int = 0,
         whole_keys: int = 0,
     ) -> None: ...

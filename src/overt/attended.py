@@ -119,9 +119,9 @@ class Attended(Generic[ArrayT]):
         ``additive``.
         """
         problem = self._problem
-        dy = _inward(problem, "dy", dy, "output", self.output, self._output.shape)
+        dy = inward(problem, "dy", dy, "output", self.output, self._output.shape)
         if dlse is not None:
-            dlse = _inward(problem, "dlse", dlse, "lse", self.lse, self._lse.shape)
+            dlse = inward(problem, "dlse", dlse, "lse", self.lse, self._lse.shape)
         if kernels.can(problem):
             found = kernels.gradient(problem, self._output, self._lse, dy, dlse)
         else:
@@ -180,7 +180,7 @@ def _handed(problem: Problem, x: Any) -> Any:
     return x if x is None else problem.handed(x)
 
 
-def _inward(problem: Problem, name: str, pulled: Array, of: str, result: Array, shape: tuple[int, ...]) -> Array:
+def inward(problem: Problem, name: str, pulled: Array, of: str, result: Array, shape: tuple[int, ...]) -> Array:
     """What a caller gives as the gradient of a result, with the axes that the result has inside."""
     pulled = plain(name, pulled)
     namespace(**{name: pulled, of: result})

@@ -70,7 +70,9 @@ def attention(
     return problem.outward(engine(problem).forward(problem)[0])
 
 
-class _Options(TypedDict, total=False):
+class Options(TypedDict, total=False):
+    """What ``attention`` takes beside its arrays and threads."""
+
     score: Score
     mask: Mask | Array | None
     bias: Bias | Array | None
@@ -82,11 +84,11 @@ class _Options(TypedDict, total=False):
 # The lse of an array of a half type, and what else is no output, is of another dtype.
 @overload
 def attend(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, *, num_threads: int | None = None, **options: Unpack[_Options]
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, *, num_threads: int | None = None, **options: Unpack[Options]
 ) -> Attended[np.ndarray[Any, Any]]: ...
 @overload
 def attend(
-    q: ArrayT, k: ArrayT, v: ArrayT, *, num_threads: int | None = None, **options: Unpack[_Options]
+    q: ArrayT, k: ArrayT, v: ArrayT, *, num_threads: int | None = None, **options: Unpack[Options]
 ) -> Attended[ArrayT]: ...
 def attend(
     q: Array,
@@ -134,9 +136,9 @@ def _of_tensors() -> Any:
 
 
 @overload
-def trace(q: np.ndarray, k: np.ndarray, v: np.ndarray, **options: Unpack[_Options]) -> Trace[np.ndarray[Any, Any]]: ...
+def trace(q: np.ndarray, k: np.ndarray, v: np.ndarray, **options: Unpack[Options]) -> Trace[np.ndarray[Any, Any]]: ...
 @overload
-def trace(q: ArrayT, k: ArrayT, v: ArrayT, **options: Unpack[_Options]) -> Trace[ArrayT]: ...
+def trace(q: ArrayT, k: ArrayT, v: ArrayT, **options: Unpack[Options]) -> Trace[ArrayT]: ...
 @overload
 def trace(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> CodeTrace: ...
 def trace(*args: Any, **options: Any) -> Trace:

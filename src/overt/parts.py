@@ -10,22 +10,20 @@ is float64, since weights are computed from it anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from overt import kernels
 from overt.attention import merge
 from overt.biases import Bias
-from overt.errors import ArgumentError
 from overt.grid import Array, Cells, Shape, widened
 from overt.masks import Mask
 from overt.problem import Problem, within
 
-T = TypeVar("T")
 Pair = tuple[np.ndarray, np.ndarray]
 Piece = tuple[int, int, np.ndarray]
 # Cells of whole matrices of which functions are asked which blocks they hide, and how many of a block at a time.
@@ -47,8 +45,6 @@ class Place(NamedTuple):
 
 def asked(q: np.ndarray, k: np.ndarray, v: np.ndarray, **options: Any) -> Problem:
     """What is asked of whole arrays, every check done, without the arrays: ``hollow`` ones will do."""
-    if options.get("dropout") is not None:
-        raise ArgumentError("attention in parts knows no dropout: leave it out, or train with overt.torch.attention")
     problem = Problem.of(q, k, v, **options)
     empty = np.empty((0, 0, 0, 0), problem.q.dtype)
     return replace(problem, q=empty, k=empty, v=empty)
@@ -67,12 +63,12 @@ def block(
     place: Place,
     *,
     mask: np.ndarray | None = None,
-    bias: np.ndarray | None = None,
+    biases: Sequence[np.ndarray] = (),
 ) -> Problem:
     """A block of the whole, from its rows of q (B, H, T, D) and keys and values (B, G, S, …).
 
     Sinks, which join every row once, belong to what ``blind`` says of the row.
-    mask, bias: what is added to those of the whole, of just these cells, broadcastable to (B, H, T, S).
+    mask, biases: what is added to those of the whole, of just these cells, broadcastable to (B, H, T, S).
     """
     wide = np.dtype(asked.accumulate)
     q, k, v = (widened(x, wide) if x.dtype != wide else x for x in (q, k, v))
@@ -80,7 +76,7 @@ def block(
     if mask is not None:
         own = HeldMask(mask, place)
         problem = replace(problem, mask=own if problem.mask is None else problem.mask & own)
-    if bias is not None:
+    for bias in biases:
         added = HeldBias(bias, place)
         problem = replace(problem, bias=added if problem.bias is None else problem.bias + added)
     return problem
@@ -109,6 +105,11 @@ class HeldBias(Bias):
 
     def view(self, shape: Shape, dtype: np.dtype, t: range | None = None, s: range | None = None) -> None:
         return None
+
+    def pull(self, gradient: np.ndarray, cells: Cells, into: np.ndarray) -> None:
+        shared = tuple(axis for axis, n in enumerate(into.shape) if n == 1)
+        at = _inside(into, self.place, cells)
+        into[at] += gradient.sum(axis=shared, dtype=into.dtype).reshape(np.broadcast_shapes(*(i.shape for i in at)))
 
 
 def _inside(array: np.ndarray, place: Place, cells: Cells) -> tuple[np.ndarray, ...]:
@@ -210,6 +211,37 @@ class Sum:
         lse[...] = both
 
 
+def gradient(
+    problem: Problem,
+    output: np.ndarray,
+    lse: np.ndarray,
+    dy: np.ndarray,
+    dlse: np.ndarray | None,
+    *,
+    constant: bool = False,
+) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+    """What a block adds to the gradients of q, k and v (B, H, T, …), and by name to those of parameters.
+
+    Output, lse and the gradients of these are of the block's queries, over all keys.  The terms of the bias are named
+    "bias 0", …, and the parameters of the score "score weight", …; a ``constant`` bias gets none.
+    """
+    found = kernels.gradient(problem, output, lse, dy, dlse, constant=constant)
+    terms = found.bias if isinstance(found.bias, tuple) else () if found.bias is None else (found.bias,)
+    named = {f"bias {i}": x for i, x in enumerate(terms)} | {f"score {name}": x for name, x in found.score.items()}
+    return [found.q, found.k, found.v], named
+
+
+def gradient_of_sinks(
+    sinks: np.ndarray, output: np.ndarray, lse: np.ndarray, dy: np.ndarray, dlse: np.ndarray | None
+) -> np.ndarray:
+    """What some queries add to the gradient of the sinks (H,) of their heads."""
+    # A sink takes exp(sink − lse) of a row, which pulls on it as the weights of keys do; one of −∞ takes nothing.
+    shut = (sinks == -np.inf)[:, None]
+    taken = np.where(shut, 0, np.exp(np.where(shut, 0, sinks[:, None]) - lse))
+    pulled = -(output * dy).sum(axis=-1) + (0 if dlse is None else dlse)
+    return (taken * pulled).sum(axis=(0, 2))
+
+
 def statistics(problem: Problem, lse: np.ndarray) -> Pair:
     """What a block adds to received (B, H, S) and entropy (B, H, T), of the lse of whole rows."""
     return kernels.statistics(problem, lse)
@@ -271,10 +303,3 @@ def pictured(
         there = picture[:, :, r : r + piece.shape[2], c : c + piece.shape[3]]
         there[...] = np.maximum(there, piece) if pool == "max" else there + piece
     return picture if pool == "max" else (picture / (np.diff(rows) * np.diff(columns)[:, 0])).astype(dtype)
-
-
-def tree(parts: Sequence[T], join: Callable[[Sequence[T]], T], fan: int = 4) -> T:
-    """Join neighbours until one is left."""
-    while len(parts) > 1:
-        parts = [join(parts[i : i + fan]) for i in range(0, len(parts), fan)]
-    return parts[0]

@@ -56,6 +56,7 @@ def calls(problem: Problem, *, wide: bool = False, step: int | None = None) -> I
         same["bounded"] = not any((np.abs(x) > _BOUND).any() for x in numbers)
     if problem.dropout is not None:
         same |= {"dropout": problem.dropout.rate, "seed": problem.dropout.seed, "first_query": problem.t.start}
+        same |= {"first_batch": problem.b.start, "first_head": problem.h.start, "first_key": problem.s.start}
     q, k, v = words(q), words(k), words(v)
     first, last, rest = _spans(problem)
     bits, bias = _view_of_mask(problem, rest), _view_of_bias(problem, problem.bias)

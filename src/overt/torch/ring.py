@@ -13,7 +13,7 @@ Tensors lie in the CPU's memory, and the group's backend is one for these, such 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -21,7 +21,9 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from overt.attention import Options
 from overt.biases import Bias
+from overt.dropout import Dropout
 from overt.errors import ArgumentError, ShapeError
 from overt.grid import Array, shown, whole
 from overt.masks import Mask
@@ -73,26 +75,15 @@ def attention(
     k: Tensor,
     v: Tensor,
     *,
-    score: Score = _SCALED_DOT,
-    mask: Mask | Tensor | None = None,
-    bias: Bias | Array | None = None,
-    softcap: float | None = None,
-    sinks: Tensor | None = None,
     num_threads: int | None = None,
     group: dist.ProcessGroup | None = None,
+    **options: Unpack[Options],
 ) -> Tensor:
     """``overt.torch.attention`` of the shares of q (…, H, T, D), k (…, G, S, D) and v (…, G, S, E) that processes hold.
 
-    Every process of the group calls it with its own shares and the same options, and gets its share (…, H, T, E) of the
-    output.  Masks and biases are those of whole sequences.  Gradients of q, k and v are those of the sum of what all
-    processes make of their outputs; those of sinks and of parameters of scores and biases are this process's part of
-    it, to be summed over the group as those of any replicated parameter.
-
-    Raises ShapeError, DtypeError or ArgumentError for what is wrong, on all processes; ProcessError where another
-    process is gone or asks for something else.
+    It is the output of ``attend``, and takes the same: score, mask, bias, softcap, sinks and dropout.
     """
-    options = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks}
-    return attend(q, k, v, **options, num_threads=num_threads, group=group).output  # type: ignore[arg-type]
+    return attend(q, k, v, num_threads=num_threads, group=group, **options).output
 
 
 def attend(
@@ -105,14 +96,25 @@ def attend(
     bias: Bias | Array | None = None,
     softcap: float | None = None,
     sinks: Tensor | None = None,
+    dropout: Dropout | None = None,
     num_threads: int | None = None,
     group: dist.ProcessGroup | None = None,
 ) -> Attended:
-    """The same operation, kept open: output and lse, which are differentiable, received, entropy and top."""
+    """The same operation, kept open: output and lse, which are differentiable, received, entropy and top.
+
+    Every process of the group calls it with its own shares and the same options, and gets its share of the output
+    (…, H, T, E).  Masks, biases and dropout are those of whole sequences.  Gradients of q, k and v are those of the sum
+    of what all processes make of their outputs; those of sinks and of parameters of scores and biases are this
+    process's part of it, to be summed over the group as those of any replicated parameter.
+
+    Raises ShapeError, DtypeError or ArgumentError for what is wrong, on all processes; ProcessError where another
+    process is gone or asks for something else, such as dropout from another seed.
+    """
     options: dict[str, Any] = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks}
+    options |= {"dropout": dropout}
 
     def described() -> tuple[Call, Problem]:
-        call = Call.of(q, k, v, num_threads=num_threads, dropout=None, **options)
+        call = Call.of(q, k, v, num_threads=num_threads, **options)
         if q.device.type != "cpu":
             raise ArgumentError(
                 f"q lies on {q.device}: overt.torch.ring computes on the CPU alone, move it with .cpu()"

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from overt import kernels, parts
+from overt import parts
 from overt.errors import ShapeError
 from overt.parts import Place
 from overt.problem import Problem, within
@@ -166,20 +166,18 @@ class Tour:
         def gradients(meeting: Meeting, sums: list[np.ndarray]) -> None:
             rows = meeting.rows
             some = None if dlse is None else dlse[:, :, rows]
-            found = kernels.gradient(
+            found, named = parts.gradient(
                 meeting.problem, output[:, :, rows], lse[:, :, rows], dy[:, :, rows], some, constant=constant
             )
-            dq[:, :, rows] += found.q
-            for both, part in zip(sums, (found.k, found.v), strict=True):
+            dq[:, :, rows] += found[0]
+            for both, part in zip(sums, found[1:], strict=True):
                 both[:, :, meeting.keys] += part
-            _add_named(others, found.bias, found.score)
+            for name, x in named.items():
+                others[name] = others[name] + x if name in others else x
 
         self._to_owners([own.k, own.v], total, gradients)
         if self.asked.sinks is not None:
-            # A sink takes exp(sink − lse) of a row, which pulls on it as the weights of keys do.
-            taken = np.exp(self.asked.sinks[:, None] - lse)
-            pulled = -(output * dy).sum(axis=-1) + (0 if dlse is None else dlse)
-            others["sinks"] = (taken * pulled).sum(axis=(0, 2))
+            others["sinks"] = parts.gradient_of_sinks(self.asked.sinks, output, lse, dy, dlse)
         return [dq, *total], others
 
     def statistics(self) -> tuple[Tensor, Tensor]:
@@ -284,10 +282,3 @@ def _unpacked(buffer: np.ndarray, due: dict[int, range], arrays: Sequence[np.nda
             found[j].arrays.append(buffer[start:end].view(x.dtype).reshape(shape))
             start = end
     return found
-
-
-def _add_named(others: dict[str, Any], bias: Any, score: dict[str, Any]) -> None:
-    terms = bias if isinstance(bias, tuple) else () if bias is None else (bias,)
-    named = {f"bias {i}": x for i, x in enumerate(terms)} | {f"score {name}": x for name, x in score.items()}
-    for name, x in named.items():
-        others[name] = others[name] + x if name in others else np.asarray(x)
