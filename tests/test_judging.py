@@ -27,8 +27,8 @@ def judged(code: Any, *args: Any, **options: Any) -> Judged:
     result, operations = record_operations(code, *args)
     results = result if isinstance(result, tuple) else (result,)
     outputs = [x.detach().numpy() if isinstance(x, torch.Tensor) else x for x in results]
-    names = [name for name, _ in code.named_parameters()] if isinstance(code, nn.Module) else []
-    return judge(operations, outputs, parameters=names, **options)
+    names = {f"parameter {name}": x.shape for name, x in code.named_parameters()} if isinstance(code, nn.Module) else {}
+    return judge(operations, outputs, given=names, **options)
 
 
 def found(code: Any, *args: Any, **options: Any) -> dict[str, int | None]:

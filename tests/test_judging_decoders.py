@@ -22,8 +22,12 @@ def judged(function: Callable[..., Any], *args: Any, **intended: bool) -> Judged
     with torch.no_grad():
         result, operations = record_operations(function, *args)
     outputs = [np.asarray(x.detach() if hasattr(x, "detach") else x) for _, x in leaves(result)]
-    names = [name for name, _ in function.named_parameters()] if isinstance(function, nn.Module) else []
-    return judge(operations, outputs, parameters=names, intended=intended)
+    names = (
+        {f"parameter {name}": x.shape for name, x in function.named_parameters()}
+        if isinstance(function, nn.Module)
+        else {}
+    )
+    return judge(operations, outputs, given=names, intended=intended)
 
 
 def drawn(*shape: int) -> torch.Tensor:

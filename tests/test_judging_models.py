@@ -72,7 +72,7 @@ def test_every_step_of_a_model_is_right(
         given = {"pixel_values": torch.randn(2, 3, 16, 16).double()}
     with torch.no_grad():
         _, operations = record_operations(model, **given)
-    judged = judge(operations, [], parameters=[n for n, _ in model.named_parameters()])
+    judged = judge(operations, [], given={f"parameter {n}": x.shape for n, x in model.named_parameters()})
     assert judged.cores == count
     assert not judged.faults
     held = {entry.step.split(", ")[-1] for entry in judged.ledger if entry.outcome == "held"}

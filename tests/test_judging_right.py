@@ -19,8 +19,8 @@ def accused(code: Any, *args: Any) -> list[str]:
     result, operations = record_operations(code, *args)
     results = result if isinstance(result, tuple) else (result,)
     outputs = [x.detach().numpy() if isinstance(x, torch.Tensor) else np.asarray(x) for x in results]
-    names = [name for name, _ in code.named_parameters()] if isinstance(code, nn.Module) else []
-    return [f"{f.mistake}: {f.says}" for f in judge(operations, outputs, parameters=names).faults]
+    names = {f"parameter {name}": x.shape for name, x in code.named_parameters()} if isinstance(code, nn.Module) else {}
+    return [f"{f.mistake}: {f.says}" for f in judge(operations, outputs, given=names).faults]
 
 
 def stable(x: np.ndarray, axis: int = -1) -> np.ndarray:

@@ -20,8 +20,8 @@ W = H * D
 
 def judged(code: Any, *args: Any, **intended: Any) -> Judged:
     result, operations = record_operations(code, *args)
-    names = [name for name, _ in code.named_parameters()] if isinstance(code, nn.Module) else []
-    return judge(operations, [result.detach().numpy()], parameters=names, intended=intended)
+    names = {f"parameter {name}": x.shape for name, x in code.named_parameters()} if isinstance(code, nn.Module) else {}
+    return judge(operations, [result.detach().numpy()], given=names, intended=intended)
 
 
 def drawn(*shape: int) -> Tensor:

@@ -12,21 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from overt.check import additive, arrangement, pipeline, positional
+from overt.check import additive, arrangement, pipeline, positional, projections
 from overt.check.alignment import Alignment
 from overt.check.ledger import Entry, Outcome
+from overt.check.origins import PRODUCTS, Origin, constant_over, followed
 from overt.check.pipeline import Kind, classify, constant, near, shown
-from overt.recorder.core import GATHERS, VIEWS, Core, apart, attentions, carriers, masklike, product, reaches, tempered
+from overt.recorder.core import VIEWS, Core, Product, apart, attentions, carriers, masklike, product, reaches, tempered
 from overt.recorder.operations import Line, Operation
 
-_PRODUCTS = {"mm", "addmm", "bmm", "matmul", "einsum", "dot", "linear", "baddbmm", "dot_general", "tensordot"}
-_SAMPLES = {
-    "index", "split", "chunk", "unbind", "select", "repeat", "repeat_interleave", "index_select", "expand",
-    "broadcast_to", "take", "tile", "array_split",
-}  # fmt: skip
 _FACTORS = {"mul", "imul", "rmul", "multiply", "div", "idiv", "true_divide", "divide", "truediv", "itruediv"}
 _SUMS = {"add", "iadd", "radd", "sub", "isub", "rsub", "subtract"}
 _UNKNOWN = "unknown"
+Shapes = Mapping[str, tuple[int, ...]]
 _BARE = "Context and state are mixed by a matrix, and there is no tanh."
 
 
@@ -58,13 +55,13 @@ def judge(
     outputs: Sequence[np.ndarray],
     *,
     causal: bool | None = None,
-    parameters: Sequence[str] = (),
+    given: Shapes | None = None,
     intended: Mapping[str, Any] | None = None,
 ) -> Judged:
     """Judge every attention of a recording.
 
     outputs: the arrays that the candidate returned; causal: whether it promises to hide the future, None where nothing
-    is said; parameters: names of all that it has; intended: what else
+    is said; given: shapes of all that it has and was given, by "parameter NAME" and "argument 0"; intended: what else
     it says of itself, such as "luong", or "pairs" where queries and keys have lengths of their own.
     """
     written, found, _ = attentions(operations)
@@ -74,9 +71,10 @@ def judge(
     if not found and (intended or {}).get("luong"):
         _vector(judged, operations, outputs)
     data = carriers(written)
-    used = {o.removeprefix("parameter ") for op in operations for o in op.origins if o.startswith("parameter ")}
-    idle = [name for name in parameters if name not in used]
+    used = {origin for op in operations for origin in op.origins}
+    idle = {name: shape for name, shape in (given or {}).items() if name not in used}
     alignment = Alignment(written, found).follow(outputs)
+    others: list[tuple[np.ndarray, ...]] = []
     for number, core in enumerate(_whole(found)):
         one = _Judge(core, data, outputs, causal, idle)
         one.alignment = alignment
@@ -86,6 +84,10 @@ def judge(
         one.run()
         one.placed()
         name = f"attention {number + 1}, " if len(found) > 1 else ""
+        if any(projections.alike(one.operands, other) for other in others):
+            line = core.operations[core.mix.number].line
+            one.fail("projection", "shared_projection", line, "Two attentions have the same queries, keys and values.")
+        others.append(one.operands)
         judged.faults += [f for f in one.faults if f not in judged.faults]
         judged.ledger += [Entry(name + e.step, e.outcome, e.why, e.line, e.mistake) for e in one.ledger]
         for key, value in one.facts.items():
@@ -145,7 +147,12 @@ class _Judge:
     """One core."""
 
     def __init__(
-        self, core: Core, data: list[bool], outputs: Sequence[np.ndarray], causal: bool | None, idle: list[str]
+        self,
+        core: Core,
+        data: list[bool],
+        outputs: Sequence[np.ndarray],
+        causal: bool | None,
+        idle: Mapping[str, tuple[int, ...]],
     ) -> None:
         self.core, self.data, self.outputs, self.promised, self.idle = core, data, outputs, causal, idle
         self.operations = core.operations
@@ -186,10 +193,10 @@ class _Judge:
 
     def run(self) -> None:
         core = self.core
-        self.q = self._origin(core.scores.queries, core.scores.sources[0], core.scores.left)
-        self.k = self._origin(core.scores.keys, core.scores.sources[1], core.scores.right)
+        self.q = self._followed(core.scores.queries, core.scores.sources[0], core.scores.left)
+        self.k = self._followed(core.scores.keys, core.scores.sources[1], core.scores.right)
         values = core.mix.form(core.mix.right, core.mix.labels[1], core.mix.columns, core.mix.summed).swapaxes(1, 2)
-        self.v = self._origin(values, core.mix.sources[1], core.mix.right)
+        self.v = self._followed(values, core.mix.sources[1], core.mix.right)
         for name, one in (("queries", self.q), ("keys", self.k), ("values", self.v)):
             self._split(name, one)
         at = self.v.places()
@@ -240,6 +247,11 @@ class _Judge:
             self._in_base_2(parts)
         self._made()
         self._whole()
+
+    @property
+    def operands(self) -> tuple[np.ndarray, ...]:
+        """Queries, keys and values."""
+        return self.q.form, self.k.form, self.v.form
 
     def placed(self) -> None:
         """Where its positions come in, and how its operands lie."""
@@ -303,57 +315,10 @@ class _Judge:
 
     # What is fed in.
 
-    def _origin(self, form: np.ndarray, source: int | None, operand: np.ndarray) -> _Origin:
-        """An operand of a product walked back through views and constant factors."""
-        factor, lines, current, views = 1.0, [], operand, []
-        while source is not None:
-            operation = self.operations[source]
-            size = operation.host.size
-            own = [
-                (x, s)
-                for x, s, o in zip(operation.operands, operation.sources, operation.origins, strict=True)
-                if (x.dtype.kind == "f" and (x.size == size or bool(o)) if s is None else self.data[s])
-            ]
-            if len(own) > 1 and operation.name in GATHERS and len({id(s) if s is None else s for _, s in own}) == 1:
-                # The same once more, as where heads are repeated.
-                alike = all(x.shape == own[0][0].shape and np.array_equal(x, own[0][0]) for x, _ in own)
-                own = own[:1] if alike else own
-            if operation.name in _PRODUCTS or len(own) != 1:
-                break
-            x, before = own[0]
-            if x.size == operation.host.size and x.size:
-                one, two = np.sort(np.abs(x).ravel()), np.sort(np.abs(operation.host).ravel())
-                ratio = float(two[-1] / one[-1]) if one[-1] else 1.0
-                if not np.allclose(one * ratio, two, rtol=1e-6, atol=1e-12):
-                    break
-                views.append(source)
-                if abs(ratio - 1) > 1e-9:
-                    factor *= ratio
-                    lines.append(operation.line)
-            elif operation.name in _SAMPLES | GATHERS:
-                views.append(source)
-            else:
-                break
-            current, source = x, before
-        if source is not None and self.operations[source].name in GATHERS and factor:
-            current = self._gathered(form / factor, source, current)
-        return _Origin(form, current, factor, lines, source, views)
+    def _followed(self, form: np.ndarray, source: int | None, operand: np.ndarray) -> Origin:
+        return followed(self.operations, self.data, form, source, operand)
 
-    def _gathered(self, form: np.ndarray, source: int, array: np.ndarray) -> np.ndarray:
-        """What was taken apart before it was put together again: the earlier array that has all these numbers."""
-        open_, seen = [source], set[int]()
-        while open_ and len(seen) < 200:
-            operation = self.operations[open_.pop()]
-            for x, before in zip(operation.operands, operation.sources, strict=True):
-                large = x.dtype.kind == "f" and x.size >= form.size and x.ndim > 2 and x.shape[-1] > form.shape[-1]
-                if large and places(form, x) is not None:
-                    return x
-                if before is not None and before not in seen and operation.name in GATHERS | VIEWS | _SAMPLES:
-                    seen.add(before)
-                    open_.append(before)
-        return array
-
-    def _split(self, name: str, one: _Origin) -> None:
+    def _split(self, name: str, one: Origin) -> None:
         """Heads that a reshape alone split off: each of them has some positions' numbers, and not its own features."""
         n, length, width = one.form.shape
         whole = one.array
@@ -397,6 +362,11 @@ class _Judge:
             kind = classify(x, y, operation, self._dependent(operation))
             if kind.detail == "rounded":
                 self.rounded = self.rounded or line
+                exact, final = pipeline.softmax(x, (1,)), core.steps[-1][1]
+                if phase == "raw" and np.allclose(exact, final, rtol=2**-5, atol=2**-8):
+                    # What is done in few digits is no step by itself.
+                    self.before, self.weights, self.softmax_line, phase = x, final, line, "prob"
+                    break
             if kind.name == "same":
                 # What is multiplied by 1 is scaled by whoever gives the factor.
                 self.learned |= phase == "raw" and operation.name in _FACTORS
@@ -423,6 +393,7 @@ class _Judge:
             elif phase == "exp" and kind.name not in ("zero", "mask"):
                 phase, self.weights, self.softmax_line = "prob", y, line
             elif kind.name in ("mask", "mask_sign_inf"):
+                before = self.hidden
                 self._hide(kind.cells, line)
                 self._filled(number, x[kind.cells], y[kind.cells])
                 if kind.name == "mask_sign_inf":
@@ -430,13 +401,17 @@ class _Judge:
                     # What follows is NaN.
                     break
                 if phase == "prob":
-                    tentative.append((line, x, y))
+                    tentative.append((line, x, y, before))
+            elif kind.name == "scale" and phase == "prob" and tentative and kind.number > 1 + 1e-6:
+                dropped, x, _, self.hidden = tentative.pop()
+                says = f"Weights are dropped, and the rest multiplied by {kind.number:.3g}, where nothing is trained."
+                self.fail("dropout", "dropout_eval", dropped, says, x, y)
             elif kind.name == "zero" and phase == "prob" and abs(kind.number - 1) > 1e-6:
                 says = f"Weights are dropped, and the rest multiplied by {kind.number:.3g}, where nothing is trained."
                 self.fail("dropout", "dropout_eval", line, says, x, y)
             elif kind.name == "zero":
                 if phase == "prob":
-                    tentative.append((line, x, y))
+                    tentative.append((line, x, y, self.hidden))
                 elif phase == "raw":
                     says = "Hidden scores become 0, and exp(0) is 1."
                     self.fail("mask", "mask_times_scores", line, says, -np.inf, y[kind.cells])
@@ -506,7 +481,7 @@ class _Judge:
         )
         for kind, number, x, y in strange:
             self._odd(kind, self.operations[number], x, y, several)
-        for line, x, y in tentative:
+        for line, x, y, _ in tentative:
             says = "The weights are masked after the softmax, so hidden keys still count in the sum."
             if not self._after(line):
                 self.fail("mask", "mask_after_softmax", line, says, x, y)
@@ -620,7 +595,7 @@ class _Judge:
     def _odd(self, kind: Kind, operation: Operation, x: np.ndarray, y: np.ndarray, several: bool) -> None:
         """several: whether the weights of more than one attention are put together."""
         self.odd.append(operation.name)
-        linear = operation.name in _PRODUCTS or operation.name.startswith("conv")
+        linear = operation.name in PRODUCTS or operation.name.startswith("conv")
         if kind.name == "function" or linear or several:
             self.note("scores", "not tried", f"{operation.name} is no step of plain attention", operation.line)
         else:
@@ -640,7 +615,7 @@ class _Judge:
         width, open_, seen = self.core.scores.width, [source], set[int]()
         while open_:
             number = open_.pop()
-            if number is None or number in seen or self.operations[number].name in _PRODUCTS:
+            if number is None or number in seen or self.operations[number].name in PRODUCTS:
                 continue
             seen.add(number)
             x = self.operations[number].host
@@ -679,7 +654,10 @@ class _Judge:
         heads = {n // b for b in range(1, n + 1) if n % b == 0 and n // b > 1}
         widths = {width * h for h in heads} & self._widths()
         widths |= {w for w in (self.q.array.shape[-1:] + self.k.array.shape[-1:]) if w != width}
-        mistake = pipeline.scale_mistake(core, self.total, width, {h for h in heads if width * h in widths}, widths)
+        several = {h for h in heads if width * h in widths} | self._headed()
+        # What one head is projected from is as wide as all of them.
+        widths |= {made.width for made in map(self._projected, (self.q, self.k)) if made} - {width}
+        mistake = pipeline.scale_mistake(core, self.total, width, several, widths)
         want = width**-0.5
         if mistake == "scale_seqlen" and any(n % x == 0 for n in owned for x in core.weights.shape[-2:] if x > 1):
             mistake = None
@@ -705,6 +683,23 @@ class _Judge:
         else:
             says = f"The scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}."
             self.fail("scale", mistake, line, says, want, self.total)
+
+    def _headed(self) -> set[int]:
+        """How many heads the queries have, where these have an axis behind that of the samples."""
+        at = self.q.places() or []
+        own = [c for c in at if constant_over(c) and len(np.unique(c)) > 1]
+        return {len(np.unique(own[-1]))} if len(own) > 1 else set()
+
+    def _projected(self, one: Origin) -> Product | None:
+        """The product that made queries, keys or values, behind a bias, where there is one."""
+        number = one.source
+        while number is not None:
+            made = product(self.operations, number)
+            sources = [s for s in self.operations[number].sources if s is not None and self.data[s]]
+            if made is not None or self.operations[number].name not in _SUMS or len(sources) != 1:
+                return made
+            number = sources[0]
+        return None
 
     def _streams(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         """What queries, keys and values are made of."""
@@ -778,6 +773,12 @@ class _Judge:
         final = core.steps[-1][1]
         if any(f.mistake == "mask_sign_inf" for f in self.faults):
             return
+        asks = self.intended.get("asks")
+        if asks and self.operations[core.mix.number].detail == "returned" and core.two:
+            queries, keys, _ = self._streams()
+            if queries == {f"argument {asks[1]}"} and keys == {f"argument {asks[0]}"}:
+                self.fail("softmax", "softmax_axis_q", line, "The weights of a key sum to 1, over the queries.")
+                return
         if self.phase == "raw" or self.weights is None or self.before is None:
             if not self.odd:
                 self.fail("softmax", "softmax_missing", line, "The scores mix the values without a softmax.")
@@ -798,6 +799,10 @@ class _Judge:
             # One maximum for all is right where all are summed.
             self.faults = [f for f in self.faults if f.mistake != "global_max"]
             self.ledger = [e for e in self.ledger if e.mistake != "global_max"]
+            if mistake == "no_exp_norm":
+                # Of what is divided by its sum, no scale is left.
+                self.faults = [f for f in self.faults if f.step != "scale"]
+                self.ledger = [e for e in self.ledger if e.step != "scale"]
             self.fail(
                 "softmax", mistake, line, "The weights are no softmax over the keys.", right[live], self.weights[live]
             )
@@ -1037,23 +1042,30 @@ class _Judge:
                 self.fail("dropout", "dropout_eval", op.line, says)
 
     def _shared(self) -> None:
-        """Two of queries, keys and values are the same numbers, and a projection is never used."""
-        if not self.idle:
-            return
-        pairs = (
-            ("queries", self.q, "keys", self.k),
-            ("keys", self.k, "values", self.v),
-            ("queries", self.q, "values", self.v),
-        )
-        for one, a, two, b in pairs:
-            x, y = (
-                set(self.operations[o.source].origins) - {""} if o.source is not None else set[str]() for o in (a, b)
-            )
-            both = {origin for origin in x & y if origin.startswith("parameter")}
-            if both and b.source is not None and a.source != b.source:
-                says = f"{one} and {two} have one projection, and {', '.join(self.idle[:3])} is never used."
-                self.fail("projection", "shared_projection", self.operations[b.source].line, says)
-                return
+        """Two of queries, keys and values have one projection where there is another, or all heads have one matrix."""
+        named = [(name, one, self._projected(one)) for name, one in
+                 (("queries", self.q), ("keys", self.k), ("values", self.v))]  # fmt: skip
+        found = projections.shared(self.operations, [(name, one.source, made) for name, one, made in named], self.idle)
+        matrices = [self._for_all_heads(one, made) for _, one, made in named] if self.sum is None else [None]
+        if found is None and matrices[0] is not None and None not in matrices:
+            found = matrices[0], "All heads are projected with one matrix."
+        if found is not None:
+            self.fail("projection", "shared_projection", self.operations[found[0]].line, found[1])
+
+    def _for_all_heads(self, one: Origin, made: Product | None) -> int | None:
+        """The product with one matrix of all heads, whose features lie behind one another in what is projected."""
+        at = one.places()
+        if made is None or at is None or made.columns == "" or made.batch:
+            return None
+        before = self._followed(made.queries, made.sources[0], made.left)
+        whole, width = before.places(), made.width
+        if whole is None or before.array.shape[-1] <= width or one.array.shape[:-1] != made.left.shape[:-1]:
+            return None
+        # Of each projected row, which piece of the features it has.
+        piece = whole[-1][0, :, 0].astype(int) // width
+        rows = np.ravel_multi_index([c[:, :, 0] for c in at[:-1]], one.array.shape[:-1])
+        of_heads = piece[rows]
+        return made.number if (of_heads == of_heads[:, :1]).all() and len(np.unique(of_heads)) > 1 else None
 
     def _paired(self) -> None:
         """Whether what belongs together was kept together: features of a position, key and value, query and output."""
@@ -1140,7 +1152,7 @@ class _Judge:
         same = {core.mix.number}
         for i in range(core.mix.number + 1, len(self.operations)):
             op = self.operations[i]
-            if not (same & set(op.sources)) or op.host.size != mixed.size or op.name in _PRODUCTS:
+            if not (same & set(op.sources)) or op.host.size != mixed.size or op.name in PRODUCTS:
                 continue
             same.add(i)
             heads = op.host.shape[-1] // width if op.host.ndim and op.host.shape[-1] % width == 0 else 0
@@ -1219,7 +1231,7 @@ class _Judge:
         """Masked scores, rows × keys, and values of this core and of others for the same queries."""
         found = []
         for part in (self.core, *others):
-            judge_ = self if part is self.core else _Judge(part, self.data, self.outputs, None, [])
+            judge_ = self if part is self.core else _Judge(part, self.data, self.outputs, None, {})
             if judge_ is not self:
                 judge_.q, judge_.k = self.q, self.k
                 judge_._walk()
@@ -1291,27 +1303,6 @@ class _Judge:
         self.note("scores", "not tried", "the way from the scores to the weights could not be followed", line)
 
 
-@dataclass(frozen=True, eq=False)
-class _Origin:
-    """Queries, keys or values: (n, positions, width), and the array they were before views and constant factors."""
-
-    form: np.ndarray
-    array: np.ndarray
-    factor: float
-    lines: list[Line | None]
-    source: int | None
-    views: list[int]
-
-    def along(self) -> list[int] | None:
-        """The axes of the array along which the width runs."""
-        at = self.places()
-        return None if at is None else [axis for axis, c in enumerate(at) if (c != c[:, :, :1]).any()]
-
-    def places(self) -> list[np.ndarray] | None:
-        """Coordinates in the array of every number of the form."""
-        return places(self.form / self.factor, self.array) if self.factor else None
-
-
 def _mixed(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Values mixed by the softmax of scores, rows × keys."""
     return np.asarray(pipeline.softmax(scores, (1,)).reshape(len(values), -1, scores.shape[1]) @ values)
@@ -1320,26 +1311,3 @@ def _mixed(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
 def _sigmoid(x: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         return np.asarray(1 / (1 + np.exp(-x)))
-
-
-def places(small: np.ndarray, large: np.ndarray) -> list[np.ndarray] | None:
-    """Coordinates in ``large`` of every value of ``small``, by value; None where values are lost or not unique."""
-    flat = large.ravel()
-    if flat.dtype.kind != "f" or flat.size < 4 or large.ndim < 2 or not np.isfinite(flat).all():
-        return None
-    order = np.argsort(flat)
-    ranked = flat[order]
-    if (np.diff(ranked) == 0).any():
-        return None
-    wanted = small.ravel()
-    at = np.clip(np.searchsorted(ranked, wanted), 0, len(ranked) - 1)
-    below = np.clip(at - 1, 0, None)
-    at = np.where(np.abs(ranked[below] - wanted) < np.abs(ranked[at] - wanted), below, at)
-    if not np.allclose(ranked[at], wanted, rtol=1e-6, atol=1e-12):
-        return None
-    return [c.reshape(small.shape) for c in np.unravel_index(order[at], large.shape)]
-
-
-def constant_over(x: np.ndarray) -> bool:
-    """Whether coordinates (n, positions, width) depend on n alone."""
-    return bool((x == x[:, :1, :1]).all())

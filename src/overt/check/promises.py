@@ -52,6 +52,7 @@ class Promises:
         return {
             "causal": True if self.declared_causal else None,
             "luong": "luong" in told,
+            "asks": self._asks,
             "unscaled": self.declared_unscaled,
             # Keys and values are said to have one source.
             "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|cross", told)),
@@ -67,6 +68,12 @@ class Promises:
                 for line in around.splitlines() if "embed" in line
             ),
         }  # fmt: skip
+
+    @cached_property
+    def _asks(self) -> tuple[int, int] | None:
+        """The places of the arguments that are named queries and keys, where there are both."""
+        roles = [a.role for a in self.arguments]
+        return (roles.index("q"), roles.index("k")) if {"q", "k"} <= set(roles) else None
 
     @cached_property
     def prose(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from overt.check.arrays import leaves
 from overt.check.describe import parameters
 from overt.check.judging import judge
 from overt.recorder import record_operations
+from overt.recorder.core import masklike
 
 # Operations on arrays in one call.
 _MOST = 20_000
@@ -26,9 +28,12 @@ def watched(
     def call(*args: Any, **kwargs: Any) -> Any:
         result, operations = record_operations(function, *args, _limit=_MOST, **kwargs)
         outputs = [x for x in (_plain(leaf) for _, leaf in leaves(result)) if x is not None]
-        names = [name for name, _ in thing.named_parameters()] if hasattr(thing, "named_parameters") else []
+        rows = [] if inspect.isroutine(thing) else parameters(thing, None, {})
+        given = {f"parameter {row['path']}": row["shape"] for row in rows if row["registered"]}
+        arrays = [_plain(leaf) for _, leaf in leaves((args, list(kwargs.values()))) if hasattr(leaf, "shape")]
+        given |= {f"argument {n}": x.shape for n, x in enumerate(arrays) if x is not None and not masklike(x)}
         try:
-            judged = judge(operations, outputs, causal=asked.get("causal"), parameters=names, intended=asked)
+            judged = judge(operations, outputs, causal=asked.get("causal"), given=given, intended=asked)
         except (ValueError, IndexError, TypeError, KeyError, AssertionError):
             # The recording is of a kind that was not foreseen: nothing is said of it.
             told["error"] = traceback.format_exc()
@@ -37,7 +42,6 @@ def watched(
         told["faults"] = [asdict(fault) for fault in judged.faults]
         told["ledger"] = [asdict(entry) for entry in judged.ledger]
         told["facts"] = judged.facts
-        rows = parameters(thing, None, {}) if hasattr(thing, "named_parameters") else []
         told["facts"] |= {"unregistered": [row["path"] for row in rows if not row["registered"]]}
         return result
 

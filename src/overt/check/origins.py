@@ -1,0 +1,115 @@
+"""What queries, keys and values were before views and constant factors, and where in it each of their numbers lay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from overt.recorder.core import GATHERS, VIEWS
+from overt.recorder.operations import Line, Operation
+
+PRODUCTS = {"mm", "addmm", "bmm", "matmul", "einsum", "dot", "linear", "baddbmm", "dot_general", "tensordot"}
+_SAMPLES = {
+    "index", "split", "chunk", "unbind", "select", "repeat", "repeat_interleave", "index_select", "expand",
+    "broadcast_to", "take", "tile", "array_split",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Queries, keys or values: (n, positions, width), and the array they were before views and constant factors."""
+
+    form: np.ndarray
+    array: np.ndarray
+    factor: float
+    lines: list[Line | None]
+    source: int | None
+    views: list[int]
+
+    def along(self) -> list[int] | None:
+        """The axes of the array along which the width runs."""
+        at = self.places()
+        return None if at is None else [axis for axis, c in enumerate(at) if (c != c[:, :, :1]).any()]
+
+    def places(self) -> list[np.ndarray] | None:
+        """Coordinates in the array of every number of the form."""
+        return places(self.form / self.factor, self.array) if self.factor else None
+
+
+def followed(
+    operations: Sequence[Operation], data: Sequence[bool], form: np.ndarray, source: int | None, operand: np.ndarray
+) -> Origin:
+    """An operand of a product walked back through views and constant factors."""
+    factor, lines, current, views = 1.0, [], operand, []
+    while source is not None:
+        operation = operations[source]
+        size = operation.host.size
+        own = [
+            (x, s)
+            for x, s, o in zip(operation.operands, operation.sources, operation.origins, strict=True)
+            if (x.dtype.kind == "f" and (x.size == size or bool(o)) if s is None else data[s])
+        ]
+        if len(own) > 1 and operation.name in GATHERS and len({id(s) if s is None else s for _, s in own}) == 1:
+            # The same once more, as where heads are repeated.
+            alike = all(x.shape == own[0][0].shape and np.array_equal(x, own[0][0]) for x, _ in own)
+            own = own[:1] if alike else own
+        if operation.name in PRODUCTS or len(own) != 1:
+            break
+        x, before = own[0]
+        if x.size == operation.host.size and x.size:
+            one, two = np.sort(np.abs(x).ravel()), np.sort(np.abs(operation.host).ravel())
+            ratio = float(two[-1] / one[-1]) if one[-1] else 1.0
+            if not np.allclose(one * ratio, two, rtol=1e-6, atol=1e-12):
+                break
+            views.append(source)
+            if abs(ratio - 1) > 1e-9:
+                factor *= ratio
+                lines.append(operation.line)
+        elif operation.name in _SAMPLES | GATHERS:
+            views.append(source)
+        else:
+            break
+        current, source = x, before
+    if source is not None and operations[source].name in GATHERS and factor:
+        current = _gathered(operations, form / factor, source, current)
+    return Origin(form, current, factor, lines, source, views)
+
+
+def _gathered(operations: Sequence[Operation], form: np.ndarray, source: int, array: np.ndarray) -> np.ndarray:
+    """What was taken apart before it was put together again: the earlier array that has all these numbers."""
+    open_, seen = [source], set[int]()
+    while open_ and len(seen) < 200:
+        operation = operations[open_.pop()]
+        for x, before in zip(operation.operands, operation.sources, strict=True):
+            large = x.dtype.kind == "f" and x.size >= form.size and x.ndim > 2 and x.shape[-1] > form.shape[-1]
+            if large and places(form, x) is not None:
+                return x
+            if before is not None and before not in seen and operation.name in GATHERS | VIEWS | _SAMPLES:
+                seen.add(before)
+                open_.append(before)
+    return array
+
+
+def places(small: np.ndarray, large: np.ndarray) -> list[np.ndarray] | None:
+    """Coordinates in ``large`` of every value of ``small``, by value; None where values are lost or not unique."""
+    flat = large.ravel()
+    if flat.dtype.kind != "f" or flat.size < 4 or large.ndim < 2 or not np.isfinite(flat).all():
+        return None
+    order = np.argsort(flat)
+    ranked = flat[order]
+    if (np.diff(ranked) == 0).any():
+        return None
+    wanted = small.ravel()
+    at = np.clip(np.searchsorted(ranked, wanted), 0, len(ranked) - 1)
+    below = np.clip(at - 1, 0, None)
+    at = np.where(np.abs(ranked[below] - wanted) < np.abs(ranked[at] - wanted), below, at)
+    if not np.allclose(ranked[at], wanted, rtol=1e-6, atol=1e-12):
+        return None
+    return [c.reshape(small.shape) for c in np.unravel_index(order[at], large.shape)]
+
+
+def constant_over(x: np.ndarray) -> bool:
+    """Whether coordinates (n, positions, width) depend on n alone."""
+    return bool((x == x[:, :1, :1]).all())

@@ -1,0 +1,76 @@
+"""Projections that queries, keys and values share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from overt.check.pipeline import near
+from overt.recorder.core import Product
+from overt.recorder.operations import Operation
+
+# What takes some of an array.
+PIECES = {"index", "split", "chunk", "unbind", "select", "array_split", "getitem"}
+
+
+def shared(
+    operations: Sequence[Operation],
+    made: Sequence[tuple[str, int | None, Product | None]],
+    idle: Mapping[str, tuple[int, ...]],
+) -> tuple[int, str] | None:
+    """The product of which two sides are projected alike, and what to say; None where that may be meant.
+
+    made: of queries, keys and values the last operation and the product before it; idle: shapes of what nobody used.
+    Where nothing of that shape is idle, two may share their weights, as in Reformer; all three do not.
+    """
+    known = [(name, last, one) for name, last, one in made if one is not None and last is not None]
+    pairs = [(a, b) for a, b in combinations(known, 2) if a[2].number != b[2].number]
+    lost = [*idle.values(), *_unread(operations)]
+    unused = f", and {', '.join(name.partition(' ')[2] for name in list(idle)[:3])} is never used" if idle else ""
+    for (one, before, first), (two, last, second) in pairs:
+        weight = _weight(first, second)
+        if weight is not None and any(sorted(shape) == sorted(weight.shape) for shape in lost):
+            return second.number, f"{one} and {two} have one projection{unused}."
+        biases = _bias(operations, before), _bias(operations, last)
+        if biases[0] and biases[0] == biases[1] and any(shape == operations[last].host.shape[-1:] for shape in lost):
+            return last, f"{one} and {two} have one bias{unused}."
+    weights = [_weight(first, second) for (_, _, first), (_, _, second) in pairs]
+    common = weights[0] if len(weights) == 3 else None
+    learned = [any(origin.startswith("parameter") for origin in one.origins) for _, _, one in known]
+    if common is not None and all(learned) and all(x is not None and _equal(x, common) for x in weights):
+        return known[1][2].number, "Queries, keys and values have one projection."
+    return None
+
+
+def alike(one: Sequence[np.ndarray], two: Sequence[np.ndarray]) -> bool:
+    """Whether two attentions have the same queries, keys and values, which differ from one another."""
+    return all(near(x, y) for x, y in zip(one, two, strict=True)) and not near(one[0], one[1])
+
+
+def _weight(one: Product, two: Product) -> np.ndarray | None:
+    """The matrix that two products have in common, and not what it is applied to."""
+    left, right = _equal(one.left, two.left), _equal(one.right, two.right)
+    if right:
+        return one.left if left and one.left.ndim < one.right.ndim else one.right
+    return one.left if left and one.left.ndim < one.right.ndim else None
+
+
+def _equal(x: np.ndarray, y: np.ndarray) -> bool:
+    return x is y or (x.shape == y.shape and np.array_equal(x, y))
+
+
+def _bias(operations: Sequence[Operation], last: int) -> frozenset[str]:
+    """What is learned or given and added last."""
+    operation = operations[last]
+    named = {o for o, x in zip(operation.origins, operation.operands, strict=True) if o and x.ndim == 1}
+    return frozenset(named)
+
+
+def _unread(operations: Sequence[Operation]) -> list[tuple[int, ...]]:
+    """Shapes of pieces that nobody used, of arrays whose other pieces are used."""
+    used = {s for operation in operations for s in operation.sources if s is not None}
+    pieces = [(n, op) for n, op in enumerate(operations) if op.name in PIECES and op.origins and op.origins[0]]
+    kept = {op.origins[0] for n, op in pieces if n in used}
+    return [op.host.shape for n, op in pieces if n not in used and op.origins[0] in kept]
