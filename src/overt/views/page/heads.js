@@ -205,7 +205,7 @@ export class Heads {
     /** @type {NodeListOf<HTMLElement>} */
     const thumbs = this.host.querySelectorAll(".thumb"),
       all = [...thumbs],
-      at = all.findIndex((button) => button === document.activeElement),
+      at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement)),
       step = STEPS.get(event.key);
     if (at < 0 || !step || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
