@@ -18,6 +18,9 @@ html_theme = "furo"
 html_title = "overt"
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
+# Summaries would be fetched, which no browser does from files.
+html_show_search_summary = False
+html_show_copyright = False
 
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
