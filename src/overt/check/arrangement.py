@@ -9,6 +9,7 @@ import numpy as np
 
 from overt.check.positional import Operand
 from overt.recorder.core import VIEWS, Core
+from overt.recorder.operations import Line
 
 
 def seen(core: Core, operands: tuple[Operand, Operand, Operand]) -> dict[str, Any]:
@@ -22,7 +23,9 @@ def seen(core: Core, operands: tuple[Operand, Operand, Operand]) -> dict[str, An
     if packed is not None:
         views = operands[0].views
         line = core.operations[views[-1]].line if views else line
-        facts["packing"] = {"order": packed, "line": line.number if line else None, "file": line.file if line else ""}
+        facts["packing"] = {"order": packed, **_place(line)}
+    if _turned(operands[0], operands[1]):
+        facts["turned"] = _place(core.operations[core.scores.number].line)
     keys, values = operands[1:]
     # Where both are arguments, and none is the other.
     given = keys.source is None and values.source is None and min(keys.array.ndim, values.array.ndim) > 1
@@ -30,8 +33,21 @@ def seen(core: Core, operands: tuple[Operand, Operand, Operand]) -> dict[str, An
     facts["keys and values"] = given and not alike and keys.array.shape[-2] == values.array.shape[-2]
     if _along_samples(core, operands[2]):
         line = core.operations[core.scores.number].line
-        facts["time first"] = {"line": line.number if line else None, "file": line.file if line else ""}
+        facts["time first"] = _place(line)
     return facts
+
+
+def _place(line: Line | None) -> dict[str, Any]:
+    return {"line": line.number if line else None, "file": line.file if line else ""}
+
+
+def _turned(queries: Operand, keys: Operand) -> bool:
+    """Whether the features of queries meet something else of the keys, which is as long."""
+    last = queries.array.ndim - 1
+    if last < 2 or keys.array.ndim != last + 1:
+        return False
+    one, two = queries.along(), keys.along()
+    return one == [last] and two is not None and len(two) == 1 and two != one
 
 
 def _packed(operands: tuple[Operand, Operand, Operand]) -> str | None:

@@ -115,8 +115,20 @@ def differ(one: Answer, two: Answer, tolerance: float = _SAME) -> bool:
     return bool((np.isnan(a) != np.isnan(b)).any() or np.nanmax(np.abs(a - b), initial=0) > tolerance * top)
 
 
-def probe(caller: Caller, guess: Guess, masks: Sequence[Way], facts: Mapping[str, Any], findings: Findings) -> None:
-    """Everything that more calls tell of the one that was found.  masks: those of its ways that hide keys."""
+def probe(
+    caller: Caller,
+    guess: Guess,
+    masks: Sequence[Way],
+    facts: Mapping[str, Any],
+    findings: Findings,
+    others: Sequence[Way] = (),
+    raw: Caller | None = None,
+) -> None:
+    """Everything that more calls tell of the one that was found.
+
+    masks: those of its ways that hide keys; others: those with arguments that may be left out; raw: calls an instance
+    that was never put out of training.
+    """
     plain = Way(guess)
     ways = [plain, *masks[:3]]
     again = {"still": False}
@@ -135,12 +147,12 @@ def probe(caller: Caller, guess: Guess, masks: Sequence[Way], facts: Mapping[str
         # What is dropped by chance is hidden by no mask.
         findings.found.pop("mask_after_softmax", None)
         return
-    _changed(caller.ask(ways), findings)
+    _changed(caller.ask([plain, *others] if others else ways), findings)
     if "inplace" not in findings.found:
         _kept(caller, guess, findings)
     if {"state", "cache_key"} & set(findings.found):
         return
-    _trained(caller, plain, facts, findings)
+    _trained(raw or caller, plain, facts, findings)
     _half(caller, ways, findings)
     for way in masks[:3]:
         _hidden(caller, way, facts, findings)
@@ -182,7 +194,16 @@ def _kept(caller: Caller, guess: Guess, findings: Findings) -> None:
 def _trained(caller: Caller, plain: Way, facts: Mapping[str, Any], findings: Findings) -> None:
     """In training, out of it and in it again, with two seeds each."""
     modes = [(True, 0), (True, 1), (False, 0), (True, 0), (True, 1)]
-    ways = [replace(plain, extra={"still": False, "train": mode, "seed": seed}) for mode, seed in modes]
+    named = {a.name: a.role for a in caller.face.arguments if a.role in ("drop", "training", "deterministic")}
+
+    def values(mode: bool) -> dict[str, Any]:
+        said = {"drop": 0.5, "training": mode, "deterministic": not mode}
+        return {name: said[role] for name, role in named.items() if role}
+
+    # What is given by its place is not given by name too.
+    free = {(name,) for name in named} - {path for path, _ in plain.guess.kinds}
+    ways = [replace(plain, values={n: x for n, x in values(mode).items() if (n,) in free},
+                    extra={"still": False, "train": mode, "seed": seed}) for mode, seed in modes]  # fmt: skip
     one, two, _, three, four = caller.ask(ways)
     if differ(one, two) and not differ(three, four):
         findings.add("dropout_stuck_off")

@@ -188,6 +188,7 @@ VALUES: dict[str, Callable[[Lengths], Any]] = {
     "number of key heads": lambda n: n.axis("G"),
     "another width": lambda n: n.axis("U"),
     "length of a page": lambda n: PAGE,
+    "root of a width": lambda n: n.D**0.5,
 }
 # What a constructor is given first, where no name tells.
 _NUMBERS = ("width of all", "number of heads", "width of a head", "length", "another width")

@@ -1103,7 +1103,14 @@ class _Judge:
         if len(mine) != 1:
             return
         if not any((c == c[:1, :, :1]).all() and len(np.unique(c)) == length for c in at):
-            self.note("groups", "not tried", "where the keys' positions came from could not be followed")
+            # Each head of queries has as many keys as there are, and some of them twice.
+            along = [c for c in at[:-1] if len(np.unique(c)) == length and (c == c[:, :, :1]).all()]
+            line = self.operations[self.k.views[0]].line if self.k.views else None
+            if any(len(np.unique(row)) < length for c in along for row in c[:, :, 0]):
+                says = "A query head sees some keys twice and others never: they are repeated along the positions."
+                self.fail("groups", "gqa_repeat_wrong_axis", self._repeats() or line, says)
+            else:
+                self.note("groups", "not tried", "where the keys' positions came from could not be followed")
             return
         heads = mine[0][:, 0, 0]
         G = len(np.unique(heads))
@@ -1117,6 +1124,11 @@ class _Judge:
         elif np.array_equal(row, np.arange(len(row)) % G):
             says = "Query head h reads key head h mod G."
             self.fail("groups", "gqa_tile", line, says, np.arange(len(row)) // (len(row) // G), row)
+
+    def _repeats(self) -> Line | None:
+        """The line that repeats the keys."""
+        several = (self.operations[n] for n in self.k.views)
+        return next((op.line for op in several if op.operands and op.host.size > op.operands[0].size), None)
 
     def _returned(self) -> None:
         """What is returned beside the output: weights, scores in their place, or log-sum-exps."""

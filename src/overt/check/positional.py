@@ -44,6 +44,9 @@ class Operand(Protocol):
     def places(self) -> list[np.ndarray] | None:
         """Coordinates in the array of every number of the form."""
 
+    def along(self) -> list[int] | None:
+        """The axes of the array along which the width runs."""
+
 
 class Told(NamedTuple):
     """What is told of a step: the mistake, "" where it held and None where it could not be judged."""

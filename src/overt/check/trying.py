@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overt.check import calls, continuing, contracts
-from overt.check.asking import Caller, Way, probe
+from overt.check import beside, calls, continuing, contracts
+from overt.check.asking import Answer, Caller, Way, differ, probe
 from overt.check.calls import Guess, Lengths, Search, Tried
 from overt.check.findings import Findings
 from overt.check.interface import Interface
@@ -22,7 +23,7 @@ from overt.check.session import Here, Session
 
 # Instances, calls of one request that are looked into and of all, and constructors that are tried.
 _MADE, _CALLS, _RAN, _BUILT = 16, 4, 8, 360
-_FACTORS = ("scale", "1.0", "0.0")
+_FACTORS = ("scale", "1.0", "0.0", "root of a width")
 # Seconds after which no other call is looked for.
 _SECONDS = 20.0
 # Steps that may be left untried, as a mask is that nobody gives, where no other call is looked for.
@@ -76,6 +77,7 @@ def check(
     unsure: list[_Found] = []
     refused: list[Tried] = []
     searches: list[tuple[int | None, Search, Iterator[list[Tried]]]] = []
+    made = beside.Made(session, maker)
 
     def look(handle: int | None, some: list[Tried]) -> bool:
         """Whether what runs is enough."""
@@ -99,7 +101,7 @@ def check(
 
     end = time.monotonic() + _SECONDS
     enough, pairs = False, face.intents["pairs"]
-    for handle, lengths, named in _made(session, face, maker, refused, ladder):
+    for handle, lengths, named in _made(session, face, made, refused, ladder):
         search = Search(session, face, _asking(session, face, handle), lengths, named=named)
         searches.append((handle, search, search.run()))
         enough = look(handle, next(searches[-1][2], []))
@@ -119,7 +121,7 @@ def check(
             going.remove(best)
         enough = look(best[0], some or [])
     if found or unsure:
-        one = _kinder(session, face, min(found or unsure[:1], key=_Found.rank))
+        one = _kinder(session, face, min(found or unsure[:1], key=_Found.rank), made)
         if one.faults and one.doubtful:
             raise CallError(
                 f"{face.name} runs, with {one.guess}, but what its arguments are is not sure enough to judge it by: "
@@ -127,18 +129,28 @@ def check(
             )
         findings.convention["called with"] = str(one.guess)
         caller = Caller(session, face, one.handle)
-        seen, masks = _optional(caller, one, findings)
+        seen, masks, ran_with = _optional(caller, one, findings)
         conclude(findings, [one.judged, *seen])
         _misread(face, findings)
-        probe(caller, one.guess, masks, one.judged["facts"], findings)
+        handle, search, _ = next((some for some in searches if some[0] == one.handle), searches[0])
+        beside.turned(replace(caller, handle=handle), search.tried, one.guess, findings)
+        beside.grouped(made, caller, one.guess, findings)
+        raw = made.training(caller)
+        probe(caller, one.guess, masks, one.judged["facts"], findings, ran_with, raw or caller)
         contracts.check(caller, one.guess, one.judged["facts"], findings)
         continuing.check(session, face, one.handle, one.guess, findings)
         return
     if ran and _repeated(session, face, ran_on, findings):
         return
+    for handle, search, _ in searches:
+        if beside.turned(Caller(session, face, handle), search.tried, None, findings):
+            findings.convention["called with"] = "arrays all of whose axes are equal"
+            return
     if ran:
         raise UnattendedError(f"{face.name} runs, with {ran[0].guess}, and no attention was found inside")
     failed = [tried for _, search, _ in searches for tried in search.tried] or refused
+    if _lacking(face, failed, findings):
+        return
     far = sorted(failed, key=lambda t: t.reached, reverse=True)[:2]
     shown = "; ".join(map(str, far))
     told = f".  {len(failed)} calls were tried, and those that came furthest are {shown}" if far else ""
@@ -169,7 +181,21 @@ def begun(
     return False
 
 
-def _kinder(session: Session | Here, face: Interface, found: _Found) -> _Found:
+def _lacking(face: Interface, failed: Sequence[Tried], findings: Findings) -> bool:
+    """Whether all calls that came furthest fail at one line for a name that there is not, whatever they were given."""
+    furthest = max((tried.reached for tried in failed), default=())
+    errors = [tried.error for tried in failed if tried.error is not None and tried.reached == furthest]
+    alike = {(error["type"], error["message"], error["line"]) for error in errors}
+    if len(alike) != 1 or len(errors) < 2 or errors[0]["line"] is None or errors[0].get("guarded"):
+        return False
+    owner = (errors[0].get("missing") or {}).get("owner")
+    if errors[0]["type"] not in ("NameError", "UnboundLocalError") and owner not in ("module", face.name):
+        return False
+    findings.raised(None, errors[0])
+    return True
+
+
+def _kinder(session: Session | Here, face: Interface, found: _Found, made: beside.Made) -> _Found:
     """A call with another factor or another mask: what another one mends is no mistake of the candidate."""
     masks = calls.MASKS if face.declared_mask() is None and not face.boolean_mask else ()
     names = {a.name: Search(session, face, lambda guesses: []).told(a) for a in face.arguments}
@@ -184,12 +210,23 @@ def _kinder(session: Session | Here, face: Interface, found: _Found) -> _Found:
         for other in (numbers(path[0]) if kind in calls.VALUES else masks if calls.is_mask(kind) else ())
         if other != kind and path[0] not in face.overrides
     ]
-    if not found.faults or not others:
+    if not found.faults:
         return found
+    told = [(found.handle, guess, judged)
+            for guess, judged in zip(others, _judged(session, face, found.handle, others), strict=True)]  # fmt: skip
+    built = made.guesses.get(-1 if found.handle is None else found.handle)
+    if built is not None and any(fault["step"] == "scale" for fault in found.judged["faults"]):
+        # A factor that the constructor was given.
+        given = [(path, kind) for path, kind in built.kinds if kind in _FACTORS]
+        for path, other in ((path, other) for path, kind in given for other in _FACTORS if other != kind):
+            reply, _ = made.build(built.given(path, other))
+            if "error" not in reply:
+                judged = _judged(session, face, reply["handle"], [found.guess])[0]
+                told.append((reply["handle"], found.guess, judged))
     best = found
-    for guess, judged in zip(others, _judged(session, face, found.handle, others), strict=True):
+    for handle, guess, judged in told:
         if judged.get("cores") and judged["shapes"] == found.judged["shapes"] and len(judged["faults"]) < best.faults:
-            best = _Found(found.lost, found.handle, guess, judged, found.one)
+            best = _Found(found.lost, handle, guess, judged, found.one)
     return best
 
 
@@ -222,7 +259,12 @@ def conclude(findings: Findings, told: list[dict[str, Any]]) -> None:
 
 
 def _misread(face: Interface, findings: Findings) -> None:
-    """Globals that are read instead of arguments which they are named after."""
+    """Globals that are read instead of arguments which they are named after, and names that are no more."""
+    if re.search(r"np\.infty", face.code):
+        findings.add(
+            "removed_name", kind="mistake", message="np.infty no longer exists in NumPy 2.", mend="Write np.inf.",
+            look=r"infty",
+        )  # fmt: skip
     for argument in [a for a in face.arguments if a.name in unread(face.description["source"])]:
         for name in face.description["globals"]:
             if name.startswith(argument.name[:3]):
@@ -235,7 +277,7 @@ def _misread(face: Interface, findings: Findings) -> None:
 def _made(
     session: Session | Here,
     face: Interface,
-    maker: Interface | None,
+    maker: beside.Made,
     failed: list[Tried],
     ladder: Sequence[Lengths],
 ) -> Iterator[tuple[int | None, Sequence[Lengths], dict[str, int]]]:
@@ -251,24 +293,20 @@ def _made(
     made: dict[Guess, dict[str, Any]] = {}
 
     def build(guesses: Sequence[Guess]) -> list[dict[str, Any]]:
-        assert maker is not None
         replies = []
         for guess in guesses:
-            args, kwargs, arrays = calls.specs(guess, maker)
-            names = [a.name for a in maker.arguments]
-            kwargs |= dict(zip(names, args, strict=False))
-            reply, out = session.ask({"op": "build", "kwargs": kwargs, "seed": 1}, arrays)
+            reply, out = maker.build(guess)
             made[guess] = reply | {"shapes": [x.shape for x in out.values()]}
             replies.append(reply)
         return replies
 
-    if maker is None:
+    if maker.maker is None:
         reply, out = session.ask({"op": "build", "seed": 1})
         if "error" not in reply:
             reply["shapes"] = [x.shape for x in out.values()]
             yield reply["handle"], _lengths(reply, None, ladder), _whole(reply["numbers"])
         return
-    search = Search(session, maker, build, ladder, calls.NUMBERS, ("float64",), _BUILT)
+    search = Search(session, maker.maker, build, ladder, calls.NUMBERS, ("float64",), _BUILT)
     known: list[Any] = []
     for some in search.run():
         for tried in some:
@@ -277,7 +315,7 @@ def _made(
             if like not in known and len(known) < _MADE:
                 known.append(like)
                 given = {p[-1]: calls.VALUES[k](tried.guess.lengths) for p, k in tried.guess.kinds if k in calls.VALUES}
-                named = _defaults(maker) | _whole(reply["numbers"]) | _whole(given)
+                named = _defaults(maker.maker) | _whole(reply["numbers"]) | _whole(given)
                 yield reply["handle"], _lengths(reply, tried.guess.lengths, ladder), named
         if len(known) >= _MADE or (known and len(search.tried) >= calls.BATCH * 2):
             break
@@ -330,18 +368,29 @@ def _judged(
     return [answer.judged for answer in Caller(session, face, handle).ask(ways)]
 
 
-def _optional(caller: Caller, found: _Found, findings: Findings) -> tuple[list[dict[str, Any]], list[Way]]:
-    """What recordings come to with each argument that hides keys, or changes scores; and the calls that hide some."""
+def _optional(caller: Caller, found: _Found, findings: Findings) -> tuple[list[dict[str, Any]], list[Way], list[Way]]:
+    """What recordings come to with each argument that hides keys, or changes scores; and the calls that hide some.
+
+    The last are calls with one of each sort of it that ran.
+    """
     told: list[dict[str, Any]] = []
     hiding: list[Way] = []
+    ran: dict[tuple[str, str], Way] = {}
     for argument in caller.face.arguments:
         ways = [replace(way, extra={**way.extra, "record": _intended(caller.face, argument, way)})
                 for way in _ways(caller.face, argument, found.guess)]  # fmt: skip
         # What is broadcast to something else is no mask.
         answers = [(way, one) for way, one in zip(ways, caller.ask(ways), strict=True)
                    if one.judged.get("cores") and one.judged["shapes"] == found.judged["shapes"]]  # fmt: skip
-        # What nothing is wrong with was meant so; of what is wrong, only what is documented, or nothing else.
-        right = [pair for pair in answers if not pair[1].judged["faults"] and _spoke(pair[1].judged)]
+        for way, _ in answers:
+            kind = dict(way.guess.kinds).get((argument.name,), "")
+            ran.setdefault((argument.name, kind.partition("(")[0]), replace(way, extra={}))
+        if argument.role in ("mask", "padding"):
+            _overlooked(caller, argument, found, answers, findings)
+        plainly = _names(found.judged)
+        # What nothing more is wrong with was meant so; of what is wrong, only what is documented, or nothing else.
+        right = [(way, one) for way, one in answers
+                 if not _names(one.judged) - plainly and _spoke(one.judged)]  # fmt: skip
         for way, answer in (right or answers)[:2]:
             judged = answer.judged
             told.append(judged)
@@ -350,7 +399,25 @@ def _optional(caller: Caller, found: _Found, findings: Findings) -> tuple[list[d
                 kind = dict(way.guess.kinds).get((argument.name,), "")
                 hiding.append(replace(way, extra={}, hides=-np.inf if kind in _ADDED else hides))
             _meant(caller.face, argument, judged, findings)
-    return told, hiding
+    return told, hiding, list(ran.values())
+
+
+def _overlooked(
+    caller: Caller, argument: Argument, found: _Found, answers: Sequence[tuple[Way, Answer]], findings: Findings
+) -> None:
+    """A mask that no operation reads, and that changes nothing."""
+    if len(answers) < 3 or any(argument.name in caller.face.overrides for _ in answers):
+        return
+    plain = caller.ask([Way(found.guess)])[0]
+    for way, answer in answers:
+        number = list(caller.arrays(way.guess)).index(argument.name)
+        if number not in answer.judged["facts"].get("unread", ()) or differ(plain, answer):
+            return
+    findings.add("not_inplace", message=f"Nothing reads the argument {argument.name}, so it hides nothing.")
+
+
+def _names(judged: dict[str, Any]) -> set[str]:
+    return {fault["mistake"] for fault in judged["faults"]}
 
 
 def _spoke(judged: dict[str, Any]) -> bool:

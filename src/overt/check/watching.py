@@ -42,6 +42,8 @@ def watched(
         told["faults"] = [asdict(fault) for fault in judged.faults]
         told["ledger"] = [asdict(entry) for entry in judged.ledger]
         told["facts"] = judged.facts
+        read = {origin for operation in operations for origin in operation.origins}
+        told["facts"]["unread"] = [n for n in range(len(arrays)) if f"argument {n}" not in read]
         told["facts"] |= {"unregistered": [row["path"] for row in rows if not row["registered"]]}
         return result
 

@@ -1,0 +1,122 @@
+"""Calls beside the one that was found: with fewer key heads, with more axes, of another instance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from overt.check import calls
+from overt.check.asking import Caller, Way
+from overt.check.calls import Guess, Lengths, Tried
+from overt.check.findings import Findings
+from overt.check.interface import Interface
+from overt.check.recorded import enter
+from overt.check.report import Kind
+from overt.check.session import Here, Session
+
+# Heads of queries and of keys, neither as many as samples.
+_HEADS, _KEY_HEADS = 6, 3
+# An equal length of all axes, and how many calls that failed are made with it.
+_EDGE, _CUBES = 6, 12
+
+
+@dataclass
+class Made:
+    """What instances were made of, by their handles."""
+
+    session: Session | Here
+    maker: Interface | None
+    guesses: dict[int, Guess] = field(default_factory=dict)
+
+    def build(
+        self, guess: Guess, values: Mapping[str, Any] | None = None, **asked: Any
+    ) -> tuple[dict[str, Any], Mapping[str, Any]]:
+        """Make an instance; gives the reply and the parameters."""
+        assert self.maker is not None
+        args, kwargs, arrays = calls.specs(guess, self.maker)
+        kwargs |= dict(zip([a.name for a in self.maker.arguments], args, strict=False))
+        kwargs |= {name: {"value": value} for name, value in (values or {}).items()}
+        reply, out = self.session.ask({"op": "build", "kwargs": kwargs, "seed": 1, **asked}, arrays)
+        if "error" not in reply:
+            self.guesses[reply["handle"]] = guess
+        return reply, out
+
+    def training(self, caller: Caller) -> Caller | None:
+        """A caller of another such instance that was never put out of training, and drops half."""
+        guess = self.guesses.get(-1 if caller.handle is None else caller.handle)
+        if guess is None or self.maker is None:
+            return None
+        drop = self.maker.by_role.get("drop")
+        reply, _ = self.build(guess, {drop.name: 0.5} if drop else None, evaluate=False)
+        return None if "error" in reply else replace(caller, handle=reply["handle"])
+
+
+def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Fewer key heads than query heads, where there may be fewer."""
+    letters = {letter for _, kind in guess.kinds for letter in calls.axes_of(kind)}
+    key = "G" if "G" in letters else None
+    if key is None and "H" in letters:
+        # An axis of its own that had to be as long as that of the heads.
+        key = next((a for a, n in guess.lengths.more if a in letters and n == guess.lengths.H), None)
+    lengths = replace(guess.lengths, H=_HEADS, W=_HEADS * guess.lengths.D, G=_KEY_HEADS)
+    if key is not None:
+        lengths = lengths.resized(key, _KEY_HEADS)
+    if caller.handle is not None:
+        first = made.guesses.get(caller.handle)
+        if first is None or made.maker is None or "groups" not in made.maker.by_role:
+            return
+        path = (made.maker.by_role["groups"].name,)
+        other = replace(first.given(path, "number of key heads"), lengths=lengths)
+        reply, _ = made.build(other)
+        if "error" in reply:
+            return
+        caller = replace(caller, handle=reply["handle"])
+    elif key is None or "H" not in letters:
+        return
+    way = Way(replace(guess, lengths=lengths), extra={"record": caller.face.intents})
+    judged = caller.ask([way])[0].judged
+    for fault in judged.get("faults", ()):
+        if fault["step"] == "groups":
+            documented = fault["mistake"] == "gqa_tile" and caller.face.declared_grouped
+            findings.add(fault["mistake"], kind="mistake" if documented else None, line=fault["line"], look="(?!)")
+    groups = [entry for entry in judged.get("ledger", ()) if entry["step"] == "groups"]
+    enter(findings, [{"facts": {}, "ledger": groups}])
+
+
+def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings: Findings) -> bool:
+    """Keys that are turned over the wrong axes: what fails in any lengths runs where all are equal."""
+    failed = [one.guess for one in tried if one.error is not None and _rank(one.guess) > 2][:_CUBES]
+    edges = (_EDGE,) if caller.handle is None else tuple({n for g in failed for n in (g.lengths.D, g.lengths.W)})
+    face, whole = caller.face, caller.handle is None
+    ways = [Way(replace(one, lengths=_cube(one.lengths, edge, whole)), extra={"record": face.intents})
+            for one in dict.fromkeys(failed) for edge in edges]  # fmt: skip
+    documented = {len(layout) for layout in face.layouts}
+    if any(base.startswith("torch.nn") for base in face.description["bases"]) and "TD" not in face.told_layouts:
+        # Modules are given samples.
+        documented.add(3)
+    for way, answer in zip(ways, caller.ask(ways), strict=True):
+        fact = answer.judged.get("facts", {}).get("turned")
+        rank = _rank(way.guess)
+        sure = rank in documented
+        # Of arrays of two axes, somebody may give samples of them.
+        if fact is None or answer.failed or not (sure or (guess is not None and (_rank(guess), rank) == (2, 3))):
+            continue
+        kind: Kind = "mistake" if sure else "risk"
+        findings.add("k_transposed_wrong", kind=kind, certain=sure, line=fact["line"], look="(?!)")
+        return True
+    return False
+
+
+def _rank(guess: Guess) -> int:
+    """How many axes the arrays of numbers have, where all have as many; 0 where they have not."""
+    ranks = {len(kind) for _, kind in guess.kinds if calls.is_floats(kind) and set(kind) & set("TS")}
+    return ranks.pop() if len(ranks) == 1 else 0
+
+
+def _cube(lengths: Lengths, edge: int, whole: bool) -> Lengths:
+    """Lengths that are all one; of an instance the widths stay."""
+    more = tuple((letter, edge) for letter, _ in lengths.more)
+    if whole:
+        return Lengths(edge, edge, edge, edge, edge, edge, edge, edge, more)
+    return replace(lengths, B=edge, T=edge, S=edge, more=more)
