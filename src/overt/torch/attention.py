@@ -7,22 +7,24 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.compiler import is_compiling
 
 from overt.biases import Bias
 from overt.dropout import Dropout
 from overt.grid import Array
 from overt.interchange import warn_of_quadratic
-from overt.masks import Mask, causal
-from overt.scores import Score, scaled_dot
-from overt.torch import blocks, short
+from overt.masks import Mask, Window, causal
+from overt.scores import Product, Score, scaled_dot
+from overt.torch import blocks, operator, short
 from overt.torch.attended import Attended
 from overt.torch.call import HALVES, Call
 from overt.torch.fused import can, fused
-from overt.torch.gradients import Attention, place
-from overt.torch.operator import call_operator, compute
+from overt.torch.gradients import PLAIN_CALLS, Attention, place
 
 _SCALED_DOT = scaled_dot()
 _CAUSAL = causal()
+# A number that never changes is part of the text, which is read but once then.
+_FULL_TEXT, _CAUSAL_TEXT = (PLAIN_CALLS[mask].write([], [], []).replace("i0", "0") for mask in (None, _CAUSAL))
 # Tensors that have no rules of their own.
 _PLAIN = (Tensor, torch.nn.Parameter)
 
@@ -53,7 +55,8 @@ def attention(
     dropout may be a tensor, so that it is drawn anew.
     """
     bare = bias is None and softcap is None and sinks is None and dropout is None and num_threads is None
-    if bare and score is _SCALED_DOT:
+    # Of products only that by 1 / √D has no scale of its own.
+    if bare and isinstance(score, Product) and score.scale is None:
         y = _plain(q, k, v, mask)
         if y is not None:
             return y
@@ -93,9 +96,13 @@ def attend(
 
 def _plain(q: Any, k: Any, v: Any, mask: Any) -> Tensor | None:
     """Output where a small problem would compute in less time than it takes to describe it; None everywhere else."""
-    if torch.compiler.is_compiling() or not (type(q) in _PLAIN and type(k) in _PLAIN and type(v) in _PLAIN):
+    if forward_ad._current_level >= 0:
         return None
-    if not (mask is None or mask is _CAUSAL) or not q.is_cpu or not _eager():
+    if is_compiling():
+        return _plain_operator(q, k, v, mask)
+    if not (type(q) in _PLAIN and type(k) in _PLAIN and type(v) in _PLAIN):
+        return None
+    if not (mask is None or mask is _CAUSAL) or not q.is_cpu or not _bare() or torch._C._len_torch_dispatch_stack():
         return None
     graph = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     found = short.forward(q, k, v, mask, rows=graph)
@@ -104,14 +111,25 @@ def _plain(q: Any, k: Any, v: Any, mask: Any) -> Tensor | None:
     return place(q, k, v, mask, found)
 
 
-def _eager() -> bool:
-    """Whether tensors are just numbers, and nobody listens."""
-    return not (
-        blocks.active()
-        or forward_ad._current_level >= 0
-        or torch._C._len_torch_dispatch_stack()
-        or torch.is_autocast_enabled("cpu")
-    )
+def _plain_operator(q: Any, k: Any, v: Any, mask: Any) -> Tensor | None:
+    """The same in a graph: whatever torch.compile has to look at here, compiled code looks at before each call."""
+    if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
+        return None
+    if not (q.is_cpu and k.is_cpu and v.is_cpu and _bare()):
+        return None
+    # Of an object that comes from outside torch.compile looks at the numbers, and not which it is.
+    if mask is not None and not (
+        isinstance(mask, Window) and mask.left is None and mask.right == 0 and mask.offset is None
+    ):
+        return None
+    return operator.attention(q, k, v, [], [], [], _FULL_TEXT if mask is None else _CAUSAL_TEXT)[0]
+
+
+# Of both torch.compile knows by itself when they change.
+@torch.compiler.assume_constant_result
+def _bare() -> bool:
+    """Whether no transform of torch.func and no autocast wants something of a call."""
+    return not (blocks.active() or torch.is_autocast_enabled("cpu"))
 
 
 def _asked(
@@ -135,13 +153,13 @@ def _found(call: Call, q: Tensor, k: Tensor, v: Tensor, along: list[Any] | None 
     # First, since a compiled graph would lose what a transform wants of it: there torch.compile refuses the question.
     if blocks.active() or forward_ad._current_level >= 0:
         return _transformed(call, q, k, v)
-    if torch.compiler.is_compiling():
-        return call_operator(call, q, k, v)
+    if is_compiling():
+        return operator.call_operator(call, q, k, v)
     tensors = [q, k, v, *call.parameters.values()]
     if torch._C._len_torch_dispatch_stack() or any(type(x) not in _PLAIN for x in tensors):
-        return call_operator(call, q, k, v)
+        return operator.call_operator(call, q, k, v)
     with torch.no_grad():
-        found = compute(call, q, k, v, along)
+        found = operator.compute(call, q, k, v, along)
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
         return Attention.apply(call, found, *tensors)  # type: ignore[no-untyped-call]
     return found

@@ -20,7 +20,7 @@ from overt.torch.arrays import array
 from overt.torch.call import Call
 
 Maybe = Tensor | None
-_PLAIN_CALLS = {mask: Call(scaled_dot(), mask, None, None, None, None, None) for mask in (None, causal())}
+PLAIN_CALLS = {mask: Call(scaled_dot(), mask, None, None, None, None, None) for mask in (None, causal())}
 
 
 class Attention(Function):
@@ -70,7 +70,7 @@ class Plain(Function):
         slopes = None if further else short.gradients(q, k, v, ctx.mask, output, ctx.lse, dy, wanted)
         if slopes is not None:
             return *slopes, None, None
-        call, found = _PLAIN_CALLS[ctx.mask], (output.detach(), torch.from_numpy(ctx.lse))
+        call, found = PLAIN_CALLS[ctx.mask], (output.detach(), torch.from_numpy(ctx.lse))
         if further:
             return *_Pull.apply(call, found, wanted, dy, None, q, k, v), None, None  # type: ignore[no-untyped-call]
         return *pull(call, found, wanted, dy, None, (q, k, v)), None, None

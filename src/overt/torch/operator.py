@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C._dynamo.eval_frame import set_eval_frame
+from torch.autograd import Function
 
 from overt import kernels
 from overt.torch import blocks, flex, short
@@ -53,10 +54,19 @@ def _attention(
 
     In it, t0 and a0 are the first of the other tensors, i0 and f0 the first of the integers and floats.
     """
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *others)):
+        return _Operator.apply((integers, floats, asked), q, k, v, *others)  # type: ignore[no-untyped-call]
+    return attention_forward(q, k, v, others, integers, floats, asked)
+
+
+def _forward(
+    q: Tensor, k: Tensor, v: Tensor, others: list[Tensor], integers: list[int], floats: list[float], asked: str
+) -> tuple[Tensor, Tensor]:
+    """The same without gradients."""
     return compute(read(asked, others, integers, floats), q, k, v)
 
 
-def _attention_shapes(q: Tensor, k: Tensor, v: Tensor, *asked: Any) -> Found:
+def _forward_shapes(q: Tensor, k: Tensor, v: Tensor, *asked: Any) -> Found:
     batch = torch.broadcast_shapes(*(x.shape[:-3] for x in (q, k, v)))  # type: ignore[no-untyped-call]
     rows = (*batch, *q.shape[-3:-1])
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
@@ -81,6 +91,10 @@ def _backward(
     # Each is itself, even where one tensor was given twice.
     others = [x.detach() for x in others]
     call = read(asked, others, integers, floats)
+    if q.is_cpu and call.plain and dy is not None and dlse is None:
+        slopes = short.gradients(q, k, v, call.mask, output, lse, dy, wanted)
+        if slopes is not None:
+            return [x for x in slopes if x is not None]
     places = [3 + next(i for i, x in enumerate(others) if x is parameter) for parameter in call.parameters.values()]
     chosen = [*wanted[:3], *(wanted[i] for i in places)]
     # Operators are computed where torch records nothing, and blocks of rows are differentiated by torch.
@@ -95,31 +109,39 @@ def _backward_shapes(*given: Any) -> list[Tensor]:
     return [x.new_empty(x.shape) for x, want in zip((q, k, v, *others), wanted, strict=True) if want]
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: Found) -> None:
-    q, k, v, others, *ctx.asked = inputs
-    ctx.save_for_backward(*output, q, k, v, *others)
-    ctx.set_materialize_grads(False)
+class _Operator(Function):
+    """Output and lse with their gradients: ``apply((integers, floats, asked), q, k, v, *others)``."""
+
+    @staticmethod
+    def forward(ctx: Any, asked: tuple[Any, ...], q: Tensor, k: Tensor, v: Tensor, *others: Tensor) -> Found:
+        # What records operators, such as torch.compile, sees this one and not what has called it.
+        with torch._C._AutoDispatchBelowAutograd():
+            output, lse = attention_forward(q, k, v, others, *asked)
+        ctx.asked = asked
+        ctx.save_for_backward(output, lse, q, k, v, *others)
+        ctx.set_materialize_grads(False)
+        return output, lse
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor | None, dlse: Tensor | None) -> tuple[Tensor | None, ...]:
+        output, lse, q, k, v, *others = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[1:]
+        if dy is None and dlse is None:
+            return None, *(None for _ in wanted)
+        found = iter(attention_backward(dy, dlse, output, lse, q, k, v, others, *ctx.asked, wanted))
+        return None, *(next(found) if want else None for want in wanted)
 
 
-def _pull(ctx: Any, dy: Tensor | None, dlse: Tensor | None) -> tuple[Any, ...]:
-    output, lse, q, k, v, *others = ctx.saved_tensors
-    # To torch a list is one thing where it holds numbers, and no thing at all where it is empty.
-    numbers: list[Any] = [None if x else [] for x in ctx.asked[:2]]
-    if dy is None and dlse is None:
-        return None, None, None, [None] * len(others), *numbers, None
-    wanted = [*ctx.needs_input_grad[:3], *ctx.needs_input_grad[3]]
-    found = iter(attention_backward(dy, dlse, output, lse, q, k, v, others, *ctx.asked, wanted))
-    gradients = [next(found) if want else None for want in wanted]
-    return *gradients[:3], gradients[3:], *numbers, None
-
-
-def _registered(name: str, function: Callable[..., Any], shapes: Callable[..., Any]) -> Any:
+def _registered(name: str, function: Callable[..., Any], shapes: Callable[..., Any] | None = None) -> Any:
     """An operator whose results share nothing with its inputs: ``torch.library.custom_op`` without its checks of that.
 
-    In a compiled graph these take longer than a short attention.
+    In a compiled graph these take longer than a short attention.  Without ``shapes`` it consists of other operators.
     """
     schema = torch.library.infer_schema(function, mutates_args=())
     torch.library.define(f"overt::{name}", schema, lib=_LIBRARY, tags=torch.Tag.pt2_compliant_tag)
+    if shapes is None:
+        _LIBRARY.impl(name, function, "CompositeImplicitAutograd")
+        return getattr(torch.ops.overt, name)
 
     def called(*args: Any) -> Any:
         # What compiled code calls is not compiled in turn; ``torch.compiler.disable`` takes ten times as long.
@@ -136,6 +158,6 @@ def _registered(name: str, function: Callable[..., Any], shapes: Callable[..., A
 
 # Kept, since operators go with their library.
 _LIBRARY: Any = torch.library.Library("overt", "FRAGMENT")  # type: ignore[no-untyped-call]
-attention = _registered("attention", _attention, _attention_shapes)
+attention_forward = _registered("attention_forward", _forward, _forward_shapes)
 attention_backward = _registered("attention_backward", _backward, _backward_shapes)
-torch.library.register_autograd("overt::attention", _pull, setup_context=_remember, lib=_LIBRARY)
+attention = _registered("attention", _attention)
