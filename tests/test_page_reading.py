@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,20 @@ def test_names_that_are_thinned_come_with_their_places(opened: Opened) -> None:
     page.keyboard.press("ArrowUp")
     settled(page)
     assert {"·w2", "·w3"} <= set(page.evaluate("written"))
+
+
+def test_positions_are_whole_where_names_have_no_room(opened: Opened) -> None:
+    T = 131_072
+    x = np.zeros((1, T, 1), np.float32)
+    seen = overt.attend(x, x, x, mask=overt.window(8, 0))
+    page = opened(View(seen, tokens=[f"▁token{i % 7}" for i in range(T)]), width=390, height=800)
+    page.evaluate(WRITTEN)
+    page.keyboard.press("ArrowUp")
+    settled(page)
+    places = [text.strip() for text in page.evaluate("written") if text[0].isdigit()]
+    assert "131,070" in places
+    assert "120,000" in places
+    assert not [text for text in places if re.match(r"[\d,]*…", text)]
 
 
 def test_few_tokens_come_as_text_with_lines(opened: Opened) -> None:
