@@ -126,7 +126,7 @@ def _plain_operator(q: Any, k: Any, v: Any, mask: Any) -> Tensor | None:
 
 
 # Of both torch.compile knows by itself when they change.
-@torch.compiler.assume_constant_result
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _bare() -> bool:
     """Whether no transform of torch.func and no autocast wants something of a call."""
     return not (blocks.active() or torch.is_autocast_enabled("cpu"))
