@@ -64,11 +64,13 @@ def _packed(operands: tuple[Operand, Operand, Operand]) -> str | None:
         if at is None or (at[-1] != at[-1][:, :1, :1] + np.arange(width)).any():
             return None
         starts.append(sorted({int(n) for n in at[-1][:, 0, 0]}))
-    heads, width = len(starts[0]), operands[0].form.shape[2]
-    if any(len(x) != heads for x in starts) or arrays[0].shape[-1] != 3 * heads * width:
+    width, whole = operands[0].form.shape[2], arrays[0].shape[-1]
+    if whole % (3 * width) or any(len(x) != len(starts[0]) for x in starts):
         return None
     order = "".join(letter for _, letter in sorted(zip((x[0] for x in starts), "qkv", strict=True)))
-    if all(b - a == width for x in starts for a, b in pairwise(x)):
+    # Some heads may be taken alone.
+    thirds = [{3 * start // whole for start in x} for x in starts]
+    if sorted(thirds, key=min) == [{0}, {1}, {2}]:
         return order
     each = all(b - a == 3 * width for x in starts for a, b in pairwise(x))
     return f"heads first {order}" if each else None

@@ -493,12 +493,21 @@ class Search:
         required = [a for a in self.interface.arguments if a.required]
         if self.kinds[0] in VALUES:
             return
-        found = shapes.shapes(self.interface.described, [a.name for a in required])
+        names = [a.name for a in required]
+        held = shapes.held(self.interface.description["source"], names)
+        found = shapes.shapes(self.interface.described, names, held)
         if not found:
             return
-        kinds, lengths = lettered(found, self.ladder[0], self.named)
-        # What no text tells is what its name suggests, or a number.
-        rest = [a for a in required if (a.name,) not in kinds]
+        for size in (self.ladder[0], *self.ladder[3:4]):
+            kinds, lengths = lettered(found, size, self.named)
+            kinds |= {path: self._likely(path[1])[0] for path in held if path not in kinds and path[:1] not in kinds}
+            yield from self._completed(required, kinds, held, lengths)
+
+    def _completed(
+        self, required: Sequence[Argument], kinds: Mapping[Path, str], held: Mapping[Path, str], lengths: Lengths
+    ) -> Iterator[Guess]:
+        """Calls with these kinds; what has none is what its name suggests, or a number."""
+        rest = [a for a in required if not any(path[0] == a.name for path in kinds)]
         guesses = list(islice(self._first(), len(_FAMILIES))) if rest else [Guess((), lengths, self.dtypes[0])]
         numbers = ("2", "length", "number of heads", "side")
         guesses += [Guess(tuple(((a.name,), kind) for a in rest), lengths) for kind in numbers if rest]
@@ -506,7 +515,9 @@ class Search:
             guess = Guess((), lengths, dtype)
             for a in required:
                 inside = [path for path in kinds if path[0] == a.name and len(path) > 1]
-                told = "dictionary" if inside else self.told(a) if self.told(a) in VALUES else None
+                told = self.told(a) if self.told(a) in VALUES else None
+                if inside:
+                    told = next((held[path] for path in inside if path in held), "dictionary")
                 # Of nothing there is nothing to see.
                 known = "lengths" if self.told(a) == "lengths" else kinds.get((a.name,), told)
                 guess = guess.given((a.name,), known or dict(first.kinds)[a.name,])

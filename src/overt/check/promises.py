@@ -248,8 +248,8 @@ class Promises:
     @cached_property
     def told_packing(self) -> str | None:
         """How a packed projection is said to lie: "heads first" for a q, k and v of each head, or the order of letters."""
-        one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?"
-        between = r"[^\w\n]{1,4}(?:then |and )?(?:all (?:of )?)?"
+        one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?(?: first)?"
+        between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
         if re.search(
             r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every) head.{0,20}\bq(uery)?\b.{0,12}\bk(ey)?\b|\bq\b.{0,30}of head 0",
             self.prose,

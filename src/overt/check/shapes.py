@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
+import numpy as np
 
 # An argument, or what lies in it by name or number.
 Path = tuple[str, ...]
@@ -19,6 +21,8 @@ _SORTS = {
     "0 and 1": r"0\s*/\s*1\b|1 (for|where|at|=)|ones (at|for|where)|binary\b",
     "whole": r"(u?int(eger)?(32|64|s)?|long|ids?|ind(ex|ices|exes))\b",
 }
+# Attributes that arrays have in one library or another.
+_OF_ARRAYS = frozenset((*dir(np.ndarray), "at", "data", "device", "grad", "mH", "mT", "requires_grad"))
 
 
 @dataclass(frozen=True)
@@ -29,24 +33,28 @@ class Shape:
     sort: str
 
 
-def shapes(text: str, names: Sequence[str]) -> dict[Path, Shape]:
+def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = ()) -> dict[Path, Shape]:
     """The first shape that a text gives of each argument, and of what lies in it by a name, as in ``w["q"] (d, d)``.
 
+    asked: what lies in arguments by a name, as far as it is known, as in ``w: q, k (d, d)``; ``w: {"q": (d, d)}`` tells it.
     Where there is one name, that of something that has none is its shape.
     """
     found: dict[Path, Shape] = {}
     nameless: list[Shape] = []
-    known = "|".join(sorted(map(re.escape, names), key=len, reverse=True)) or r"(?!)"
-    name = re.compile(rf"(?<![\w.])({known})(?:\[[\"'](\w+)[\"']\])?(?!\w)")
+    known = _any(names)
+    inside = {key: owner for owner, key in reversed([*asked]) if key not in names}
+    name = re.compile(
+        rf"(?<![\w.])({known})(?:\[[\"'](\w+)[\"']\])?(?!\w)|[\"'](\w+)[\"']|(?<![\w.])({_any(inside)})(?!\w)"
+    )
     places = [*_SHAPE.finditer(text)]
     ends = [0, *(place.end() for place in places)]
     starts = [*(place.start() for place in places), len(text)]
     for number, place in enumerate(places):
         axes = tuple(re.sub(r"\s+", " ", axis).strip() for axis in place[1].split(","))
-        if len(axes) == 1 and not place[2]:
+        between = text[ends[number] : place.start()]
+        if len(axes) == 1 and not place[2] and not re.search(r"[\"']\w+[\"']:\s*$", between):
             # Something in brackets.
             continue
-        between = text[ends[number] : place.start()]
         clauses = re.split(r"[;.:]\s", " " + between)
         # What is said just before, with the last name's own colon.
         near = clauses[-1] if name.search(clauses[-1]) else " ".join(clauses[-2:])
@@ -61,11 +69,56 @@ def shapes(text: str, names: Sequence[str]) -> dict[Path, Shape]:
         )
         shape = Shape(axes, sort)
         nameless.append(shape)
+        before = text[: place.start()]
         for one in told:
-            found.setdefault((one[1], one[2]) if one[2] else (one[1],), shape)
+            key = one[2] or one[3] or one[4]
+            if key is None:
+                found.setdefault((one[1],), shape)
+                continue
+            # In braces, the name before these.
+            owners = [one[1], _owner(before, known) if one[3] else None, inside.get(key)]
+            owner = next((o for o in owners if o), None)
+            if owner is not None:
+                found.setdefault((owner, key), shape)
+    for path in [path for path in found if path[1:]]:
+        found.pop(path[:1], None)
     if len(names) == 1 and not found and nameless:
         found[names[0],] = nameless[0]
     return found
+
+
+def held(source: str, names: Sequence[str]) -> dict[Path, str]:
+    """What a source asks of its arguments by a name, and what these are therefore.
+
+    ``w["q"]`` asks a dictionary, and ``w.q``, where no array has an attribute q, a configuration.
+    """
+    found: dict[Path, str] = {}
+    try:
+        nodes = [*ast.walk(ast.parse(source))]
+    except (SyntaxError, ValueError):
+        return {}
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    for node in nodes:
+        value = node.value if isinstance(node, ast.Subscript | ast.Attribute) else None
+        if not isinstance(value, ast.Name) or value.id not in names or node in called:
+            continue
+        if isinstance(node, ast.Attribute):
+            if node.attr not in _OF_ARRAYS:
+                found.setdefault((value.id, node.attr), "config")
+        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+            if isinstance(node.slice.value, str):
+                found.setdefault((value.id, node.slice.value), "dictionary")
+    return found
+
+
+def _any(words: Iterable[str]) -> str:
+    return "|".join(sorted(map(re.escape, words), key=len, reverse=True)) or r"(?!)"
+
+
+def _owner(before: str, known: str) -> str | None:
+    """The argument whose braces are open where a text ends."""
+    opened = re.search(rf"(?<![\w.])({known})\s*[:=]?\s*\{{[^{{}}]*$", before)
+    return opened[1] if opened else None
 
 
 def size(axis: str, sizes: Mapping[str, int]) -> int | None:
