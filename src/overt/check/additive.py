@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from overt.recorder.core import GATHERS, VIEWS, Core, key_labels, product, reach_of, sums_to_one
+from overt.recorder.core import ADDS, GATHERS, VIEWS, Core, key_labels, product, reach_of, sums_to_one
 from overt.recorder.operations import Operation
 
-_ADDS = {"add", "iadd", "radd", "sub", "isub", "subtract", "rsub", "add_any"}
 _JOINS = {"cat", "concat", "concatenate", "hstack"}
 # Linear in the one operand that is data.
-_LINEAR = VIEWS | GATHERS | _ADDS | {
+_LINEAR = VIEWS | GATHERS | ADDS | {
     "mul", "multiply", "rmul", "imul", "div", "divide", "truediv", "true_divide", "repeat", "tile", "repeat_interleave",
     "neg", "negative", "conv1d", "conv2d", "pad", "detach", "dropout",
 }  # fmt: skip
@@ -78,7 +77,7 @@ def _summed(
         if axis_here is None:
             return None
         own = [i for i in range(len(operation.operands)) if reach_of(operation, i, reach)]
-        if operation.name in _ADDS | _JOINS and len(own) > 1:
+        if operation.name in ADDS | _JOINS and len(own) > 1:
             parts = _parts(operations, reach, operation, axis_here)
             wide = [p for p in parts if p.value.ndim > 1]
             joined = operation.name in _JOINS
@@ -125,7 +124,7 @@ def _parts(
             continue
         source = operation.sources[i]
         inner = operations[source] if source is not None else None
-        if inner is not None and inner.name in _ADDS and not joins and inner.host.shape == operation.host.shape:
+        if inner is not None and inner.name in ADDS and not joins and inner.host.shape == operation.host.shape:
             more = _parts(operations, reach, inner, axis)
             if len(more) > 1:
                 found += more
@@ -207,7 +206,7 @@ def vector(
         mine = context & set(sources)
         if operation.name in _JOINS and len(own) > 1 and (mine or mix is None):
             joined.add(number)
-        elif operation.name in _ADDS and len(own) > 1 and made & set(sources):
+        elif operation.name in ADDS and len(own) > 1 and made & set(sources):
             return number, any(_like(operation.host, x) for x in outputs)
         elif product(operations, number) is not None and (mine or joined & set(sources)):
             if joined & set(sources):
@@ -231,7 +230,7 @@ def _biased(operations: Sequence[Operation], number: int) -> int:
     """The last of a product and what only adds a vector to it, or views it."""
     for later in range(number + 1, len(operations)):
         operation = operations[later]
-        if number not in operation.sources or operation.name not in VIEWS | _ADDS:
+        if number not in operation.sources or operation.name not in VIEWS | ADDS:
             continue
         others = [x for s, x in zip(operation.sources, operation.operands, strict=True) if s != number]
         if all(x.ndim < 2 for x in others):

@@ -75,8 +75,8 @@ class Lengths:
 
 # Lengths that are letters.
 _PLAIN = ("1", "2", "3")
-# Keys in one page of a cache.
-PAGE = 4
+# Keys in one page of a cache, and edges of a node.
+PAGE, DEGREE = 4, 3
 # Few and odd first, then what code wants that counts in blocks, windows or lanes.
 LADDER = (
     Lengths(2, 3, 5, 7, 4, 12),
@@ -132,6 +132,13 @@ def _seen(n: Lengths, axes: Sequence[str]) -> np.ndarray:
     return found % sizes[key] < (sizes[key] + 1) // 2
 
 
+def _edges(n: Lengths) -> np.ndarray:
+    """Sources and targets of edges in no order: as many begin at a node, and end there, as at any other."""
+    nodes = np.arange(n.T)
+    ends = [(np.roll(nodes, -step), nodes) for step in range(min(DEGREE, n.T))]
+    return np.random.default_rng(1).permutation(np.concatenate(ends, axis=1), axis=1)
+
+
 def _angles(n: Lengths, half: bool) -> np.ndarray:
     rates = np.arange(n.D // 2) if half else np.arange(n.D) % max(1, n.D // 2)
     return np.arange(n.T)[:, None] * 0.3**rates
@@ -145,7 +152,9 @@ _OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "positions": lambda n, r: np.arange(n.T),
     "positions (B, T)": lambda n, r: np.broadcast_to(np.arange(n.T), (n.B, n.T)),
     "bounds": lambda n, r: np.arange(n.B + 1, dtype=np.int32) * n.T,
-    "edges": lambda n, r: np.stack(np.nonzero(np.tri(n.T, dtype=bool) | (np.arange(n.T) == 0)[None])),
+    "edges": lambda n, r: _edges(n),
+    "sources": lambda n, r: _edges(n)[0],
+    "targets": lambda n, r: _edges(n)[1],
     "pages": lambda n, r: r.permutation(n.axis("n")).reshape(n.B, -1),
     "turns": lambda n, r: np.exp(1j * _angles(n, True)),
     "cosines": lambda n, r: np.cos(_angles(n, False)),
@@ -167,6 +176,8 @@ _WHOLE = (
     "positions (B, T)",
     "bounds",
     "edges",
+    "sources",
+    "targets",
     "pages",
 )
 VALUES: dict[str, Callable[[Lengths], Any]] = {
@@ -224,7 +235,10 @@ _ROLES = {
     "Wo": "WW", "Wqkv": "WP", "bqkv": "P", "bq": "W", "bk": "W", "bv": "W", "bo": "W",
 }  # fmt: skip
 # Parts of names that no role has, and what goes by them.
-_PARTS = {"freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages"}
+_PARTS = {
+    "freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages", "edge_ind": "edges", "sender": "sources",
+    "receiver": "targets",
+}  # fmt: skip
 # Words of what a library raises, and what it wants there.
 _WANTED = {
     "integer": VALUES, "an index": VALUES, "int object": VALUES, "not callable": _FUNCTIONS, "string": _HOLDERS,
@@ -494,13 +508,17 @@ class Search:
         if self.kinds[0] in VALUES:
             return
         names = [a.name for a in required]
-        held = shapes.held(self.interface.description["source"], names)
-        found = shapes.shapes(self.interface.described, names, held)
+        source = self.interface.description["source"]
+        held = shapes.held(source, names)
+        found = shapes.contracted(source, names, shapes.shapes(self.interface.described, names, held))
         if not found:
             return
         for size in (self.ladder[0], *self.ladder[3:4]):
             kinds, lengths = lettered(found, size, self.named)
-            kinds |= {path: self._likely(path[1])[0] for path in held if path not in kinds and path[:1] not in kinds}
+            # Beside weights there are weights.
+            weights = {path[0]: not set(kind) & set("BTSN") for path, kind in kinds.items() if len(path) > 1}
+            kinds |= {path: "WW" if weights.get(path[0]) else self._likely(path[1])[0]
+                      for path in held if path not in kinds and path[:1] not in kinds}  # fmt: skip
             yield from self._completed(required, kinds, held, lengths)
 
     def _completed(
@@ -754,9 +772,10 @@ def lettered(
         for place, axis in enumerate(shape.axes):
             if axis in letters:
                 continue
-            known = shapes.size(axis, {**sizes, **named})
+            edges = re.fullmatch(shapes.EDGES, axis)
+            known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
             letter = axis if axis in _PLAIN else _letter(shape, place, sides, set(letters.values()))
-            if letter is None or (known is not None and (axis.isdigit() or not axis.isidentifier())):
+            if letter is None or edges or (known is not None and (axis.isdigit() or not axis.isidentifier())):
                 letter = axis if axis in _PLAIN else next(spare)
                 known = known or next(unlike, 12)
             if known is not None and letter not in _PLAIN:
@@ -766,7 +785,9 @@ def lettered(
     kinds: dict[Path, str] = {}
     for path, shape in found.items():
         axes = [letters[axis] for axis in shape.axes]
-        if shape.sort in ("mask", "0 and 1"):
+        if shape.sort == "whole" and re.fullmatch(shapes.EDGES, shape.axes[-1]):
+            kinds[path] = "edges" if len(axes) > 1 else "targets" if "sources" in kinds.values() else "sources"
+        elif shape.sort in ("mask", "0 and 1"):
             kinds[path] = f"{shape.sort} ({', '.join(axes)})"
         else:
             kinds[path] = "below 3: " * (shape.sort == "whole") + "".join(axes)

@@ -630,7 +630,7 @@ class _Judge:
         width = core.scores.width
         line = next((x for x in self.scale_lines[::-1] if x), None) or self.operations[core.scores.number].line
         self.facts["scale"] = self.total
-        if not core.two or width < 2:
+        if not core.two or core.outer or width < 2:
             self.note("scale", "not tried", "the score is no product of two", line)
             return
         if any(len(one.along() or [0]) > 1 for one in (self.q, self.k)):

@@ -15,6 +15,8 @@ Path = tuple[str, ...]
 
 _AXIS = r"\w+(?:[ ]*(?:\*\*|//|[*+/·×-])[ ]*\w+)*"
 _SHAPE = re.compile(rf"[(\[]\s*({_AXIS}(?:\s*,\s*{_AXIS})*)(\s*,)?\s*[)\]]")
+# What the edges of a graph are counted by.
+EDGES = r"E|(n|num|number)?_?(of_)?(edges?|E)"
 # What words beside a shape say of its numbers.
 _SORTS = {
     "mask": r"bool|true\b",
@@ -99,16 +101,54 @@ def held(source: str, names: Sequence[str]) -> dict[Path, str]:
         return {}
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
     for node in nodes:
-        value = node.value if isinstance(node, ast.Subscript | ast.Attribute) else None
-        if not isinstance(value, ast.Name) or value.id not in names or node in called:
-            continue
-        if isinstance(node, ast.Attribute):
-            if node.attr not in _OF_ARRAYS:
-                found.setdefault((value.id, node.attr), "config")
-        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            if isinstance(node.slice.value, str):
-                found.setdefault((value.id, node.slice.value), "dictionary")
+        path = _path(node, names)
+        if path is not None and len(path) > 1 and node not in called:
+            found.setdefault(path, "config" if isinstance(node, ast.Attribute) else "dictionary")
     return found
+
+
+def contracted(source: str, names: Sequence[str], found: Mapping[Path, Shape]) -> dict[Path, Shape]:
+    """Shapes that the equations of einsum demand of arguments, and of what lies in them, beside those that are known.
+
+    An axis of what is known has the word that it has there.
+    """
+    made = dict(found)
+    try:
+        nodes = [*ast.walk(ast.parse(source))]
+    except (SyntaxError, ValueError):
+        return made
+    for node in nodes:
+        equation = node.args[0] if isinstance(node, ast.Call) and node.args else None
+        if not isinstance(equation, ast.Constant) or not isinstance(equation.value, str) or "->" not in equation.value:
+            continue
+        assert isinstance(node, ast.Call)
+        letters = [part.strip() for part in equation.value.partition("->")[0].split(",")]
+        paths = [_path(operand, names) for operand in node.args[1:]]
+        if len(letters) != len(paths) or not all(part.isalpha() for part in letters):
+            continue
+        words = {
+            letter: word
+            for part, path in zip(letters, paths, strict=True)
+            if path in made and len(made[path].axes) == len(part)
+            for letter, word in zip(part, made[path].axes, strict=True)
+        }
+        for part, path in zip(letters, paths, strict=True):
+            if path is not None and path not in made:
+                made[path] = Shape(tuple(words.get(letter, letter) for letter in part), "")
+    return made
+
+
+def _path(node: ast.AST, names: Sequence[str]) -> Path | None:
+    """An argument, or what lies in it by a name."""
+    if isinstance(node, ast.Name):
+        return (node.id,) if node.id in names else None
+    if isinstance(node, ast.Attribute) and node.attr not in _OF_ARRAYS:
+        owner, key = node.value, node.attr
+    elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        owner, key = node.value, node.slice.value
+    else:
+        return None
+    return (owner.id, key) if isinstance(owner, ast.Name) and owner.id in names else None
 
 
 def _any(words: Iterable[str]) -> str:

@@ -55,6 +55,10 @@ class Watched(np.ndarray):
         name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
         name = _REDUCTIONS.get(name, name)
         taken = _taken(inputs)
+        if method == "at":
+            ufunc.at(*map(_bare, inputs))
+            _write(name, taken, inputs[0])
+            return None
         targets = {} if out is None else {"out": tuple(_bare(x) for x in out)}
         masked = {key: _bare(x) for key, x in options.items()}
         result = getattr(ufunc, method)(*map(_bare, inputs), **targets, **masked)

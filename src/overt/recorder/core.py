@@ -17,12 +17,15 @@ from math import prod
 
 import numpy as np
 
+from overt.recorder.edges import regular
 from overt.recorder.fused import expand
 from overt.recorder.operations import Operation
 
 _MATRICES = {"matmul", "mm", "bmm", "mv", "baddbmm", "addmm", "addbmm", "addmv"}
 _TIMES = {"mul", "multiply", "rmul", "imul"}
 _SUMS = {"sum", "reduce_sum", "nansum"}
+_PLUS = {"add", "iadd", "radd", "add_any"}
+ADDS = _PLUS | {"sub", "isub", "subtract", "rsub"}
 # What changes no number.
 VIEWS = {
     "view", "reshape", "transpose", "permute", "t", "T", "mT", "expand", "unsqueeze", "squeeze", "clone", "index",
@@ -263,6 +266,26 @@ def _summed_up(operations: Sequence[Operation], number: int) -> Product | None:
     return _product(shaped, number, (parts[0], parts[1]), (0, 1), (labels[0], labels[1], out))
 
 
+def _outer_sum(operation: Operation, number: int) -> Product | None:
+    """What one thing says of a row and another of a key, added up (GAT): the product of (x, 1) and (1, y)."""
+    if len(operation.operands) != 2:
+        return None
+    whole, letters = operation.host, string.ascii_lowercase[: operation.host.ndim]
+    parts, labels = [], []
+    for place, x in enumerate(operation.operands):
+        full = x.reshape((1,) * (whole.ndim - x.ndim) + x.shape)
+        own = [i for i in range(whole.ndim) if full.shape[i] == whole.shape[i] > 1]
+        term = full.reshape([whole.shape[i] for i in own])
+        parts.append(np.stack([term, np.ones_like(term)][:: -1 if place else 1], -1))
+        labels.append("".join(letters[i] for i in own) + "z")
+    one, two = map(set, labels)
+    if one == two:
+        return None
+    out = "".join(a for a, n in zip(letters, whole.shape, strict=True) if n > 1)
+    shaped = replace(operation, host=whole.reshape([n for n in whole.shape if n > 1]))
+    return _product(shaped, number, (parts[0], parts[1]), (0, 1), (labels[0], labels[1], out))
+
+
 def masklike(x: np.ndarray) -> bool:
     """Booleans, or numbers that are 0 and 1, or 0 and very negative."""
     if x.dtype.kind == "b" or not x.size:
@@ -355,6 +378,11 @@ class Core:
         return self.mix.left
 
     @property
+    def outer(self) -> bool:
+        """Whether the scores are a sum of what a row says and what a key says."""
+        return self.operations[self.scores.number].name in _PLUS
+
+    @property
     def key_axes(self) -> list[int]:
         """Axes of the weights that are summed over."""
         return [self.mix.labels[0].index(a) for a in self.mix.summed]
@@ -374,19 +402,20 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
     """The attentions of a recording, in order.  Fused ones must have been expanded: see ``attentions``."""
     data = carriers(operations)
     products = [product(operations, i) if _maybe(operation) else None for i, operation in enumerate(operations)]
+    scored = [_outer_sum(op, i) if op.name in _PLUS else products[i] for i, op in enumerate(operations)]
     found: list[tuple[tuple[int, ...], Core]] = []
     for contraction in products:
         for mix in () if contraction is None else (contraction, contraction.turned()):
             source = mix.sources[0]
             if source is None or mix.left.size < 2 or not data[source] or mix.origins[1] == "ones":
                 continue
-            for number, path in _back(operations, products, data, source, mix.left.size):
-                scores = products[number]
+            for number, path in _back(operations, scored, data, source, mix.left.size):
+                scores = scored[number]
                 assert scores is not None
                 two = all((s is None and o.startswith("argument")) or (s is not None and data[s])
                           for s, o in zip(scores.sources, scores.origins, strict=True))  # fmt: skip
                 core = Core(operations, scores, path[::-1], mix, two)
-                if two or core.normal:
+                if two or core.normal or _summed_beside(core):
                     found.append((_rank(core), core))
     if not found:
         return []
@@ -424,7 +453,11 @@ def _given_values(core: Core, data: list[bool]) -> bool:
 def attentions(operations: Sequence[Operation]) -> tuple[list[Operation], list[Core], list[int]]:
     """Operations with every fused attention written out, their cores, and the number that each operation had before."""
     written, before = expand(operations)
-    return written, cores(written), before
+    found = cores(written)
+    over_edges = None if any(core.normal for core in found) else regular(written)
+    if over_edges is not None and (others := cores(over_edges)):
+        written, found = over_edges, others
+    return written, found, before
 
 
 def roles(operations: Sequence[Operation]) -> dict[int, dict[str, int | None]]:
@@ -507,7 +540,9 @@ def _back(
         # Sums on the way may be the softmax's own, but those are smaller.
         if products[number] is not None and (operation.name not in _SUMS or operation.host.size >= size):
             found.append((number, path))
-            continue
+            # Behind a sum of two things there may be a product, and then that is the score.
+            if operation.name not in _PLUS:
+                continue
         gather = operation.name in GATHERS
         for x, source in sorted(
             zip(operation.operands, operation.sources, strict=True), key=lambda pair: -(pair[1] or 0)
@@ -527,7 +562,26 @@ def _rank(core: Core) -> tuple[int, ...]:
     positive = bool((weights[np.isfinite(weights)] >= 0).all())
     kind = 2 if core.normal else 1 if positive and work else 0
     straight = bool(set(core.normal) & set(core.key_axes))
-    return kind, int(core.two), int(straight), int(core.scores.result.size == weights.size), min(work, 3)
+    return (
+        kind,
+        int(core.two),
+        int(straight),
+        int(not core.outer),
+        int(core.scores.result.size == weights.size),
+        min(work, 3),
+    )
+
+
+def _summed_beside(core: Core) -> bool:
+    """Whether the weights are positive and their sums over the keys are taken too, to divide by later."""
+    weights = core.weights
+    if not (weights > 0).all() or not any(core.operations[i].name not in VIEWS for i in core.path):
+        return False
+    sums = np.sort(weights.sum(tuple(core.key_axes)).ravel())
+    return any(
+        operation.name in _SUMS and operation.host.size == sums.size and _near(np.sort(operation.host.ravel()), sums)
+        for operation in core.operations
+    )
 
 
 def _softmax(core: Core) -> int:

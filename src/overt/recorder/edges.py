@@ -1,0 +1,59 @@
+"""Attention over the edges of a graph, as attention of nodes over their edges.
+
+What is gathered by the ends of edges and added up by their targets is written anew as arrays (nodes, edges of a node,
+...), where every node has as many edges: then an edge's weight has a row and a key like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from overt.recorder.operations import Operation
+
+# What adds up, by an index, the rows of what it is given last.
+_ADDED = {"index_add", "scatter_add", "scatter-add", "add.at"}
+_LARGEST = {"scatter_reduce", "scatter-max", "maximum.at"}
+
+
+def regular(operations: Sequence[Operation]) -> list[Operation] | None:
+    """Operations with a row of edges for each node; None where no sums over edges were seen that are as many a node."""
+    targets = next((found for op in operations if (found := _targets(op)) is not None), None)
+    if targets is None:
+        return None
+    nodes, edges = len(np.unique(targets)), len(targets)
+    order = np.argsort(targets, kind="stable")
+
+    def rows(x: np.ndarray) -> np.ndarray:
+        """Nodes × edges in front, or nodes × 1 where the edges of a node are alike."""
+        if not x.ndim or len(x) != edges:
+            return x
+        laid = x[order].reshape(nodes, -1, *x.shape[1:])
+        return laid[:, :1] if np.array_equal(laid, np.broadcast_to(laid[:, :1], laid.shape), equal_nan=True) else laid
+
+    def written(operation: Operation) -> Operation:
+        own = _targets(operation)
+        if own is not None and np.array_equal(own, targets) and operation.name in _ADDED | _LARGEST:
+            last = {"operands": (rows(operation.operands[-1]),), "sources": operation.sources[-1:]}
+            return replace(
+                operation, name="sum" if operation.name in _ADDED else "amax", origins=operation.origins[-1:], **last
+            )
+        return replace(operation, operands=tuple(map(rows, operation.operands)), host=rows(operation.host))
+
+    return [written(operation) for operation in operations]
+
+
+def _targets(operation: Operation) -> np.ndarray | None:
+    """The node of each edge, of a sum or a maximum over edges into zeros, where every node has as many edges, some."""
+    if operation.name not in _ADDED | _LARGEST or len(operation.operands) != 3:
+        return None
+    into, index, given = operation.operands
+    if index.dtype.kind not in "iu" or not index.ndim or not given.ndim or len(index) != len(given):
+        return None
+    targets = index.reshape(len(index), -1)
+    if (targets != targets[:, :1]).any() or len(given) == len(into) or (operation.name in _ADDED and into.any()):
+        return None
+    counts = np.bincount(targets[:, 0], minlength=len(into))
+    return targets[:, 0] if counts.min() == counts.max() > 1 else None
