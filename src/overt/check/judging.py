@@ -649,7 +649,9 @@ class _Judge:
             return
         # One query without heads is a decoder's state: Luong's dot score has no scale.
         alone = core.scores.queries.shape[1] == 1 and core.scores.queries.shape[0] <= max(core.scores.left.shape[0], 1)
-        alone = alone or self._memory()
+        # Keys of several queries are some graph's.
+        keys = core.scores.keys.reshape(-1, width)
+        alone = (alone and len(np.unique(keys, axis=0)) == len(keys)) or self._memory()
         n = core.scores.queries.shape[0]
         heads = {n // b for b in range(1, n + 1) if n % b == 0 and n // b > 1}
         widths = {width * h for h in heads} & self._widths()

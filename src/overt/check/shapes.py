@@ -38,7 +38,7 @@ class Shape:
 def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = ()) -> dict[Path, Shape]:
     """The first shape that a text gives of each argument, and of what lies in it by a name, as in ``w["q"] (d, d)``.
 
-    asked: what lies in arguments by a name, as far as that is known, as in ``w: q, k (d, d)``; braces tell it themselves.
+    asked: what lies in arguments by a name, as far as that is known, as in ``w: q, k (d, d)``.
     Where there is one name, that of something that has none is its shape.
     """
     found: dict[Path, Shape] = {}

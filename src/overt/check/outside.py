@@ -1,0 +1,120 @@
+"""What cannot be recorded, such as loops over numbers of Python, is asked from outside.
+
+The output is linear in the values: with ones at one key and zeros at all others it is the weight of that key.  Weights
+that were come by so are judged like recorded ones, as what became of the products of queries and keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from overt.check.asking import Caller, Way
+from overt.check.calls import Guess, is_floats
+from overt.check.judging import Fault, judge
+from overt.check.ledger import Entry
+from overt.recorder.operations import Line, Operation
+
+_SAME = 1e-6
+# By so much scores are so large that exp of them is infinite, unless their maximum is subtracted.
+_LARGE = 1e4
+
+
+def read(caller: Caller, guess: Guess) -> dict[str, Any]:
+    """What a call comes to, as a recording's is told; an empty dictionary where it shows no attention from outside."""
+    kinds = {".".join(path): kind for path, kind in guess.kinds}
+    given = {name: x for name, x in caller.arrays(guess).items() if is_floats(kinds.get(name, "")) and x.ndim}
+    plain = _output(caller, Way(guess))
+    if plain is None or len(given) < 3:
+        return {}
+    linear = [name for name, x in given.items() if _linear(caller, guess, name, x, plain)]
+    for name in linear[::-1]:
+        weights = _weights(caller, guess, name, given[name], plain)
+        others = [x for other, x in given.items() if other != name]
+        pair = next(((q, k) for q in others for k in others if weights is not None and _fit(q, k, weights)), None)
+        if weights is not None and pair is not None:
+            return _judged(caller, guess, pair, given[name], weights)
+    return {}
+
+
+def _output(caller: Caller, way: Way) -> np.ndarray | None:
+    (answer,) = caller.ask([way])
+    return answer.outputs[0] if answer.outputs and not answer.failed else None
+
+
+def _linear(caller: Caller, guess: Guess, name: str, x: np.ndarray, plain: np.ndarray) -> bool:
+    doubled = _output(caller, Way(guess, {name: 2 * x}))
+    return doubled is not None and doubled.shape == plain.shape and np.allclose(doubled, 2 * plain, rtol=_SAME)
+
+
+def _weights(caller: Caller, guess: Guess, name: str, values: np.ndarray, plain: np.ndarray) -> np.ndarray | None:
+    """(..., queries, keys), or (keys,) of one query; None where the output is no such mixture of the values."""
+    if values.ndim < 2 or plain.shape[-1:] != values.shape[-1:] or plain.ndim < 1:
+        return None
+    rows = []
+    for key in range(values.shape[-2]):
+        ones = np.zeros_like(values)
+        ones[..., key, :] = 1
+        row = _output(caller, Way(guess, {name: ones}))
+        if row is None or row.shape != plain.shape or not np.allclose(row, row[..., :1], rtol=_SAME, atol=1e-9):
+            return None
+        rows.append(row[..., 0])
+    weights = np.stack(rows, axis=-1)
+    try:
+        mixed = weights @ values
+    except ValueError:
+        return None
+    return weights if mixed.shape == plain.shape and np.allclose(mixed, plain, rtol=1e-5, atol=1e-8) else None
+
+
+def _fit(q: np.ndarray, k: np.ndarray, weights: np.ndarray) -> bool:
+    """Whether the products of two arrays are as many as the weights."""
+    if q is k or k.ndim < 2 or q.shape[-1] != k.shape[-1]:
+        return False
+    try:
+        return bool((q @ k.swapaxes(-1, -2)).shape == weights.shape)
+    except ValueError:
+        return False
+
+
+def _judged(
+    caller: Caller, guess: Guess, pair: tuple[np.ndarray, np.ndarray], values: np.ndarray, weights: np.ndarray
+) -> dict[str, Any]:
+    """The weights as an operation on the products of queries and keys, judged."""
+    q, k = pair
+    turned = k.swapaxes(-1, -2)
+    raw, mixed = q @ turned, weights @ values
+    described = caller.face.description
+    line = Line(described["file"], described["line"]) if described["file"] else None
+
+    def made(name: str, host: np.ndarray, *of: tuple[int | None, np.ndarray, str]) -> Operation:
+        sources, operands, origins = zip(*of, strict=True)
+        return Operation(name, sources, operands, host, host, line, "", origins)
+
+    operations = [
+        made("swapaxes", turned, (None, k, "argument 1")),
+        made("matmul", raw, (None, q, "argument 0"), (0, turned, "")),
+        made("seen from outside", weights, (1, raw, "")),
+        made("matmul", mixed, (2, weights, ""), (None, values, "argument 2")),
+    ]
+    intents = caller.face.intents
+    judged = judge(operations, [mixed], causal=intents.get("causal"), intended=intents)
+    told = {"cores": judged.cores, "faults": [asdict(fault) for fault in judged.faults], "facts": judged.facts}
+    told |= {"ledger": [asdict(entry) for entry in judged.ledger], "shapes": [list(mixed.shape)]}
+    if not judged.faults and _overflows(caller, guess, q):
+        says = "exp is taken without subtracting the maximum of the row: with large scores the output is no number."
+        number, file = (None, "") if line is None else (line.number, line.file)
+        told["faults"].append(asdict(Fault("stability", "no_max", number, file, says)))
+        told["ledger"].append(asdict(Entry("stability", "failed", says, number, "no_max")))
+    return told
+
+
+def _overflows(caller: Caller, guess: Guess, q: np.ndarray) -> bool:
+    """Whether large queries make a call fail that works, or give what is no number."""
+    name = next(name for name, x in caller.arrays(guess).items() if x.shape == q.shape and np.array_equal(x, q))
+    (answer,) = caller.ask([replace(Way(guess), arrays={name: q * _LARGE})])
+    if answer.failed:
+        return answer.reply["error"]["type"] in ("OverflowError", "ZeroDivisionError", "FloatingPointError")
+    return bool(answer.outputs) and not np.isfinite(answer.outputs[0]).all()
