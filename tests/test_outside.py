@@ -79,15 +79,18 @@ def over_edges(q: np.ndarray, k: np.ndarray, v: np.ndarray, sources: Any, target
     return out
 
 
-def over_edges_of_torch(q: Any, k: Any, v: Any, sources: Any, targets: Any, scale: float = 0.5) -> Any:
-    scores = (q[targets] * k[sources]).sum(-1) * scale
-    powers = (scores - scores.max()).exp()
-    sums = torch.zeros(len(q), dtype=q.dtype).index_add(0, targets, powers)
-    return torch.zeros_like(v).index_add(0, targets, (powers / sums[targets])[:, None] * v[sources])
+def over_edges_of_torch(q: Any, k: Any, v: Any, sources: Any, targets: Any) -> Any:
+    return mixed_over_edges((q[targets] * k[sources]).sum(-1) / 2, v, sources, targets)
 
 
 def larger_over_edges(q: Any, k: Any, v: Any, sources: Any, targets: Any) -> Any:
-    return over_edges_of_torch(q, k, v, sources, targets, 1.0)
+    return mixed_over_edges((q[targets] * k[sources]).sum(-1), v, sources, targets)
+
+
+def mixed_over_edges(scores: Any, v: Any, sources: Any, targets: Any) -> Any:
+    powers = (scores - scores.max()).exp()
+    sums = torch.zeros(len(v), dtype=v.dtype).index_add(0, targets, powers)
+    return torch.zeros_like(v).index_add(0, targets, (powers / sums[targets])[:, None] * v[sources])
 
 
 def of_two_parts(q: Any, k: Any, v: Any, sources: Any, targets: Any) -> Any:
