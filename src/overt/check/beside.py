@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from overt.check import calls
+from overt.check import calls, shapes
 from overt.check.asking import Caller, Way
 from overt.check.calls import Guess, Lengths, Tried
 from overt.check.findings import Findings
@@ -91,7 +91,8 @@ def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings
     face, whole = caller.face, caller.handle is None
     ways = [Way(replace(one, lengths=_cube(one.lengths, edge, whole)), extra={"record": face.intents})
             for one in dict.fromkeys(failed) for edge in edges]  # fmt: skip
-    documented = {len(layout) for layout in face.layouts}
+    told = shapes.shapes(face.described, [a.name for a in face.arguments])
+    documented = {len(layout) for layout in face.layouts} | {len(one.axes) for one in told.values() if not one.sort}
     if any(base.startswith("torch.nn") for base in face.description["bases"]) and "TD" not in face.told_layouts:
         # Modules are given samples.
         documented.add(3)
