@@ -26,7 +26,7 @@ import overt
 from overt import kernels
 from overt.cli import main
 from overt.errors import ArgumentError, DtypeError, FileError, OvertError, ShapeError
-from overt.views import View, terminal
+from overt.views import View, stored, terminal
 from overt.views import paper as papers
 from overt.views.alignment import legend, table
 from overt.views.colors import DARK, STOPS, scaled, shades
@@ -1056,3 +1056,21 @@ def test_mistakes_are_one_line(arguments: list[str], message: str, capsys: pytes
     assert stop.value.code == 2
     assert message in error
     assert len(error.splitlines()) == 1
+
+
+def test_an_overview_in_bands_is_that_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(4, n, 256)).astype(np.float32) for n in (1003, 1100, 1100))
+    seen = overt.attend(q, k[:2], v[:2], mask=overt.window(300, 0))
+    view = View(seen)
+    monkeypatch.setattr(stored, "_SOON", 90_000)
+    told: list[tuple[int, int]] = []
+    view.page(tmp_path / "page.html", report=lambda done, total: told.append((done, total)))
+    assert len(told) > 10
+    assert told[0][0] == 0
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert told[-1] == (told[0][1],) * 2
+    largest, received, entropy = stored.Stored.of(view.parts[0], "float32").overview(64)
+    np.testing.assert_allclose(largest[0], seen.map(64, 64), rtol=1e-5)
+    np.testing.assert_allclose(received[0], seen.received(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(entropy[0], seen.entropy(), rtol=1e-5, atol=1e-6)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from overt.cli.progress import progress
 from overt.errors import ArgumentError
 from overt.masks import Mask, causal, window
 from overt.scores import scaled_dot
@@ -54,30 +55,12 @@ def command(
     overt attend q.npy k.npy v.npy --window 4095 0 -o seen
     overt attend q.npy k.npy v.npy --causal --rows 0:65536 -o seen
     """  # noqa: D301, click reads \b
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
     from overt import files
 
     mask: Mask | None = causal() if is_causal else None
     if sides is not None:
         mask = window(*sides) if mask is None else mask & window(*sides)
-    columns = (
-        BarColumn(),
-        TextColumn("{task.percentage:.1f} % of {task.fields[cells]} cells,"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    progress = Progress(*columns, console=Console(stderr=True))
-    bar = progress.add_task("", total=None, cells="")
-
-    def report(done: int, total: int) -> None:
-        # The bar appears when there is something to do, so that what is wrong from the start is one line.
-        progress.start()
-        progress.update(bar, total=max(total, 1), completed=done if total else 1, cells=f"{total:.3g}")
-
-    try:
+    with progress() as report:
         seen = files.attend(
             output,
             q,
@@ -93,9 +76,6 @@ def command(
             overwrite=overwrite,
             report=report,
         )
-    finally:
-        if progress.live.is_started:
-            progress.stop()
     # What overt show needs, beside the numbers.
     asked = {name: os.path.relpath(path, output) for name, path in (("q", q), ("k", k), ("v", v))}
     with replaced(output / "asked.json") as file:

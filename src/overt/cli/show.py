@@ -14,9 +14,9 @@ from pathlib import Path
 
 import click
 import numpy as np
-from rich.console import Console
 
 from overt.attended import Attended
+from overt.cli.progress import progress
 from overt.errors import ArgumentError
 from overt.masks import Mask, causal, window
 from overt.problem import Problem
@@ -127,12 +127,10 @@ def command(
             )
         view.trace = trace(view.parts[0].problem)
     cells = sum(prod(part.problem.shape.full) for part in view.parts)
-    with (
-        Console(stderr=True).status(f"working out the overview of {cells:.2g} cells")
-        if cells > _MANY
-        else nullcontext()
-    ):
-        paged = view.page(page) if page else None
+    paged = None
+    if page:
+        with progress() if cells > _MANY else nullcontext() as report:
+            paged = view.page(page, report=report)
     written = [
         paged,
         _drawn(view, kind, figure, head, row) if figure else None,

@@ -176,7 +176,7 @@ def undivided(**options: Any) -> None:
     for name, value in options.items():
         if isinstance(value, da.Array):
             if name != "bias":
-                raise DtypeError(f"{name} is a Dask array, and every task needs all of it: give {name}.compute()")
+                raise DtypeError(f"{name} is a Dask array, and every task needs all of it: call its compute()")
         elif is_dataclass(value) and not isinstance(value, Dense):
             held = {f"{name} {field.name}": getattr(value, field.name) for field in fields(value)}
             undivided(**{f"{name} parameter": part for part in held.pop(f"{name} parts", ())})

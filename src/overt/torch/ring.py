@@ -19,7 +19,6 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from overt.attention import Options
 from overt.biases import Bias
@@ -172,8 +171,10 @@ class _Ring(torch.autograd.Function):
         return rounded, tensor(own.outward(lse.astype(own.accumulate)))
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, dy: Tensor | None, dlse: Tensor | None) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            # A second derivative that just lacks this part would be a wrong number.
+            raise ArgumentError("overt.torch.ring has no derivative beyond the first: leave out create_graph=True")
         tour, tensors, wanted = ctx.tour, ctx.saved_tensors, ctx.needs_input_grad[1:]
         output, lse = ctx.found
         own, wide = tour.own, tour.asked.accumulate

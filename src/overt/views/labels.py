@@ -112,6 +112,12 @@ class Labelled:
         plan = mask.plan(shape.T, shape.S, shape.batch, shape.H)
         return np.asarray(plan.first), np.asarray(plan.last)
 
+    def cells(self) -> np.ndarray:
+        """(T,) how many cells the spans of each query hold, in all rows of the batch and heads."""
+        shape = self.problem.shape
+        first, last = (np.broadcast_to(edge, (shape.B, shape.H, shape.T)) for edge in self.spans())
+        return np.maximum(last - first, 0).sum(axis=(0, 1), dtype=np.int64)
+
     def visible_bins(self, row: int, head: int, rows: int, columns: int) -> np.ndarray:
         """(rows, columns) of a pooled picture of one head: whether it may see any cell of the bin.
 

@@ -7,6 +7,7 @@ numbers as they are stored: whatever precision they are kept in, the cells are e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from overt import reference
+from overt import parts, reference
 from overt.attended import engine
 from overt.biases import Alibi, Dense
 from overt.errors import ArgumentError
@@ -32,6 +33,8 @@ _BLOCK = 1 << 22
 _LARGE = 1 << 20
 # Cells of a head whose log-sums nobody should wait for twice.
 _LONG = 1 << 35
+# Cells after which one hears how much is left.
+_SOON = 1 << 31
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,19 +112,36 @@ class Stored:
         """The sizes of the whole score matrix."""
         return self.label.problem.shape
 
-    def overview(self, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Largest weights (B, H, ≤ most, ≤ most), received (B, H, S) and entropy (B, H, T), in float32."""
+    def overview(
+        self, most: int, advance: Callable[[int], None] | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Largest weights (B, H, ≤ most, ≤ most), received (B, H, S) and entropy (B, H, T), in float32.
+
+        advance: told how many more cells are done, every second or so.
+        """
         # What is beyond float32 is left in float64.
         dtype = (
             np.float32
             if np.abs(self.lse, where=np.isfinite(self.lse), out=np.zeros_like(self.lse)).max() < 1e38
             else np.float64
         )
-        rough = self._problem(dtype)
-        lse, compute = self.lse.astype(dtype), engine(rough)
-        edges = (bins(length, min(most, length)) for length in (self.shape.T, self.shape.S))
-        received, entropy = compute.statistics(rough, lse)
-        return compute.pooled(rough, lse, *edges, "max"), received, entropy
+        rough, lse = self._problem(dtype), self.lse.astype(dtype)
+        (B, H, T), S = lse.shape, self.shape.S
+        rows, columns = (bins(length, min(most, length)) for length in (T, S))
+        received, entropy, pieces = np.zeros((B, H, S), dtype), np.empty((B, H, T), dtype), []
+        cells = self.label.cells()
+        # Some rows at a time, of so many cells together.
+        starts = np.unique(np.cumsum(cells) // _SOON, return_index=True)[1]
+        for start, stop in pairwise([*starts.tolist(), T]):
+            t = range(start, stop)
+            own = slice(t.start, t.stop)
+            part, part_lse = rough.part(t=t), np.ascontiguousarray(lse[:, :, own])
+            some, entropy[:, :, own] = parts.statistics(part, part_lse)
+            received += some
+            pieces.append(parts.pooled(part, part_lse, rows, columns, "max"))
+            if advance is not None:
+                advance(int(cells[own].sum()))
+        return parts.pictured(pieces, rows, columns, "max", (B, H), dtype), received, entropy
 
     def spans(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """First and past-the-last key of each query, (B or 1, H or 1, T or 1), and bits where these do not suffice."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,15 +68,22 @@ class View(Subject):
 
         return figure.draw(self, kind, head=head, row=row, part=part)
 
-    def page(self, path: str | Path, *, precision: str | None = None) -> Path:
+    def page(
+        self,
+        path: str | Path,
+        *,
+        precision: str | None = None,
+        report: Callable[[int, int], None] | None = None,
+    ) -> Path:
         """Write one HTML file that needs nothing else and recomputes any cell exactly from q, k and lse.
 
         precision: "float16", "float32" or "float64" for the stored q and k, by default what they have as far as the
         file stays small.  The cells are exact for the numbers stored.
+        report: told how many cells of the overviews are done, and of how many, every second or so.
         """
         from overt.views import page
 
-        return page.write(self, path, precision=precision)
+        return page.write(self, path, precision=precision, report=report)
 
     def widget(self) -> Any:
         """The same page for a notebook (extra ``jupyter``); its cells are computed in Python when they are looked at.

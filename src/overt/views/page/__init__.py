@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -40,8 +40,17 @@ _SAMPLE = 1 << 18
 _EDITABLE = 2048
 
 
-def write(view: Subject, path: str | Path, *, precision: str | None = None) -> Path:
-    """Write the page, whole or not at all."""
+def write(
+    view: Subject,
+    path: str | Path,
+    *,
+    precision: str | None = None,
+    report: Callable[[int, int], None] | None = None,
+) -> Path:
+    """Write the page, whole or not at all.
+
+    report: told how many cells of its overviews are done, and of how many.
+    """
     if precision is not None and precision not in _PRECISIONS:
         raise ArgumentError(f"precision must be one of {', '.join(_PRECISIONS)}, not {precision!r}")
     path = Path(path)
@@ -51,7 +60,7 @@ def write(view: Subject, path: str | Path, *, precision: str | None = None) -> P
             if streamed(path):
                 raise ArgumentError("a page of such a length has a folder beside it: give a file to write it to")
             beside = stack.enter_context(_folder(path.with_suffix(".tiles")))
-        for piece in pieces(view, precision, beside=beside):
+        for piece in pieces(view, precision, beside=beside, report=report):
             file.write(piece.encode())
     return path
 
@@ -72,7 +81,12 @@ def _folder(path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def pieces(
-    view: Subject, precision: str | None = None, *, remote: bool = False, beside: tuple[str, Path] | None = None
+    view: Subject,
+    precision: str | None = None,
+    *,
+    remote: bool = False,
+    beside: tuple[str, Path] | None = None,
+    report: Callable[[int, int], None] | None = None,
 ) -> Iterator[str]:
     """The page in pieces, so that it is never held whole.
 
@@ -98,11 +112,20 @@ def pieces(
     )
     arrays = _Arrays(beside)
     parts = []
+    done, total = 0, sum(int(label.cells().sum()) for label in view.parts) if report else 0
+
+    def advance(cells: int) -> None:
+        nonlocal done
+        done += cells
+        if report:
+            report(done, total)
+
+    advance(0)
     for label in view.parts:
         part = _described(label, arrays)
         # What is small enough to be edited is small enough to be sent.
         if not remote or part["steps"]:
-            part |= _part(label, arrays, precision or _precision(view.parts, beside=beside is not None))
+            part |= _part(label, arrays, precision or _precision(view.parts, beside=beside is not None), advance)
         parts.append(part)
         # An array is written when it is known, so that only one is held.
         yield from arrays.written()
@@ -205,7 +228,7 @@ def _described(label: Labelled, arrays: _Arrays) -> dict[str, Any]:
     }
 
 
-def _part(label: Labelled, arrays: _Arrays, precision: str) -> dict[str, Any]:
+def _part(label: Labelled, arrays: _Arrays, precision: str, advance: Callable[[int], None]) -> dict[str, Any]:
     """The numbers: q, k and the log-sum-exp, and what else the cells depend on."""
     stored = Stored.of(label, precision)
     shape, A = stored.shape, stored.q.shape[-1]
@@ -235,7 +258,7 @@ def _part(label: Labelled, arrays: _Arrays, precision: str) -> dict[str, Any]:
             "offset": None if offset is None else offset.tolist(),
         }
     if shape.T * shape.S * A > _WORK:
-        overview, received, entropy = stored.overview(_BINS if arrays.beside is None else _MORE_BINS)
+        overview, received, entropy = stored.overview(_BINS if arrays.beside is None else _MORE_BINS, advance)
         part["overview"] = arrays.add(overview.astype(np.float16))
         part["received"], part["entropy"] = arrays.long(received), arrays.long(entropy)
     return part
