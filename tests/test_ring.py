@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -186,26 +187,47 @@ def test_what_is_wrong_is_said_on_every_process(tmp_path: Path) -> None:
 
 
 DIES = (
-    HEADER
+    HEADER.replace("world_size=size)", "world_size=size, timeout=timedelta(seconds=8))")
     + """
 import os, signal
+from overt.torch import tour
+pids = [None] * size
+dist.all_gather_object(pids, os.getpid())
+exchanged, calls = tour.exchanged, 0
+
+
+def dying(*given):
+    global calls
+    calls += 1
+    if rank == 1 and calls == int(sys.argv[4]):
+        os.kill(os.getpid(), getattr(signal, sys.argv[5]))
+    return exchanged(*given)
+
+
+tour.exchanged = dying
 x = ring.share(torch.ones(1, 4096, 16)).requires_grad_()
-y = ring.attention(x, x, x, mask=overt.causal())
-if rank == 1:
-    os.kill(os.getpid(), signal.SIGKILL)
 try:
-    y.sum().backward()
+    ring.attention(x, x, x, mask=overt.causal()).sum().backward()
 except overt.errors.ProcessError as error:
-    assert "another process of the group is gone" in str(error)
+    assert "another process of the group is gone, or does not answer" in str(error)
+    os.kill(pids[1], signal.SIGKILL)
     os._exit(3)
 os._exit(0)
 """
+).replace("import sys", "import sys\nfrom datetime import timedelta", 1)
+
+
+# On the way there, and on the way back; one that is there and says nothing is as good as gone.
+@pytest.mark.parametrize(
+    ("size", "call", "how"), [(2, 1, "SIGKILL"), (4, 2, "SIGKILL"), (4, 5, "SIGKILL"), (2, 2, "SIGSTOP")]
 )
-
-
-def test_a_killed_process_is_an_error_for_the_others_and_no_number(tmp_path: Path) -> None:
-    codes, errors = run(DIES, 2, tmp_path)
-    assert codes == [3, -9], "\n".join(errors)
+def test_a_killed_process_is_an_error_for_the_others_and_no_number(
+    size: int, call: int, how: str, tmp_path: Path
+) -> None:
+    begun = time.monotonic()
+    codes, errors = run(DIES, size, tmp_path, str(call), how)
+    assert codes == [3, -9, 3, 3][:size], "\n".join(errors)
+    assert time.monotonic() - begun < 100
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 7])
