@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 from pathlib import Path
@@ -13,6 +14,9 @@ from overt.errors import ArgumentError
 from overt.masks import Mask, causal, window
 from overt.scores import scaled_dot
 from overt.writing import replaced
+
+# What glibc calls the size from which on memory is the system's own.
+_MMAP_THRESHOLD = -3
 
 
 @click.command()
@@ -60,6 +64,7 @@ def command(
     mask: Mask | None = causal() if is_causal else None
     if sides is not None:
         mask = window(*sides) if mask is None else mask & window(*sides)
+    _give_back()
     with progress() as report:
         seen = files.attend(
             output,
@@ -87,6 +92,18 @@ def command(
         return
     for name, shape in shapes.items():
         click.echo(f"{output / name}.npy  {tuple(shape)}")
+
+
+def _give_back() -> None:
+    """Have memory of blocks that are done go back to the system.
+
+    glibc keeps what it has once freed, in pieces into which the next block may not fit: some 40 MiB of them.
+    """
+    try:
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 18)
+    except (AttributeError, OSError, TypeError):
+        # Other systems have other ways.
+        return
 
 
 def _range(text: str) -> range:
