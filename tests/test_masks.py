@@ -21,6 +21,7 @@ from overt import bits
 from overt.errors import ArgumentError, DtypeError, OvertError, ShapeError
 from overt.grid import Cells, Shape
 from overt.masks import Mask
+from overt.masks.spans import Spans
 
 Rule = Callable[[int, int, int, int], bool]
 ROWS = np.arange(40)
@@ -343,6 +344,17 @@ def test_a_mask_array_does_not_outlive_its_call() -> None:
     del array
     gc.collect()
     assert alive() is None
+
+
+def test_spans_that_are_a_mask_with_a_name_say_so() -> None:
+    first, last = np.zeros((1, 1, 6), int), np.arange(1, 7)[None, None]
+    assert repr(Spans(first, last)) == "causal()"
+    assert repr(Spans(first, last + 3)) == "causal(offset=3)"
+    # A cache that has room for no more.
+    assert repr(Spans(first, np.minimum(last + 3, 7))) == "causal(offset=3)"
+    assert repr(Spans(np.maximum(last - 3, 0), last)) == "window(2, 0)"
+    for other in (Spans(first + 2, last), Spans(first, last[..., ::-1]), Spans(first[..., :1], last[..., :1])):
+        assert repr(other).startswith("spans(arrays")
 
 
 def test_repr_names_the_mask() -> None:

@@ -65,6 +65,17 @@ class Spans(Mask):
     last: np.ndarray
 
     def __repr__(self) -> str:
+        first, last = (x.reshape(-1) for x in (self.first, self.last))
+        # What somebody gave as numbers may be a mask that has a name.
+        if 1 < last.size == self.last.shape[-1] and first.size in (1, last.size) and last[0] > 0:
+            offset = int(last[0]) - 1
+            own, said = np.arange(last.size) + offset, f"offset={offset}" if offset else ""
+            if (last == np.minimum(own + 1, last.max())).all():
+                left = int((own - first).max())
+                if not first.any():
+                    return f"causal({said})"
+                if (first == np.maximum(own - left, 0)).all():
+                    return f"window({left}, 0{said and ', ' + said})"
         return f"spans(arrays {self.first.shape}, {self.last.shape})"
 
     def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
