@@ -455,12 +455,14 @@ bool plain_backward(nb::object q, nb::object k, nb::object v, const char* dtype,
   return true;
 }
 
-void statistics(const HeldProblem& p, nb::object lse_, nb::object rest_, nb::object received_, nb::object entropy_,
-                nb::object keys_, nb::object found_, const std::vector<std::int64_t>& rows, nb::object weights_, int threads,
-                Name level) {
+// Whether they were computed: not where an lse is beyond the limit.
+bool statistics(const HeldProblem& p, nb::object lse_, nb::object rest_, nb::object received_, nb::object entropy_,
+                nb::object keys_, nb::object found_, const std::vector<std::int64_t>& rows, nb::object output_,
+                nb::object off_, double limit, int threads, Name level) {
   HeldLogSum lse(p, lse_, rest_);
+  if (std::isfinite(limit) && largest(p, lse_) > limit) return false;
   auto wanted = p.statistics(received_, entropy_);
-  std::optional<Array> keys, found, weights;
+  std::optional<Array> keys, found, output, off;
   Picks picks = {};
   if (!keys_.is_none()) {
     keys.emplace(keys_, "keys", kInt32, 3);
@@ -471,14 +473,18 @@ void statistics(const HeldProblem& p, nb::object lse_, nb::object rest_, nb::obj
     picks.key = {keys->data(), keys->stride(0), keys->stride(1), keys->stride(2)};
   }
   if (!rows.empty()) {
-    weights.emplace(weights_, "weights", p.accumulator(), 4, true);
-    picks.rows = Index(rows.size()), picks.row = rows.data(), picks.weights = weights->data();
-    weights->expect({p.B, p.H, picks.rows, p.S});
+    if (!p.has_values) reject("rows are compared with an output, which needs v");
+    output.emplace(output_, "output", p.input(), 4);
+    off.emplace(off_, "off", p.accumulator(), 4, true);
+    picks.rows = Index(rows.size()), picks.row = rows.data(), picks.output = output->view(), picks.off = off->data();
+    output->expect({p.B, p.H, p.T, p.E});
+    off->expect({p.B, p.H, picks.rows, 2});
   }
   const bool any = picks.keys || picks.rows;
   compute(p, threads, level, [&](const Kernels& kernels, const Run& run) {
     return kernels.statistics(p, run, lse, wanted.first.data(), wanted.second.data(), any ? &picks : nullptr);
   });
+  return true;
 }
 
 void top(const HeldProblem& p, nb::object lse_, nb::object rest_, nb::object indices_, nb::object weights_, int threads,
@@ -539,8 +545,8 @@ NB_MODULE(_native, m) {
         "dv"_a.none(),
         "dbias"_a = nb::none(), "dsinks"_a = nb::none(), "dadditive"_a = nb::none(), nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
   m.def("statistics", &statistics, "problem"_a, "lse"_a, "rest"_a.none(), "received"_a = nb::none(), "entropy"_a = nb::none(),
-        "keys"_a = nb::none(), "found"_a = nb::none(), "rows"_a = std::vector<std::int64_t>(), "weights"_a = nb::none(),
-        nb::kw_only(), "threads"_a = 0, "level"_a = nb::none());
+        "keys"_a = nb::none(), "found"_a = nb::none(), "rows"_a = std::vector<std::int64_t>(), "output"_a = nb::none(),
+        "off"_a = nb::none(), nb::kw_only(), "limit"_a = std::numeric_limits<double>::infinity(), "threads"_a = 0, "level"_a = nb::none());
   m.def("top", &top, "problem"_a, "lse"_a, "rest"_a.none(), "indices"_a, "weights"_a, nb::kw_only(), "threads"_a = 0,
         "level"_a = nb::none());
   m.def("map", &map, "problem"_a, "lse"_a, "rest"_a.none(), "row_bins"_a, "col_bins"_a, "out"_a, "pool"_a, nb::kw_only(),

@@ -72,16 +72,19 @@ struct Along {
   bool found;
 };
 
-// Weights that a pass over all of them picks out.  Of single keys: `key`, int32 (keys, B, T, 1), negative where a query
-// picks none, into `found` (keys, B, H, T); NaN where there is none or the query sees nothing.  Of whole rows: of the
-// queries `row` (rows,), into `weights` (B, H, rows, S), which holds zeros.  Both are of the accumulator's type.
+// What a pass over all weights picks out of them.  Of single keys: `key`, int32 (keys, B, T, 1), negative where a query
+// picks none, the weights into `found` (keys, B, H, T); NaN where there is none or the query sees nothing.  Of whole rows,
+// those of the queries `row` (rows,): how far these weights times the values are from `output` (B, H, T, E), which somebody
+// else made of them, and the largest of these products, into `off` (B, H, rows, 2); 0 where the query sees nothing.
+// Output is of the problem's type, found and off of the accumulator's.
 struct Picks {
   Index keys;
   View key;
   void* found;
   Index rows;
   const std::int64_t* row;
-  void* weights;
+  View output;
+  void* off;
 };
 
 // What the way back reads beside the problem: `output` and `dy` of the problem's type, (B, H, T, E), the log-sums, and

@@ -1,5 +1,5 @@
 // What each key receives and how spread out each query's attention is, in one pass over the weights, from which single ones
-// and whole rows can be picked as well.
+// can be picked as well, and whole rows compared with what somebody else made of them.
 // Compiled once per level; see README.md.
 #include "parts.h"
 #include "weigh.h"
@@ -36,11 +36,13 @@ template <class In> struct Statistics {
     Acc* received = nullptr;  // [kBlock] of the rows of one block
     int* keys = nullptr;      // [groups][picked keys][kRows] as the task's rows want them
     int* rows = nullptr;      // [groups][kRows] at which place a row is picked whole, or −1
+    Acc* mixed = nullptr;     // [picked rows][E] weights times values, out to whole vectors
     void place(Arena& arena, const Layout& layout) {
       desk.place(arena, layout.plan);
       if (const Picks* picks = layout.arguments.picks) {
         arena.take(keys, layout.plan.groups * picks->keys * kRows);
         arena.take(rows, layout.plan.groups * kRows);
+        arena.take(mixed, picks->rows * layout.plan.width);
       }
       arena.take(spread, layout.plan.groups * kRows * lanes);
       arena.take(received, kBlock);
@@ -90,12 +92,13 @@ template <class In> struct Statistics {
         *row = -1;
         for (Index n = 0; n < picks.rows; ++n)
           if (picks.row[n] == t) *row = int(n);
+        if (*row >= 0) __builtin_memset(work.mixed + *row * plan.width, 0, plan.width * sizeof(Acc));
       }
   }
 
   Acc* found(Index c) const { return static_cast<Acc*>(arguments.picks->found) + c * p.B * p.H * p.T; }
 
-  // Picks from a tile: scores of single keys, which become weights at the end, and weights of whole rows.
+  // Picks from a tile: scores of single keys, which become weights at the end, and values by the weights of whole rows.
   void pick(const Picks& picks, int i, const Shift<Acc>& shift, Range range) {
     const Group<Acc>& group = work.desk.groups[i];
     for (Index c = 0; c < picks.keys; ++c)
@@ -105,14 +108,42 @@ template <class In> struct Statistics {
     for (int r = 0; r < group.count; ++r) {
       int n = work.rows[i * kRows + r];
       if (n < 0) continue;
-      Acc* out = static_cast<Acc*>(picks.weights) + (group.place[r] / p.T * picks.rows + n) * p.S + range.begin;
+      alignas(64) Acc weights[kBlock];
       for (int s = 0; s < range.end - range.begin; s += lanes) {
         Lane<Acc> x = load(work.desk.tile + r * kTileStride + s);
-        shift.choose([&]<bool fused>() {
-          store_some(out + s, exp2<Acc>(shift.template log2_weights<fused>(x, r)), range.end - range.begin - s);
-        });
+        shift.choose([&]<bool fused>() { store(weights + s, exp2<Acc>(shift.template log2_weights<fused>(x, r))); });
       }
+      mix(weights, range, group.place[r], work.mixed + n * plan.width);
     }
+  }
+
+  // Adds the values of some keys times their weights, the sum of them from 0: short chains round less.
+  void mix(const Acc* weights, Range range, Index place, Acc* mixed) {
+    const Index b = place / p.T / p.H, g = place / p.T % p.H / (p.H / p.G);
+    for (Index e = 0; e < p.E; e += lanes) {
+      Lane<Acc> total = {};
+      for (int s = range.begin; s < range.end; ++s)
+        // What nobody sees may be anything.
+        if (Acc weight = weights[s - range.begin]; weight != 0)
+          total += load_some(at<In>(p.v, b, g, s) + e, p.E - e) * weight;
+      store(mixed + e, load(mixed + e) + total);
+    }
+  }
+
+  // How far a row's values are from the output that is there, and the largest of them; NaN stays.
+  void compare(const Picks& picks, Index place, Index n) {
+    const Index head = place / p.T;
+    const In* output = at<In>(picks.output, head / p.H, head % p.H, place % p.T);
+    Acc off = 0, most = 0;
+    for (Index e = 0; e < p.E; ++e) {
+      Acc mixed = work.mixed[n * plan.width + e], less = mixed - load_some(output + e, 1)[0];
+      less = less < 0 ? -less : less, mixed = mixed < 0 ? -mixed : mixed;
+      if (off == off && !(less <= off)) off = less;
+      if (most == most && !(mixed <= most)) most = mixed;
+    }
+    const bool blind = static_cast<const Acc*>(arguments.lse.value)[place] == Acc(-kInfinity);
+    Acc* to = static_cast<Acc*>(picks.off) + (head * picks.rows + n) * 2;
+    to[0] = blind ? Acc(0) : off, to[1] = blind ? Acc(0) : most;
   }
 
   void task(Index part) {
@@ -149,6 +180,10 @@ template <class In> struct Statistics {
         for (int r = 0; r < desk.groups[i].count; ++r)
           arguments.entropy[desk.groups[i].place[r]] =
               entropy_of<Acc>(-sum<Acc>(load(work.spread + (i * kRows + r) * lanes)) * Acc(kLn2));
+    if (const Picks* picks = arguments.picks)
+      for (int i = 0; i < desk.count; ++i)
+        for (int r = 0; r < desk.groups[i].count; ++r)
+          if (int n = work.rows[i * kRows + r]; n >= 0) compare(*picks, desk.groups[i].place[r], n);
   }
 
   Index endings() const { return arguments.received || arguments.picks ? p.B * p.H : 0; }

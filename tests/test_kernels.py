@@ -97,9 +97,16 @@ def check_statistics(case: Case, level: str, k: int, rows: int, columns: int) ->
     B, H, T, S = w.shape
     keys = np.random.default_rng(k).integers(-1, S, (2, B, T), np.int32)
     some = range(0, T, max(T // 2, 1))
-    *same, found, whole = kernels.picked(problem, lse, keys, some, level=level)
+    # Any output will do.
+    output = np.random.default_rng(k).standard_normal((B, H, T, wide.v.shape[-1])).astype(case.q.dtype)
+    *same, found, off = kernels.picked(problem, lse, keys, some, output, level=level)
     assert [x.tobytes() for x in same] == [received.tobytes(), entropy.tobytes()]
-    np.testing.assert_allclose(whole, w[:, :, some], rtol=2 * tolerance, atol=tolerance)
+    values = np.repeat(wide.v, H // wide.v.shape[1], axis=1)
+    mixed, blind = (w @ values)[:, :, some], np.isneginf(lse)[:, :, some]
+    expected_off = [np.abs(mixed - output[:, :, some].astype(np.float64)), np.abs(mixed)]
+    rounding = 4 * tolerance * (w @ np.abs(values)).max(initial=1)
+    for i, x in enumerate(expected_off):
+        np.testing.assert_allclose(off[..., i], np.where(blind, 0, x.max(-1, initial=0)), rtol=tolerance, atol=rounding)
     none = (keys < 0)[:, :, None] | (lse == -np.inf)
     if S:
         b, h, t = np.ogrid[:B, :H, :T]

@@ -96,11 +96,13 @@ def statistics(
     keys: np.ndarray | None = None,
     found: np.ndarray | None = None,
     rows: Sequence[int] = (),
-    weights: np.ndarray | None = None,
+    output: np.ndarray | None = None,
+    off: np.ndarray | None = None,
     *,
+    limit: float = ...,
     threads: int = 0,
     level: str | None = None,
-) -> None: ...
+) -> bool: ...
 def top(
     p: Problem,
     lse: np.ndarray,

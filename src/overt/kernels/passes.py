@@ -153,26 +153,36 @@ def gradient(
 def statistics(problem: Problem, lse: np.ndarray, *, level: str | None = None) -> Statistics:
     """Received and entropy, for the price of one."""
     none = np.empty((0, problem.q.shape[0], problem.q.shape[2]), np.int32)
-    return picked(problem, lse, none, (), level=level)[:2]
+    return picked(problem, lse, none, level=level)[:2]
 
 
 def picked(
-    problem: Problem, lse: np.ndarray, keys: np.ndarray, rows: Sequence[int], *, level: str | None = None
+    problem: Problem,
+    lse: np.ndarray,
+    keys: np.ndarray,
+    rows: Sequence[int] = (),
+    output: np.ndarray | None = None,
+    *,
+    level: str | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Received and entropy, and of the weights that they come from single ones and some rows.
+    """Received and entropy, and of the weights that they come from single ones, and what some rows of them make.
 
     keys: int32 (C, B, T), a key for each query, negative for none.  The weights of these, (C, B, H, T), are NaN where
-    there is none and where the query sees nothing.  rows: queries whose weights (B, H, len(rows), S) are wanted whole.
+    there is none and where the query sees nothing.  rows: queries whose weights times the values are compared with an
+    output (B, H, T, E) that somebody else made of them: (B, H, len(rows), 2), the largest difference and the largest of
+    these products, 0 where the query sees nothing.
     """
     (B, H, T, _), S, accumulate = problem.q.shape, problem.k.shape[2], problem.accumulate
     received, entropy = np.zeros((B, H, S), accumulate), np.empty((B, H, T), accumulate)
-    found, whole = np.empty((len(keys), B, H, T), accumulate), np.zeros((B, H, len(rows), S), accumulate)
+    found, off = np.empty((len(keys), B, H, T), accumulate), np.zeros((B, H, len(rows), 2), accumulate)
+    if output is not None:
+        output = words(readable(output.astype(native_dtype(problem, wide=False), copy=False)))
     sums = _log_sums(problem, lse, level)
     for native, some in calls(problem):
         part, row_entropy = np.empty_like(received), some_rows(entropy, some)
         own = [i for i, t in enumerate(rows) if t in range(T)[some]]
         row_found = np.empty((len(keys), *row_entropy.shape), accumulate)
-        weights = np.zeros((B, H, len(own), S), accumulate)
+        row_off = np.zeros((B, H, len(own), 2), accumulate)
         _native.statistics(
             native,
             *_of_rows(sums, some),
@@ -181,14 +191,15 @@ def picked(
             np.ascontiguousarray(keys[:, :, some]),
             row_found,
             [rows[i] - (some.start or 0) for i in own],
-            weights,
+            None if output is None else output[:, :, some],
+            row_off,
             threads=problem.threads or default(),
             level=level,
         )
         received += part
         put(entropy, some, row_entropy)
-        found[:, :, :, some], whole[:, :, own] = row_found, weights
-    return received, entropy, found, whole
+        found[:, :, :, some], off[:, :, own] = row_found, row_off
+    return received, entropy, found, off
 
 
 def top(problem: Problem, lse: np.ndarray, k: int, *, level: str | None = None) -> tuple[np.ndarray, np.ndarray]:

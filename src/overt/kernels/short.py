@@ -93,24 +93,31 @@ def plain_gradient(
 def plain_picked(
     q: Array,
     k: Array,
+    v: Array,
     scale: float,
     first: np.ndarray,
     last: np.ndarray,
     lse: Array,
     keys: np.ndarray,
     rows: Sequence[int],
+    output: Array,
     threads: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
     """``picked`` of float32 that needs no preparation, arrays or tensors, with spans int32 (B, H, T).
 
-    To describe a problem takes as long as its statistics where it is small.  No |lse| exceeds ``reference.LARGE``.
+    To describe a problem takes as long as its statistics where it is small.  None where what is asked is not as plain.
     """
     (B, H, T, _), S = q.shape, k.shape[2]
     received, entropy = np.empty((B, H, S), np.float32), np.empty((B, H, T), np.float32)
-    found, whole = np.empty((len(keys), B, H, T), np.float32), np.zeros((B, H, len(rows), S), np.float32)
-    native = _native.Problem(q, k, None, scale=scale, first=first, last=last)
-    _native.statistics(native, lse, None, received, entropy, keys, found, rows, whole, threads=threads or default())
-    return received, entropy, found, whole
+    found, off = np.empty((len(keys), B, H, T), np.float32), np.empty((B, H, len(rows), 2), np.float32)
+    try:
+        native = _native.Problem(q, k, v, scale=scale, first=first, last=last)
+        filled = received, entropy, keys, found, rows, output, off
+        known = _native.statistics(native, lse, None, *filled, limit=LARGE, threads=threads or default())
+    except ValueError:
+        # Memory that the kernels do not take as it is.
+        return None
+    return (received, entropy, found, off) if known else None
 
 
 def _plain_spans(q: Array, k: Array, mask: Any) -> Any:

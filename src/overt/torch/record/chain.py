@@ -23,14 +23,14 @@ from overt.torch.record.visible import Visible
 
 Part = tuple[Link, int, np.ndarray | None]
 """A link, how many of its first rows still count, and which of its batch rows became the last ones."""
-# Numbers of a value that tell it from others.
-_MARKS = 4
+# Numbers of a value that tell it from others, and the type of bits as many as theirs.
+_MARKS, _BITS = 4, {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def marks(call: Call) -> Tensor:
     """A few numbers of each value, (B, S, ≤ 4), as the bits that they are."""
-    v = call.v[:, 0, :, :_MARKS].contiguous()
-    return v.view({2: torch.int16, 4: torch.int32, 8: torch.int64}[v.element_size()])
+    v = call.v.select(1, 0)
+    return v.narrow(-1, 0, min(_MARKS, v.shape[-1])).contiguous().view(_BITS[v.dtype.itemsize])
 
 
 class Chain:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import isfinite
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,8 +31,8 @@ def complete(call: Call) -> None:
         call.lse = owned(seen.lse)
         call.along = owned(seen.received()), owned(seen.entropy())
     elif call.lse is None:
-        call.lse = blocks.forward(blocks.widened(call.problem()))[1]
-    call.lse = call.lse.to(call.wide).contiguous()
+        call.lse = blocks.forward(blocks.widened(call.problem()))[1].to(call.wide)
+    call.lse = call.lse.contiguous()
     blind = call.visible.blind
     if blind is not None:
         call.lse = call.lse.masked_fill(torch.from_numpy(blind).to(call.lse.device), -torch.inf)
@@ -48,20 +50,22 @@ def rows(call: Call) -> range:
     return range((T - 1) % step, T, step)
 
 
-def deviation(call: Call, weights: Tensor | None = None) -> tuple[float, float] | None:
+def deviation(call: Call, known: np.ndarray | None = None) -> tuple[float, float] | None:
     """Largest difference from the model's output at some rows, and how much of it rounding explains; None without any.
 
-    weights: of these rows, (B, H, N, S), where somebody knows them already.
+    known: the difference at these rows, and the largest number there, (…, 2), where somebody has looked already.
     """
     compared = rows(call)
     if not compared:
         return None
     at = slice(compared.start, None, compared.step)
-    if weights is None:
-        weights = call.rows(at)
-    values = call.v.to(call.wide)
-    found, mixed = _off(call, weights, values, at)
     # Nothing that was mixed is larger than what it was mixed of: mostly that is enough, and not all values are asked.
+    if known is not None:
+        found, mixed = known.reshape(-1, 2).max(0).tolist()
+        if found <= (tolerance := _tolerance(call, mixed, 0)):
+            return found, tolerance
+    weights, values = call.rows(at), call.v.to(call.wide)
+    found, mixed = _off(call, weights, values, at)
     tolerance = _tolerance(call, mixed, 0)
     if found <= tolerance:
         return found, tolerance
@@ -92,8 +96,13 @@ def _off(call: Call, weights: Tensor, values: Tensor, at: slice) -> tuple[float,
 
 def _tolerance(call: Call, largest: float, scores: float) -> float:
     """Rounding of the sum of values up to the largest, and of scores as large as these may be."""
-    eps, wide = torch.finfo(call.output.dtype).eps, torch.finfo(call.wide).eps
+    eps, wide = _eps(call.output.dtype), _eps(call.wide)
     return largest * (_PLACES * eps + wide * (256 + 4 * scores)) + 1e-30
+
+
+@cache
+def _eps(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).eps
 
 
 def _scores(call: Call, at: slice) -> float:

@@ -93,9 +93,11 @@ def _through(listener: Listener, run: Callable[..., Any], name: str, module: Any
 def complete(call: Call, result: Any, tap: Tap) -> None:
     """Add what came out to what was described.  The output of an implementation has the axes (B, T, H, E)."""
     B, H, T, _ = call.sizes
-    call.output = result[0].detach().reshape(B, T, H, -1).transpose(1, 2)
+    output = result[0].detach()
+    call.output = (output if output.shape[:-1] == (B, T, H) else output.reshape(B, T, H, -1)).transpose(1, 2)
     # Kernels without sinks are told of them afterwards, if at all.
-    call.lse = lse_of(tap, B, H, T, call.wide) if call.sinks is None else None
+    lse = lse_of(tap, B, H, T, call.wide)
+    call.lse = lse if call.sinks is None else None
 
 
 def returned(call: Call, result: Any) -> Call | None:
@@ -113,10 +115,14 @@ def describe(implementation: str, module: Any, args: Any, kwargs: Any) -> Call:
     """What a call of the interface asks for: (query, key, value, attention_mask), heads before positions."""
     names = ("query", "key", "value", "attention_mask")
     named = dict(zip(names, args, strict=False)) | kwargs
-    query, key, value = (named[name].detach() for name in names[:3])
+    query, key, value = (named[name] for name in names[:3])
+    grad = query.requires_grad or key.requires_grad or value.requires_grad
+    if grad:
+        query, key, value = query.detach(), key.detach(), value.detach()
     mask = named.get("attention_mask")
     B, H, T, D = query.shape
-    key, value = (x.expand(B, *x.shape[1:]) if x.shape[0] == 1 < B else x for x in (key, value))
+    if B > 1:
+        key, value = (x.expand(B, *x.shape[1:]) for x in (key, value))
     S = key.shape[2]
     scale, causal = kwargs.get("scaling"), kwargs.get("is_causal")
     causal = causal if causal is not None else getattr(module, "is_causal", True)
@@ -130,15 +136,16 @@ def describe(implementation: str, module: Any, args: Any, kwargs: Any) -> Call:
         seen, bias = visible.split(mask.reshape((1,) * (4 - mask.ndim) + mask.shape))
     elif causal and T > 1 and implementation not in ("eager", "flex_attention"):
         # A cache that has room to spare is cut at the last query.
-        S = min(S, T) if S > T else S
-        key, value = key[:, :, :S], value[:, :, :S]
+        if S > T:
+            S = T
+            key, value = key[:, :, :S], value[:, :, :S]
         seen = Visible.causal(T, S, 0)
     position_bias = kwargs.get("position_bias")
     if position_bias is not None:
         position_bias = visible.narrowed(position_bias.detach()[..., :S])
         bias = position_bias if bias is None else bias + position_bias
     sinks = kwargs.get("s_aux")
-    unknown = (name for name, x in kwargs.items() if name not in _KNOWN and x is not None and x is not False)
+    unknown = [name for name in kwargs.keys() - _KNOWN if kwargs[name] is not None and kwargs[name] is not False]
     return Call(
         "interface",
         query,
@@ -151,7 +158,7 @@ def describe(implementation: str, module: Any, args: Any, kwargs: Any) -> Call:
         softcap=kwargs.get("softcap"),
         sinks=None if sinks is None else sinks.detach(),
         dropped=bool(kwargs.get("dropout")),
-        grad=any(named[name].requires_grad for name in names[:3]),
+        grad=grad,
         unknown=tuple(sorted(unknown)),
     )
 

@@ -15,13 +15,13 @@ from torch import Tensor
 
 from overt import kernels
 from overt.errors import ArgumentError, RecordingError
-from overt.reference import LARGE
 from overt.torch import blocks
 from overt.torch.record.arrays import array
 from overt.torch.record.call import Call
 from overt.torch.record.visible import Visible
 
 KEEP = ("statistics", "qk", "disk")
+Where = np.ndarray | Tensor
 
 
 @dataclass(eq=False)
@@ -30,14 +30,14 @@ class Statistics:
 
     received (B, H, S), entropy (B, H, T), indices and weights of the heaviest keys (B, H, T, N), and the weight
     (B, H, T) of the key before the query's own and of the key after the last one with the query's token, NaN for none.
-    On the device of the model, until somebody asks.
+    On the device of the model, until somebody asks; arrays where that is the CPU.
     """
 
-    received: Tensor
-    entropy: Tensor
-    top: tuple[Tensor, Tensor] | None
-    previous: Tensor
-    induction: Tensor | None
+    received: Where
+    entropy: Where
+    top: tuple[Where, Where] | None
+    previous: Where
+    induction: Where | None
 
     @property
     def nbytes(self) -> int:
@@ -197,7 +197,7 @@ class Keeper:
             np.float64 if call.wide == torch.float64 else np.float32,
             call.lse,
             _counts(call),
-            np.minimum(_start(call), max(S - 1, 0)),
+            _start(call),
             ids=ids,
         )
         if self.keep == "statistics":
@@ -215,7 +215,8 @@ class Keeper:
     def add(self, link: Link, statistics: Statistics | None) -> None:
         """Count what a link holds, statistics included."""
         link.statistics = statistics
-        self.held += link.nbytes
+        if self.limit is not None:
+            self.held += link.nbytes
 
     def _hold(self, x: Tensor, name: str) -> Held | Stored:
         if self._folder is None:
@@ -234,20 +235,23 @@ class Keeper:
         return need + (call.q.nbytes + call.k.nbytes if call.weights is None else call.weights.nbytes)
 
 
-def statistics(call: Call, top: int, keys: np.ndarray, rows: range) -> tuple[Statistics, Tensor | None]:
+def statistics(call: Call, top: int, keys: np.ndarray, rows: range) -> tuple[Statistics, np.ndarray | None]:
     """Everything about a call that needs no cells later, computed where the model is.
 
     keys: int32 (1 or 2, B, T), the key before each query's own, and the one after the last query with its token, −1 for
-    none.  rows: queries whose weights (B, H, N, S) are wanted too; None where these do not come along.
+    none.  rows: queries that are compared with the model's own output, see ``kernels.picked``; None where that does not
+    come along.
     """
     S = call.sizes[3]
     assert call.lse is not None
-    chosen: tuple[Tensor, Tensor] | None = None
+    chosen: tuple[Where, Where] | None = None
+    received: Where
+    entropy: Where
     if call.near and call.weights is None and call.along is None:
-        received, entropy, picked, weights = (torch.from_numpy(x) for x in _picked(call, keys, rows))
+        received, entropy, picked, off = _picked(call, keys, rows)
         if top:
-            chosen = _tensors(*kernels.top(call.problem(), array(call.lse), min(top, S)))
-        return Statistics(received, entropy, chosen, picked[0], picked[1] if len(picked) > 1 else None), weights
+            chosen = kernels.top(call.problem(), array(call.lse), min(top, S))
+        return Statistics(received, entropy, chosen, picked[0], picked[1] if len(picked) > 1 else None), off
     if call.weights is not None:
         weights = call.weights.to(call.wide)
         received, entropy = weights.sum(-2), -torch.xlogy(weights, weights).sum(-1)
@@ -258,7 +262,7 @@ def statistics(call: Call, top: int, keys: np.ndarray, rows: range) -> tuple[Sta
     elif call.along is not None:
         received, entropy = call.along
         if top:
-            chosen = _tensors(*kernels.top(call.problem(), array(call.lse), min(top, S)))
+            chosen = kernels.top(call.problem(), array(call.lse), min(top, S))
     else:
         problem = blocks.widened(call.problem())
         received, entropy = blocks.statistics(problem, call.lse)
@@ -269,31 +273,28 @@ def statistics(call: Call, top: int, keys: np.ndarray, rows: range) -> tuple[Sta
 
 
 def _picked(call: Call, keys: np.ndarray, rows: range) -> tuple[np.ndarray, ...]:
-    """Received, entropy, weights of single keys and of whole rows, by the kernels."""
+    """Received, entropy, weights of single keys and what whole rows make, by the kernels."""
     assert call.lse is not None
-    plain = call.bias is None and call.softcap is None and call.visible.rest is None and call.q.dtype == torch.float32
-    if plain and call.lse.numel() and max(x.abs().item() for x in call.lse.aminmax()) <= LARGE:
-        try:
-            spans = call.visible.spans(*call.sizes[:3])
-            return kernels.plain_picked(
-                call.q, call.k, call.scale, *spans, call.lse, keys, rows, torch.get_num_threads()
-            )
-        except ValueError:
-            # Memory that the kernels do not take as it is.
-            pass
-    return kernels.picked(call.problem(), array(call.lse), keys, rows)
-
-
-def _tensors(x: np.ndarray, y: np.ndarray) -> tuple[Tensor, Tensor]:
-    return torch.from_numpy(x), torch.from_numpy(y)
+    if call.bias is None and call.softcap is None and call.visible.rest is None and call.q.dtype == torch.float32:
+        spans, threads = call.visible.spans(*call.sizes[:3]), torch.get_num_threads()
+        found = kernels.plain_picked(
+            call.q, call.k, call.v, call.scale, *spans, call.lse, keys, rows, call.output, threads
+        )
+        if found is not None:
+            return found
+    output = array(call.output.to(call.q.dtype)) if rows else None
+    return kernels.picked(call.problem(values=bool(rows)), array(call.lse), keys, rows, output)
 
 
 def _counts(call: Call) -> np.ndarray:
-    counts = array((call.weights > 0).sum(-1)) if call.weights is not None else call.visible.counts
-    return np.broadcast_to(counts, (*counts.shape[:2], call.sizes[2]))
+    """How many keys each query sees, (B or 1, H or 1, T)."""
+    if call.weights is None:
+        return call.visible.counted(call.sizes[2])
+    return array((call.weights > 0).sum(-1))
 
 
 def _start(call: Call) -> np.ndarray:
+    """The first key that anybody sees, (B or 1,)."""
     if call.weights is None:
         return call.visible.start
     return array((call.weights > 0).any(2).any(1).to(torch.uint8).argmax(-1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -14,13 +14,18 @@ _ASKED = ("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_
 
 
 class Tap(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While it is active, ``lse`` (B, H, T) is that of the last attention kernel that ran, None where none told."""
+    """While it is active, it hears the lse (B, H, T) of the attention kernels that run: ``lse_of`` has the last one."""
 
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.lse: Tensor | None = None
+
+    def __enter__(self) -> Self:
+        self.lse = None
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -46,7 +51,8 @@ class Tap(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def lse_of(tap: Tap, B: int, H: int, T: int, dtype: torch.dtype) -> Tensor | None:
-    """What a tap heard as (B, H, T), None where it heard nothing of that size."""
-    if tap.lse is None or tap.lse.numel() != B * H * T:
+    """What a tap heard since the last time as (B, H, T), None where it heard nothing of that size."""
+    lse, tap.lse = tap.lse, None
+    if lse is None or lse.numel() != B * H * T:
         return None
-    return tap.lse.detach().reshape(B, H, T).to(dtype)
+    return (lse if lse.shape == (B, H, T) else lse.reshape(B, H, T)).to(dtype).detach()

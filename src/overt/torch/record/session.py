@@ -44,6 +44,7 @@ class Session:
         self._watch = Watch(model)
         self._follower = Follower(sdpa.FUSED)
         self._context = ExitStack()
+        self._tap = Tap()
         self._mode: Mode | None = None
         self._inside = False
         self._heads: int | None = None
@@ -123,29 +124,37 @@ class Session:
         name = self._watch.names[module]
         inside, self._inside = self._inside, True
         try:
-            if why := sdpa.hidden((*args, *kwargs.values())):
-                self._lose(name, why)
-                return run(module, *args, **kwargs)
-            if not self._wanted(name):
-                if self._guided:
-                    with torch._C.DisableTorchFunction():
-                        self._guide(interface.describe(implementation, module, args, kwargs), name)
-                return run(module, *args, **kwargs)
             with torch._C.DisableTorchFunction():
-                call = interface.describe(implementation, module, args, kwargs)
-                self._keeper.allow(call, name)
-                if self._replace:
+                call = self._described(implementation, module, args, kwargs, name)
+                if call is not None and self._replace:
                     call.output = replaced(call, name)
                     self._take(call, name)
                     return call.output.transpose(1, 2).contiguous(), None
-            with Tap() as tap:
+            if call is None:
+                return run(module, *args, **kwargs)
+            with self._tap:
                 result = run(module, *args, **kwargs)
             with torch._C.DisableTorchFunction():
-                interface.complete(call, result, tap)
+                interface.complete(call, result, self._tap)
                 self._take(call, name, interface.returned(call, result))
             return result
         finally:
             self._inside = inside
+
+    def _described(self, implementation: str, module: Any, args: Any, kwargs: Any, name: str) -> Call | None:
+        """What a call of the interface is to be taken as, None where it is not taken."""
+        if why := sdpa.hidden((*args, *kwargs.values())):
+            self._lose(name, why)
+            return None
+        wanted = self._wanted(name)
+        if not wanted and not self._guided:
+            return None
+        call = interface.describe(implementation, module, args, kwargs)
+        if not wanted:
+            self._guide(call, name)
+            return None
+        self._keeper.allow(call, name)
+        return call
 
     def _see(self, func: Any, args: Any, kwargs: Any) -> Any:
         if self._inside or not self._watch.here:
@@ -253,9 +262,9 @@ class Session:
         kept = None
         if self._keeper.keep == "statistics":
             compared = checking.rows(call) if self._check and found is None else range(0)
-            kept, weights = statistics(call, self._keeper.top, _relations(link, chain, self._watch.current), compared)
+            kept, off = statistics(call, self._keeper.top, _relations(link, chain, self._watch.current), compared)
             if compared:
-                found = checking.deviation(call, weights)
+                found = checking.deviation(call, off)
                 try:
                     _compare(call, module, found)
                 except RecordingError:

@@ -52,6 +52,10 @@ class Visible:
     def _spans(self) -> dict[tuple[int, int, int], tuple[np.ndarray, np.ndarray]]:
         return {}
 
+    @cached_property
+    def _counted(self) -> dict[int, np.ndarray]:
+        return {}
+
     def spans(self, B: int, H: int, T: int) -> tuple[np.ndarray, np.ndarray]:
         """First and last of every query as the kernels take them, int32 (B, H, T)."""
         if (B, H, T) not in self._spans:
@@ -66,11 +70,19 @@ class Visible:
             return np.maximum(self.last - self.first, 0)
         return self._dense().sum(-1)
 
+    def counted(self, T: int) -> np.ndarray:
+        """The same for T queries, (B or 1, H or 1, T)."""
+        if T not in self._counted:
+            self._counted[T] = np.broadcast_to(self.counts, (*self.counts.shape[:2], T))
+        return self._counted[T]
+
     @cached_property
     def start(self) -> np.ndarray:
-        """The first key that anybody sees, (B or 1,)."""
+        """The first key that anybody sees, (B or 1,); 0 where nobody sees any."""
         if self.rest is None:
-            return np.where(self.first < self.last, self.first, np.iinfo(np.int64).max).min(axis=(1, 2))
+            sees = self.first < self.last
+            start = np.where(sees, self.first, np.iinfo(np.int64).max).min(axis=(1, 2))
+            return np.where(sees.any(axis=(1, 2)), start, 0)
         anybody = self._dense().any(axis=(1, 2))
         return anybody.argmax(-1)
 

@@ -52,15 +52,24 @@ class Watch:
     def __init__(self, model: nn.Module) -> None:
         self.thread = threading.get_ident()
         # A compiled model is a module round the one that was compiled.
-        self.names = {
-            module: ".".join(x for x in name.split(".") if x != "_orig_mod") for name, module in model.named_modules()
-        }
+        self.names: dict[nn.Module, str] = {}
+        self._name(model, ())
         self.stack: list[nn.Module] = []
         self.current: Pass | None = None
         self.elsewhere: set[str] = set()
         self._finished: Callable[[], None] | None = None
         self._passes = 0
         self._hooks: list[RemovableHandle] = []
+
+    def _name(self, module: nn.Module, path: tuple[str, ...]) -> None:
+        """What ``named_modules`` does, in a fifth of its time."""
+        if module in self.names:
+            return
+        self.names[module] = ".".join(path)
+        for name, child in module._modules.items():
+            # A compiled model is a module round the one that was compiled.
+            if child is not None:
+                self._name(child, path if name == "_orig_mod" else (*path, name))
 
     def start(self, finished: Callable[[], None]) -> None:
         """Hang up the hooks; ``finished`` is told when the outermost module is done."""
@@ -132,8 +141,12 @@ class Mode(TorchFunctionMode):
 
 
 def _mixes_nothing(module: nn.Module) -> bool:
-    """Whether it is one of torch's own that consist of nothing else, such as a linear map: these never attend."""
-    return type(module).__module__.startswith("torch.nn.modules.") and not module._modules
+    """Whether it is one of torch's own that consist of nothing else, such as a linear map, or a norm: none attends."""
+    if module._modules:
+        return False
+    learned = [x for x in module._parameters.values() if x is not None]
+    norm = bool(learned) and all(x.ndim == 1 for x in learned)
+    return norm or type(module).__module__.startswith("torch.nn.modules.")
 
 
 def backward() -> bool:
