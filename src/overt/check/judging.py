@@ -1120,7 +1120,8 @@ class _Judge:
         row = np.unique(heads[samples == samples[0]], return_inverse=True)[1].ravel()
         if len(row) % G or len(row) == G:
             return
-        line = self.operations[self.k.views[0]].line if self.k.views else self.operations[core.scores.number].line
+        view = self.k.views[0] if self.k.views else core.scores.number
+        line = self._repeats() or self.operations[view].line
         if np.array_equal(row, np.arange(len(row)) // (len(row) // G)):
             self.note("groups", "held", "head h reads key head h // (H/G)", line)
         elif np.array_equal(row, np.arange(len(row)) % G):
