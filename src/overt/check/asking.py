@@ -19,6 +19,8 @@ from overt.check.session import Here, Session
 
 # Two outputs are different, and half precision is off, by more than this share of the largest number.
 _SAME, _HALF = 1e-6, 4e-3
+# Queries and keys by which is seen how far a query sees.
+_POSITIONS = 7
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,9 @@ class Caller:
                         args, kwargs = _renamed(args, prefix + name, key), _renamed(kwargs, prefix + name, key)
                         mine[key] = array
                         del mine[prefix + name]
-                kwargs |= {name: {"value": value} for name, value in way.values.items()}
+                placed = [a.name for a in self.face.arguments][: len(args)]
+                args = [{"value": way.values[n]} if n in way.values else x for n, x in zip(placed, args, strict=True)]
+                kwargs |= {name: {"value": value} for name, value in way.values.items() if name not in placed}
                 one = {"args": args, "kwargs": kwargs, "backend": self.face.description["backend"], "still": True}
                 one |= {
                     "train": False,
@@ -249,6 +253,12 @@ def _hidden(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findin
         plain, other = caller.ask([way, replace(way, arrays={**way.arrays, name: empty})])
         if other.outputs and not plain.failed and np.isnan(other.outputs[0]).any() > np.isnan(plain.outputs[0]).any():
             findings.add("full_row_nan")
+        elif other.outputs and way.guess.dtype in ("float64", "float32"):
+            # A fill that half precision has no number for is −∞ there.
+            narrow = replace(way, guess=replace(way.guess, dtype="float16"), arrays={**way.arrays, name: empty})
+            half = caller.ask([narrow])[0]
+            if half.outputs and np.isnan(half.outputs[0]).any() and not np.isnan(other.outputs[0]).any():
+                findings.add("mask_fp16_overflow", example={"input": "float16"})
         arrays = caller.arrays(way.guess)
         # The last argument of that shape is the one of the values.
         mine = [n for n, x in arrays.items() if list(x.shape) == values][-1:]
@@ -264,3 +274,45 @@ def _masks(caller: Caller, way: Way) -> list[tuple[str, np.ndarray]]:
     kinds = {".".join(path): kind for path, kind in way.guess.kinds}
     given = {**caller.arrays(way.guess), **way.arrays}
     return [(n, x) for n, x in given.items() if kinds.get(n, "").startswith(("mask", "added")) and x.shape[-1] > 2]
+
+
+def sees(caller: Caller, way: Way) -> np.ndarray | None:
+    """Which queries (rows) another key and value at each position (columns) changes the output of; None if unknown."""
+    kinds = {".".join(path): kind for path, kind in way.guess.kinds if calls.is_floats(kind)}
+    letter = "S" if any("S" in kind for kind in kinds.values()) else "T"
+    along = {name: kind.index(letter) for name, kind in kinds.items() if kind.count(letter) == 1}
+    if not along:
+        return None
+    given, drawn = caller.arrays(way.guess), np.random.default_rng(7)
+    ways = [way]
+    for position in range(way.guess.lengths.axis(letter)):
+        moved = {}
+        for name, axis in along.items():
+            moved[name] = given[name].copy()
+            row = np.moveaxis(moved[name], axis, 0)
+            row[position] = drawn.normal(size=row[position].shape) * 2
+        ways.append(replace(way, arrays={**way.arrays, **moved}))
+    plain, *others = caller.ask(ways)
+    if plain.failed or not plain.outputs or any(other.failed or not other.outputs for other in others):
+        return None
+    whole = plain.outputs[0]
+    axes = [axis for axis, n in enumerate(whole.shape) if n == way.guess.lengths.T]
+    if len(axes) != 1 or any(other.outputs[0].shape != whole.shape for other in others):
+        return None
+    top = max(float(np.nanmax(np.abs(whole), initial=0)), 1e-12)
+    rows = [np.moveaxis(other.outputs[0] - whole, axes[0], 0).reshape(way.guess.lengths.T, -1)
+            for other in others]  # fmt: skip
+    return np.stack([np.abs(row).max(1) > _SAME * top for row in rows], 1)
+
+
+def reach(caller: Caller, guess: Guess, values: Mapping[str, Any] | None = None) -> int | None:
+    """How many positions back every query sees, no further, and none that come later; None where it is not so."""
+    for length in (_POSITIONS, guess.lengths.T):
+        wide = replace(guess, lengths=replace(guess.lengths, T=length, S=length))
+        cells = sees(caller, Way(wide, values=values or {}))
+        if cells is None:
+            continue
+        away = np.arange(length) - np.arange(length)[:, None]
+        bands = ((away >= -left) & (away <= 0) for left in range(length - 1))
+        return next((left for left, band in enumerate(bands) if np.array_equal(cells, band)), None)
+    return None

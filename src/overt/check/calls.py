@@ -310,6 +310,15 @@ class Guess:
             inside += [((*path, str(n)), family[min(n, len(family) - 1)]) for n in range(int(kind[0]))]
         return replace(self, kinds=(*kept[:number], *inside, *kept[number:]))
 
+    @property
+    def alone(self) -> Guess:
+        """With as many keys as queries where no array has keys: masks and lengths are those of the queries then."""
+        arrays = [set(kind) for _, kind in self.kinds if is_floats(kind)]
+        hides = any(is_mask(kind) or kind == "lengths" for _, kind in self.kinds)
+        if not hides or not any("T" in axes for axes in arrays) or any({"S", "n"} & axes for axes in arrays):
+            return self
+        return replace(self, lengths=replace(self.lengths, S=self.lengths.T))
+
     def __str__(self) -> str:
         told = ", ".join(f"{'.'.join(path)}: {kind}" for path, kind in self.kinds)
         return f"{told} ({self.lengths}, {self.dtype})"
@@ -429,7 +438,7 @@ class Search:
         while len(self.tried) < self.most:
             # A few of the first tell already which of several instances is the right one.
             most = BATCH if self.tried else len(_FAMILIES)
-            batch = list(dict.fromkeys(islice((g for g in guesses if g not in self._known), most)))
+            batch = list(dict.fromkeys(islice((g for g in (g.alone for g in guesses) if g not in self._known), most)))
             self._known.update(batch)
             made = [Tried(g, reply) for g, reply in zip(batch, self.ask(batch) if batch else [], strict=True)]
             self.tried += made
@@ -479,6 +488,9 @@ class Search:
         first = [(lengths, self.dtypes[0]) for lengths in self.ladder[:2]]
         for lengths, dtype in [*first, *((self.ladder[0], narrow) for narrow in self.dtypes[-1:])]:
             for family in families:
+                if family["q"] == "NHD" and (lengths, dtype) == first[0] and "bounds" not in asked:
+                    # Heads would pass for positions where as many keys as queries are wanted.
+                    continue
                 guess = Guess((), lengths, dtype)
                 for a in required:
                     kind = told[a.name] or roles[a.name]
@@ -538,7 +550,10 @@ class Search:
                     told = next((held[path] for path in inside if path in held), "dictionary")
                 # Of nothing there is nothing to see.
                 known = "lengths" if self.told(a) == "lengths" else kinds.get((a.name,), told)
-                guess = guess.given((a.name,), known or dict(first.kinds)[a.name,])
+                kind = known or dict(first.kinds)[a.name,]
+                if is_floats(kind) and is_mask(self.told(a) or ""):
+                    kind = f"mask ({', '.join(kind)})"
+                guess = guess.given((a.name,), kind)
                 for path in inside:
                     guess = guess.given(path, kinds[path])
             yield guess
@@ -767,7 +782,8 @@ def lettered(
     spare = shapes.unseen("")
     sizes: dict[str, int] = {}
     unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
-    for shape in found.values():
+    # Masks have axes that arrays have.
+    for shape in sorted(found.values(), key=lambda shape: shape.sort in ("mask", "0 and 1")):
         sides = shapes.image(shape.axes)
         for place, axis in enumerate(shape.axes):
             if axis in letters:
@@ -800,6 +816,8 @@ def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[
     axis = next(
         (letter for letter, words in AXIS_WORDS.items() if re.fullmatch(words, shape.axes[place].lower())), None
     )
+    if place == 0 and rank > 2 and shape.axes[0] in ("n", "N"):
+        axis = "B"
     likely: tuple[str, ...] = ()
     if sides is not None and place in sides:
         likely = ("h", "w")[sides.index(place) :][:1]
@@ -812,7 +830,7 @@ def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[
     elif place == rank - 1 and not shape.sort and rank > 1:
         likely = ("D", "W", "U") if rank > 3 and sides is None else ("W", "U")
     elif axis == "T" or place < rank - 1 or shape.sort:
-        likely = ("T", "S")
+        likely = ("S", "T") if shape.sort in ("mask", "0 and 1") and place == rank - 1 else ("T", "S")
     return next((letter for letter in likely if letter not in taken), None)
 
 

@@ -5,15 +5,17 @@ What is there is seen in a recording, or by another call; whether it should be, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from overt.check.asking import Caller, Way
+from overt.check import calls
+from overt.check.asking import Caller, Way, reach
 from overt.check.calls import Guess
 from overt.check.findings import Findings
+from overt.check.recorded import tell
 
 
 def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
@@ -38,6 +40,62 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
     if "time first" in facts and face.batches_first is not False:
         findings.add("batch_first", kind=None if face.batches_first else "convention", line=facts["time first"]["line"])
     _lengths(caller, guess, facts, findings)
+    _one_length(caller, guess, facts, findings)
+
+
+@dataclass(frozen=True)
+class Option:
+    """An argument of a constructor that is a number or a flag, what it was, and what makes the same with another."""
+
+    name: str
+    was: int
+    other: Callable[[Any], Caller | None]
+
+
+def options(caller: Caller, guess: Guess, made: Sequence[Option], findings: Findings) -> None:
+    """What other numbers and flags come to, of the call and of the constructor."""
+    known = set(findings.found)
+    for option in made:
+        if not isinstance(option.was, bool):
+            continue
+        other = option.other(not option.was)
+        way = Way(guess, extra={"record": caller.face.intents})
+        # Which keys are hidden, where nobody gave a mask, no flag turns into something else.
+        for fault in other.ask([way])[0].judged.get("faults", ()) if other is not None else ():
+            if fault["step"] == "causal" and fault["mistake"] not in known:
+                tell(findings, fault["mistake"], fault)
+    _window(caller, guess, made, findings)
+
+
+def _window(caller: Caller, guess: Guess, made: Sequence[Option], findings: Findings) -> None:
+    """A number that says how far back a query sees, by how far it does."""
+    for argument in caller.face.arguments:
+        kind = dict(guess.kinds).get((argument.name,))
+        whole = kind is not None and kind in calls.VALUES and type(calls.VALUES[kind](guess.lengths)) is int
+        if whole or (kind is None and (argument.role == "window" or type(argument.default) is int)):
+            back = reach(caller, guess, {argument.name: 2})
+            if back is not None and reach(caller, guess, {argument.name: 3}) == back + 1:
+                _counted(caller, 2, back, findings)
+                return
+    back = reach(caller, guess) if made else None
+    for option in made:
+        if back is None or isinstance(option.was, bool) or abs(option.was - back) > 1:
+            continue
+        other = option.other(option.was + 1)
+        if other is not None and reach(other, guess) == back + 1:
+            _counted(caller, option.was, back, findings)
+            return
+
+
+def _counted(caller: Caller, window: int, back: int, findings: Findings) -> None:
+    """Keys before a query that it sees, where so many are said to be in its window, with it or besides."""
+    with_self, besides = caller.face.counts_itself
+    counted = back == window - 1
+    findings.convention["window"] = "the query is counted" if counted else "the query is not counted"
+    if (not counted and back != window) or (counted != with_self and with_self != besides):
+        findings.add("window_off_by_one")
+    elif counted and not with_self:
+        findings.add("window_off_by_one", kind="convention")
 
 
 def _lengths(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
@@ -53,3 +111,25 @@ def _lengths(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: F
     if plain.outputs and other.outputs and not other.failed and plain.outputs[0].shape == other.outputs[0].shape:
         keys = array.shape[axis]
         findings.add("kv_len_mismatch", kind="risk", example={"input": f"{keys} keys, {keys - 2} values"})
+
+
+def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """Whether it fails with more keys than queries, or fewer, where these are given by themselves."""
+    names, asked = list(caller.arrays(guess)), facts.get("asked by others", ())
+    kinds = {".".join(path): (path, kind) for path, kind in guess.kinds}
+    own = {"hidden", "causal", "bias", "term", "additive"} & set(facts)
+    # Samples may be taken for positions.
+    own = own or facts["queries"] != guess.lengths.T
+    works = guess.lengths.T != guess.lengths.S and any("S" in kinds[name][1] for name in names)
+    if not asked or max(asked) >= len(names) or own or works or caller.face.one_length:
+        return
+    if any(not calls.is_floats(kinds[name][1]) for name in names):
+        return
+    for name in (names[n] for n in asked):
+        path, kind = kinds[name]
+        guess = guess.given(path, kind.replace("T", "S"))
+    sizes = ((5, 5), (7, 7), (5, 7), (7, 5))
+    ways = [Way(replace(guess, lengths=replace(guess.lengths, T=T, S=S))) for T, S in sizes]
+    one, two, more, fewer = caller.ask(ways)
+    if not one.failed and not two.failed and more.failed and fewer.failed:
+        findings.add("cross_wrong_length", line=more.reply["error"]["line"])

@@ -207,6 +207,12 @@ class _Judge:
             self.facts["value axis"] = along[0] if len(along) == 1 else None
         attended = self.reach[core.mix.sources[1]] if core.mix.sources[1] is not None else {core.mix.origins[1]}
         self.facts["attended"] = sorted(int(o.split()[-1]) for o in attended if o.startswith("argument "))
+        queries, *others = self._streams()
+        self.facts["queries"] = core.scores.queries.shape[1]
+        if not queries & others[0].union(others[1]):
+            self.facts["asked by others"] = sorted(
+                int(o.split()[-1]) for o in others[0] | others[1] if "argument " in o
+            )
         if self.intended.get("operands"):
             self.facts["operands"] = {"q": core.scores.queries.tolist(), "k": core.scores.keys.tolist()}
         if not core.steps or core.steps[-1][1].shape[1] < 2 or core.steps[-1][1].size < 3:
@@ -810,6 +816,9 @@ class _Judge:
             )
         elif self.hidden is not None and near(self._renormalised(right), self.weights, 1e-4):
             self.note("softmax", "held", "over the keys that are seen", line)
+        elif self.hidden is not None and near(np.where(self.hidden, 0, right), self.weights, 1e-4):
+            says = "Exponentials are masked, and their sums are those of all keys."
+            self.fail("mask", "mask_after_softmax", self.mask_line, says, right[live], self.weights[live])
         elif self.odd:
             self.note("softmax", "not tried", "the scores before it were not understood", line)
         elif self.phase == "exp":
@@ -871,12 +880,24 @@ class _Judge:
             elif not self.failed("mask"):
                 self.note("mask", "not tried", "no mask was given")
             return
+        self._overflowed()
         cells = self._batched(hidden)
         self.facts["hidden"] = int(cells.sum())
-        compared = self._compare(given, cells) or self._misplaced(cells)
+        compared = self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
         self._causal(cells, bool(given))
         if not compared and not self.failed("mask"):
             self.note("mask", "held", f"{cells.mean():.0%} of the cells are hidden", self.mask_line)
+
+    def _overflowed(self) -> None:
+        """Finite numbers whose sum is infinite, and hides: two masks of the lowest number of a dtype."""
+        if not any(np.isneginf(x).any() for _, x in self.core.steps):
+            return
+        for operation in self.operations[: self.core.mix.number]:
+            finite = all(x.dtype.kind == "f" and np.isfinite(x).all() for x in operation.operands)
+            if operation.name in _SUMS and finite and np.isneginf(operation.host).any():
+                says = "The lowest numbers of two masks are added, which is -inf."
+                self.fail("mask", "mask_finfo_sum", operation.line, says, operation.operands[-1].min(), -np.inf)
+                return
 
     def _arguments(self) -> list[np.ndarray]:
         """Masks among the arguments, as they were when they were first read."""
@@ -904,8 +925,11 @@ class _Judge:
             if len(np.unique(seen.reshape(len(seen), -1), axis=0)) != len(seen):
                 continue
             for polarity, hides in (("keep", ~seen), ("drop", seen)):
-                who = [[b for b in range(len(seen)) if np.array_equal(hides[b], cells[n])] for n in range(N)]
-                if not all(len(w) == 1 for w in who):
+                ways = ([[b for b in range(len(seen)) if np.array_equal(hides[b] | more, cells[n])] for n in range(N)]
+                        for more in (np.zeros((T, S), bool), np.triu(np.ones((T, S), bool), S - T + 1)))  # fmt: skip
+                # By itself, or beside a causal mask.
+                who = next((w for w in ways if all(len(some) == 1 for some in w)), None)
+                if who is None:
                     continue
                 if additive and polarity == "drop":
                     says = "The zeros of an additive mask, which mean visible, hide."
@@ -929,6 +953,28 @@ class _Judge:
                 self.fail("mask", "pad_on_query", self.mask_line, "Whole queries are hidden, and no keys.")
                 return True
         return False
+
+    def _numbers(self, cells: np.ndarray) -> bool:
+        """The cells that are hidden against the lengths, or the words, that were given."""
+        N, _, S = cells.shape
+        counts: dict[str, np.ndarray] = {}
+        words: dict[str, np.ndarray] = {}
+        for operation in self.operations:
+            for origin, x in zip(operation.origins, operation.operands, strict=True):
+                if not origin.startswith("argument") or x.dtype.kind not in "iu" or not x.size or N % len(x):
+                    continue
+                if x.ndim == 1 and x.size > 1 and x.min() > 0 and x.max() <= S:
+                    counts.setdefault(origin, np.arange(S) < x[:, None])
+                elif x.ndim == 2 and x.shape[1] == S and len(np.unique(x)) > 2:
+                    words.setdefault(origin, x != 0)
+        if self._compare(list(counts.values()), cells):
+            return True
+        if not self._compare(list(words.values()), cells):
+            return False
+        if self.facts.pop("polarity", None) == "drop":
+            says = "All words but those that are 0 are hidden."
+            self.fail("mask", "mask_inverted", self.mask_line, says)
+        return True
 
     def _misplaced(self, cells: np.ndarray) -> bool:
         """Whether there is a mask for each sample, and heads of a sample have those of others."""
@@ -988,10 +1034,6 @@ class _Judge:
                 says = "The one query sees the first key alone."
                 self.fail("causal", "causal_top_left", self.mask_line, says, ahead > S - T, cells[0])
             return
-        away = ahead - (S - T)
-        for left in range(T - 1):
-            if any((cells == ~((away >= -left) & (away <= right))).all() for right in (0, left)):
-                self.facts["reach"] = left
         for n in range(N):
             if not cells[n].any() or cells[n].all():
                 continue
@@ -1030,11 +1072,10 @@ class _Judge:
 
     def _hides(self, operation: Operation) -> bool:
         """Whether an operation changed some cells of what it was given, and these to one value."""
-        x, y = operation.operands[0].astype(float), operation.host
-        if x.shape != y.shape:
-            return False
-        changed = ~np.isclose(x, y, rtol=1e-6, atol=1e-12, equal_nan=True)
-        return bool(changed.any() and not changed.all() and constant(y[changed]))
+        y = operation.host
+        changed = [~np.isclose(x, y, rtol=1e-6, atol=1e-12, equal_nan=True)
+                   for x in operation.operands if x.shape == y.shape and x.dtype.kind == "f"]  # fmt: skip
+        return any(bool(cells.any() and not cells.all() and len(np.unique(y[cells])) == 1) for cells in changed)
 
     def _dropped(self) -> None:
         for i in self.core.path:

@@ -304,6 +304,12 @@ class Promises:
         )
 
     @cached_property
+    def one_length(self) -> bool:
+        """Whether it is said that a sequence attends to itself, so that there are as many keys as queries."""
+        told = re.sub(r"\bself\b[.,)]", "", self.name + self.prose)
+        return self.declared_causal or self.has("window") or bool(re.search(r"self", told, re.IGNORECASE))
+
+    @cached_property
     def declared_grouped(self) -> bool:
         """Whether it is said that consecutive query heads share a key head."""
         return bool(

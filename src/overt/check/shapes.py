@@ -20,7 +20,7 @@ EDGES = r"E|(n|num|number)?_?(of_)?(edges?|E)"
 # What words beside a shape say of its numbers.
 _SORTS = {
     "mask": r"bool|true\b",
-    "0 and 1": r"0\s*/\s*1\b|1 (for|where|at|=)|ones (at|for|where)|binary\b",
+    "0 and 1": r"0\s*/\s*1\b|1(\.0)? (for|where|at|=)|ones (at|for|where)|binary\b|zeros and ones|ones and zeros",
     "whole": r"(u?int(eger)?(32|64|s)?|long|ids?|ind(ex|ices|exes))\b",
 }
 # Attributes that arrays have in one library or another.
@@ -63,7 +63,8 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = ()) -> dict[
         if re.search(r"->|→|\b(returns?|gives?|outputs?)\b", near):
             continue
         told = [*name.finditer(near)]
-        behind = re.split(r"[;,\n(\[]|\.\s", text[place.end() : starts[number + 1]])[0]
+        after = re.sub(r"^,\s*(?=\d)", "", text[place.end() : starts[number + 1]])
+        behind = re.split(r"[;,\n(\[]|\.\s", after)[0]
         words = behind.lower(), near[told[-1].end() :].lower() if told else ""
         sort = next(
             (sort for part in words for sort, some in _SORTS.items() if re.match(rf"\W*(\w+ ){{0,2}}({some})", part)),

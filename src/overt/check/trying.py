@@ -6,6 +6,8 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,12 +25,16 @@ from overt.check.session import Here, Session
 
 # Instances, calls of one request that are looked into and of all, and constructors that are tried.
 _MADE, _CALLS, _RAN, _BUILT = 16, 4, 8, 360
+# Pairs of arguments that are given together.
+_PAIRS = 10
 _FACTORS = ("scale", "1.0", "0.0", "root of a width")
 # Seconds after which no other call is looked for.
 _SECONDS = 20.0
 # Steps that may be left untried, as a mask is that nobody gives, where no other call is looked for.
 _ENOUGH = 2
 _ADDED = tuple(kind for kind in calls.MASKS if kind.startswith("added"))
+# Numbers that may be too small, where they say how many keys there are.
+_FEW = ("side", "2", "1", "number of heads")
 _MASKS = tuple(kind for kind in calls.MASKS if kind not in _ADDED)
 # What an argument of these names hides, and numbers that show what one of those does.
 _HIDE, _NUMBERS = ("mask", "padding", "lengths"), {"cap": 0.7, "window": 2}
@@ -95,6 +101,11 @@ def check(
                 found.append(_Found(lost, handle, tried.guess, judged, one))
             elif judged.get("cores"):
                 unsure.append(_Found(lost, handle, tried.guess, judged))
+                # Perhaps too few keys are let through by a number.
+                more = (path for path, kind in tried.guess.kinds if kind in _FEW)
+                longer = [Tried(tried.guess.given(path, "length"), {}) for path in more]
+                if longer and look(handle, longer[:1]):
+                    return True
             if found and ((lost < _ENOUGH and not found[-1].doubtful) or len(ran) >= _RAN):
                 return True
         return len(ran) >= _RAN
@@ -138,6 +149,7 @@ def check(
         raw = made.training(caller)
         probe(caller, one.guess, masks, one.judged["facts"], findings, ran_with, raw or caller)
         contracts.check(caller, one.guess, one.judged["facts"], findings)
+        contracts.options(caller, one.guess, _options(made, caller), findings)
         continuing.check(session, face, one.handle, one.guess, findings)
         return
     if ran and _repeated(session, face, ran_on, findings):
@@ -203,7 +215,8 @@ def _lacking(face: Interface, failed: Sequence[Tried], findings: Findings) -> bo
 
 def _kinder(session: Session | Here, face: Interface, found: _Found, made: beside.Made) -> _Found:
     """A call with another factor or another mask: what another one mends is no mistake of the candidate."""
-    masks = calls.MASKS if face.declared_mask() is None and not face.boolean_mask else ()
+    masks = _ADDED if face.declared_mask() == "additive" else () if face.boolean_mask else calls.MASKS
+    masks = () if face.declared_mask() in ("keep", "drop") else masks
     names = {a.name: Search(session, face, lambda guesses: []).told(a) for a in face.arguments}
 
     def numbers(name: str) -> tuple[str, ...]:
@@ -230,8 +243,12 @@ def _kinder(session: Session | Here, face: Interface, found: _Found, made: besid
                 judged = _judged(session, face, reply["handle"], [found.guess])[0]
                 told.append((reply["handle"], found.guess, judged))
     best = found
+    # What is said to be added is.
+    wanted = face.declared_mask() == "additive"
     for handle, guess, judged in told:
-        if judged.get("cores") and judged["shapes"] == found.judged["shapes"] and len(judged["faults"]) < best.faults:
+        added = wanted and "added" in str(guess) and "added" not in str(best.guess)
+        fewer = added or len(judged["faults"]) < best.faults
+        if judged.get("cores") and judged["shapes"] == found.judged["shapes"] and fewer:
             best = _Found(found.lost, handle, guess, judged, found.one)
     return best
 
@@ -328,6 +345,26 @@ def _made(
     failed += [tried for tried in search.tried if tried.error is not None]
 
 
+def _options(made: beside.Made, caller: Caller) -> list[contracts.Option]:
+    """Numbers and flags of a constructor: what they were, and what makes the same with another."""
+    guess = made.guesses.get(-1 if caller.handle is None else caller.handle)
+    if guess is None or made.maker is None:
+        return []
+    kinds = dict(guess.kinds)
+
+    def remade(name: str, value: Any) -> Caller | None:
+        reply, _ = made.build(guess, {name: value})
+        return None if "error" in reply else replace(caller, handle=reply["handle"])
+
+    told = []
+    for a in made.maker.arguments:
+        kind = kinds.get((a.name,))
+        was = calls.VALUES[kind](guess.lengths) if kind in calls.VALUES else a.default if kind is None else None
+        if isinstance(was, bool | int):
+            told.append(contracts.Option(a.name, was, partial(remade, a.name)))
+    return told
+
+
 def _defaults(face: Interface) -> dict[str, int]:
     return _whole({a.name: a.default for a in face.arguments})
 
@@ -382,6 +419,7 @@ def _optional(caller: Caller, found: _Found, findings: Findings) -> tuple[list[d
     told: list[dict[str, Any]] = []
     hiding: list[Way] = []
     ran: dict[tuple[str, str], Way] = {}
+    single: dict[str, Way] = {}
     for argument in caller.face.arguments:
         ways = [replace(way, extra={**way.extra, "record": _intended(caller.face, argument, way)})
                 for way in _ways(caller.face, argument, found.guess)]  # fmt: skip
@@ -397,6 +435,8 @@ def _optional(caller: Caller, found: _Found, findings: Findings) -> tuple[list[d
         # What nothing more is wrong with was meant so; of what is wrong, only what is documented, or nothing else.
         right = [(way, one) for way, one in answers
                  if not _names(one.judged) - plainly and _spoke(one.judged)]  # fmt: skip
+        if right:
+            single[argument.name] = right[0][0]
         for way, answer in (right or answers)[:2]:
             judged = answer.judged
             told.append(judged)
@@ -405,6 +445,10 @@ def _optional(caller: Caller, found: _Found, findings: Findings) -> tuple[list[d
                 kind = dict(way.guess.kinds).get((argument.name,), "")
                 hiding.append(replace(way, extra={}, hides=-np.inf if kind in _ADDED else hides))
             _meant(caller.face, argument, judged, findings)
+    # Each may be right by itself, and wrong beside another.
+    both = [_both(one, single[one], two, single[two]) for one, two in combinations(single, 2)]
+    told += [one.judged for one in caller.ask(both[:_PAIRS])
+             if one.judged.get("cores") and one.judged["shapes"] == found.judged["shapes"]]  # fmt: skip
     return told, hiding, list(ran.values())
 
 
@@ -426,6 +470,15 @@ def _names(judged: dict[str, Any]) -> set[str]:
     return {fault["mistake"] for fault in judged["faults"]}
 
 
+def _both(one: str, first: Way, two: str, second: Way) -> Way:
+    """Two calls in one, each of which has something for one argument more."""
+    guess = first.guess
+    if second.guess.kinds != guess.kinds and (two,) in dict(second.guess.kinds):
+        guess = guess.given((two,), dict(second.guess.kinds)[two,]).alone
+    intended = {**first.extra["record"], **{k: v for k, v in second.extra["record"].items() if v}}
+    return Way(guess, values={**first.values, **second.values}, extra={"record": intended})
+
+
 def _spoke(judged: dict[str, Any]) -> bool:
     return bool({"polarity", "hidden", "capped"} & set(judged["facts"]))
 
@@ -440,7 +493,7 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
     taken = kinds.get((name,))
     if taken is None and (argument.required or argument.default is not None or role not in (*_HIDE, None)):
         return []
-    if taken is not None and not calls.is_mask(taken):
+    if taken is not None and not calls.is_mask(taken) and taken != "lengths":
         return []
     declared = face.declared_mask(role) if role in _HIDE else None
     wanted: tuple[str, ...] = (*_MASKS, *_ADDED)
@@ -450,7 +503,11 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
         wanted = _ADDED
     elif declared is not None or face.boolean_mask:
         wanted = _MASKS
-    return [Way(guess.given((name,), kind)) for kind in wanted]
+    ways = [Way(guess.given((name,), kind).alone) for kind in wanted]
+    if taken is not None and role in _HIDE and "T" in calls.axes_of(taken) and "S" not in calls.axes_of(taken):
+        # It may be meant for keys that are as many.
+        ways.append(Way(replace(guess, lengths=replace(guess.lengths, S=guess.lengths.T))))
+    return ways
 
 
 def _intended(face: Interface, argument: Argument, way: Way) -> dict[str, Any]:
@@ -463,7 +520,7 @@ def _meant(face: Interface, argument: Argument, judged: dict[str, Any], findings
     facts, name, role = judged["facts"], argument.name, argument.role
     polarity = facts.get("polarity")
     if role in _HIDE and polarity in ("keep", "drop"):
-        declared = face.declared_mask(role)
+        declared = "keep" if role == "lengths" else face.declared_mask(role)
         line = next((e["line"] for e in judged["ledger"] if e["step"].endswith("mask") and e["line"]), None)
         findings.convention[name] = f"True = may {'' if polarity == 'keep' else 'not '}attend"
         if declared in ("keep", "drop") and polarity != declared:
@@ -476,14 +533,6 @@ def _meant(face: Interface, argument: Argument, judged: dict[str, Any], findings
             )  # fmt: skip
     if role == "cap" and not facts.get("capped"):
         findings.add("softcap_missing")
-    left = facts.get("reach")
-    if role == "window" and left is not None:
-        with_self, besides = face.counts_itself
-        counted = left + 1 == _NUMBERS["window"]
-        if counted != with_self and with_self != besides:
-            findings.add("window_off_by_one")
-        elif counted and not with_self:
-            findings.add("window_off_by_one", kind="convention")
 
 
 def example(session: Session | Here, face: Interface, given: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:

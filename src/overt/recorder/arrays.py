@@ -78,7 +78,8 @@ class Watched(np.ndarray):
         return _watched(func.__name__, taken, result, detail)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        taken = _taken((self, value))
+        # Which cells they are is an operand too, where an array says it.
+        taken = _taken((self, value, [x for x in _arrays((index,)) if x.dtype.kind == "b"]))
         _bare(self)[_each(_bare, index)] = _each(_bare, value)
         _write("setitem", taken, self)
 
