@@ -602,6 +602,8 @@ class _Judge:
         """several: whether the weights of more than one attention are put together."""
         self.odd.append(operation.name)
         linear = operation.name in PRODUCTS or operation.name.startswith("conv")
+        # Without a softmax, fixed numbers may weigh the scores, as the decay of a retention does (Sun et al. 2023).
+        linear |= self.phase == "raw" and operation.name in _FACTORS and not self._dependent(operation)
         if kind.name == "function" or linear or several:
             self.note("scores", "not tried", f"{operation.name} is no step of plain attention", operation.line)
         else:

@@ -101,14 +101,18 @@ def _judged(
     ]
     intents = caller.face.intents
     judged = judge(operations, [mixed], causal=intents.get("causal"), intended=intents)
-    told = {"cores": judged.cores, "faults": [asdict(fault) for fault in judged.faults], "facts": judged.facts}
-    told |= {"ledger": [asdict(entry) for entry in judged.ledger], "shapes": [list(mixed.shape)]}
     if not judged.faults and _overflows(caller, guess, q):
         says = "exp is taken without subtracting the maximum of the row: with large scores the output is no number."
         number, file = (None, "") if line is None else (line.number, line.file)
-        told["faults"].append(asdict(Fault("stability", "no_max", number, file, says)))
-        told["ledger"].append(asdict(Entry("stability", "failed", says, number, "no_max")))
-    return told
+        judged.faults.append(Fault("stability", "no_max", number, file, says))
+        judged.ledger.append(Entry("stability", "failed", says, number, "no_max"))
+    return {
+        "cores": judged.cores,
+        "faults": [asdict(fault) for fault in judged.faults],
+        "ledger": [asdict(entry) for entry in judged.ledger],
+        "facts": judged.facts,
+        "shapes": [list(mixed.shape)],
+    }
 
 
 def _overflows(caller: Caller, guess: Guess, q: np.ndarray) -> bool:

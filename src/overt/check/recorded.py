@@ -22,6 +22,9 @@ def consult(diagnosis: Diagnosis, forms: Iterable[Form] = ()) -> bool:
     """
     told = [one for one in _runs(diagnosis, list(forms)) if one.get("cores")]
     findings = diagnosis.findings
+    if not told and findings.found.keys() == {"unknown"}:
+        # Numbers unlike the reference's prove nothing of what shows no attention.
+        raise PuzzledError(f"no attention was found in what {diagnosis.interface.name} computes")
     if not told:
         findings.ledger.append(Entry("steps", "not tried", "no attention was found in what it computes"))
         return False

@@ -159,10 +159,10 @@ def check(
             findings.convention["called with"] = "arrays all of whose axes are equal"
             return
     for number, guess in ran_on[:_CALLS]:
-        told = outside.read(Caller(session, face, number), guess)
-        if told.get("cores"):
+        outer = outside.read(Caller(session, face, number), guess)
+        if outer.get("cores"):
             findings.convention["called with"] = str(guess)
-            conclude(findings, [told])
+            conclude(findings, [outer])
             return
     if ran:
         raise UnattendedError(f"{face.name} runs, with {ran[0].guess}, and no attention was found inside")

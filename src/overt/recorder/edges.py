@@ -36,9 +36,10 @@ def regular(operations: Sequence[Operation]) -> list[Operation] | None:
     def written(operation: Operation) -> Operation:
         own = _targets(operation)
         if own is not None and np.array_equal(own, targets) and operation.name in _ADDED | _LARGEST:
-            last = {"operands": (rows(operation.operands[-1]),), "sources": operation.sources[-1:]}
+            name = "sum" if operation.name in _ADDED else "amax"
+            given = rows(operation.operands[-1])
             return replace(
-                operation, name="sum" if operation.name in _ADDED else "amax", origins=operation.origins[-1:], **last
+                operation, name=name, operands=(given,), sources=operation.sources[-1:], origins=operation.origins[-1:]
             )
         return replace(operation, operands=tuple(map(rows, operation.operands)), host=rows(operation.host))
 
