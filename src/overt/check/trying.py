@@ -247,7 +247,7 @@ def _kinder(session: Session | Here, face: Interface, found: _Found, made: besid
     wanted = face.declared_mask() == "additive"
     for handle, guess, judged in told:
         added = wanted and "added" in str(guess) and "added" not in str(best.guess)
-        fewer = added or len(judged["faults"]) < best.faults
+        fewer = added or len(judged.get("faults", ())) < best.faults
         if judged.get("cores") and judged["shapes"] == found.judged["shapes"] and fewer:
             best = _Found(found.lost, handle, guess, judged, found.one)
     return best
