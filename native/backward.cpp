@@ -13,8 +13,8 @@
 namespace overt::OVERT_LEVEL {
 namespace {
 
-template <class In> struct Backward {
-  using Acc = Accumulator<In>;
+template <class Kind> struct Backward {
+  using Acc = Accumulator<Kind>;
   static constexpr int lanes = kLanes<Acc>, panel = kPanel<Acc>;
 
   struct Shared {
@@ -36,7 +36,7 @@ template <class In> struct Backward {
   const Shared& shared;
   Meeting<Acc> meeting;
   Index set = 0;
-  const In *q[kQueryBlock] = {}, *dy[kQueryBlock] = {};
+  Index q[kQueryBlock] = {}, dy[kQueryBlock] = {};  // where the rows of a block begin
 
   void task(Index index) {
     // Neighbouring tasks belong to different key heads, and so seldom wait for each other.
@@ -71,6 +71,9 @@ template <class In> struct Backward {
   }
 
   void load_keys() {
+    with_input<Kind>(p.type, [&]<class In>() { load_keys_as<In>(); });
+  }
+  template <class In> void load_keys_as() {
     const Bench<Acc>& work = meeting.work;
     int size = meeting.keys.end - meeting.keys.begin;
     for (int s = 0; s < size; s += kRows) {
@@ -130,8 +133,8 @@ template <class In> struct Backward {
     Index b = set / p.G, head = set % p.G * way.heads, t = first / way.heads, h = head + first % way.heads;
     meeting.start(count);
     for (int r = 0; r < count; ++r) {
-      q[r] = at<In>(p.q, b, h, t);
-      dy[r] = at<In>(pull.dy, b, h, t);
+      q[r] = b * p.q.batch + h * p.q.head + t * p.q.row;
+      dy[r] = b * pull.dy.batch + h * pull.dy.head + t * pull.dy.row;
       Range span = {0, int(p.S)};
       if (p.first.data) span.begin = larger(0, int(*at<std::int32_t>(p.first, b, h, t)));
       if (p.last.data) span.end = smaller(span.end, int(*at<std::int32_t>(p.last, b, h, t)));
@@ -148,6 +151,9 @@ template <class In> struct Backward {
 
   // delta of all rows of one query head.
   void find_deltas(Index head) {
+    with_input<Kind>(p.type, [&]<class In>() { find_deltas_as<In>(head); });
+  }
+  template <class In> void find_deltas_as(Index head) {
     for (Index t = 0; t < p.T; ++t) {
       const In *y = at<In>(pull.output, head / p.H, head % p.H, t), *dy = at<In>(pull.dy, head / p.H, head % p.H, t);
       Lane<Acc> products = {};
@@ -158,6 +164,10 @@ template <class In> struct Backward {
   }
 
   void load_rows() {
+    with_input<Kind>(p.type, [&]<class In>() { load_rows_as<In>(); });
+  }
+  template <class In> void load_rows_as() {
+    const In *queries = static_cast<const In*>(p.q.data), *dys = static_cast<const In*>(pull.dy.data);
     const Bench<Acc>& work = meeting.work;
     // Copies, since a store of a vector may alias whatever is not local.
     const Index D = p.D, E = p.E, wide_D = way.wide_D, wide_E = way.wide_E;
@@ -172,7 +182,7 @@ template <class In> struct Backward {
         work.head[r] = meeting.dropping.head(place);
         work.batch[r] = meeting.dropping.batch(place);
       }
-      const In *query = q[r], *slope = dy[r];
+      const In *query = queries + q[r], *slope = dys + dy[r];
       for (Index d = 0; d < wide_D; d += lanes) store(query_row + d, finite(load_some(query + d, D - d)));
       for (Index e = 0; e < wide_E; e += lanes) {
         Lane<Acc> x = load_some(slope + e, E - e);
@@ -185,23 +195,23 @@ template <class In> struct Backward {
     for (int r = meeting.count; r < meeting.panels * panel; ++r) meeting.set_row(r, Acc(-kInfinity), 0, 0, {0, 0});
     for (int r = 0; r < meeting.panels * panel; r += lanes) {
       // The factor goes into the queries, as it did on the way there: every score is the same to the last bit.
-      pack_half_panel(q, p.D, [&](Lane<Acc> x) { return x * meeting.scoring.factor; }, work.queries, r);
-      pack_half_panel(dy, p.E, [](Lane<Acc> x) { return x; }, work.dys, r);
+      pack_half_panel(queries, q, p.D, meeting.scoring.factor, work.queries, r);
+      pack_half_panel(dys, dy, p.E, Acc(1), work.dys, r);
     }
     settle(work.queries, meeting.panels * panel * p.D);
   }
 
-  template <class Change>
-  OVERT_INLINE void pack_half_panel(const In* const* rows, Index width, const Change& change, Acc* out, int r) const {
+  template <class In>
+  OVERT_APART void pack_half_panel(const In* from, const Index* rows, Index width, Acc factor, Acc* out, int r) const {
     out += r / panel * panel * width + r % panel;
     rows += r;
     const int count = meeting.count - r;
     for (Index d = 0; d < width; d += lanes) {
       Lane<Acc> x[lanes];
-      load_transposed<In>([&](int i) { return rows[i]; }, count, d, width, x);
+      load_transposed<In>([&](int i) { return from + rows[i]; }, count, d, width, x);
       OVERT_UNROLL
       for (int i = 0; i < lanes; ++i)
-        if (d + i < width) store(out + (d + i) * panel, change(x[i]));
+        if (d + i < width) store(out + (d + i) * panel, x[i] * factor);
     }
   }
 

@@ -105,8 +105,8 @@ template <class Acc> struct Chunk {
   }
 };
 
-template <class In> struct Source {
-  using Acc = Accumulator<In>;
+template <class Kind> struct Source {
+  using Acc = Accumulator<Kind>;
   Acc* panels = nullptr;  // [B][G][panels][D][kPanel]
   Acc* values = nullptr;  // [B][G][panels · kPanel][value_size], or as slices
   std::uint8_t* lit = nullptr;  // [lit_batches][lit_sets][all_groups][panels]
@@ -140,10 +140,15 @@ template <class In> struct Source {
     }
   }
 
-  static void pack(const Plan<Acc>& plan, Index b, Index g, Index begin, Index end, Acc* panels, Acc* values,
-                   [[maybe_unused]] Index slice) {
-    const Problem& p = plan.p;
+  static void pack(const Plan<Acc>& plan, Index b, Index g, Index begin, Index end, Acc* panels, Acc* values, Index slice) {
     if (plan.thin && !values) return;
+    with_input<Kind>(plan.p.type, [&]<class In>() { pack_as<In>(plan, b, g, begin, end, panels, values, slice); });
+  }
+
+  template <class In>
+  static void pack_as(const Plan<Acc>& plan, Index b, Index g, Index begin, Index end, Acc* panels, Acc* values,
+                      [[maybe_unused]] Index slice) {
+    const Problem& p = plan.p;
     for (Index s = begin; s < end; s += kPanel<Acc>) {
       Index count = smaller<Index>(kPanel<Acc>, p.S - s);
       Index key = (s - begin) * plan.key_size, value = (s - begin) * plan.value_step;
@@ -203,20 +208,18 @@ template <class In> struct Source {
       pack(plan, b, g, chunk.origin, range.end, local_panels, plan.pack_values ? local_values : nullptr, plan.slice(keys));
       chunk.panels = local_panels;
     }
-    if constexpr (sizeof(In) == sizeof(Acc)) {
-      if (plan.thin) {
-        chunk.panels = at<In>(p.k, b, g, chunk.origin);
-        chunk.key_step = p.k.row;
-      }
-      if (!plan.pack_values && p.v.data) chunk.values = {at<In>(p.v, b, g, chunk.origin), p.v.row, kPanel<Acc>};
+    if (plan.thin) {
+      chunk.panels = at<Acc>(p.k, b, g, chunk.origin);
+      chunk.key_step = p.k.row;
     }
+    if (!plan.pack_values && p.v.data) chunk.values = {at<Acc>(p.v, b, g, chunk.origin), p.v.row, kPanel<Acc>};
     return chunk;
   }
 };
 
 // What a thread needs to score the rows of a task: queries, tile, keys.
-template <class In> struct Desk {
-  using Acc = Accumulator<In>;
+template <class Kind> struct Desk {
+  using Acc = Accumulator<Kind>;
   Group<Acc>* groups = nullptr;
   Acc* queries = nullptr;
   Acc* tile = nullptr;
@@ -236,7 +239,7 @@ template <class In> struct Desk {
   }
 
   // Lays out the groups of a task.  Late blocks of rows come first: under a causal mask they are the longest.
-  void start(const Plan<Acc>& plan, const Source<In>& source, Index task, const Scoring<Acc>& scoring) {
+  void start(const Plan<Acc>& plan, const Source<Kind>& source, Index task, const Scoring<Acc>& scoring) {
     Index sets = plan.p.H / plan.heads, set = task / plan.blocks;
     const Index block = plan.blocks - 1 - task % plan.blocks;
     rows = {set / sets, set % sets * plan.heads, plan.heads};
@@ -245,30 +248,21 @@ template <class In> struct Desk {
     count = 0;
     for (; first < last; first += kRows, ++count) {
       Group<Acc>& group = groups[count];
-      fill_group<In>(plan.p, rows, first, int(smaller<Index>(kRows, last - first)), plan.thin,
+      fill_group<Kind>(plan.p, rows, first, int(smaller<Index>(kRows, last - first)), plan.thin,
                      source.lit_of(plan, rows.b, set % sets, first / kRows), scoring,
                      queries + count * plan.group_size, group);
       any = {smaller(any.begin, group.any.begin), larger(any.end, group.any.end)};
     }
   }
 
-  // Scores of a group with the keys of a range of a chunk, into the tile; returns its width.  A function of its own, or each
-  // pass would compile it again.
-  template <int M>
-  __attribute__((noinline)) int score(const Plan<Acc>& plan, const Scoring<Acc>& scoring, const Group<Acc>& group, const Chunk<Acc>& chunk,
-                         Range range) const {
-    Keys<Acc> keys = chunk.keys(range.begin);
-#if defined(OVERT_TILES)
-    int width = int(round_up(range.end - range.begin, kPanel<Acc>));
-    scale_tile<Acc, M>(tile, width, score_tiles<In, M>(plan.p, rows, scoring, group, keys, range, tile));
-    return width;
-#else
-    return OVERT_LEVEL::score<Acc, M>(scoring, group, keys, plan.p.D, range, tile);
-#endif
+  // Scores of a group with the keys of a range of a chunk, into the tile; returns its width.
+  int score(const Plan<Acc>& plan, const Scoring<Acc>& scoring, const Group<Acc>& group, const Chunk<Acc>& chunk,
+            Range range) const {
+    return OVERT_LEVEL::score<Kind>(plan.p, rows, scoring, group, chunk.keys(range.begin), range, tile);
   }
 
   // Calls body(block, chunk) for each block of keys that some row of the task sees.
-  template <class Body> OVERT_INLINE void each_block(const Plan<Acc>& plan, const Source<In>& source, const Body& body) {
+  template <class Body> OVERT_INLINE void each_block(const Plan<Acc>& plan, const Source<Kind>& source, const Body& body) {
     if (any.empty()) return;
     for (int start = any.begin / kBlock * kBlock; start < any.end; start += kBlock) {
       // Whoever takes a task has asked just now.
@@ -280,17 +274,16 @@ template <class In> struct Desk {
   }
 };
 
-// Calls Kernel<In>::run with the input's type.
+// Calls Kernel<Kind>::run.
 template <template <class> class Kernel, class... Arguments> bool run_as(Type type, const Arguments&... arguments) {
-  switch (type) {
-    case Type::float16: return Kernel<Float16>::run(arguments...);
-    case Type::bfloat16: return Kernel<BFloat16>::run(arguments...);
-    case Type::float32: return Kernel<float>::run(arguments...);
-    default:
-      // Tiles know no float64, and are not asked for it.
-      if constexpr (kTiled) return false;
-      else return Kernel<double>::run(arguments...);
-  }
+#if defined(OVERT_TILES)
+  // Tiles know no float64, and are not asked for it.
+  if (type == Type::float16) return Kernel<Float16>::run(arguments...);
+  if (type == Type::bfloat16) return Kernel<BFloat16>::run(arguments...);
+#else
+  if (type == Type::float64) return Kernel<double>::run(arguments...);
+#endif
+  return Kernel<float>::run(arguments...);
 }
 
 }  // namespace overt::OVERT_LEVEL

@@ -6,8 +6,8 @@ namespace overt::OVERT_LEVEL {
 namespace {
 
 // What the three passes of this file have in common.
-template <class In, class Arguments_> struct Pass {
-  using Acc = Accumulator<In>;
+template <class Kind, class Arguments_> struct Pass {
+  using Acc = Accumulator<Kind>;
   using Arguments = Arguments_;
   using Layout = PassLayout<Acc, Arguments>;
   using Shared = Nothing;
@@ -64,14 +64,14 @@ template <class Acc> struct TopArguments {
   Acc* weights;
 };
 
-template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
-  using typename Pass<In, TopArguments<Accumulator<In>>>::Acc;
-  using typename Pass<In, TopArguments<Accumulator<In>>>::Arguments;
-  using typename Pass<In, TopArguments<Accumulator<In>>>::Layout;
+template <class Kind> struct Top : Pass<Kind, TopArguments<Accumulator<Kind>>> {
+  using typename Pass<Kind, TopArguments<Accumulator<Kind>>>::Acc;
+  using typename Pass<Kind, TopArguments<Accumulator<Kind>>>::Arguments;
+  using typename Pass<Kind, TopArguments<Accumulator<Kind>>>::Layout;
   static constexpr int lanes = kLanes<Acc>;
 
   struct Workspace {
-    Desk<In> desk;
+    Desk<Kind> desk;
     Candidate<Acc>* heaps = nullptr;  // [groups][kRows][count]
     Best<Acc>* best = nullptr;        // [groups][kRows]
     bool* taken = nullptr;            // [S]
@@ -87,11 +87,11 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
   const Problem& p;
   const Plan<Acc>& plan;
   const Arguments& arguments;
-  const Source<In>& source;
+  const Source<Kind>& source;
   const Scoring<Acc> scoring;
   Workspace work;
 
-  Top(const Problem& p, const Plan<Acc>& plan, const Arguments& arguments, const Source<In>& source, const Nothing&,
+  Top(const Problem& p, const Plan<Acc>& plan, const Arguments& arguments, const Source<Kind>& source, const Nothing&,
       const Scoring<Acc>& scoring, const Workspace& work)
       : p(p), plan(plan), arguments(arguments), source(source), scoring(scoring), work(work) {}
 
@@ -145,7 +145,7 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
   }
 
   void task(Index index) {
-    Desk<In>& desk = work.desk;
+    Desk<Kind>& desk = work.desk;
     desk.start(plan, source, index, scoring);
     for (Index i = 0; i < desk.count * kRows; ++i)
       work.best[i] = {work.heaps + i * arguments.count, arguments.count, 0, Acc(-kInfinity)};
@@ -154,9 +154,7 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
         const Group<Acc>& group = desk.groups[i];
         Range range = visible(group, block);
         if (range.empty()) continue;
-        int width = 0;
-        with_size(group.size,
-                  [&]<int M>() { width = desk.template score<M>(plan, scoring, group, chunk, range); });
+        int width = desk.score(plan, scoring, group, chunk, range);
         for (int r = 0; r < group.count; ++r)
           choose(desk.tile + r * kTileStride, width, range.begin, work.best[i * kRows + r]);
       }
@@ -171,7 +169,7 @@ template <class In> struct Top : Pass<In, TopArguments<Accumulator<In>>> {
   static bool run(const Problem& p, const Run& run, const LogSum& lse, Index count, std::int64_t* indices, void* weights) {
     Arguments arguments = {lse, count, indices, static_cast<Acc*>(weights)};
     Plan<Acc> plan(p, worthwhile_threads(p, run), 1, false);
-    return second_pass<In, Top>(plan, run, arguments, plan.tasks);
+    return second_pass<Kind, Top>(plan, run, arguments, plan.tasks);
   }
 };
 
@@ -205,10 +203,10 @@ template <class Acc> struct MapArguments {
 
 // A block of rows is first pooled over the row bins, in vectors of keys.  What remains, a strip for each row bin, is turned,
 // and then the column bins are pooled in vectors of row bins.
-template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
-  using typename Pass<In, MapArguments<Accumulator<In>>>::Acc;
-  using typename Pass<In, MapArguments<Accumulator<In>>>::Arguments;
-  using typename Pass<In, MapArguments<Accumulator<In>>>::Layout;
+template <class Kind> struct Map : Pass<Kind, MapArguments<Accumulator<Kind>>> {
+  using typename Pass<Kind, MapArguments<Accumulator<Kind>>>::Acc;
+  using typename Pass<Kind, MapArguments<Accumulator<Kind>>>::Arguments;
+  using typename Pass<Kind, MapArguments<Accumulator<Kind>>>::Layout;
   static constexpr int lanes = kLanes<Acc>;
   template <bool mean> using Cell = typename Pooled<Acc, mean>::Cell;
   // Of the accumulator's type, as many as a vector of cells has lanes.
@@ -217,7 +215,7 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
   };
 
   struct Workspace {
-    Desk<In> desk;
+    Desk<Kind> desk;
     Acc* strips = nullptr;     // [row bins of a block of rows][kTileStride] of a block of keys
     Acc* turned = nullptr;     // [kBlock][lanes]: some strips with keys first
     double* picture = nullptr; // [columns][pitch], of cells
@@ -238,11 +236,11 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
   const Problem& p;
   const Plan<Acc>& plan;
   const Arguments& arguments;
-  const Source<In>& source;
+  const Source<Kind>& source;
   const Scoring<Acc> scoring;
   Workspace work;
 
-  Map(const Problem& p, const Plan<Acc>& plan, const Arguments& arguments, const Source<In>& source, const Nothing&,
+  Map(const Problem& p, const Plan<Acc>& plan, const Arguments& arguments, const Source<Kind>& source, const Nothing&,
       const Scoring<Acc>& scoring, const Workspace& work)
       : p(p), plan(plan), arguments(arguments), source(source), scoring(scoring), work(work) {}
 
@@ -357,7 +355,7 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
     const Index height = plan.groups * kRows, start = block * height;
     Range bunch = reaching(bins.rows, among, start, start + height);
     if (bunch.empty()) return;
-    Desk<In>& desk = work.desk;
+    Desk<Kind>& desk = work.desk;
     // Tasks count from the bottom; see Desk::start.
     desk.start(plan, source, head * plan.blocks + plan.blocks - 1 - block, scoring);
     Range bunches[kMostGroups];
@@ -374,11 +372,8 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
         Range range = visible(group, block);
         if (range.empty() || bunches[i].empty()) continue;
         Shift<Acc> shift(group, arguments.lse);
-        int width = 0;
-        with_size(group.size, [&]<int M>() {
-          width = score_for_weights<M>(desk, plan, scoring, group, shift, chunk, range);
-          weigh<Acc, M>(desk.tile, width, shift);
-        });
+        int width = score_for_weights(desk, plan, scoring, group, shift, chunk, range);
+        weigh(desk.tile, group.size, width, shift);
         for (int bin = bunches[i].begin; bin < bunches[i].end; ++bin) {
           Index begin = larger<Index>(bins.rows[2 * bin] - start - i * kRows, 0);
           Index count = smaller<Index>(bins.rows[2 * bin + 1] - start - i * kRows, group.count) - begin;
@@ -404,7 +399,7 @@ template <class In> struct Map : Pass<In, MapArguments<Accumulator<In>>> {
       strips = larger<Index>(strips, smaller<Index>(most, bunch.end - bunch.begin));
     }
     Arguments arguments = {lse, bins, static_cast<Acc*>(out), parts, most, strips};
-    return second_pass<In, Map>(plan, run, arguments, p.B * p.H * parts);
+    return second_pass<Kind, Map>(plan, run, arguments, p.B * p.H * parts);
   }
 };
 
@@ -413,29 +408,29 @@ template <class Acc> struct WeightsArguments {
   Acc* out;
 };
 
-template <class In> struct Weights : Pass<In, WeightsArguments<Accumulator<In>>> {
-  using typename Pass<In, WeightsArguments<Accumulator<In>>>::Acc;
-  using typename Pass<In, WeightsArguments<Accumulator<In>>>::Arguments;
-  using typename Pass<In, WeightsArguments<Accumulator<In>>>::Layout;
+template <class Kind> struct Weights : Pass<Kind, WeightsArguments<Accumulator<Kind>>> {
+  using typename Pass<Kind, WeightsArguments<Accumulator<Kind>>>::Acc;
+  using typename Pass<Kind, WeightsArguments<Accumulator<Kind>>>::Arguments;
+  using typename Pass<Kind, WeightsArguments<Accumulator<Kind>>>::Layout;
 
   struct Workspace {
-    Desk<In> desk;
+    Desk<Kind> desk;
     void place(Arena& arena, const Layout& layout) { desk.place(arena, layout.plan); }
   };
 
   const Problem& p;
   const Plan<Acc>& plan;
   const Arguments& arguments;
-  const Source<In>& source;
+  const Source<Kind>& source;
   const Scoring<Acc> scoring;
   Workspace work;
 
-  Weights(const Problem& p, const Plan<Acc>& plan, const Arguments& arguments, const Source<In>& source, const Nothing&,
+  Weights(const Problem& p, const Plan<Acc>& plan, const Arguments& arguments, const Source<Kind>& source, const Nothing&,
           const Scoring<Acc>& scoring, const Workspace& work)
       : p(p), plan(plan), arguments(arguments), source(source), scoring(scoring), work(work) {}
 
   void task(Index index) {
-    Desk<In>& desk = work.desk;
+    Desk<Kind>& desk = work.desk;
     desk.start(plan, source, index, scoring);
     for (int i = 0; i < desk.count && !stopped(); ++i)
       for (int r = 0; r < desk.groups[i].count; ++r)
@@ -446,10 +441,7 @@ template <class In> struct Weights : Pass<In, WeightsArguments<Accumulator<In>>>
         Range range = visible(group, block);
         if (range.empty()) continue;
         Shift<Acc> shift(group, arguments.lse);
-        with_size(group.size, [&]<int M>() {
-          int width = score_for_weights<M>(desk, plan, scoring, group, shift, chunk, range);
-          weigh<Acc, M>(desk.tile, width, shift);
-        });
+        weigh(desk.tile, group.size, score_for_weights(desk, plan, scoring, group, shift, chunk, range), shift);
         for (int r = 0; r < group.count; ++r)
           __builtin_memcpy(arguments.out + group.place[r] * p.S + range.begin, desk.tile + r * kTileStride,
                            (range.end - range.begin) * sizeof(Acc));
@@ -460,7 +452,7 @@ template <class In> struct Weights : Pass<In, WeightsArguments<Accumulator<In>>>
   static bool run(const Problem& p, const Run& run, const LogSum& lse, void* out) {
     Arguments arguments = {lse, static_cast<Acc*>(out)};
     Plan<Acc> plan(p, worthwhile_threads(p, run), 1, false);
-    return second_pass<In, Weights>(plan, run, arguments, plan.tasks);
+    return second_pass<Kind, Weights>(plan, run, arguments, plan.tasks);
   }
 };
 

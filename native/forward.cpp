@@ -8,17 +8,17 @@
 namespace overt::OVERT_LEVEL {
 namespace {
 
-// Turns M rows of scores into weights relative to the running maximum `top` of each row, adds them to `sums` lane by
+// Turns some rows of scores into weights relative to the running maximum `top` of each row, adds them to `sums` lane by
 // lane, and leaves in `shrink` what earlier sums have to be multiplied by and in `base` what was subtracted.  Gives them to
 // put(r, i, x, y), two vectors at a time.  With `spread`, adds Σ weight · ln weight to that.
-template <class Acc, int M, bool with_spread, class Raise, class Put>
-OVERT_INLINE void soften(const Acc* tile, int width, const Raise& raise, Acc* top, Acc* sums, Acc* base, Acc* shrink,
+template <class Acc, bool with_spread, class Raise, class Put>
+OVERT_INLINE void soften(const Acc* tile, int rows, int width, const Raise& raise, Acc* top, Acc* sums, Acc* base, Acc* shrink,
                          [[maybe_unused]] Acc* spread, const Put& put) {
   constexpr int lanes = kLanes<Acc>;
   // 0 · ln 0 is 0; any finite number in the place of −∞ will do.
   [[maybe_unused]] const Lane<Acc> floor = all(2 * Exponent<Acc>::lowest);
   [[maybe_unused]] alignas(64) Acc drift[kQueries<Acc>];
-  for (int r = 0; r < M; ++r) {
+  for (int r = 0; r < rows; ++r) {
     const Acc* row = tile + r * kTileStride;
     Lane<Acc> left = load(row), right = load(row + lanes);
     for (int i = 2 * lanes; i < width; i += 2 * lanes) {
@@ -27,8 +27,8 @@ OVERT_INLINE void soften(const Acc* tile, int width, const Raise& raise, Acc* to
     }
     base[r] = raise.score(largest<Acc>(maximum(left, right)));
   }
-  for (int r = M; r < round_up(M, lanes); ++r) base[r] = 0;
-  for (int i = 0; i < round_up(M, lanes); i += lanes) {
+  for (int r = rows; r < round_up(rows, lanes); ++r) base[r] = 0;
+  for (int i = 0; i < round_up(rows, lanes); i += lanes) {
     Lane<Acc> before = load(top + i), now = maximum(load(base + i), before);
     store(top + i, now);
     // A row that has seen nothing yet keeps −inf as its maximum; −inf − 0 still becomes weight 0.
@@ -37,7 +37,7 @@ OVERT_INLINE void soften(const Acc* tile, int width, const Raise& raise, Acc* to
     store(shrink + i, exp<Acc>(before - now));
     if constexpr (with_spread) store(drift + i, maximum(floor, before - now));
   }
-  for (int r = 0; r < M; ++r) {
+  for (int r = 0; r < rows; ++r) {
     const Acc* row = tile + r * kTileStride;
     Lane<Acc> left = load(sums + r * lanes), right = {};
     if constexpr (with_spread) store(spread + r * lanes, (load(spread + r * lanes) + left * drift[r]) * shrink[r]);
@@ -58,6 +58,17 @@ OVERT_INLINE void soften(const Acc* tile, int width, const Raise& raise, Acc* to
     });
     store(sums + r * lanes, left + right);
   }
+}
+
+// The same, where the weights take the place of the scores.
+template <class Acc, bool with_spread, class Raise>
+OVERT_APART void soften_in_place(Acc* tile, int rows, int width, const Raise& raise, Acc* top, Acc* sums, Acc* base, Acc* shrink,
+                     Acc* spread) {
+  soften<Acc, with_spread>(tile, rows, width, raise, top, sums, base, shrink, spread,
+                           [tile](int r, int i, Lane<Acc> x, Lane<Acc> y) __attribute__((always_inline)) {
+                             store(tile + r * kTileStride + i, x);
+                             store(tile + r * kTileStride + i + kLanes<Acc>, y);
+                           });
 }
 
 // Rows of values that are fetched before they are used.
@@ -159,8 +170,8 @@ inline Index splits(const Problem& p, Index heads) {
   return larger<Index>(1, smaller(p.S / kSplitKeys, kSplitTasks / sets));
 }
 
-template <class In> struct Forward {
-  using Acc = Accumulator<In>;
+template <class Kind> struct Forward {
+  using Acc = Accumulator<Kind>;
   static constexpr int lanes = kLanes<Acc>;
 
   struct Layout {
@@ -170,7 +181,7 @@ template <class In> struct Forward {
   };
 
   struct Workspace {
-    Desk<In> desk;
+    Desk<Kind> desk;
     Running<Acc> own;
     Kept<Acc> kept;
     char* pieces = nullptr;  // weights as tiles
@@ -179,12 +190,12 @@ template <class In> struct Forward {
       own.place(arena, layout.plan);
       if (layout.along) kept.place(arena, layout.plan);
 #if defined(OVERT_TILES)
-      arena.take(pieces, kTerms<In> * kRows * kBlock * 2);
+      arena.take(pieces, kTerms<Kind> * kRows * kBlock * 2);
 #endif
     }
   };
   struct Shared {
-    Source<In> source;
+    Source<Kind> source;
     char* memory = nullptr;  // [tasks][splits] Running, if the keys are split
     Index bytes = 0;  // of a part
     Parts received;
@@ -211,7 +222,7 @@ template <class In> struct Forward {
   const Shared& shared;
   const Scoring<Acc> scoring;
   const Dropping<Acc> dropping;
-  In* output;
+  void* output;
   const LogSum* lse;
   Along* along;
   Workspace work;
@@ -251,50 +262,45 @@ template <class In> struct Forward {
     Acc *top = seen.top + i * kQueries<Acc>, *sums = seen.sums + i * kRows * lanes;
     Acc* out = seen.out + i * kRows * plan.width;
     const Values<Acc> values = chunk.values_from(range.begin);
+    alignas(64) Acc base[kQueries<Acc>], shrink[kQueries<Acc>];
+    Acc *bases = along ? work.kept.base(i, block) : base, *spread = along ? work.kept.spread + i * kRows * lanes : nullptr;
     auto drop = [&](int width) {
       if (p.dropout > 0)
         for (int r = 0; r < group.count; ++r) dropping.drop(group.place[r], range.begin, width, tile + r * kTileStride);
     };
-    auto keep = [tile](int r, int i, Lane<Acc> x, Lane<Acc> y) {
-      store(tile + r * kTileStride + i, x);
-      store(tile + r * kTileStride + i + lanes, y);
+    auto weigh = [&](int width, const auto& raise) {
+      if (along) soften_in_place<Acc, true>(tile, group.size, width, raise, top, sums, bases, shrink, spread);
+      else soften_in_place<Acc, false>(tile, group.size, width, raise, top, sums, bases, shrink, spread);
     };
-    with_size(group.size, [&]<int M>() {
-      alignas(64) Acc base[kQueries<Acc>], shrink[kQueries<Acc>];
-      auto weigh = [&](int width, const auto& raise, const auto& put) {
-        if (along)
-          soften<Acc, M, true>(tile, width, raise, top, sums, work.kept.base(i, block), shrink,
-                               work.kept.spread + i * kRows * lanes, put);
-        else soften<Acc, M, false>(tile, width, raise, top, sums, base, shrink, nullptr, put);
-      };
 #if !defined(OVERT_TILES)
-      int width = work.desk.template score<M>(plan, scoring, group, chunk, range), keys = range.end - range.begin;
-      weigh(width, Raise<Acc>(), keep);
-      drop(width);
-      if (careful) mix_carefully(M, tile, values, keys, shrink, out, plan.width);
-      else mix<Acc, M>(tile, values, keys, shrink, out, plan.width);
+    int width = work.desk.score(plan, scoring, group, chunk, range), keys = range.end - range.begin;
+    weigh(width, Raise<Acc>());
+    drop(width);
+    if (careful) mix_carefully(group.size, tile, values, keys, shrink, out, plan.width);
+    else with_size(group.size, [&]<int M>() { mix<Acc, M>(tile, values, keys, shrink, out, plan.width); });
 #else
-      int panels = int(ceil_div(range.end - range.begin, kPanel<Acc>)), width = panels * kPanel<Acc>;
-      char* pieces = work.pieces;
-      const Acc* before = fresh[i] ? nullptr : shrink;
-      fresh[i] = false;
-      auto give = [&](int r, int i, Lane<Acc> x, Lane<Acc> y) { split_weights<In, M>(r, i, x, y, panels, pieces); };
-      auto raise = raise_from<In>(
-          score_tiles<In, M>(p, work.desk.rows, scoring, group, chunk.keys(range.begin), range, tile));
+    int panels = int(ceil_div(range.end - range.begin, kPanel<Acc>)), width = panels * kPanel<Acc>;
+    char* pieces = work.pieces;
+    const Acc* before = fresh[i] ? nullptr : shrink;
+    fresh[i] = false;
+    with_size(group.size, [&]<int M>() {
+      auto give = [&](int r, int i, Lane<Acc> x, Lane<Acc> y) { split_weights<Kind, M>(r, i, x, y, panels, pieces); };
+      auto raise = raise_from<Kind>(
+          score_tiles<Kind, M>(p, work.desk.rows, scoring, group, chunk.keys(range.begin), range, tile));
       if (bool odd = any_odd(values.data, plan.value_size, panels); !odd && p.dropout == 0 && !along) {
-        weigh(width, raise, give);
-        mix_tiles<In, M>(pieces, values.data, plan.value_size, panels, before, out, plan.width);
+        soften<Acc, false>(tile, M, width, raise, top, sums, bases, shrink, spread, give);
+        mix_tiles<Kind, M>(pieces, values.data, plan.value_size, panels, before, out, plan.width);
       } else {
-        weigh(width, raise, keep);
+        weigh(width, raise);
         drop(width);
         for (int r = 0; r < M; ++r)
           for (int i = 0; i < width; i += kPanel<Acc>)
             give(r, i, load(tile + r * kTileStride + i), load(tile + r * kTileStride + i + lanes));
-        mix_tiles<In, M>(pieces, values.data, plan.value_size, panels, before, out, plan.width);
-        if (odd) mix_odd_values<In>(p, work.desk.rows, group, values.data, plan.value_size, range, tile, out, plan.width);
+        mix_tiles<Kind, M>(pieces, values.data, plan.value_size, panels, before, out, plan.width);
+        if (odd) mix_odd_values<Kind>(p, work.desk.rows, group, values.data, plan.value_size, range, tile, out, plan.width);
       }
-#endif
     });
+#endif
   }
 
   // Whether all rows of a group are finite, of those that have seen anything.
@@ -310,13 +316,16 @@ template <class In> struct Forward {
 
   // Writes the rows of a group.  Whether they are sound.
   bool finish(int i) {
+    return with_input<Kind>(p.type, [&]<class In>() { return finish_as<In>(i); });
+  }
+  template <class In> bool finish_as(int i) {
     const Group<Acc>& group = work.desk.groups[i];
     const Index E = p.E;
     Lane<Acc> suspect = {};
     for (int r = 0; r < group.count; ++r) {
       const Acc* out = seen.out + (i * kRows + r) * plan.width;
       Acc total = sum<Acc>(load(seen.sums + (i * kRows + r) * lanes)), top = seen.top[i * kQueries<Acc> + r];
-      In* to = output + group.place[r] * E;
+      In* to = static_cast<In*>(output) + group.place[r] * E;
       if (total == 0) {
         __builtin_memset(to, 0, E * sizeof(In));
       } else {
@@ -353,7 +362,7 @@ template <class In> struct Forward {
   static double natural_log(double x) { return ::log(x); }
 
   void see_keys() {
-    Desk<In>& desk = work.desk;
+    Desk<Kind>& desk = work.desk;
     for (int i = 0; i < desk.count; ++i) reset(i);
     desk.each_block(plan, shared.source, [&](Range block, const Chunk<Acc>& chunk) {
       for (int i = 0; i < desk.count; ++i) take_block(i, block, chunk, false);
@@ -451,7 +460,7 @@ template <class In> struct Forward {
     Shared shared = scratch.shared();
     Queue pieces, tasks, endings;
     in_parallel(chosen.threads, [&](int thread) {
-      Forward forward = {p, plan, shared, Scoring<Acc>(p), Dropping<Acc>(p), static_cast<In*>(output), lse, along,
+      Forward forward = {p, plan, shared, Scoring<Acc>(p), Dropping<Acc>(p), output, lse, along,
                          scratch.workspace(thread)};
       shared.source.prepare(plan, pieces);
       wait_for_all(chosen.threads);

@@ -7,6 +7,8 @@
 #endif
 
 #define OVERT_INLINE inline __attribute__((always_inline))
+// Of what takes long enough for a call to cost nothing, and would otherwise be compiled at each of its places.
+#define OVERT_APART inline __attribute__((noinline))
 #if defined(__clang__)
 #define OVERT_UNROLL _Pragma("clang loop unroll(full)")
 #else

@@ -78,12 +78,16 @@ constexpr int columns_for(int M) {
 }
 
 template <class Acc, bool across, int M, int W = columns_for(M)>
-OVERT_INLINE void add(const Acc* weights, const Acc* rows, int count, Acc* out, Index width, Index column = 0) {
+OVERT_INLINE void add_from(Index column, const Acc* weights, const Acc* rows, int count, Acc* out, Index width) {
   constexpr int step = W * kLanes<Acc>;
   for (; column + step <= width; column += step)
     add_columns<Acc, across, M, W>(weights, rows + column, count, out + column, width);
   if constexpr (W > 1)
-    if (column < width) add<Acc, across, M, W / 2>(weights, rows, count, out, width, column);
+    if (column < width) add_from<Acc, across, M, W / 2>(column, weights, rows, count, out, width);
+}
+template <class Acc, bool across, int M>
+OVERT_APART void add(const Acc* weights, const Acc* rows, int count, Acc* out, Index width) {
+  add_from<Acc, across, M>(0, weights, rows, count, out, width);
 }
 
 // The same, but a weight of exactly 0 keeps its row out, though it be NaN or infinite.
@@ -255,29 +259,24 @@ template <class Acc> struct Meeting {
     if (pull.dq || pull.dk || pull.dbias || pull.dadditive)
       multiply<Acc, M, kStep>(work.values + index * p.E * kQueries<Acc>, work.dys + column * p.E, p.E, end - begin,
                               pulls + column);
-    if (scoring.cap > 0) cap<M>(column, end * panel);
-    if (p.bias.data) add_bias<M>(group, column, end * panel);
+    if (scoring.cap > 0) cap(M, column, end * panel);
+    if (p.bias.data) add_bias(group, column, end * panel);
     if (p.bits.data) hide(group, column, column + rows);
     if (p.dropout > 0) draw(group, column, end * panel, pulls);
     for (int i = begin; i < end; ++i) {
       bool plain = !p.bits.data && !p.bias.data && every[i].begin <= group.begin && every[i].end >= group.end &&
                    (i + 1) * panel <= count;
       if (kFuses && !pull.lse.rest) {
-        if (plain) weigh<M, false, true>(i * panel, group.begin, pulls);
-        else weigh<M, true, true>(i * panel, group.begin, pulls);
+        if (plain) weigh<false, true>(M, i * panel, group.begin, pulls);
+        else weigh<true, true>(M, i * panel, group.begin, pulls);
       } else {
-        if (plain) weigh<M, false, false>(i * panel, group.begin, pulls);
-        else weigh<M, true, false>(i * panel, group.begin, pulls);
+        if (plain) weigh<false, false>(M, i * panel, group.begin, pulls);
+        else weigh<true, false>(M, i * panel, group.begin, pulls);
       }
     }
     if (p.dropout > 0) scale_by_kept(group, column, end * panel, work.weights);
     if (pull.dbias) keep_bias(group, column, column + rows, pulls);
-    if (scoring.cap > 0)
-      for (int r = 0; r < M; ++r)
-        for (int i = r * kStep + column; i < r * kStep + end * panel; i += lanes) {
-          Lane<Acc> x = load(pulls + i);
-          store(pulls + i, x == 0 ? Lane<Acc>{} : x * load(work.slopes + i));
-        }
+    if (scoring.cap > 0) scale_by_slopes(M, column, end * panel, pulls);
     Acc* dk = work.dk + index * kRows * way.wide_D;
     Acc* dv = work.dv + index * kRows * way.wide_E;
     const Acc* dys = work.dy_rows + column * way.wide_E;
@@ -287,7 +286,7 @@ template <class Acc> struct Meeting {
     if (pull.dk) add<Acc, false, M>(pulls + column, work.query_rows + column * way.wide_D, rows, dk, way.wide_D);
   }
 
-  template <int M> void pull_additive(Range group, int column, int width, Acc* pulls, Acc* dk) {
+  template <int M> OVERT_APART void pull_additive(Range group, int column, int width, Acc* pulls, Acc* dk) {
     // Rows that only fill up the group.
     for (int r = group.end - group.begin; r < M; ++r) __builtin_memset(pulls + r * kStep, 0, width * sizeof(Acc));
     Lane<Acc> total = {};
@@ -324,12 +323,12 @@ template <class Acc> struct Meeting {
   }
 
   // Scores to weights, and dp to ds, of one panel.
-  template <int M, bool masked, bool fused> OVERT_INLINE void weigh(int column, int key, Acc* pulls) {
+  template <bool masked, bool fused> OVERT_APART void weigh(int rows, int column, int key, Acc* pulls) {
     for (int i = column; i < column + panel; i += lanes) {
       Lane<Acc> lse = load(work.lse + i), rest = load(work.rest + i), delta = load(work.delta + i);
       Edge first = work.first[i / lanes], last = work.last[i / lanes];
-      OVERT_UNROLL
-      for (int r = 0; r < M; ++r) {
+#pragma GCC unroll 4
+      for (int r = 0; r < rows; ++r) {
         Acc *at_weight = work.weights + r * kStep + i, *at_pull = pulls + r * kStep + i;
         Lane<Acc> x = load(at_weight), w = exp2<Acc>(fused ? x * Acc(kLog2e) - rest : (x - lse) * Acc(kLog2e) - rest);
         Lane<Acc> ds = w * (load(at_pull) - delta);
@@ -344,8 +343,8 @@ template <class Acc> struct Meeting {
     }
   }
 
-  template <int M> void cap(int begin, int end) {
-    for (int r = 0; r < M; ++r)
+  void cap(int rows, int begin, int end) {
+    for (int r = 0; r < rows; ++r)
       for (int i = r * kStep + begin; i < r * kStep + end; i += lanes) {
         Lane<Acc> x = tanh<Acc>(load(work.weights + i));
         store(work.weights + i, x * scoring.cap);
@@ -353,7 +352,15 @@ template <class Acc> struct Meeting {
       }
   }
 
-  template <int M> void add_bias(Range group, int begin, int end) {
+  void scale_by_slopes(int rows, int begin, int end, Acc* pulls) {
+    for (int r = 0; r < rows; ++r)
+      for (int i = r * kStep + begin; i < r * kStep + end; i += lanes) {
+        Lane<Acc> x = load(pulls + i);
+        store(pulls + i, x == 0 ? Lane<Acc>{} : x * load(work.slopes + i));
+      }
+  }
+
+  void add_bias(Range group, int begin, int end) {
     for (int column = begin; column < end; column += lanes)
       for (int s = 0; s < group.end - group.begin; s += lanes) {
         Lane<Acc> x[lanes];
@@ -365,7 +372,7 @@ template <class Acc> struct Meeting {
           auto row = [&](int i) { return work.rows[column + i].bias + group.begin; };
           load_transposed<Acc>(row, count - column, s, group.end - group.begin, x);
         }
-        for (int i = 0; i < smaller(lanes, M - s); ++i) {
+        for (int i = 0; i < smaller(lanes, group.end - group.begin - s); ++i) {
           Acc* score = work.weights + (s + i) * kStep + column;
           store(score, load(score) + x[i]);
         }

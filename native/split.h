@@ -69,14 +69,14 @@ OVERT_INLINE Words load_neighbours(const BFloat16* row, Index count) {
 template <class In> OVERT_INLINE __m512i sizes(const In* row, Index D, float factor) {
   __m512i most = {};
   for (Index d = 0; d < D; d += kLanes<float>)
-    most = _mm512_max_epu32(most, (__m512i)((Words)(load_some(row + d, D - d) * factor) & 0x7fffffffu));
+    most = _mm512_maskz_max_epu32(0xffff, most, (__m512i)((Words)(load_some(row + d, D - d) * factor) & 0x7fffffffu));
   return most;
 }
 template <> OVERT_INLINE __m512i sizes(const BFloat16* row, Index D, float) {
   __m512i most = {};
   for (Index d = 0; d < D; d += kDeep)
-    most = _mm512_max_epu16(most, (__m512i)(load_neighbours(row + d, D - d) & 0x7fff7fffu));
-  return _mm512_max_epu32((__m512i)((Words)most << 16), most);
+    most = _mm512_maskz_max_epu16(~0u, most, (__m512i)(load_neighbours(row + d, D - d) & 0x7fff7fffu));
+  return _mm512_maskz_max_epu32(0xffff, (__m512i)((Words)most << 16), most);
 }
 // One bit for each of `count` rows of D that holds a number which is not tame.
 template <class In, class Row> OVERT_INLINE std::uint32_t odd_rows(Row row, Index count, Index D, float factor = 1) {
@@ -84,7 +84,7 @@ template <class In, class Row> OVERT_INLINE std::uint32_t odd_rows(Row row, Inde
     return _mm512_cmpgt_epu32_mask(most, _mm512_set1_epi32((127 + kTameExponent) << 23)) != 0;
   };
   __m512i most = {};
-  for (Index i = 0; i < count; ++i) most = _mm512_max_epu32(most, sizes(row(i), D, factor));
+  for (Index i = 0; i < count; ++i) most = _mm512_maskz_max_epu32(0xffff, most, sizes(row(i), D, factor));
   if (!wild(most)) return 0;
   std::uint32_t odd = 0;
   for (Index i = 0; i < count; ++i) odd |= std::uint32_t(wild(sizes(row(i), D, factor))) << i;

@@ -11,8 +11,8 @@ template <class Acc> OVERT_INLINE void store_some(Acc* to, Lane<Acc> x, Index co
   __builtin_memcpy(to, &x, smaller<Index>(count, kLanes<Acc>) * sizeof(Acc));
 }
 
-template <class In> struct Statistics {
-  using Acc = Accumulator<In>;
+template <class Kind> struct Statistics {
+  using Acc = Accumulator<Kind>;
   static constexpr int lanes = kLanes<Acc>;
   static constexpr bool has_ending = true;
 
@@ -31,7 +31,7 @@ template <class In> struct Statistics {
     }
   };
   struct Workspace {
-    Desk<In> desk;
+    Desk<Kind> desk;
     Acc* spread = nullptr;    // [groups][kRows][lanes] Σ p log₂ p
     Acc* received = nullptr;  // [kBlock] of the rows of one block
     int* keys = nullptr;      // [groups][picked keys][kRows] as the task's rows want them
@@ -52,7 +52,7 @@ template <class In> struct Statistics {
   const Problem& p;
   const Plan<Acc>& plan;
   const Arguments& arguments;
-  const Source<In>& source;
+  const Source<Kind>& source;
   const Shared& shared;
   const Scoring<Acc> scoring;
   Workspace work;
@@ -120,27 +120,31 @@ template <class In> struct Statistics {
   // Adds the values of some keys times their weights, the sum of them from 0: short chains round less.
   void mix(const Acc* weights, Range range, Index place, Acc* mixed) {
     const Index b = place / p.T / p.H, g = place / p.T % p.H / (p.H / p.G);
-    for (Index e = 0; e < p.E; e += lanes) {
-      Lane<Acc> total = {};
-      for (int s = range.begin; s < range.end; ++s)
-        // What nobody sees may be anything.
-        if (Acc weight = weights[s - range.begin]; weight != 0)
-          total += load_some(at<In>(p.v, b, g, s) + e, p.E - e) * weight;
-      store(mixed + e, load(mixed + e) + total);
-    }
+    with_input<Kind>(p.type, [&]<class In>() {
+      for (Index e = 0; e < p.E; e += lanes) {
+        Lane<Acc> total = {};
+        for (int s = range.begin; s < range.end; ++s)
+          // What nobody sees may be anything.
+          if (Acc weight = weights[s - range.begin]; weight != 0)
+            total += load_some(at<In>(p.v, b, g, s) + e, p.E - e) * weight;
+        store(mixed + e, load(mixed + e) + total);
+      }
+    });
   }
 
   // How far a row's values are from the output that is there, and the largest of them; NaN stays.
   void compare(const Picks& picks, Index place, Index n) {
     const Index head = place / p.T;
-    const In* output = at<In>(picks.output, head / p.H, head % p.H, place % p.T);
     Acc off = 0, most = 0;
-    for (Index e = 0; e < p.E; ++e) {
-      Acc mixed = work.mixed[n * plan.width + e], less = mixed - load_some(output + e, 1)[0];
-      less = less < 0 ? -less : less, mixed = mixed < 0 ? -mixed : mixed;
-      if (off == off && !(less <= off)) off = less;
-      if (most == most && !(mixed <= most)) most = mixed;
-    }
+    with_input<Kind>(p.type, [&]<class In>() {
+      const In* output = at<In>(picks.output, head / p.H, head % p.H, place % p.T);
+      for (Index e = 0; e < p.E; ++e) {
+        Acc mixed = work.mixed[n * plan.width + e], less = mixed - load_some(output + e, 1)[0];
+        less = less < 0 ? -less : less, mixed = mixed < 0 ? -mixed : mixed;
+        if (off == off && !(less <= off)) off = less;
+        if (most == most && !(mixed <= most)) most = mixed;
+      }
+    });
     const bool blind = static_cast<const Acc*>(arguments.lse.value)[place] == Acc(-kInfinity);
     Acc* to = static_cast<Acc*>(picks.off) + (head * picks.rows + n) * 2;
     to[0] = blind ? Acc(0) : off, to[1] = blind ? Acc(0) : most;
@@ -154,7 +158,7 @@ template <class In> struct Statistics {
   }
 
   void rows(Index index, const Columns& received) {
-    Desk<In>& desk = work.desk;
+    Desk<Kind>& desk = work.desk;
     desk.start(plan, source, index, scoring);
     if (arguments.picks) note_picks(*arguments.picks);
     __builtin_memset(work.spread, 0, desk.count * kRows * lanes * sizeof(Acc));
@@ -164,9 +168,9 @@ template <class In> struct Statistics {
         Range range = visible(group, block);
         if (range.empty()) continue;
         Shift<Acc> shift(group, arguments.lse);
+        int width = score_for_weights(desk, plan, scoring, group, shift, chunk, range);
+        if (arguments.picks) pick(*arguments.picks, i, shift, range);
         with_size(group.size, [&]<int M>() {
-          int width = score_for_weights<M>(desk, plan, scoring, group, shift, chunk, range);
-          if (arguments.picks) pick(*arguments.picks, i, shift, range);
           shift.choose([&]<bool fused>() {
             add<M, fused>(desk.tile, width, shift, work.received + (range.begin - block.begin),
                           work.spread + i * kRows * lanes);
@@ -206,7 +210,7 @@ template <class In> struct Statistics {
   static bool run(const Problem& p, const Run& run, const LogSum& lse, void* received, void* entropy, const Picks* picks) {
     Arguments arguments = {lse, static_cast<Acc*>(received), static_cast<Acc*>(entropy), picks};
     Plan<Acc> plan(p, kFairThreads, 1, false);
-    return second_pass<In, Statistics>(plan, run, arguments, all_parts(plan));
+    return second_pass<Kind, Statistics>(plan, run, arguments, all_parts(plan));
   }
 };
 

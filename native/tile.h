@@ -111,19 +111,37 @@ struct Rows {
   Index b, head, heads;
 };
 
+// Packs the queries of a group, or lays them out as rows.
+template <class In, class Acc>
+void pack_group(const Problem& p, const In* const* row, bool as_rows, const Scoring<Acc>& scoring, Acc* queries,
+                Group<Acc>& group) {
+  if (as_rows) {
+    Index width = round_up(p.D, kLanes<Acc>);
+    for (int r = 0; r < group.count; ++r)
+      for (Index d = 0; d < width; d += kLanes<Acc>)
+        store(queries + r * width + d, load_some(row[r] + d, p.D - d) * scoring.factor);
+    return;
+  }
+#if defined(OVERT_TILES)
+  group.odd = pack_query_tiles<In>(row, group.count, group.size, p.D, scoring.factor, queries);
+#else
+  pack_queries<In>(row, group.count, p.D, scoring.factor, queries);
+  raise(scoring.bounded, queries, p.D * kQueries<Acc>);
+#endif
+}
+
 // Fills one group with rows [first, first + count).
-template <class In>
+template <class Kind>
 void fill_group(const Problem& p, const Rows& rows, Index first, int count, bool as_rows, const std::uint8_t* lit,
-                const Scoring<Accumulator<In>>& scoring, Accumulator<In>* queries, Group<Accumulator<In>>& group) {
-  using Acc = Accumulator<In>;
+                const Scoring<Accumulator<Kind>>& scoring, Accumulator<Kind>* queries, Group<Accumulator<Kind>>& group) {
+  using Acc = Accumulator<Kind>;
   group.size = rounded_size(count);
   group.count = count;
   group.any = {INT_MAX, 0};
   group.every = {0, INT_MAX};
   group.lit = lit;
   group.queries = queries;
-  const In* row[kRows];
-  Index t = first / rows.heads, h = rows.head + first % rows.heads;
+  Index row[kRows], t = first / rows.heads, h = rows.head + first % rows.heads;
   for (int r = 0; r < group.size; ++r) {
     if (r >= count) {
       // A row that only fills up the group repeats the last one and sees nothing.
@@ -133,7 +151,7 @@ void fill_group(const Problem& p, const Rows& rows, Index first, int count, bool
       group.bias[r] = group.bias[r - 1];
       continue;
     }
-    row[r] = at<In>(p.q, rows.b, h, t);
+    row[r] = rows.b * p.q.batch + h * p.q.head + t * p.q.row;
     Range span = {0, int(p.S)};
     if (p.first.data) span.begin = larger(0, int(*at<std::int32_t>(p.first, rows.b, h, t)));
     if (p.last.data) span.end = smaller(span.end, int(*at<std::int32_t>(p.last, rows.b, h, t)));
@@ -146,19 +164,11 @@ void fill_group(const Problem& p, const Rows& rows, Index first, int count, bool
     group.place[r] = (rows.b * p.H + h) * p.T + t;
     if (++h == rows.head + rows.heads) h = rows.head, ++t;
   }
-  if (as_rows) {
-    Index width = round_up(p.D, kLanes<Acc>);
-    for (int r = 0; r < count; ++r)
-      for (Index d = 0; d < width; d += kLanes<Acc>)
-        store(queries + r * width + d, load_some(row[r] + d, p.D - d) * scoring.factor);
-    return;
-  }
-#if defined(OVERT_TILES)
-  group.odd = pack_query_tiles<In>(row, count, group.size, p.D, scoring.factor, queries);
-#else
-  pack_queries<In>(row, count, p.D, scoring.factor, queries);
-  raise(scoring.bounded, queries, p.D * kQueries<Acc>);
-#endif
+  with_input<Kind>(p.type, [&]<class In>() {
+    const In* at[kRows];
+    for (int r = 0; r < count; ++r) at[r] = static_cast<const In*>(p.q.data) + row[r];
+    pack_group(p, at, as_rows, scoring, queries, group);
+  });
 }
 
 // Notes the panels in which a row of S bits has one set.
@@ -241,44 +251,11 @@ OVERT_INLINE void multiply_panel(const Acc* queries, const Acc* keys, Index D, A
 
 // Products of M queries with `panels` consecutive panels of keys, or only the first half of the last of them.
 template <class Acc, int M, int stride = kTileStride>
-OVERT_INLINE void multiply(const Acc* queries, const Acc* keys, Index D, int panels, Acc* tile, bool half = false) {
+OVERT_APART void multiply(const Acc* queries, const Acc* keys, Index D, int panels, Acc* tile, bool half = false) {
   int whole = panels - half;
   for (int p = 0; p < whole; ++p)
     multiply_panel<Acc, M, 2, stride>(queries, keys + p * D * kPanel<Acc>, D, tile + p * kPanel<Acc>);
   if (half) multiply_panel<Acc, M, 1, stride>(queries, keys + whole * D * kPanel<Acc>, D, tile + whole * kPanel<Acc>);
-}
-
-// Products of M queries with `count` keys, both as rows.
-template <class Acc, int M>
-OVERT_INLINE void multiply_rows(const Acc* queries, const Acc* key, Index row, Index D, int count, Acc* tile) {
-  constexpr int lanes = kLanes<Acc>;
-  Index width = round_up(D, lanes);
-  for (int s = 0; s < count; s += lanes, key += lanes * row)
-    for (int r = 0; r < M; ++r) {
-      const Acc* query = queries + r * width;
-      Lane<Acc> x[lanes] = {};
-      if (s + lanes <= count) {
-        for (Index d = 0; d < width; d += lanes) {
-          Lane<Acc> factor = load(query + d);
-          OVERT_UNROLL
-          for (int i = 0; i < lanes; ++i) {
-            x[i] += factor * load_some(key + i * row + d, D - d);
-            // These keys will not be read again, and come from memory.
-            if (r == 0) __builtin_prefetch(key + (lanes + i) * row + d);
-          }
-        }
-      } else {
-        for (int i = 0; i < count - s; ++i)
-          for (Index d = 0; d < width; d += lanes) x[i] += load(query + d) * load_some(key + i * row + d, D - d);
-      }
-      transpose<Acc>(x);
-      OVERT_UNROLL
-      for (int step = lanes / 2; step; step /= 2) {
-        OVERT_UNROLL
-        for (int i = 0; i < step; ++i) x[i] += x[i + step];
-      }
-      store(tile + r * kTileStride + s, x[0]);
-    }
 }
 
 // Multiplies M rows of a tile.
@@ -338,19 +315,9 @@ OVERT_INLINE int finish_scores(const Scoring<Acc>& scoring, const Group<Acc>& gr
 }
 
 // Scores of keys [range.begin, range.end), masked cells −inf, out to the end of the last panel.  Returns the width of
-// the tile.  `keys` begin at range.begin.
-template <class Acc, int M>
-OVERT_INLINE int score(const Scoring<Acc>& scoring, const Group<Acc>& group, Keys<Acc> keys, Index D, Range range,
-                       Acc* tile) {
-  int count = range.end - range.begin, panels = (count + kPanel<Acc> - 1) / kPanel<Acc>;
-  // Where no key lies in the second half of the last panel, all of it is masked.
-  bool half = panels * kPanel<Acc> - count >= kLanes<Acc>;
-  if (!keys.rows) compare<Acc, M>(scoring, group.queries, keys.data, D, panels, tile, half);
-  else if constexpr (M <= kThin) {
-    multiply_rows<Acc, M>(group.queries, keys.data, keys.step, D, count, tile);
-    scale_tile<Acc, M>(tile, int(round_up(count, kLanes<Acc>)), scoring.late);
-  }
-  return finish_scores<Acc, M>(scoring, group, range, panels * kPanel<Acc>, tile);
-}
+// the tile.  `keys` begin at range.begin.  In scores.cpp, so that no pass compiles it again.
+template <class Kind, class Acc = Accumulator<Kind>>
+int score(const Problem& p, const Rows& rows, const Scoring<Acc>& scoring, const Group<Acc>& group, Keys<Acc> keys,
+          Range range, Acc* tile);
 
 }  // namespace overt::OVERT_LEVEL

@@ -38,12 +38,12 @@ template <class Acc> struct Shift {
 };
 
 // score(), and NaN for the visible cells of a row whose lse is NaN, so that its masked cells still get weight 0.
-template <int M, class In, class Acc>
-OVERT_INLINE int score_for_weights(const Desk<In>& desk, const Plan<Acc>& plan, const Scoring<Acc>& scoring,
-                                   const Group<Acc>& group, const Shift<Acc>& shift, const Chunk<Acc>& chunk, Range range) {
-  int width = desk.template score<M>(plan, scoring, group, chunk, range);
+template <class Kind, class Acc>
+OVERT_APART int score_for_weights(const Desk<Kind>& desk, const Plan<Acc>& plan, const Scoring<Acc>& scoring, const Group<Acc>& group,
+                      const Shift<Acc>& shift, const Chunk<Acc>& chunk, Range range) {
+  int width = desk.score(plan, scoring, group, chunk, range);
   if (shift.any_spoilt)
-    for (int r = 0; r < M; ++r) {
+    for (int r = 0; r < group.size; ++r) {
       if (!shift.spoilt[r]) continue;
       Acc* row = desk.tile + r * kTileStride;
       for (int i = 0; i < width; ++i) row[i] = __builtin_nanf("");
@@ -52,10 +52,10 @@ OVERT_INLINE int score_for_weights(const Desk<In>& desk, const Plan<Acc>& plan, 
   return width;
 }
 
-// Turns scores into weights.
-template <class Acc, int M> OVERT_INLINE void weigh(Acc* tile, int width, const Shift<Acc>& shift) {
+// Turns some rows of scores into weights.
+template <class Acc> OVERT_APART void weigh(Acc* tile, int rows, int width, const Shift<Acc>& shift) {
   shift.choose([&]<bool fused>() {
-    for (int r = 0; r < M; ++r) {
+    for (int r = 0; r < rows; ++r) {
       Acc* row = tile + r * kTileStride;
       for (int i = 0; i < width; i += kLanes<Acc>)
         store(row + i, exp2<Acc>(shift.template log2_weights<fused>(load(row + i), r)));
@@ -65,12 +65,12 @@ template <class Acc, int M> OVERT_INLINE void weigh(Acc* tile, int width, const 
 
 // Runs Pass::task(index) for all tasks of a plan.  Pass{problem, plan, source, arguments, workspace} is made once per
 // thread; Pass::finish(index), where index counts Pass::endings, runs after all tasks are done.
-template <class In, class Pass, class Arguments>
-bool second_pass(const Plan<Accumulator<In>>& plan, const Run& run, const Arguments& arguments, Index tasks) {
-  using Acc = Accumulator<In>;
+template <class Kind, class Pass, class Arguments>
+bool second_pass(const Plan<Accumulator<Kind>>& plan, const Run& run, const Arguments& arguments, Index tasks) {
+  using Acc = Accumulator<Kind>;
   Run chosen = {int(smaller<Index>(worthwhile_threads(plan.p, run), larger<Index>(tasks, 1))), run.poison};
   struct Shared {
-    Source<In> source;
+    Source<Kind> source;
     typename Pass::Shared own;
     void place(Arena& arena, const typename Pass::Layout& layout) {
       source.place(arena, layout.plan);

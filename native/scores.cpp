@@ -1,0 +1,84 @@
+// The masked scores of a group of queries, for all passes alike: see score() in tile.h.
+// Compiled once per level; see README.md.
+#include "blocks.h"
+
+namespace overt::OVERT_LEVEL {
+namespace {
+
+#if !defined(OVERT_TILES)
+// Products of M queries with `count` keys, both as rows.
+template <class Acc, int M>
+OVERT_INLINE void multiply_rows(const Acc* queries, const Acc* key, Index row, Index D, int count, Acc* tile) {
+  constexpr int lanes = kLanes<Acc>;
+  Index width = round_up(D, lanes);
+  for (int s = 0; s < count; s += lanes, key += lanes * row)
+    for (int r = 0; r < M; ++r) {
+      const Acc* query = queries + r * width;
+      Lane<Acc> x[lanes] = {};
+      if (s + lanes <= count) {
+        for (Index d = 0; d < width; d += lanes) {
+          Lane<Acc> factor = load(query + d);
+          OVERT_UNROLL
+          for (int i = 0; i < lanes; ++i) {
+            x[i] += factor * load_some(key + i * row + d, D - d);
+            // These keys will not be read again, and come from memory.
+            if (r == 0) __builtin_prefetch(key + (lanes + i) * row + d);
+          }
+        }
+      } else {
+        for (int i = 0; i < count - s; ++i)
+          for (Index d = 0; d < width; d += lanes) x[i] += load(query + d) * load_some(key + i * row + d, D - d);
+      }
+      transpose<Acc>(x);
+      OVERT_UNROLL
+      for (int step = lanes / 2; step; step /= 2) {
+        OVERT_UNROLL
+        for (int i = 0; i < step; ++i) x[i] += x[i + step];
+      }
+      store(tile + r * kTileStride + s, x[0]);
+    }
+}
+
+template <class Acc, int M>
+OVERT_INLINE int score_group(const Scoring<Acc>& scoring, const Group<Acc>& group, Keys<Acc> keys, Index D, Range range,
+                       Acc* tile) {
+  int count = range.end - range.begin, panels = (count + kPanel<Acc> - 1) / kPanel<Acc>;
+  // Where no key lies in the second half of the last panel, all of it is masked.
+  bool half = panels * kPanel<Acc> - count >= kLanes<Acc>;
+  if (!keys.rows) compare<Acc, M>(scoring, group.queries, keys.data, D, panels, tile, half);
+  else if constexpr (M <= kThin) {
+    multiply_rows<Acc, M>(group.queries, keys.data, keys.step, D, count, tile);
+    scale_tile<Acc, M>(tile, int(round_up(count, kLanes<Acc>)), scoring.late);
+  }
+  return finish_scores<Acc, M>(scoring, group, range, panels * kPanel<Acc>, tile);
+}
+#endif
+
+}  // namespace
+
+template <class Kind, class Acc>
+int score(const Problem& p, [[maybe_unused]] const Rows& rows, const Scoring<Acc>& scoring, const Group<Acc>& group,
+          Keys<Acc> keys, Range range, Acc* tile) {
+  int width = 0;
+  with_size(group.size, [&]<int M>() {
+#if defined(OVERT_TILES)
+    width = int(round_up(range.end - range.begin, kPanel<Acc>));
+    scale_tile<Acc, M>(tile, width, score_tiles<Kind, M>(p, rows, scoring, group, keys, range, tile));
+#else
+    width = score_group<Acc, M>(scoring, group, keys, p.D, range, tile);
+#endif
+  });
+  return width;
+}
+
+#define OVERT_SCORE(Kind, Acc)                                                                                           \
+  template int score<Kind>(const Problem&, const Rows&, const Scoring<Acc>&, const Group<Acc>&, Keys<Acc>, Range, Acc*);
+OVERT_SCORE(float, float)
+#if defined(OVERT_TILES)
+OVERT_SCORE(Float16, float)
+OVERT_SCORE(BFloat16, float)
+#else
+OVERT_SCORE(double, double)
+#endif
+
+}  // namespace overt::OVERT_LEVEL
