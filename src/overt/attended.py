@@ -126,14 +126,16 @@ class Attended(Generic[ArrayT]):
             found = kernels.gradient(problem, self._output, self._lse, dy, dlse)
         else:
             found = reference.gradient(problem, dy, dlse)
-        dq, dk, dv = (
-            problem.xp.astype(problem.unbroadcast(x, shape), problem.q.dtype, copy=False)
-            for x, shape in zip(found[:3], problem.given, strict=True)
-        )
-        dbias, dsinks = (None if x is None else problem.beside(x) for x in (found.bias, found.sinks))
-        weights = {name: _handed(problem, x) for name, x in found.score.items()}
-        dq, dk, dv, dbias, dsinks = (_handed(problem, x) for x in (dq, dk, dv, dbias, dsinks))
-        return Gradient(dq, dk, dv, dbias, dsinks, weights)
+        xp, dtype = problem.xp, problem.q.dtype
+        pulled = [problem.unbroadcast(x, shape) for x, shape in zip(found[:3], problem.given, strict=True)]
+        # To ask takes a third of what a conversion to the same takes.
+        pulled = [x if x.dtype == dtype else xp.astype(x, dtype) for x in pulled]
+        pulled += [None if x is None else problem.beside(x) for x in (found.bias, found.sinks)]
+        weights = found.score
+        if problem.back is not None:
+            pulled = [_handed(problem, x) for x in pulled]
+            weights = {name: _handed(problem, x) for name, x in weights.items()}
+        return Gradient(*pulled, weights)
 
     def _lent(self, x: Array) -> Array:
         """A result that later answers are computed from, so that nobody may write to it."""

@@ -36,9 +36,12 @@ def calls(problem: Problem, *, wide: bool = False, step: int | None = None) -> I
     score = problem.score
     if wide or not score.identity:
         q, k, v = (x.astype(problem.accumulate, copy=False) for x in (q, k, v))
-    # What a masked key holds may overflow here.
-    with np.errstate(invalid="ignore", over="ignore"):
+    if score.identity:
         q, k, scale = score.factors(np, q, k)
+    else:
+        # What a masked key holds may overflow here.
+        with np.errstate(invalid="ignore", over="ignore"):
+            q, k, scale = score.factors(np, q, k)
     q, k, v = readable(q), readable(k), readable(v)
     same: dict[str, Any] = {
         "dtype": dtype_name(q),
