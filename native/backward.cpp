@@ -192,13 +192,13 @@ template <class Kind> struct Backward {
     }
     meeting.wild = sum<Acc>(suspect) != 0;
     // Rows that only fill up the last panel get weights of 0.
-    for (int r = meeting.count; r < meeting.panels * panel; ++r) meeting.set_row(r, Acc(-kInfinity), 0, 0, {0, 0});
-    for (int r = 0; r < meeting.panels * panel; r += lanes) {
+    for (int r = meeting.count; r < meeting.width; ++r) meeting.set_row(r, Acc(-kInfinity), 0, 0, {0, 0});
+    for (int r = 0; r < meeting.width; r += lanes) {
       // The factor goes into the queries, as it did on the way there: every score is the same to the last bit.
       pack_half_panel(queries, q, p.D, meeting.scoring.factor, work.queries, r);
       pack_half_panel(dys, dy, p.E, Acc(1), work.dys, r);
     }
-    settle(work.queries, meeting.panels * panel * p.D);
+    settle(work.queries, meeting.width * p.D);
   }
 
   template <class In>

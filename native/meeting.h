@@ -184,6 +184,7 @@ template <class Acc> struct Meeting {
   Range keys = {};                // of the task
   int count = 0;                  // rows of the block of queries
   int panels = 0;                 // that they fill
+  int width = 0;                  // columns of these that are computed
   bool wild = false;              // some dy is not finite
   double pulled = 0;              // Σ ds of the task
   Range any[most_panels] = {};    // no query of the panel sees a key outside
@@ -194,6 +195,8 @@ template <class Acc> struct Meeting {
   void start(int rows) {
     count = rows;
     panels = int(ceil_div(rows, panel));
+    // Where no query lies in the second half of the last panel, nobody looks there.
+    width = int(round_up(rows, scoring.v ? panel : lanes));
     for (int i = 0; i < panels; ++i) any[i] = {INT_MAX, 0}, every[i] = {0, INT_MAX}, seen[i] = {INT_MAX, 0};
   }
 
@@ -253,19 +256,20 @@ template <class Acc> struct Meeting {
 
   template <int M> OVERT_INLINE void meet_group(Range group, int begin, int end, Acc* pulls) {
     int index = (group.begin - keys.begin) / kRows;
-    int column = begin * panel, rows = smaller(count, end * panel) - column;
+    int column = begin * panel, last = smaller(end * panel, width), rows = smaller(count, last) - column;
+    bool half = last < end * panel;
     const Acc* key = work.keys + index * p.D * kQueries<Acc>;
-    compare<Acc, M, kStep>(scoring, key, work.queries + column * p.D, p.D, end - begin, work.weights + column);
+    compare<Acc, M, kStep>(scoring, key, work.queries + column * p.D, p.D, end - begin, work.weights + column, half);
     if (pull.dq || pull.dk || pull.dbias || pull.dadditive)
       multiply<Acc, M, kStep>(work.values + index * p.E * kQueries<Acc>, work.dys + column * p.E, p.E, end - begin,
-                              pulls + column);
-    if (scoring.cap > 0) cap(M, column, end * panel);
-    if (p.bias.data) add_bias(group, column, end * panel);
+                              pulls + column, half);
+    if (scoring.cap > 0) cap(M, column, last);
+    if (p.bias.data) add_bias(group, column, last);
     if (p.bits.data) hide(group, column, column + rows);
-    if (p.dropout > 0) draw(group, column, end * panel, pulls);
+    if (p.dropout > 0) draw(group, column, last, pulls);
     for (int i = begin; i < end; ++i) {
       bool plain = !p.bits.data && !p.bias.data && every[i].begin <= group.begin && every[i].end >= group.end &&
-                   (i + 1) * panel <= count;
+                   smaller((i + 1) * panel, width) <= count;
       if (kFuses && !pull.lse.rest) {
         if (plain) weigh<false, true>(M, i * panel, group.begin, pulls);
         else weigh<true, true>(M, i * panel, group.begin, pulls);
@@ -274,15 +278,15 @@ template <class Acc> struct Meeting {
         else weigh<true, false>(M, i * panel, group.begin, pulls);
       }
     }
-    if (p.dropout > 0) scale_by_kept(group, column, end * panel, work.weights);
+    if (p.dropout > 0) scale_by_kept(group, column, last, work.weights);
     if (pull.dbias) keep_bias(group, column, column + rows, pulls);
-    if (scoring.cap > 0) scale_by_slopes(M, column, end * panel, pulls);
+    if (scoring.cap > 0) scale_by_slopes(M, column, last, pulls);
     Acc* dk = work.dk + index * kRows * way.wide_D;
     Acc* dv = work.dv + index * kRows * way.wide_E;
     const Acc* dys = work.dy_rows + column * way.wide_E;
     if (pull.dv && wild) add_carefully<Acc>(M, work.weights + column, dys, rows, dv, way.wide_E);
     if (pull.dv && !wild) add<Acc, false, M>(work.weights + column, dys, rows, dv, way.wide_E);
-    if (scoring.v) return pull_additive<M>(group, column, end * panel - column, pulls + column, dk);
+    if (scoring.v) return pull_additive<M>(group, column, last - column, pulls + column, dk);
     if (pull.dk) add<Acc, false, M>(pulls + column, work.query_rows + column * way.wide_D, rows, dk, way.wide_D);
   }
 
@@ -324,7 +328,7 @@ template <class Acc> struct Meeting {
 
   // Scores to weights, and dp to ds, of one panel.
   template <bool masked, bool fused> OVERT_APART void weigh(int rows, int column, int key, Acc* pulls) {
-    for (int i = column; i < column + panel; i += lanes) {
+    for (int i = column; i < smaller(column + panel, width); i += lanes) {
       Lane<Acc> lse = load(work.lse + i), rest = load(work.rest + i), delta = load(work.delta + i);
       Edge first = work.first[i / lanes], last = work.last[i / lanes];
 #pragma GCC unroll 4
