@@ -135,7 +135,8 @@ class Attended(Generic[ArrayT]):
         if problem.back is not None:
             pulled = [_handed(problem, x) for x in pulled]
             weights = {name: _handed(problem, x) for name, x in weights.items()}
-        return Gradient(*pulled, weights)
+        q, k, v, bias, sinks = pulled
+        return Gradient(q, k, v, bias, sinks, weights)
 
     def _lent(self, x: Array) -> Array:
         """A result that later answers are computed from, so that nobody may write to it."""
