@@ -100,8 +100,9 @@ def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings
         fact = answer.judged.get("facts", {}).get("turned")
         rank = _rank(way.guess)
         sure = rank in documented
-        # Of arrays of two axes, somebody may give samples of them.
-        if fact is None or answer.failed or not (sure or (guess is not None and (_rank(guess), rank) == (2, 3))):
+        # Of arrays of two axes, somebody may give samples of them where nothing says that there are two.
+        likely = guess is not None and (_rank(guess), rank) == (2, 3) and 2 not in documented
+        if fact is None or answer.failed or not (sure or likely):
             continue
         kind: Kind = "mistake" if sure else "risk"
         findings.add("k_transposed_wrong", kind=kind, certain=sure, line=fact["line"], look="(?!)")

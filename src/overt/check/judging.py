@@ -74,7 +74,7 @@ def judge(
     used = {origin for op in operations for origin in op.origins}
     idle = {name: shape for name, shape in (given or {}).items() if name not in used}
     alignment = Alignment(written, found).follow(outputs)
-    others: list[tuple[np.ndarray, ...]] = []
+    others: list[tuple[Origin, Origin, Origin]] = []
     for number, core in enumerate(_whole(found)):
         one = _Judge(core, data, outputs, causal, idle)
         one.alignment = alignment
@@ -255,9 +255,9 @@ class _Judge:
         self._whole()
 
     @property
-    def operands(self) -> tuple[np.ndarray, ...]:
+    def operands(self) -> tuple[Origin, Origin, Origin]:
         """Queries, keys and values."""
-        return self.q.form, self.k.form, self.v.form
+        return self.q, self.k, self.v
 
     def placed(self) -> None:
         """Where its positions come in, and how its operands lie."""

@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
+from overt.check.origins import Origin
 from overt.check.pipeline import near
 from overt.recorder.core import Product
 from overt.recorder.operations import Operation
@@ -44,9 +45,10 @@ def shared(
     return None
 
 
-def alike(one: Sequence[np.ndarray], two: Sequence[np.ndarray]) -> bool:
-    """Whether two attentions have the same queries, keys and values, which differ from one another."""
-    return all(near(x, y) for x, y in zip(one, two, strict=True)) and not near(one[0], one[1])
+def alike(one: Sequence[Origin], two: Sequence[Origin]) -> bool:
+    """Whether two attentions have the same queries, keys and values, each of them made once more."""
+    again = all(None not in (x.source, y.source) and x.source != y.source for x, y in zip(one, two, strict=True))
+    return again and all(near(x.form, y.form) for x, y in zip(one, two, strict=True))
 
 
 def _weight(one: Product, two: Product) -> np.ndarray | None:

@@ -154,7 +154,8 @@ def check(
         return
     if ran and _repeated(session, face, ran_on, findings):
         return
-    for handle, search, _ in searches:
+    # What runs and does not attend does not attend where all axes are equal.
+    for handle, search, _ in searches if not ran else ():
         if beside.turned(Caller(session, face, handle), search.tried, None, findings):
             findings.convention["called with"] = "arrays all of whose axes are equal"
             return
