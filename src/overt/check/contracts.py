@@ -117,9 +117,8 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
     """Whether it fails with more keys than queries, or fewer, where these are given by themselves."""
     names, asked = list(caller.arrays(guess)), facts.get("asked by others", ())
     kinds = {".".join(path): (path, kind) for path, kind in guess.kinds}
-    own = {"hidden", "causal", "bias", "term", "additive"} & set(facts)
     # Samples may be taken for positions.
-    own = own or facts.get("queries") != guess.lengths.T
+    own = {"hidden", "causal", "bias", "term", "additive"} & set(facts) or facts.get("queries") != guess.lengths.T
     works = guess.lengths.T != guess.lengths.S and any("S" in kinds[name][1] for name in names)
     if not asked or max(asked) >= len(names) or own or works or caller.face.one_length:
         return
