@@ -552,7 +552,8 @@ class Search:
                 known = "lengths" if self.told(a) == "lengths" else kinds.get((a.name,), told)
                 kind = known or dict(first.kinds)[a.name,]
                 if is_floats(kind) and is_mask(self.told(a) or ""):
-                    kind = f"mask ({', '.join(kind)})"
+                    sort = "added" if self.interface.declared_mask() == "additive" else "mask"
+                    kind = f"{sort} ({', '.join(kind)})"
                 guess = guess.given((a.name,), kind)
                 for path in inside:
                     guess = guess.given(path, kinds[path])
