@@ -24,7 +24,7 @@ def seen(core: Core, operands: tuple[Operand, Operand, Operand]) -> dict[str, An
         views = operands[0].views
         line = core.operations[views[-1]].line if views else line
         facts["packing"] = {"order": packed, **_place(line)}
-    if core.normal and _turned(operands[0], operands[1]):
+    if (core.normal or (core.weights > 0).all()) and _turned(operands[0], operands[1]):
         facts["turned"] = _place(core.operations[core.scores.number].line)
     keys, values = operands[1:]
     # Where both are arguments, and none is the other.
