@@ -144,9 +144,35 @@ def log2(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     return p @ v / p.sum(-1, keepdims=True)
 
 
+def sigmoid_masked(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Sigmoids of the scores, those of some keys times 0 (Ramapuram et al. 2024)."""
+    w = 1 / (1 + np.exp(-(q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1]) - np.log(k.shape[1]))))
+    return w * (np.arange(k.shape[1]) < 4) @ v
+
+
+def uneven_tiles(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Tiles of queries and of keys of one sample, the last tile of which has one key."""
+    q, k, v, out = q[0], k[0], v[0], np.zeros((q.shape[1], v.shape[2]))
+    for i in range(0, len(q), 4):
+        rows = q[i : i + 4] / np.sqrt(q.shape[1])
+        mixed, top, total = (
+            np.zeros((len(rows), v.shape[1])),
+            np.full((len(rows), 1), -np.inf),
+            np.zeros((len(rows), 1)),
+        )
+        for tile in (slice(0, 3), slice(3, 5), slice(5, 6)):
+            s = rows @ k[tile].T
+            higher = np.maximum(top, s.max(axis=1, keepdims=True))
+            e, fix = np.exp(s - higher), np.exp(top - higher)
+            total, mixed, top = fix * total + e.sum(axis=1, keepdims=True), fix * mixed + e @ v[tile], higher
+        out[i : i + 4] = mixed / total
+    return out
+
+
 FUNCTIONS: list[Callable[..., Any]] = [
     two_passes, ring, query_blocks, linear_kernel, linear_quadratic, efficient, cosine_by_norms, sigmoid_weights,
     squared_relu, gathered, best_keys, quiet, gaussian, renormalised, one_visible, distance_bias, log2,
+    sigmoid_masked, uneven_tiles,
 ]  # fmt: skip
 
 

@@ -22,6 +22,8 @@ from overt.check.shapes import Shape, shapes, size
         ("ids (B, T) int -> logits (B, T, vocab)", ["ids", "logits"], {"ids": "B T: whole"}),
         ("seen (B, S) 1 for words, coverage (B, S)", ["seen", "coverage"], {"seen": "B S: 0 and 1", "coverage": "B S"}),
         ("Maps (B, 3, 12, 8) of pictures (2015)", ["img"], {"img": "B 3 12 8"}),
+        ("q: [t, h, d]     sinks: [h * 2] (float)", ["q", "sinks"], {"q": "t h d", "sinks": "h * 2"}),
+        ('x: [n, d], p: {"w": [d, 3 * d], "b": [3 * d]}', ["x", "p"], {"x": "n d", "p.w": "d 3 * d", "p.b": "3 * d"}),
         ("k (H, P + n, D) for the prefix", ["k"], {"k": "H P + n D"}),
         ("softmax(q k) v, as Smith (2015) has it", ["q", "k", "v"], {}),
     ],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -360,7 +361,7 @@ class _Judge:
         strange: list[tuple[Kind, int, np.ndarray, np.ndarray]] = []
         scores_line = self.operations[core.scores.number].line
         self.note("scores", "held", "a product of queries and keys" if core.two else "a score", scores_line)
-        for (_, x), (number, y) in zip(core.steps, core.steps[1:], strict=False):
+        for at, ((_, x), (number, y)) in enumerate(pairwise(core.steps), 1):
             if number is None:
                 continue
             operation = self.operations[number]
@@ -377,7 +378,7 @@ class _Judge:
                 # What is multiplied by 1 is scaled by whoever gives the factor.
                 self.learned |= phase == "raw" and operation.name in _FACTORS
                 continue
-            if phase == "raw" and any(near(_sigmoid(sign * x), core.steps[-1][1]) for sign in (1, -1)):
+            if phase == "raw" and any(near(_sigmoid(sign * x), end) for sign in (1, -1) for _, end in core.steps[at:]):
                 self.odd.append("sigmoid")
                 self.note("softmax", "not tried", "each weight is the sigmoid of its score", line)
                 break
@@ -1281,9 +1282,21 @@ class _Judge:
         if self._appears(made, core.mix.number):
             self.note("softmax", "held", f"of {many} blocks of keys together", line)
             self.note("output", "held", "softmax of all scores times the values, recomputed", line)
+        elif whole.shape[1] < self._keys():
+            self.note("output", "not tried", "blocks of keys, one of which was not followed", line)
         elif not self._in_base_2(parts):
             says = f"What {many} blocks of keys give together is not softmax of all their scores times the values."
             self.fail("softmax", _UNKNOWN, line, says, made)
+
+    def _keys(self) -> int:
+        """How many keys there are in what those of a block were taken from; 0 where that was not followed."""
+        at = self.k.places()
+        along = (
+            []
+            if at is None
+            else [axis for axis, c in enumerate(at) if (c != c[:, :1]).any() and (c == c[:, :, :1]).all()]
+        )
+        return int(self.k.array.shape[along[0]]) if len(along) == 1 else 0
 
     def _parts(self, others: Sequence[Core]) -> list[tuple[np.ndarray, np.ndarray]] | None:
         """Masked scores, rows × keys, and values of this core and of others for the same queries."""

@@ -54,7 +54,8 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = ()) -> dict[
     for number, place in enumerate(places):
         axes = tuple(re.sub(r"\s+", " ", axis).strip() for axis in place[1].split(","))
         between = text[ends[number] : place.start()]
-        if len(axes) == 1 and not place[2] and not re.search(r"[\"']\w+[\"']:\s*$", between):
+        told_of = rf"[\"']\w+[\"']:\s*$|(?<![\w.])({known}):?\s*$" if place[0][0] == "[" else r"[\"']\w+[\"']:\s*$"
+        if len(axes) == 1 and not place[2] and not re.search(told_of, between):
             # Something in brackets.
             continue
         clauses = re.split(r"[;.:]\s", " " + between)
