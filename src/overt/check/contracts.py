@@ -122,7 +122,9 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
     works = guess.lengths.T != guess.lengths.S and any("S" in kinds[name][1] for name in names)
     if not asked or max(asked) >= len(names) or own or works or caller.face.one_length:
         return
-    if any(not calls.is_floats(kinds[name][1]) for name in names):
+    # Beside the queries, nothing else that has positions may be what does not fit.
+    others = [name for n, name in enumerate(names) if n not in asked and set(kinds[name][1]) & set("TS")]
+    if len(others) > 1 or any(not calls.is_floats(kinds[name][1]) for name in names):
         return
     for name in (names[n] for n in asked):
         path, kind = kinds[name]
