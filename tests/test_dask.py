@@ -269,6 +269,8 @@ def client() -> Iterator[Any]:
         distributed.Client(cluster) as client,
     ):
         yield client
+        # A worker that was killed is being started anew, and what is not started yet cannot be closed.
+        client.wait_for_workers(2, timeout=60)
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
