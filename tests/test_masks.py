@@ -353,7 +353,31 @@ def test_spans_that_are_a_mask_with_a_name_say_so() -> None:
     # A cache that has room for no more.
     assert repr(Spans(first, np.minimum(last + 3, 7))) == "causal(offset=3)"
     assert repr(Spans(np.maximum(last - 3, 0), last)) == "window(2, 0)"
-    for other in (Spans(first + 2, last), Spans(first, last[..., ::-1]), Spans(first[..., :1], last[..., :1])):
+    # Texts of a batch that are padded on the left, where what stands in the padding sees nothing, or on the right.
+    begins, ends = np.array([2, 0])[:, None, None], np.array([3, 6])[:, None, None]
+    left = np.maximum(first, begins), np.where(last > begins, last, 0)
+    for spans, name in (
+        (left, "causal() & ~padding([2, 0])"),
+        ((np.maximum(left[0], last - 3), left[1]), "window(2, 0) & ~padding([2, 0])"),
+        ((first, np.minimum(last, ends)), "causal() & padding([3, 6])"),
+        ((begins, first[..., :1] + 6), "~padding([2, 0])"),
+        ((first[..., :1], ends), "padding([3, 6])"),
+        ((begins, begins + 3), "~padding([2, 0]) & padding([5, 3])"),
+        ((first[..., :1], last[..., -1:]), "padding([6])"),
+    ):
+        mask = Spans(*spans)
+        assert repr(mask) == name
+        given = eval(
+            name,
+            {x: getattr(overt, x) for x in ("causal", "window")} | {"padding": lambda n: overt.padding(np.array(n))},
+        )
+        np.testing.assert_array_equal(mask.dense(6, 6, (2,)), given.dense(6, 6, (2,)))
+    for other in (
+        Spans(first, last[..., ::-1]),
+        Spans(np.where(last > begins, left[0], 0), np.where(last > begins, last, 6)),
+        Spans(first, np.concatenate([last, last[..., ::-1]], 1)),
+        Spans(first, last * 0),
+    ):
         assert repr(other).startswith("spans(arrays")
 
 

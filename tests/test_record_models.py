@@ -279,6 +279,17 @@ def test_cross_attention_alone_is_joined_too(name: str) -> None:
             two[key]
 
 
+@pytest.mark.parametrize("window", [None, 3])
+def test_padding_on_the_left_has_a_name(window: int | None) -> None:
+    model = language_model() if window is None else language_model("Mistral", sliding_window=window)
+    ids, seen = torch.arange(3, 3 + 2 * T).reshape(2, T), torch.ones(2, T, dtype=torch.int64)
+    seen[0, :3] = 0
+    with torch.no_grad(), overt.record(model) as rec:
+        model(input_ids=ids, attention_mask=seen)
+    core = "causal()" if window is None else "window(2, 0)"
+    assert {repr(rec[name].problem.mask) for name in rec} == {f"{core} & ~padding([3, 0])"}
+
+
 def test_half_precision_is_what_ran_and_not_what_eager_says() -> None:
     model = language_model().bfloat16()
     x = decoder()["input_ids"]

@@ -65,18 +65,7 @@ class Spans(Mask):
     last: np.ndarray
 
     def __repr__(self) -> str:
-        first, last = (x.reshape(-1) for x in (self.first, self.last))
-        # What somebody gave as numbers may be a mask that has a name.
-        if 1 < last.size == self.last.shape[-1] and first.size in (1, last.size) and last[0] > 0:
-            offset = int(last[0]) - 1
-            own, said = np.arange(last.size) + offset, f"offset={offset}" if offset else ""
-            if (last == np.minimum(own + 1, last.max())).all():
-                left = int((own - first).max())
-                if not first.any():
-                    return f"causal({said})"
-                if (first == np.maximum(own - left, 0)).all():
-                    return f"window({left}, 0{said and ', ' + said})"
-        return f"spans(arrays {self.first.shape}, {self.last.shape})"
+        return _in_words(self.first, self.last) or f"spans(arrays {self.first.shape}, {self.last.shape})"
 
     def span(self, rows: Cells) -> tuple[np.ndarray, np.ndarray]:
         full = rows.shape.B, rows.shape.H, rows.shape.T
@@ -86,6 +75,40 @@ class Spans(Mask):
     def visible(self, cells: Cells) -> np.ndarray:
         first, last = self.span(cells)
         return (first <= cells.s) & (cells.s < last)
+
+
+def _in_words(first: np.ndarray, last: np.ndarray) -> str | None:
+    """The mask with a name that spans are, for what somebody gave as numbers may be one; None if they are none."""
+    first, last = np.broadcast_arrays(*(x.reshape((1,) * (3 - x.ndim) + x.shape) for x in (first, last)))
+    sees = first < last
+    if not last.shape[-1] or not sees.any(-1).all() or (first != first[:, :1]).any() or (last != last[:, :1]).any():
+        return None
+    first, last, sees = first[:, 0], last[:, 0], sees[:, 0]
+    # Keys before the first one that anybody sees, and after the last one, are padding of a row of the batch.
+    start = np.where(sees, first, last.max()).min(-1, keepdims=True)
+    end = np.where(sees, last, 0).max(-1, keepdims=True)
+    own, name = np.arange(last.shape[-1]), ""
+    some = np.argwhere(sees & (last < end))
+    if len(some):
+        row, t = some[0]
+        offset = int(last[row, t] - 1 - t)
+        own = own + offset
+        left = int((own - first)[sees].max())
+        said = f"offset={offset}" if offset else ""
+        near = np.maximum(own - left, start)
+        if (last == np.minimum(own + 1, end))[sees].all():
+            if (first == start)[sees].all():
+                name = f"causal({said})"
+            elif (first == near)[sees].all():
+                name = f"window({left}, 0{said and ', ' + said})"
+        # Who sees nothing stands before all that anybody sees.
+        if not name or (sees != (own >= start)).any():
+            return None
+    elif not sees.all() or (first != start).any():
+        return None
+    terms = [name, f"~padding({brief(start[:, 0])})" if start.any() else ""]
+    terms.append(f"padding({brief(end[:, 0])})" if (end != end[0]).any() or not any(terms) else "")
+    return " & ".join(filter(None, terms))
 
 
 @dataclass(frozen=True, eq=False)
