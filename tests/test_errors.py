@@ -306,6 +306,36 @@ def test_tensors_are_checked_alike(call: Any, dtype: Any) -> None:
         call(q, k, v, mask=torch.zeros(4, 5))
 
 
+WHOLE = torch.zeros(2, dtype=torch.int64, device="meta")
+READ: dict[str, Any] = {
+    "cu_seqlens": lambda: overt.packed(WHOLE),
+    "mask": lambda: overt.attention(Q, K, V, mask=overt.padding(WHOLE)),
+    "bias": lambda: overt.attention(Q, K, V, bias=overt.alibi(torch.zeros(6, device="meta"))),
+    "sinks": lambda: overt.attention(Q, K, V, sinks=torch.zeros(6, device="meta")),
+    "the dropout seed": lambda: overt.attention(Q, K, V, dropout=overt.dropout(0.1, WHOLE[0])),
+    "positions": lambda: overt.positions.rope(Q[..., :2, :], WHOLE, layout="half"),
+    "keys to keep": lambda: filled().keep(WHOLE),
+    "beams": lambda: filled().reorder(WHOLE),
+    "an index": lambda: overt.attend(*(torch.from_numpy(x) for x in (Q, K, V))).weights[WHOLE],
+    "weights": lambda: np.asarray(overt.attend(*(torch.empty(1, 2, 8, device="meta") for _ in range(3))).weights),
+}
+
+
+def filled() -> overt.Cache:
+    cache = overt.Cache()
+    cache.append(K, V)
+    return cache
+
+
+@pytest.mark.parametrize("name", READ)
+def test_tensors_without_numbers(name: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"the numbers of .*{name} are read here, and a tensor on meta has none"):
+        READ[name]()
+    seen = overt.attend(*(torch.from_numpy(x) for x in (Q, K, V)))
+    with pytest.raises(ArgumentError, match=r"dy lies on meta, but q on cpu"):
+        seen.gradient(torch.empty(seen.output.shape, device="meta"))
+
+
 @pytest.mark.parametrize(
     "cap", [10**400, np.float16(30), np.int8(30), np.float64(1e300)], ids=lambda x: type(x).__name__
 )

@@ -194,6 +194,22 @@ def test_rope_of_tensors(dtype: str, layout: Any) -> None:
     assert torch.isfinite(x.grad).all()
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_positions_that_lie_on_a_device_stay_there(layout: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, table = torch.empty(2, 3, 5, 8, device="meta"), torch.empty(9, 4, device="meta")
+    there = torch.empty(2, 5, dtype=torch.int64, device="meta")
+    turned, rows = rope(x, there, layout=layout), learned(table, there)
+    assert (turned.shape, turned.device.type, rows.shape, rows.device.type) == (x.shape, "meta", (2, 5, 4), "meta")
+    # Here, as if it were another device.
+    x, there = torch.from_numpy(normal(2, 3, 5, 8)), torch.tensor([[0, 1, 2, 3, 4], [9, 8, 7, 6, 5]])
+    expected = rope(x, there.numpy(), layout=layout)
+    monkeypatch.setattr("overt.positions.is_elsewhere", torch.is_tensor)
+    monkeypatch.setattr("overt.grid.is_elsewhere", torch.is_tensor)
+    torch.testing.assert_close(rope(x, there, layout=layout), expected, rtol=0, atol=1e-12)
+    # And read for what does not lie there.
+    np.testing.assert_allclose(rope(x.numpy(), there, layout=layout), expected, rtol=0, atol=1e-12)
+
+
 # Slopes.
 
 

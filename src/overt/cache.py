@@ -14,7 +14,7 @@ from overt.attended import Attended
 from overt.attention import attend
 from overt.biases import Bias, as_bias
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, ArrayT, Cells, Shape, broadcasts, dtype_name, integers, plain, shown, whole
+from overt.grid import Array, ArrayT, Cells, Shape, broadcasts, dtype_name, host, integers, is_elsewhere, plain, shown, whole
 from overt.masks import Mask, Plan, as_mask, causal
 from overt.problem import check_softcap, check_values, common_dtype, namespace
 from overt.scores import Score, as_score, scaled_dot
@@ -310,7 +310,10 @@ class _KeptBias(Bias):
 
 
 def _indices(name: str, given: Array, count: int) -> np.ndarray:
-    indices = integers(f"indices of {name}", np.zeros(0, np.int64) if np.size(given) == 0 else given)
+    name = f"indices of {name}"
+    # Where keys stand is known on the host.
+    given = host(name, given) if is_elsewhere(given) else given
+    indices = integers(name, np.zeros(0, np.int64) if np.size(given) == 0 else given)
     if indices.size and (indices.min() < 0 or indices.max() >= count):
-        raise ArgumentError(f"indices of {name} must lie in 0…{count - 1}, not {indices.min()}…{indices.max()}")
+        raise ArgumentError(f"{name} must lie in 0…{count - 1}, not {indices.min()}…{indices.max()}")
     return indices

@@ -255,6 +255,8 @@ def host(name: str, values: Array) -> np.ndarray:
     if uncalled(values):
         raise DtypeError(f"{name} is {shown(values)}, not an array")
     if hasattr(values, "detach"):
+        if values.device.type == "meta":
+            raise ArgumentError(f"the numbers of {name} are read here, and a tensor on meta has none: give them on a device")
         values = values.detach().cpu()
         values = values.float() if dtype_name(values) == "bfloat16" else values
         try:

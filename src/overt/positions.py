@@ -8,7 +8,21 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, ArrayT, broadcasts, dtype_name, integers, is_float, is_number, kind, plain, shown, whole
+from overt.grid import (
+    Array,
+    ArrayT,
+    broadcasts,
+    dtype_name,
+    host,
+    integers,
+    is_elsewhere,
+    is_float,
+    is_number,
+    kind,
+    plain,
+    shown,
+    whole,
+)
 
 Layout = Literal["half", "interleaved"]
 
@@ -36,7 +50,8 @@ def learned(table: ArrayT, positions: int | Array) -> ArrayT:
         raise ShapeError(f"the table has shape {tuple(table.shape)}: give one row per position, (N, width)")
     count = isinstance(positions, int | np.integer)
     points = np.arange(whole("positions", positions)) if count else integers("positions", positions)
-    if points.size and (points.min() < 0 or points.max() >= table.shape[0]):
+    # Of a device that would be a number to be read back; there torch refuses what is beyond.
+    if not is_elsewhere(points) and points.size and (points.min() < 0 or points.max() >= table.shape[0]):
         raise ArgumentError(
             f"positions {points.min()}…{points.max()} do not fit a table of {table.shape[0]} rows: "
             "shorten the input or train a longer table"
@@ -68,16 +83,22 @@ def rope(
     if isinstance(positions, int | np.integer):
         points = integers("positions", positions) + np.arange(T)
     else:
-        points = integers("positions", positions)
+        # Those that lie on a device are read back only for what does not.
+        read = is_elsewhere(positions) and not is_elsewhere(x)
+        points = integers("positions", host("positions", positions) if read else positions)
         if points.ndim == 0 or points.shape[-1] != T:
-            raise ShapeError(f"positions have shape {points.shape}, but x has {T} positions on axis -2: give (…, T)")
+            raise ShapeError(f"positions have shape {tuple(points.shape)}, but x has {T} positions on axis -2: give (…, T)")
         if points.ndim > 1:
             points = points[..., None, :]
     if not is_float(x):
         raise DtypeError(f"rope takes floats, not {dtype_name(x)}")
     wide = x if dtype_name(x) == "float64" else xp.astype(x, xp.float32)
-    angles = points[..., None] * _frequencies(width, base)
-    cos, sin = (xp.asarray(f(angles), dtype=wide.dtype, device=x.device) for f in (np.cos, np.sin))
+    there: Any = np
+    frequencies = _frequencies(width, base)
+    if is_elsewhere(points):
+        there, frequencies = xp, xp.asarray(frequencies, device=points.device)
+    angles = points[..., None] * frequencies
+    cos, sin = (xp.asarray(f(angles), dtype=wide.dtype, device=x.device) for f in (there.cos, there.sin))
     if layout == "half":
         first, second = wide[..., : width // 2], wide[..., width // 2 : width]
     else:
@@ -85,7 +106,7 @@ def rope(
     rows = tuple(x.shape[:-1])
     if not broadcasts(points.shape, rows):
         raise ShapeError(
-            f"positions {points.shape} do not broadcast to x {tuple(x.shape)}: give (T,), or (B, T) for x (B, H, T, D)"
+            f"positions {tuple(points.shape)} do not broadcast to x {tuple(x.shape)}: give (T,), or (B, T) for x (B, H, T, D)"
         )
     turned = first * cos - second * sin, first * sin + second * cos
     joined = xp.concat(turned, axis=-1) if layout == "half" else xp.stack(turned, axis=-1)

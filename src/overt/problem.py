@@ -126,7 +126,7 @@ class Problem:
             raise DtypeError(f"dropout must be overt.dropout(rate, seed), not {shown(dropout)}")
         threads = 0 if num_threads is None else thread_count(num_threads)
         if xp is np and dropout is not None and not isinstance(dropout.seed, int):
-            dropout = Dropout(dropout.rate, int(dropout.seed) % 2**64)
+            dropout = Dropout(dropout.rate, int(host("the dropout seed", dropout.seed)) % 2**64)
         ranges = range(shape.B), range(H), range(T), range(S)
         return Problem(q, k, v, score, mask, bias, softcap, sinks, dropout, threads, outer, given, shape, *ranges)
 

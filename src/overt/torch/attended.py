@@ -16,8 +16,8 @@ from torch import Tensor
 
 from overt import attended, kernels, weights
 from overt.bits import settled
-from overt.errors import DtypeError, ShapeError
-from overt.grid import WORDS, Cells
+from overt.errors import ArgumentError, DtypeError, ShapeError
+from overt.grid import WORDS, Cells, host
 from overt.problem import Problem
 from overt.reference import LARGE, Gradient, is_large
 from overt.torch import blocks
@@ -106,6 +106,8 @@ class Attended(attended.Attended[Tensor]):
                 raise DtypeError(f"{name} is {kind}, not a tensor of floats: convert it")
             if slope.shape != result.shape:
                 raise ShapeError(f"{name} has shape {tuple(slope.shape)}, not {tuple(result.shape)}: give the same")
+            if slope.device != result.device:
+                raise ArgumentError(f"{name} lies on {slope.device}, but q on {result.device}: move it with .to(device)")
         inputs = dict(zip("qkv", self._tensors, strict=True)) | self._call.parameters
         output, lse = (x.detach() for x in self._found)
         dy = dy if dy is None else dy.to(output.dtype)
@@ -214,4 +216,5 @@ def _index(part: Any) -> Any:
     """A tensor in an index as NumPy's array or, of one number, as that number."""
     if not isinstance(part, Tensor):
         return part
-    return part.item() if part.ndim == 0 and part.dtype != torch.bool else part.cpu().numpy()
+    read = host("an index", part)
+    return read.item() if part.ndim == 0 and part.dtype != torch.bool else read
