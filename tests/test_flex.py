@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
 
 import overt
-from overt.torch import attend, attention, blocks, flex
+from overt.torch import attend, attention, blocks, flex, gradients
 from overt.torch.call import Call
+from test_tensors import definition
 
 OPTIONS: dict[str, Any] = dict.fromkeys(("mask", "bias", "softcap", "sinks", "dropout", "num_threads"))
 T, S = 100, 130
@@ -124,9 +126,132 @@ def test_what_a_mask_hides_reaches_nothing(score: Any) -> None:
     assert found[0][0, :, 9:].isnan().all()
 
 
+def differentiable(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> tuple[Tensor, Tensor] | None:
+    """Output and lse as on a device: forward by FlexAttention, backward by what other devices have."""
+    asked = Call.of(q, k, v, **{"score": overt.scaled_dot(), **OPTIONS, **options})
+    # Where torch has it on the CPU, it asks that nobody wants gradients of it.
+    fixed = asked.exchanged({name: x.detach() for name, x in asked.parameters.items()})
+    problem = fixed.described(q.detach(), k.detach(), v.detach())
+    found = flex.forward(problem)
+    if found is None:
+        return None
+    y, lse = (problem.outward(x) for x in found)  # type: ignore[arg-type]
+    return gradients.Attention.apply(asked, (y.to(q.dtype), lse), q, k, v, *asked.parameters.values())  # type: ignore[no-any-return, no-untyped-call]
+
+
+def leaves(values: Any, dtype: torch.dtype) -> Any:
+    """Copies of these tensors of floats that want gradients."""
+    return tree_map(
+        lambda x: x.detach().to(dtype).requires_grad_() if isinstance(x, Tensor) and x.is_floating_point() else x,
+        values,
+    )
+
+
+def learnt(given: dict[str, Tensor]) -> dict[str, Any]:
+    """Options of the tensors that have gradients."""
+    kinds = {"slopes": overt.alibi, "table": overt.relative, "dense": lambda x: x}
+    terms: list[Any] = [kind(given[name]) for name, kind in kinds.items() if name in given]
+    options: dict[str, Any] = {"bias": sum(terms[1:], start=terms[0])} if terms else {}
+    options |= {"score": overt.bilinear(given["weight"])} if "weight" in given else {}
+    return options | {name: x for name, x in given.items() if name == "sinks"}
+
+
+LEARNT: dict[str, Any] = {
+    "sinks": {"sinks": torch.linspace(-2, 3, 4)},
+    "alibi": {"slopes": torch.rand(4, generator=RNG) / 8},
+    "t5": {"table": torch.randn(32, 4, generator=RNG)},
+    "dense": {"dense": BIASES["dense"], "sinks": torch.linspace(-2, 3, 4)},
+    "sum": {"slopes": torch.rand(4, generator=RNG) / 8, "dense": torch.randn(4, 1, S, generator=RNG)},
+    "bilinear": {"weight": torch.randn(16, 16, generator=RNG) / 8},
+    "cosine": {},
+}
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["float32", "float16"])
+def test_gradients_are_those_of_the_definition(mask: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradients, "pull", lambda call, found, *given: gradients._pull_blocks(call, *given))
+    half = dtype == torch.float16
+    for name, parameters in LEARNT.items():
+        inputs = leaves([*draw(), parameters], dtype)
+        # The definition of what was rounded, by torch's own derivatives.
+        wide = leaves(inputs, torch.float64)
+        same = {"mask": MASKS[mask], "softcap": 5.0 if name in ("dense", "bilinear") else None}
+        options, exactly = learnt(inputs[3]), learnt(wide[3])
+        if name == "cosine":
+            options = exactly = {"score": overt.cosine(4.0)}
+        found = differentiable(*inputs[:3], **same, **options)
+        if found is None:
+            assert (mask, name) in LEFT
+            continue
+        exact = definition(*wide[:3], **same, **exactly)
+        results = []
+        for (y, lse), own in ((found, inputs), (exact, wide)):
+            seen = lse > -torch.inf
+            total = (y.double() * torch.linspace(-1, 1, y.shape[-1])).sum() + lse[seen].double().sin().sum()
+            results.append(torch.autograd.grad(total, tree_leaves(own)))
+        for got, wanted in zip(*results, strict=True):
+            assert got.dtype == dtype
+            size = wanted.abs().max().item()
+            torch.testing.assert_close(got.double(), wanted, rtol=0, atol=(2e-3 if half else 1e-5) * max(size, 1))
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_leading_axes_and_types(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(2)
+    q, k, v = (
+        torch.randn(shape, generator=generator).to(dtype)
+        for shape in ((2, 3, 4, T, 16), (2, 3, 2, S, 16), (2, 1, 2, S, 8))
+    )
+    keep = torch.rand((2, 3, 1, 1, S), generator=generator) > 0.3
+    lengths = np.array([[S, 7, 0], [90, 100, 110]])
+    bias = torch.randn(2, 3, 1, 1, S, generator=generator)
+    rounded = {torch.float32: 0.0, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}[dtype]
+    for options in (
+        {},
+        {"mask": overt.padding(lengths) & overt.window(30, 4)},
+        {"mask": keep, "bias": overt.alibi(torch.rand(4, generator=generator)), "softcap": 3.0},
+        {"bias": bias, "sinks": torch.linspace(-2, 3, 4)},
+    ):
+        for some in ((q, k, v), (q[0], k[0, :1], v[0])):
+            # Options of one leading axis less fit the second.
+            if some[0].ndim == 4:
+                options = {name: _first(x) for name, x in options.items()}
+            problem = call(*some, **options)
+            found = flex.forward(problem)
+            assert found is not None
+            assert found[0].dtype == dtype
+            wide = {
+                name: x.double() if name in ("bias", "sinks") and isinstance(x, Tensor) else x
+                for name, x in options.items()
+            }
+            check(found, exact(*some, **wide), 5e-6 + 4 * rounded)
+
+
+def _first(option: Any) -> Any:
+    if isinstance(option, Tensor):
+        return option[0] if option.ndim == 5 else option
+    return overt.padding([S, 7, 0]) & overt.window(30, 4) if isinstance(option, overt.Mask) else option
+
+
+def test_no_queries_and_no_keys_never_come_to_it() -> None:
+    # Of nothing torch's own has no log-sum-exp.
+    q, k, v = draw()
+    for some in (
+        (q[:, :, :0], k, v),
+        (q, k[:, :, :0], v[:, :, :0]),
+        (q[:0], k[:0], v[:0]),
+        (q[:, :0], k[:, :0], v[:, :0]),
+    ):
+        for mask in (None, overt.causal()):
+            assert flex.forward(call(*some, mask=mask)) is None
+
+
 def test_tensors_of_a_device_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def shapes(q: Tensor, k: Tensor, v: Tensor, *given: Any) -> tuple[Tensor, Tensor]:
-        assert all(x.device.type == "meta" for x in given if isinstance(x, Tensor))
+        assert all(x.device.type == "meta" for x in tree_leaves(given) if isinstance(x, Tensor))
         return q.new_empty((*q.shape[:-1], v.shape[-1])), q.new_empty(q.shape[:-1])
 
     # Of tensors without numbers torch knows no such attention.

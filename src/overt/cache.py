@@ -14,7 +14,20 @@ from overt.attended import Attended
 from overt.attention import attend
 from overt.biases import Bias, as_bias
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, ArrayT, Cells, Shape, broadcasts, dtype_name, host, integers, is_elsewhere, plain, shown, whole
+from overt.grid import (
+    Array,
+    ArrayT,
+    Cells,
+    Shape,
+    broadcasts,
+    dtype_name,
+    host,
+    integers,
+    is_elsewhere,
+    plain,
+    shown,
+    whole,
+)
 from overt.masks import Mask, Plan, as_mask, causal
 from overt.problem import check_softcap, check_values, common_dtype, namespace
 from overt.scores import Score, as_score, scaled_dot

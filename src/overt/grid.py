@@ -256,7 +256,9 @@ def host(name: str, values: Array) -> np.ndarray:
         raise DtypeError(f"{name} is {shown(values)}, not an array")
     if hasattr(values, "detach"):
         if values.device.type == "meta":
-            raise ArgumentError(f"the numbers of {name} are read here, and a tensor on meta has none: give them on a device")
+            raise ArgumentError(
+                f"the numbers of {name} are read here, and a tensor on meta has none: give one that has"
+            )
         values = values.detach().cpu()
         values = values.float() if dtype_name(values) == "bfloat16" else values
         try:

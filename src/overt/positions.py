@@ -87,7 +87,9 @@ def rope(
         read = is_elsewhere(positions) and not is_elsewhere(x)
         points = integers("positions", host("positions", positions) if read else positions)
         if points.ndim == 0 or points.shape[-1] != T:
-            raise ShapeError(f"positions have shape {tuple(points.shape)}, but x has {T} positions on axis -2: give (…, T)")
+            raise ShapeError(
+                f"positions have shape {tuple(points.shape)}, but x has {T} positions on axis -2: give (…, T)"
+            )
         if points.ndim > 1:
             points = points[..., None, :]
     if not is_float(x):
@@ -106,7 +108,8 @@ def rope(
     rows = tuple(x.shape[:-1])
     if not broadcasts(points.shape, rows):
         raise ShapeError(
-            f"positions {tuple(points.shape)} do not broadcast to x {tuple(x.shape)}: give (T,), or (B, T) for x (B, H, T, D)"
+            f"positions {tuple(points.shape)} do not broadcast to x {tuple(x.shape)}: give (T,), or (B, T) for x "
+            "(B, H, T, D)"
         )
     turned = first * cos - second * sin, first * sin + second * cos
     joined = xp.concat(turned, axis=-1) if layout == "half" else xp.stack(turned, axis=-1)

@@ -107,7 +107,9 @@ class Attended(attended.Attended[Tensor]):
             if slope.shape != result.shape:
                 raise ShapeError(f"{name} has shape {tuple(slope.shape)}, not {tuple(result.shape)}: give the same")
             if slope.device != result.device:
-                raise ArgumentError(f"{name} lies on {slope.device}, but q on {result.device}: move it with .to(device)")
+                raise ArgumentError(
+                    f"{name} lies on {slope.device}, but q on {result.device}: move it with .to(device)"
+                )
         inputs = dict(zip("qkv", self._tensors, strict=True)) | self._call.parameters
         output, lse = (x.detach() for x in self._found)
         dy = dy if dy is None else dy.to(output.dtype)

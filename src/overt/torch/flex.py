@@ -7,11 +7,10 @@ It is compiled once for each kind of problem, whatever the lengths, and gradient
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import array_api_compat.torch as xp
 import torch
@@ -33,19 +32,27 @@ _BLOCK, _MOST = 128, 1024
 _refused: set[Any] = set()
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """Spans (B or 1, H or 1, T), and arrays (B or 1, H or 1, T or 1, S or 1) and tables (B or 1, H or 1, T + S − 1)."""
+class _Asked(NamedTuple):
+    """Spans (B or 1, H or 1, T), and arrays (B or 1, H or 1, T or 1, S or 1) and tables (B or 1, H or 1, T + S − 1).
 
-    first: Tensor | None = None
-    last: Tensor | None = None
-    keep: Tensor | None = None
-    table: Tensor | None = None
-    dense: Tensor | None = None
+    Numbers are arrays (1,), so that others compile nothing anew.
+    """
 
-    @property
-    def kind(self) -> tuple[bool, ...]:
-        return tuple(x is not None for x in vars(self).values())
+    first: Tensor | None
+    last: Tensor | None
+    keep: Tensor | None
+    table: Tensor | None
+    dense: Tensor | None
+    softcap: Tensor | None
+    scale: Tensor
+
+
+class _Blocks(NamedTuple):
+    """How many blocks of keys each block of queries sees (B or 1, H or 1, ⌈T / size⌉), and which (…, ⌈S / size⌉)."""
+
+    counts: Tensor
+    indices: Tensor
+    size: int
 
 
 def forward(problem: Problem, *, rows: bool = True) -> tuple[Tensor, Tensor | None] | None:
@@ -60,8 +67,9 @@ def forward(problem: Problem, *, rows: bool = True) -> tuple[Tensor, Tensor | No
     if asked is None:
         return None
     q, k, scale = problem.score.factors(xp, problem.q, problem.k)
+    asked = asked._replace(scale=q.new_full((1,), float(scale), dtype=torch.float32))
     rows = rows or problem.sinks is not None
-    parts = *asked.kind, problem.softcap is None, rows
+    parts = *(x is not None for x in asked), rows
     kind = q.device.type, q.dtype, q.shape[-1], problem.v.shape[-1], parts
     if kind in _refused:
         return None
@@ -69,7 +77,7 @@ def forward(problem: Problem, *, rows: bool = True) -> tuple[Tensor, Tensor | No
     if asked.first is not None:
         k, v, spoiled, blind = _shown(problem, k, asked)
     try:
-        y, lse = _compiled(parts)(*_given(problem, q, k, v, float(scale), asked), rows)
+        y, lse = _compiled(parts)(q, k, v, asked, _blocks(problem, asked), rows)
     except (torch._dynamo.exc.TorchDynamoException, NotImplementedError):
         _refused.add(kind)
         return None
@@ -128,7 +136,8 @@ def _asked(problem: Problem) -> _Asked | None:
         if first is None:
             first = torch.zeros((1, 1, shape.T), dtype=torch.int32, device=place)
             last = first + shape.S
-    return _Asked(first, last, keep, table, dense)
+    softcap = None if problem.softcap is None else torch.full((1,), problem.softcap, device=place)
+    return _Asked(first, last, keep, table, dense, softcap, torch.ones(1, device=place))
 
 
 def _is_elsewhere(mask: Mask) -> bool:
@@ -180,21 +189,13 @@ def _any(cells: Tensor, asked: _Asked) -> Tensor:
     return (count.gather(-1, last) > count.gather(-1, first)) & (first < last)
 
 
-def _given(problem: Problem, q: Tensor, k: Tensor, v: Tensor, scale: float, asked: _Asked) -> tuple[Any, ...]:
-    """Arguments of ``_mixed``, but for the last."""
-    softcap = None if problem.softcap is None else q.new_full((1,), problem.softcap, dtype=torch.float32)
-    counts, indices, size = None, None, _BLOCK
-    if asked.first is not None and asked.last is not None:
-        while max(problem.shape.T, problem.shape.S) > size * _MOST:
-            size *= 2
-        counts, indices = _blocks(asked.first, asked.last, problem.shape.S, size)
-    factor = q.new_full((1,), scale, dtype=torch.float32)
-    arrays = asked.first, asked.last, asked.keep, asked.table, asked.dense
-    return q, k, v, *arrays, softcap, factor, counts, indices, size
-
-
-def _blocks(first: Tensor, last: Tensor, S: int, size: int) -> tuple[Tensor, Tensor]:
-    """How many blocks of keys each block of queries sees, and which."""
+def _blocks(problem: Problem, asked: _Asked) -> _Blocks | None:
+    first, last = asked.first, asked.last
+    if first is None or last is None:
+        return None
+    S, size = problem.shape.S, _BLOCK
+    while max(problem.shape.T, S) > size * _MOST:
+        size *= 2
     B, H, T = first.shape
     count, beyond = -(-T // size), -T % size
     blind = first >= last
@@ -203,28 +204,16 @@ def _blocks(first: Tensor, last: Tensor, S: int, size: int) -> tuple[Tensor, Ten
     start, end = starts.amin(dim=-1) // size, (ends.amax(dim=-1) + size - 1) // size
     keys = -(-S // size)
     indices = (start[..., None] + torch.arange(keys, device=first.device)).clamp(max=keys - 1)
-    return (end - start).clamp(min=0).int(), indices.int()
+    return _Blocks((end - start).clamp(min=0).int(), indices.int(), size)
 
 
 def _mixed(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    first: Tensor | None,
-    last: Tensor | None,
-    keep: Tensor | None,
-    table: Tensor | None,
-    dense: Tensor | None,
-    softcap: Tensor | None,
-    scale: Tensor,
-    counts: Tensor | None,
-    indices: Tensor | None,
-    size: int,
-    rows: bool,
+    q: Tensor, k: Tensor, v: Tensor, asked: _Asked, seen: _Blocks | None, rows: bool
 ) -> tuple[Tensor, Tensor | None]:
     """What is compiled."""
     from torch.nn.attention import flex_attention as flex
 
+    first, last, keep, table, dense, softcap, scale = asked
     T, S = q.shape[-2], k.shape[-2]
 
     def score(x: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
@@ -241,14 +230,13 @@ def _mixed(
         assert first is not None
         assert last is not None
         row = _at(first, 0, b), _at(first, 1, h), t
-        seen = (first[row] <= s) & (s < last[row])
-        return seen if keep is None else seen & keep[_at(keep, 0, b), _at(keep, 1, h), _at(keep, 2, t), s]
+        inside = (first[row] <= s) & (s < last[row])
+        return inside if keep is None else inside & keep[_at(keep, 0, b), _at(keep, 1, h), _at(keep, 2, t), s]
 
     block_mask = None
-    if counts is not None and indices is not None:
-        block_mask = flex.BlockMask.from_kv_blocks(
-            counts, indices, BLOCK_SIZE=size, mask_mod=visible, seq_lengths=(T, S), compute_q_blocks=False
-        )
+    if seen is not None:
+        options: dict[str, Any] = {"BLOCK_SIZE": seen.size, "seq_lengths": (T, S), "compute_q_blocks": False}
+        block_mask = flex.BlockMask.from_kv_blocks(seen.counts, seen.indices, mask_mod=visible, **options)
     same: dict[str, Any] = {"score_mod": score, "block_mask": block_mask, "scale": 1.0}
     same["enable_gqa"] = q.shape[1] != k.shape[1]
     if not rows:
