@@ -174,7 +174,7 @@ def test_saved_and_loaded(keep: str, by_hand: bool, tmp_path: Path) -> None:
     rec, _ = recorded(keep, by_hand)
     path = rec.save(tmp_path / "rec.npz")
     again = load(path)
-    assert (again.names, again.without, str(again)) == (rec.names, rec.without, str(rec))
+    assert (again.names, again.without, again.unseen, str(again)) == (rec.names, rec.without, rec.unseen, str(rec))
     for name in rec:
         one, two = rec[name], again[name]
         np.testing.assert_array_equal(one.lse, two.lse)

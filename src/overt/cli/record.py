@@ -91,6 +91,7 @@ def command(
             "attentions": attentions,
             "last": last,
             "without": rec.without,
+            "unseen": rec.unseen,
         }
         click.echo(json.dumps(everything, ensure_ascii=False, allow_nan=False))
         return

@@ -9,7 +9,7 @@ is followed too, and nobody misses it.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,9 @@ _SOFTMAX = {"softmax", "_softmax", "softmax_", "_safe_softmax", "softmin", "spec
 _PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addbmm"}
 # What a softmax that is spelled out takes of scores; how its weights go on from there is not followed.
 SPELLED = {"exp", "exp_", "exp2", "exp2_", "logsumexp"}
-_BEGINNINGS = _SOFTMAX | _PRODUCTS
+# By which numbers leave torch, for where nobody follows them.
+LEAVES = {"numpy", "tolist", "__array__", "__dlpack__"}
+_BEGINNINGS = _SOFTMAX | _PRODUCTS | LEAVES
 # Products with parameters and everything else after which scores are no scores any more.
 # The cosine of a product is that of a position.
 _ENDS = {
@@ -51,6 +53,8 @@ class Softmax:
     """One softmax: where it ran, whether its input were scores, of how many cells, and what became of its weights.
 
     torn: whether they were used in pieces, or upon themselves, so that no use tells what they were.
+    given: whether they are a part of what a model gave, and nobody is known to have used them.
+    beside: whether it ran where no ``forward`` did, so that nobody knows what became of them.
     """
 
     place: Any
@@ -58,6 +62,8 @@ class Softmax:
     size: int = 0
     used: bool = False
     torn: bool = False
+    given: bool = False
+    beside: bool = False
     lost: str | None = None
 
 
@@ -87,8 +93,12 @@ class Follower:
         self._begin_with = _BEGINNINGS | {func.__name__ for func in others}
         self._known: dict[int, tuple[weakref.ref[Tensor], _Weights | None]] = {}
         self._softmaxes: list[Softmax] = []
+        # Whether what is seen now runs where no ``forward`` does.
+        self.beside = False
         # Places where something that was computed of scores, and by no softmax, took part in another product.
         self.mixed: dict[Any, None] = {}
+        # Places where numbers left torch, and by what.
+        self.left: dict[Any, str] = {}
 
     def heeds(self, func: Callable[..., Any]) -> bool:
         """Whether a function is anything to ``see`` now, or to others."""
@@ -102,6 +112,9 @@ class Follower:
             return None
         if name in _PRODUCTS:
             return self._product(place, name, args, kwargs, result)
+        if name in LEAVES:
+            self._leave(place, name, args[0])
+            return None
         if not self._known:
             return None
         if name == "__setitem__":
@@ -115,13 +128,17 @@ class Follower:
             return None
         # What takes a shape alone, and whether something is the case, is nothing that could mix.
         if not isinstance(result, Tensor) or name in _SHAPED or not result.is_floating_point():
+            # Pieces of weights may yet mix something.
+            if not isinstance(result, Tensor) and any(x.is_floating_point() for x in parts(result)):
+                for x in _tensors(args):
+                    self._lose(x, name)
             return None
         # Weights first: where they are chosen by a condition, that is what they go on in.
         sources = sorted((x for x in _tensors(args) if self._entry(x)), key=lambda x: self._weights(x) is None)
         if not sources:
             return None
         if name in SPELLED and self._weights(sources[0]) is None:
-            self._softmaxes.append(Softmax(place, True, lost=name))
+            self._add(Softmax(place, True, lost=name))
         if name in _ENDS or name in SPELLED:
             self._lose(sources[0], name)
             # Heads that talk: a linear map of scores makes scores, and nothing else with as many axes is mapped.
@@ -131,8 +148,28 @@ class Follower:
         self._pass_on(name, func, args, kwargs, result, sources[0])
         return None
 
-    def lost(self) -> Iterator[Softmax]:
-        """Attentions whose weights met no values that could be recognised, since the last time."""
+    def script(self, place: Any, name: str, args: Any, kwargs: Any, result: Any, softens: bool) -> None:
+        """Take note of code that shows nothing of its inside, but whether there is a softmax in it, and no product."""
+        if softens and isinstance(result, Tensor):
+            self._begin(place, args, kwargs, result)
+            return
+        if softens:
+            self._add(Softmax(place, True, lost=name))
+        sources = [x for x in _tensors((*args, *kwargs.values())) if self._entry(x)]
+        for x in sources:
+            self._lose(x, name)
+        if any(self._weights(x) is None for x in sources):
+            for x in parts(result):
+                self._note(x, None)
+
+    def lost(self, output: Any = None) -> Iterator[Softmax]:
+        """Attentions whose weights met no values that could be recognised, since the last time.
+
+        output: what a model gave; weights that are a part of it may be attention, or how well a text fits an image.
+        """
+        for x in parts(output) if self._known else ():
+            if (weights := self._weights(x)) is not None and not weights.softmax.lost:
+                weights.softmax.given = True
         found, self._softmaxes = self._softmaxes, []
         self._known.clear()
         return (softmax for softmax in found if softmax.scored and (softmax.torn or not softmax.used))
@@ -143,8 +180,18 @@ class Follower:
             return
         scored = any(self._entry(x) for x in _tensors((*args, *kwargs.values())))
         softmax = Softmax(place, scored, result.numel())
-        self._softmaxes.append(softmax)
+        self._add(softmax)
         self._note(result, _Weights(softmax, result.detach()))
+
+    def _leave(self, place: Any, name: str, x: Any) -> None:
+        if not isinstance(x, Tensor) or x.ndim < 2 or not x.is_floating_point():
+            return
+        if not self._entry(x):
+            self.left[place] = name
+        elif self._weights(x) is None:
+            self._add(Softmax(place, True, lost=name))
+        else:
+            self._lose(x, name)
 
     def _pass_on(self, name: str, func: Any, args: Any, kwargs: Any, result: Tensor, source: Tensor) -> None:
         weights = self._weights(source)
@@ -195,6 +242,10 @@ class Follower:
             self._note(result, None)
         return None
 
+    def _add(self, softmax: Softmax) -> None:
+        softmax.beside = self.beside
+        self._softmaxes.append(softmax)
+
     def _lose(self, x: Tensor, name: str) -> None:
         weights = self._weights(x)
         if weights is not None:
@@ -240,6 +291,15 @@ def _tensors(args: Any) -> Iterator[Tensor]:
             yield x
         elif isinstance(x, list | tuple):
             yield from (y for y in x if isinstance(y, Tensor))
+
+
+def parts(x: Any, depth: int = 3) -> Iterator[Tensor]:
+    """Tensors in tuples, lists and mappings, a few levels deep."""
+    if isinstance(x, Tensor):
+        yield x
+    elif depth and isinstance(x, list | tuple | Mapping):
+        for y in x.values() if isinstance(x, Mapping) else x:
+            yield from parts(y, depth - 1)
 
 
 def _used(

@@ -29,7 +29,7 @@ class Loaded:
         self.array, self.nbytes = x, x.nbytes
 
 
-def save(chains: dict[str, list[Chain]], without: list[str], path: str | Path) -> Path:
+def save(chains: dict[str, list[Chain]], without: list[str], unseen: dict[str, str], path: str | Path) -> Path:
     """Write every chain, joined."""
     arrays: dict[str, np.ndarray] = {}
     entries: list[dict[str, Any]] = []
@@ -39,14 +39,14 @@ def save(chains: dict[str, list[Chain]], without: list[str], path: str | Path) -
             link = _joined(chain)
             arrays |= {f"{place}.{key}": _plain(x) for key, x in _arrays(link)}
             entries.append({"name": name, "cross": chain.cross, "lead": chain.lead, **_numbers(link)})
-    text = json.dumps({"format": _FORMAT, "without": without, "entries": entries})
+    text = json.dumps({"format": _FORMAT, "without": without, "unseen": unseen, "entries": entries})
     with replaced(path) as file:
         np.savez_compressed(file, allow_pickle=False, recording=np.frombuffer(text.encode(), np.uint8), **arrays)
     return Path(path)
 
 
-def load(path: str | Path) -> tuple[dict[str, list[Chain]], list[str]]:
-    """Chains of one call each, and the layers without attention."""
+def load(path: str | Path) -> tuple[dict[str, list[Chain]], list[str], dict[str, str]]:
+    """Chains of one call each, the layers without attention, and those that were not seen into."""
     try:
         with Path(path).open("rb") as file:
             found = np.load(file, allow_pickle=False)
@@ -63,7 +63,8 @@ def load(path: str | Path) -> tuple[dict[str, list[Chain]], list[str]]:
         for place, entry in enumerate(about["entries"]):
             own = {key.partition(".")[2]: x for key, x in arrays.items() if key.partition(".")[0] == str(place)}
             chains.setdefault(str(entry["name"]), []).append(_chain(entry, own))
-        return chains, [str(name) for name in about["without"]]
+        unseen = {str(name): str(why) for name, why in about.get("unseen", {}).items()}
+        return chains, [str(name) for name in about["without"]], unseen
     except (KeyError, TypeError, ValueError, AttributeError, UnicodeDecodeError) as error:
         raise FileError(f"{path} holds no recording: {type(error).__name__} {error}") from None
 

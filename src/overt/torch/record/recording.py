@@ -71,20 +71,27 @@ def load(path: str | Path) -> Recording:
 
     Raises FileError for a file that cannot be read, and for one that is no recording.
     """
-    chains, without = files.load(path)
-    return Recording(chains, None, without)
+    chains, without, unseen = files.load(path)
+    return Recording(chains, None, without, unseen)
 
 
 class Recording:
     """What ``overt.record`` saw: attention by the names of modules, in order of execution.
 
     ``names``; ``rec[name]``, all calls joined; ``rec.calls(name)``, each call; iterating gives the names.
-    ``print(rec)`` is a table.  ``without`` names layers that have no attention, beside others that have.
+    ``print(rec)`` is a table.  ``without`` names layers that have no attention, beside others that have; ``unseen``
+    those of which nobody knows, with the reason.
     """
 
-    def __init__(self, chains: dict[str, list[Chain]], session: Session | None, without: Sequence[str] = ()) -> None:
-        """session: what fills the chains, None where they were loaded; then without is known too."""
-        self._session, self._chains, self._without = session, chains, list(without)
+    def __init__(
+        self,
+        chains: dict[str, list[Chain]],
+        session: Session | None,
+        without: Sequence[str] = (),
+        unseen: Mapping[str, str] | None = None,
+    ) -> None:
+        """session: what fills the chains, None where they were loaded; then without and unseen are known too."""
+        self._session, self._chains, self._without, self._unseen = session, chains, list(without), dict(unseen or {})
         self._made: dict[tuple[str, int | None], tuple[int, Recorded]] = {}
         self._started = False
 
@@ -98,7 +105,7 @@ class Recording:
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         assert self._session is not None
         self._session.stop()
-        self._without = self._session.without()
+        self._without, self._unseen = self._session.without(), self._session.unseen
         if kind is None:
             self._session.complain()
 
@@ -111,6 +118,11 @@ class Recording:
     def without(self) -> list[str]:
         """Layers that have no attention, such as those of a hybrid with state spaces, beside others that have."""
         return list(self._without)
+
+    @property
+    def unseen(self) -> dict[str, str]:
+        """Modules in which something ran that may attend and shows nothing of it, and what: NumPy, for one."""
+        return dict(self._unseen)
 
     @property
     def nbytes(self) -> int:
@@ -176,7 +188,7 @@ class Recording:
 
     def save(self, path: str | Path) -> Path:
         """Write an .npz for ``overt.torch.record.load``: each attention joined, as much of it as was kept."""
-        return files.save(self._chains, self._without, path)
+        return files.save(self._chains, self._without, self._unseen, path)
 
     def labelled(self, tokens: Sequence[str] | None = None, queries: Sequence[str] | None = None) -> list[Labelled]:
         """Each attention with names for its keys and queries, where as many were given, and its layer's number."""

@@ -2,10 +2,42 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from overt.torch.record.chain import Chain
+    from overt.torch.record.keeping import Link
+    from overt.torch.record.watch import Pass
 
 # So few tokens are looked up one by one.
 _FEW = 8
+
+
+def relations(link: Link, chain: Chain, current: Pass) -> np.ndarray:
+    """The key before each query's own, and, where tokens are known, that after the last query with the same one.
+
+    int32 (1 or 2, B, T), −1 for none.
+    """
+    B, T, S, base = link.batch, link.T, link.S, chain.base(link)
+    # The layers of a pass that begins read the same tokens, from the same places.
+    alike = B, T, S, base, link.row, link.start.tobytes(), id(chain.ids)
+    if chain.ids is link.ids and alike in current.relations:
+        return current.relations[alike]
+    before = previous(B, T, base, S)
+    # What stands before the first key that anybody sees is padding.
+    before[before < np.broadcast_to(link.start, B)[:, None]] = -1
+    both = [before]
+    if base is not None and chain.ids is not None:
+        after = following(chain.ids, T)
+        # Places among all queries become places among this call's keys.
+        keys = after + base - link.row
+        both.append(np.where((after >= 0) & (keys >= 0) & (keys < S), keys, -1))
+    found = np.stack(both).astype(np.int32)
+    if chain.ids is link.ids:
+        current.relations[alike] = found
+    return found
 
 
 def previous(B: int, T: int, base: int | None, S: int) -> np.ndarray:

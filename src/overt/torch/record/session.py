@@ -7,20 +7,19 @@ from contextlib import ExitStack
 from fnmatch import fnmatchcase
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
 from overt.errors import DtypeError, RecordingError
-from overt.recorder.torch import SPELLED, Follower, name_of, operator, softens
-from overt.torch.record import checking, interface, sdpa
+from overt.recorder.torch import LEAVES, SPELLED, Follower, name_of, operator, softens
+from overt.torch.record import checking, closed, interface, sdpa, table
 from overt.torch.record.call import Call
 from overt.torch.record.chain import Chain, marks
 from overt.torch.record.keeping import Keeper, Link, statistics
 from overt.torch.record.kernel import Tap
-from overt.torch.record.relations import following, previous
+from overt.torch.record.relations import relations
 from overt.torch.record.replacing import replaced
-from overt.torch.record.watch import Mode, Pass, Watch, backward
+from overt.torch.record.watch import Mode, Watch, backward
 
 Layers = str | Sequence[str] | Callable[[str], bool] | None
 # Attributes in which modules say how many heads they have, where three axes do not.
@@ -30,11 +29,15 @@ _NOTHING = Keeper("statistics", 0, None, None)
 
 
 class Session:
-    """Fills ``chains`` by the names of the modules; ``lost`` says what could not be followed, ``seen`` who attended."""
+    """Fills ``chains`` by the names of the modules; ``lost`` says what could not be followed, ``seen`` who attended.
+
+    unseen: where something ran of which nobody knows whether it attends, and what.
+    """
 
     def __init__(self, model: nn.Module, layers: Layers, keeper: Keeper, compute: str, check: bool) -> None:
         self.chains: dict[str, list[Chain]] = {}
         self.lost: dict[str, str] = {}
+        self.unseen: dict[str, str] = {}
         self.seen: set[str] = set()
         # Attentions that had no queries or no keys.
         self._empty: set[str] = set()
@@ -55,6 +58,8 @@ class Session:
         self._context.callback(self._watch.stop)
         interface.listen(self)
         self._context.callback(interface.leave, self)
+        closed.listen(self)
+        self._context.callback(closed.leave, self)
         # What was compiled shows nothing of its inside.
         self._context.enter_context(torch.compiler.set_stance("force_eager"))
         self._mode = self._context.enter_context(Mode(self._follower.heeds, self._see))
@@ -65,6 +70,13 @@ class Session:
         self._pass_ended()
         for name in self._watch.closed:
             self._lose(name, "it is TorchScript, which shows nothing of its inside")
+        for module, by in self._follower.left.items():
+            self._miss(self._watch.names[module], f"numbers of it leave torch by {by}")
+        mixed = (self._watch.names[module] for module in self._follower.mixed)
+        known = {*self.seen, *self.lost, *self.unseen, *mixed}
+        for name in self._watch.called_attention:
+            if not any(f"{x}.".startswith(f"{name}.") or f"{name}.".startswith(f"{x}.") or not x for x in known):
+                self._miss(name, "an attention by its name, in which none was seen")
         # No circle may hold on to what was recorded when nobody else does.
         self._mode = None
 
@@ -91,6 +103,8 @@ class Session:
                 why = f"{', '.join(sorted(self._empty)[:6])} attended with no queries or no keys"
             elif self.seen:
                 why = f"layers= chose none of {', '.join(sorted(self.seen)[:6])}"
+            elif self.unseen:
+                why += f"; not seen into: {table.reasons(self.unseen)}"
             raise RecordingError(f"nothing was recorded: {why}")
 
     def without(self) -> list[str]:
@@ -124,7 +138,7 @@ class Session:
         name = self._watch.names[module]
         inside, self._inside = self._inside, True
         try:
-            with torch._C.DisableTorchFunction():
+            with closed.SILENT():
                 call = self._described(implementation, module, args, kwargs, name)
                 if call is not None and self._replace:
                     call.output = replaced(call, name)
@@ -134,7 +148,7 @@ class Session:
                 return run(module, *args, **kwargs)
             with self._tap:
                 result = run(module, *args, **kwargs)
-            with torch._C.DisableTorchFunction():
+            with closed.SILENT():
                 interface.complete(call, result, self._tap)
                 self._take(call, name, interface.returned(call, result))
             return result
@@ -146,6 +160,9 @@ class Session:
         if why := sdpa.hidden((*args, *kwargs.values())):
             self._lose(name, why)
             return None
+        if self._watch.current is None:
+            self._lose(name, "it attends in a method that is not called as a module is")
+            return None
         wanted = self._wanted(name)
         if not wanted and not self._guided:
             return None
@@ -156,9 +173,52 @@ class Session:
         self._keeper.allow(call, name)
         return call
 
+    @property
+    def listens(self) -> bool:
+        """Whether the model runs now, and nothing of the recording's own."""
+        return self._watch.here and not self._inside
+
+    def scripted(self, function: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Take note of a call of TorchScript."""
+        name, graph = self._watch.names[self._watch.stack[-1]], str(function.inlined_graph)
+        own = isinstance(function, torch._C.ScriptMethod)
+        if own and any(x._c == function.owner for x in self._watch.names if isinstance(x, torch.jit.ScriptModule)):
+            # It has a name of its own, by which it is told if it attends.
+            if closed.attends(graph) or closed.softmax_in(graph):
+                return
+        elif closed.attends(graph):
+            self._lose(name, f"it calls TorchScript ({function.name}), which shows nothing of its inside")
+            return
+        softmax = closed.softmax_in(graph)
+        self._follower.script(self._watch.stack[-1], function.name, args, kwargs, result, softmax)
+
+    def silent(self, kernel: str) -> None:
+        """Take note of a softmax, or a kernel of attention, where torch's functions are hidden."""
+        name = self._watch.names[self._watch.stack[-1]]
+        self._lose(name, f"it calls {kernel} under DisableTorchFunction, where nothing else is seen")
+
+    def _beside(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Run a function that no ``forward`` of the model calls; a method of its own may attend."""
+        result, found = func(*args, **kwargs), self._watch.method()
+        if found is None:
+            return result
+        module, method = found
+        name, kernel = self._watch.names[module], operator(func) or name_of(func)
+        if func in sdpa.FUSED or name_of(func) == sdpa.SDPA.__name__ or sdpa.closed(kernel):
+            self._lose(name, f"it attends in {method}(), which is not called as a module is")
+            return result
+        self._follower.beside = True
+        used = self._follower.see(module, func, args, kwargs, result)
+        self._follower.beside = False
+        if used is not None and used.softmax.scored:
+            self._lose(name, f"it attends in {method}(), which is not called as a module is")
+        return result
+
     def _see(self, func: Any, args: Any, kwargs: Any) -> Any:
-        if self._inside or not self._watch.here:
+        if self._inside:
             return func(*args, **kwargs)
+        if not self._watch.here:
+            return self._beside(func, args, kwargs)
         if name_of(func) == sdpa.SDPA.__name__:
             return self._sdpa(args, kwargs)
         if func is sdpa.MULTI_HEAD:
@@ -172,6 +232,8 @@ class Session:
         if sdpa.closed(kernel := operator(func) or name_of(func)):
             self._lose(name, f"it calls {kernel}, which shows nothing of its inside")
             return result
+        if "::" in kernel and not kernel.startswith(("aten::", "prim")) and func is not sdpa.FLEX:
+            self._miss(name, f"it calls {kernel}, an operator of somebody's own")
         if func is sdpa.FLEX:
             if self._wanted(name):
                 call = sdpa.flex(args, result)
@@ -215,14 +277,22 @@ class Session:
         finally:
             self._heads = outer
 
-    def _pass_ended(self) -> None:
+    def _pass_ended(self, output: Any = None) -> None:
         names = self._watch.names
-        for softmax in self._follower.lost():
+        for softmax in self._follower.lost(output):
             module = softmax.place
+            if softmax.beside:
+                self._miss(names[module], "a softmax of scores in a method that is not called as a module is")
+                continue
+            if softmax.given and not (softmax.lost or softmax.torn):
+                self._miss(names[module], "a softmax of scores is part of what the model gives, and mixed nothing seen")
+                continue
             after = f"{softmax.lost} changes its weights" if softmax.lost else "its weights met no values"
             why = f"after its softmax, {after}, which is not understood"
             if softmax.lost in SPELLED:
                 why = f"it spells out its softmax by {softmax.lost}, which is not followed"
+            elif softmax.lost in LEAVES:
+                why = f"what it makes of its scores leaves torch by {softmax.lost}, where nothing is seen"
             self._lose(names[module], why)
 
     # What becomes of a call.
@@ -230,7 +300,7 @@ class Session:
     def _take(self, call: Call, name: str, instead: Call | None = None) -> None:
         """Check a call, and keep it at its place.  instead: how else it may be described."""
         # What is computed here is none of the model's, as another recording round this one might think.
-        with torch._C.DisableTorchFunction():
+        with closed.SILENT():
             self._checked(call, name, instead)
 
     def _checked(self, call: Call, name: str, instead: Call | None) -> None:
@@ -262,7 +332,7 @@ class Session:
         kept = None
         if self._keeper.keep == "statistics":
             compared = checking.rows(call) if self._check and found is None else range(0)
-            kept, off = statistics(call, self._keeper.top, _relations(link, chain, self._watch.current), compared)
+            kept, off = statistics(call, self._keeper.top, relations(link, chain, self._watch.current), compared)
             if compared:
                 found = checking.deviation(call, off)
                 try:
@@ -313,6 +383,10 @@ class Session:
         if self._wanted(name):
             self.lost[name] = why
 
+    def _miss(self, name: str, why: str) -> None:
+        if self._chosen(name):
+            self.unseen.setdefault(name, why)
+
     def _wanted(self, name: str) -> bool:
         self.seen.add(name)
         return self._chosen(name)
@@ -334,31 +408,6 @@ def _chooser(layers: Layers) -> Callable[[str], bool]:
     if not all(isinstance(glob, str) for glob in globs):
         raise DtypeError("layers must be a glob such as '*.self_attn', several, a function of the name, or None")
     return lambda name: any(fnmatchcase(name, glob) for glob in globs)
-
-
-def _relations(link: Link, chain: Chain, current: Pass) -> np.ndarray:
-    """The key before each query's own, and, where tokens are known, that after the last query with the same one.
-
-    int32 (1 or 2, B, T), −1 for none.
-    """
-    B, T, S, base = link.batch, link.T, link.S, chain.base(link)
-    # The layers of a pass that begins read the same tokens, from the same places.
-    alike = B, T, S, base, link.row, link.start.tobytes(), id(chain.ids)
-    if chain.ids is link.ids and alike in current.relations:
-        return current.relations[alike]
-    before = previous(B, T, base, S)
-    # What stands before the first key that anybody sees is padding.
-    before[before < np.broadcast_to(link.start, B)[:, None]] = -1
-    both = [before]
-    if base is not None and chain.ids is not None:
-        after = following(chain.ids, T)
-        # Places among all queries become places among this call's keys.
-        keys = after + base - link.row
-        both.append(np.where((after >= 0) & (keys >= 0) & (keys < S), keys, -1))
-    found = np.stack(both).astype(np.int32)
-    if chain.ids is link.ids:
-        current.relations[alike] = found
-    return found
 
 
 def _compare(call: Call, name: str, found: tuple[float, float] | None) -> None:

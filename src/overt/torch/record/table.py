@@ -41,7 +41,14 @@ def text(rec: Recording) -> str:
     without = rec.without
     if without:
         shown.append(f"without attention: {', '.join(without)}")
+    if rec.unseen:
+        shown.append(f"not seen into: {reasons(rec.unseen)}")
     return "\n".join(shown)
+
+
+def reasons(found: Mapping[str, str]) -> str:
+    """Names, each with its reason."""
+    return "; ".join(f"{name or '(model)'} ({why})" for name, why in found.items())
 
 
 def heads(found: Mapping[str, Measures]) -> str:

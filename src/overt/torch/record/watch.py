@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -13,10 +15,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
+from overt.torch.record import closed
 from overt.torch.record.arrays import array
 
-# Operators by which a graph of TorchScript attends.
-_ATTENDS = re.compile(r"aten::_?softmax|aten::scaled_dot_product_attention|aten::_?\w*multi_head_attention")
+# A module of that name attends, or says so.
+_ATTENTION = re.compile("attention|attn", re.IGNORECASE)
 
 
 class Pass:
@@ -57,7 +60,8 @@ class Watch:
         self.stack: list[nn.Module] = []
         self.current: Pass | None = None
         self.elsewhere: set[str] = set()
-        self._finished: Callable[[], None] | None = None
+        self.ran: set[nn.Module] = set()
+        self._finished: Callable[[Any], None] | None = None
         self._passes = 0
         self._hooks: list[RemovableHandle] = []
 
@@ -71,8 +75,8 @@ class Watch:
             if child is not None:
                 self._name(child, path if name == "_orig_mod" else (*path, name))
 
-    def start(self, finished: Callable[[], None]) -> None:
-        """Hang up the hooks; ``finished`` is told when the outermost module is done."""
+    def start(self, finished: Callable[[Any], None]) -> None:
+        """Hang up the hooks; ``finished`` is told when the outermost module is done, and what it gave."""
         self._finished = finished
         self.thread = threading.get_ident()
         for module, name in self.names.items():
@@ -98,7 +102,26 @@ class Watch:
             for name in scripts
             if not any(f"{name}.".startswith(f"{y}." if y else "") for y in scripts.keys() - {name})
         ]
-        return [name for name in whole if _ATTENDS.search(str(scripts[name].inlined_graph))]
+        graphs = {name: str(scripts[name].inlined_graph) for name in whole}
+        return [name for name, graph in graphs.items() if closed.attends(graph) or closed.softmax_in(graph)]
+
+    @property
+    def called_attention(self) -> list[str]:
+        """Modules that ran, and have attention in the name of their class."""
+        return [self.names[x] for x in self.names if x in self.ran and _ATTENTION.search(type(x).__name__)]
+
+    def method(self) -> tuple[nn.Module, str] | None:
+        """The module and the method that call now what is not called by ``forward``, if they are of this model."""
+        if self.stack or threading.get_ident() != self.thread or backward():
+            return None
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            code = frame.f_code
+            own = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+            if isinstance(own, nn.Module) and own in self.names:
+                return own, code.co_name
+            frame = frame.f_back
+        return None
 
     @property
     def here(self) -> bool:
@@ -114,6 +137,7 @@ class Watch:
         if not self.stack:
             self.current = Pass(self._passes, _ids(args, kwargs))
             self._passes += 1
+        self.ran.add(module)
         self.stack.append(module)
 
     def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
@@ -123,7 +147,7 @@ class Watch:
         while self.stack.pop() is not module:
             pass
         if not self.stack and self._finished is not None:
-            self._finished()
+            self._finished(output)
 
 
 class Mode(TorchFunctionMode):
