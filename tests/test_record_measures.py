@@ -1,8 +1,7 @@
-"""What a recording can be asked: measures of heads, mass, means, rollout, files, pages; and given weights."""
+"""What a recording can be asked: measures of heads, mass, means, rollout, files, pages."""
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from torch.nn import functional
 
 import overt
 from overt.errors import ArgumentError, DtypeError, FileError, RecordingError, ShapeError
-from overt.given import given
 from overt.torch.record import Recording, load
 from overt.torch.record.labels import places
 from overt.torch.record.relations import following
@@ -254,84 +252,3 @@ def test_views_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 )
 def test_names_of_layers(names: list[str], expected: list[tuple[str, int]]) -> None:
     assert places(names) == expected
-
-
-W = np.random.default_rng(0).dirichlet(np.ones(T), (B, H, T)).astype(np.float32)
-
-
-def test_given_weights_are_attention() -> None:
-    seen = given(W * 0.8)
-    np.testing.assert_allclose(seen.weights, W * 0.8, atol=1e-7)
-    np.testing.assert_allclose(seen.received(), (W * 0.8).sum(-2), atol=1e-6)
-    np.testing.assert_allclose(seen.top(1)[1], W.max(-1, keepdims=True) * 0.8, atol=1e-7)
-    assert given(torch.from_numpy(W).bfloat16()).weights.dtype == np.float32
-    assert given(W[0, 0]).weights.shape == (T, T)
-    for wrong, error, message in (
-        (W[0, 0, 0], ShapeError, r"\(12,\)"),
-        (W > 0.1, DtypeError, "bool"),
-        (-W, ArgumentError, "after the softmax"),
-        (W * np.nan, ArgumentError, "finite"),
-        (W * 2, ArgumentError, "sums to 2"),
-    ):
-        with pytest.raises(error, match=message):
-            given(wrong)
-
-
-class Cache:
-    """As TransformerLens keeps what its hooks saw."""
-
-    def __init__(self, cache_dict: dict[str, Tensor]) -> None:
-        self.cache_dict = cache_dict
-
-
-TENSOR = torch.from_numpy(W)
-GIVEN: dict[str, tuple[Any, list[tuple[str, int]]]] = {
-    "array": (W, [("attention", 0)]),
-    "tensor": (TENSOR, [("attention", 0)]),
-    "output_attentions": ((TENSOR, TENSOR), [("attention", 0), ("attention", 1)]),
-    "generate": (((TENSOR, TENSOR), (TENSOR[:, :, :1], TENSOR[:, :, :1])), [("attention", 0), ("attention", 1)]),
-    "transformer_lens": (
-        Cache({"blocks.1.attn.hook_pattern": TENSOR, "blocks.0.attn.hook_pattern": TENSOR, "hook_embed": TENSOR}),
-        [("attention", 0), ("attention", 1)],
-    ),
-    "output": ({"attentions": (TENSOR,), "logits": TENSOR}, [("attention", 0)]),
-    "bertviz": (
-        {
-            "encoder_attention": [TENSOR],
-            "cross_attention": (TENSOR[:, :, :3],),
-            "encoder_tokens": WORDS,
-            "decoder_tokens": ["a", "b", "c"],
-        },
-        [("encoder", 0), ("cross", 0)],
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", GIVEN)
-def test_given_weights_are_shown(kind: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    x, expected = GIVEN[kind]
-    own = kind == "bertviz"
-    view = overt.show(x) if own else overt.show(x, tokens=WORDS)
-    assert [(part.name, part.layer) for part in view.parts] == expected
-    assert "w11" in capsys.readouterr().out
-    np.testing.assert_allclose(view.parts[0].seen.weights, W, atol=1e-7)
-    assert view.page(tmp_path / "a.html").stat().st_size > 10_000
-    if own:
-        assert view.parts[1].rows == ("a", "b", "c")
-
-
-def test_the_page_holds_weights_that_sum_to_less_than_one(tmp_path: Path) -> None:
-    from overt.views.labels import Labelled
-    from overt.views.stored import Stored
-
-    stored = Stored.of(Labelled(given(W * 0.5)), "float32")
-    np.testing.assert_array_equal(stored.lse, 0)
-    assert io.BytesIO(overt.show(W * 0.5).page(tmp_path / "a.html").read_bytes())
-
-
-def test_weights_that_a_fused_kernel_never_returned() -> None:
-    for x in ({"attentions": ()}, {"attention": [None]}):
-        with pytest.raises((ArgumentError, DtypeError), match=r"overt\.record sees them|not an array of weights"):
-            overt.show(x)
-    with pytest.raises(DtypeError, match="not dict"):
-        overt.show({"logits": TENSOR})

@@ -50,16 +50,17 @@ class Subject:
         if found is not None:
             self.parts = tuple(found)
             return
-        if tokens is not None or queries is not None:
-            raise ArgumentError("labelled attention has its tokens already: give tokens= to Labelled, not to show")
         parts = (x,) if isinstance(x, Labelled) else x
         if not isinstance(parts, Sequence) or not all(isinstance(part, Labelled) for part in parts):
             raise DtypeError(
-                "show takes what overt.attend, overt.trace or overt.record gives, labelled attention, or weights, "
-                f"not {type(x).__name__}"
+                "show takes what overt.attend, overt.trace or overt.record gives, labelled attention, or weights: an "
+                "array (…, H, T, S), one for each layer, a model's output, a cache of TransformerLens, the arguments "
+                f"of a BertViz view in a dict; not {type(x).__name__}"
             )
         if not parts:
             raise ArgumentError("show got an empty list: give at least one labelled attention")
+        if tokens is not None or queries is not None:
+            raise ArgumentError("labelled attention has its tokens already: give tokens= to Labelled, not to show")
         self.parts = tuple(parts)
 
 
