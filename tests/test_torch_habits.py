@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import torch
+from functorch.compile import make_boxed_func
 from torch import Tensor
+from torch._dynamo.backends.common import aot_autograd
 from torch.autograd import forward_ad
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
@@ -259,10 +261,33 @@ def test_the_operator_keeps_the_rules_of_operators() -> None:
         names = "mask", "bias", "softcap", "sinks", "dropout", "num_threads"
         call = Call.of(q, k, v, **{"score": overt.scaled_dot(), **dict.fromkeys(names), **options})
         text = call.write(others, integers, floats)
-        torch.library.opcheck(operator, (q, k, v, others, integers, floats, text))
+        for rows in (True, False):
+            torch.library.opcheck(operator, (q, k, v, rows, others, integers, floats, text))
         again = read(text, others, integers, floats)
         assert again.write([], [], []) == text
         assert repr(again.mask) == repr(call.mask)
+
+
+@pytest.mark.parametrize("mask", [None, overt.causal()])
+def test_compiled_code_hands_on_no_more_than_it_must(mask: Any) -> None:
+    # Of a short call, arguments are the larger part of the time.
+    given: list[tuple[str, int]] = []
+
+    def note(graph: Any, _: Any) -> Any:
+        given.extend((str(x.target), len(x.args)) for x in graph.graph.nodes if "overt." in str(x.target))
+        return make_boxed_func(graph.forward)
+
+    torch._dynamo.reset()
+    backend = aot_autograd(fw_compiler=note, bw_compiler=note)
+    compiled = torch.compile(lambda q, k, v: attention(q, k, v, mask=mask), fullgraph=True, backend=backend)
+    q, k, v = inputs()
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(q, k, v), attention(q, k, v, mask=mask))
+    y = compiled(q, k, v)
+    torch.testing.assert_close(*(torch.autograd.grad(x.sum(), (q, k, v)) for x in (y, attention(q, k, v, mask=mask))))
+    text = 0 if mask is None else 4
+    forward, backward = "overt.attention_forward.default", "overt.attention_backward.default"
+    assert given == [(forward, 4 + text), (forward, 3 + (text and text + 1)), (backward, 7 + (text and text + 1))]
 
 
 @pytest.mark.parametrize("reentrant", [False, True])

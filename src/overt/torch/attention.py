@@ -19,12 +19,10 @@ from overt.torch import blocks, operator, short
 from overt.torch.attended import Attended
 from overt.torch.call import HALVES, Call
 from overt.torch.fused import can, fused
-from overt.torch.gradients import PLAIN_CALLS, Attention, place
+from overt.torch.gradients import Attention, place
 
 _SCALED_DOT = scaled_dot()
 _CAUSAL = causal()
-# A number that never changes is part of the text, which is read but once then.
-_FULL_TEXT, _CAUSAL_TEXT = (PLAIN_CALLS[mask].write([], [], []).replace("i0", "0") for mask in (None, _CAUSAL))
 # Tensors that have no rules of their own.
 _PLAIN = (Tensor, torch.nn.Parameter)
 
@@ -122,7 +120,7 @@ def _plain_operator(q: Any, k: Any, v: Any, mask: Any) -> Tensor | None:
         isinstance(mask, Window) and mask.left is None and mask.right == 0 and mask.offset is None
     ):
         return None
-    return operator.attention(q, k, v, [], [], [], _FULL_TEXT if mask is None else _CAUSAL_TEXT)[0]
+    return operator.attention(q, k, v, False, asked="" if mask is None else "causal")[0]
 
 
 # Of both torch.compile knows by itself when they change.

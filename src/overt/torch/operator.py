@@ -11,12 +11,14 @@ from torch._C._dynamo.eval_frame import set_eval_frame
 from torch.autograd import Function
 
 from overt import kernels
+from overt.masks import causal
 from overt.torch import blocks, flex, short
 from overt.torch.arrays import tensor
 from overt.torch.call import Call, read
-from overt.torch.gradients import pull
+from overt.torch.gradients import PLAIN_CALLS, pull
 
 Found = tuple[Tensor, Tensor]
+SHORT_TEXTS = {"": PLAIN_CALLS[None], "causal": PLAIN_CALLS[causal()]}
 
 
 def compute(call: Call, q: Tensor, k: Tensor, v: Tensor, along: list[Any] | None = None) -> Found:
@@ -44,33 +46,58 @@ def call_operator(call: Call, q: Tensor, k: Tensor, v: Tensor) -> Found:
     integers: list[int] = []
     floats: list[float] = []
     text = call.write(others, integers, floats)
-    return attention(q, k, v, others, integers, floats, text)
+    return attention(q, k, v, True, others, integers, floats, text)
 
 
 def _attention(
-    q: Tensor, k: Tensor, v: Tensor, others: list[Tensor], integers: list[int], floats: list[float], asked: str
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    rows: bool = True,
+    others: list[Tensor] | None = None,
+    integers: list[int] | None = None,
+    floats: list[float] | None = None,
+    asked: str = "",
 ) -> tuple[Tensor, Tensor]:
-    """Output and lse.  ``asked`` is all that was asked as a text: scores, masks and biases by their names.
+    """Output and lse, which is empty where no ``rows`` are wanted and nothing else wants them.
 
-    In it, t0 and a0 are the first of the other tensors, i0 and f0 the first of the integers and floats.
+    ``asked`` is all that was asked as a text: scores, masks and biases by their names.
+
+    In it, t0 and a0 are the first of the other tensors, i0 and f0 the first of the integers and floats.  What is asked
+    most often has a short text and nothing beside it, since every argument takes time to be handed on.
     """
-    if torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *others)):
-        return _Operator.apply((integers, floats, asked), q, k, v, *others)  # type: ignore[no-untyped-call]
-    return attention_forward(q, k, v, others, integers, floats, asked)
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *(others or ()))):
+        return _Operator.apply((integers, floats, asked), q, k, v, *(others or ()))  # type: ignore[no-untyped-call]
+    return attention_forward(q, k, v, rows, others, integers, floats, asked)
 
 
 def _forward(
-    q: Tensor, k: Tensor, v: Tensor, others: list[Tensor], integers: list[int], floats: list[float], asked: str
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    rows: bool = True,
+    others: list[Tensor] | None = None,
+    integers: list[int] | None = None,
+    floats: list[float] | None = None,
+    asked: str = "",
 ) -> tuple[Tensor, Tensor]:
     """The same without gradients."""
-    return compute(read(asked, others, integers, floats), q, k, v)
+    call = SHORT_TEXTS.get(asked) or read(asked, others or (), integers or (), floats or ())
+    if rows:
+        return compute(call, q, k, v)
+    found = short.forward(q, k, v, call.mask, rows=False) if q.is_cpu and call.plain else None
+    output = compute(call, q, k, v)[0] if found is None else found[0]
+    return output, output.new_empty(0, dtype=_wide(q))
 
 
-def _forward_shapes(q: Tensor, k: Tensor, v: Tensor, *asked: Any) -> Found:
+def _forward_shapes(q: Tensor, k: Tensor, v: Tensor, rows: bool = True, *_: Any) -> Found:
     batch = torch.broadcast_shapes(*(x.shape[:-3] for x in (q, k, v)))  # type: ignore[no-untyped-call]
-    rows = (*batch, *q.shape[-3:-1])
-    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
-    return q.new_empty((*rows, v.shape[-1])), q.new_empty(rows, dtype=wide)
+    shape = (*batch, *q.shape[-3:-1])
+    return q.new_empty((*shape, v.shape[-1])), q.new_empty(shape if rows else 0, dtype=_wide(q))
+
+
+def _wide(q: Tensor) -> torch.dtype:
+    return torch.float64 if q.dtype == torch.float64 else torch.float32
 
 
 def _backward(
@@ -81,16 +108,17 @@ def _backward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    others: list[Tensor],
-    integers: list[int],
-    floats: list[float],
-    asked: str,
-    wanted: list[bool],
+    wanted: list[bool] | None = None,
+    others: list[Tensor] | None = None,
+    integers: list[int] | None = None,
+    floats: list[float] | None = None,
+    asked: str = "",
 ) -> list[Tensor]:
-    """Gradients of those of q, k, v and the other tensors that are wanted, in order."""
+    """Gradients of those of q, k, v and the other tensors that are wanted, by default all, in order."""
     # Each is itself, even where one tensor was given twice.
-    others = [x.detach() for x in others]
-    call = read(asked, others, integers, floats)
+    others = [x.detach() for x in others or ()]
+    call = SHORT_TEXTS.get(asked) or read(asked, others, integers or (), floats or ())
+    wanted = [True] * (3 + len(others)) if wanted is None else wanted
     if q.is_cpu and call.plain and dy is not None and dlse is None:
         slopes = short.gradients(q, k, v, call.mask, output, lse, dy, wanted)
         if slopes is not None:
@@ -104,9 +132,11 @@ def _backward(
     return [x for x in (by_place[i] for i, want in enumerate(wanted) if want) if x is not None]
 
 
-def _backward_shapes(*given: Any) -> list[Tensor]:
-    _, _, _, _, q, k, v, others, *_, wanted = given
-    return [x.new_empty(x.shape) for x, want in zip((q, k, v, *others), wanted, strict=True) if want]
+def _backward_shapes(
+    dy: Any, dlse: Any, output: Any, lse: Any, q: Any, k: Any, v: Any, wanted: Any = None, others: Any = None, *_: Any
+) -> list[Tensor]:
+    inputs = (q, k, v, *(others or ()))
+    return [x.new_empty(x.shape) for x, want in zip(inputs, wanted or [True] * len(inputs), strict=True) if want]
 
 
 class _Operator(Function):
@@ -116,7 +146,7 @@ class _Operator(Function):
     def forward(ctx: Any, asked: tuple[Any, ...], q: Tensor, k: Tensor, v: Tensor, *others: Tensor) -> Found:
         # What records operators, such as torch.compile, sees this one and not what has called it.
         with torch._C._AutoDispatchBelowAutograd():
-            output, lse = attention_forward(q, k, v, others, *asked)
+            output, lse = attention_forward(q, k, v, True, others or None, *asked)
         ctx.asked = asked
         ctx.save_for_backward(output, lse, q, k, v, *others)
         ctx.set_materialize_grads(False)
@@ -128,17 +158,19 @@ class _Operator(Function):
         wanted = ctx.needs_input_grad[1:]
         if dy is None and dlse is None:
             return None, *(None for _ in wanted)
-        found = iter(attention_backward(dy, dlse, output, lse, q, k, v, others, *ctx.asked, wanted))
+        some = None if all(wanted) else wanted
+        found = iter(attention_backward(dy, dlse, output, lse, q, k, v, some, others or None, *ctx.asked))
         return None, *(next(found) if want else None for want in wanted)
 
 
-def _registered(name: str, function: Callable[..., Any], shapes: Callable[..., Any] | None = None) -> Any:
+def _registered(schema: str, function: Callable[..., Any], shapes: Callable[..., Any] | None = None) -> Any:
     """An operator whose results share nothing with its inputs: ``torch.library.custom_op`` without its checks of that.
 
     In a compiled graph these take longer than a short attention.  Without ``shapes`` it consists of other operators.
     """
-    schema = torch.library.infer_schema(function, mutates_args=())
-    torch.library.define(f"overt::{name}", schema, lib=_LIBRARY, tags=torch.Tag.pt2_compliant_tag)
+    name = schema.partition("(")[0]
+    # Kernels read tensors as they lie, and torch.compile need not lay them out; it then hands on no defaults either.
+    _LIBRARY.define(schema, tags=(torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout))
     if shapes is None:
         _LIBRARY.impl(name, function, "CompositeImplicitAutograd")
         return getattr(torch.ops.overt, name)
@@ -158,6 +190,17 @@ def _registered(name: str, function: Callable[..., Any], shapes: Callable[..., A
 
 # Kept, since operators go with their library.
 _LIBRARY: Any = torch.library.Library("overt", "FRAGMENT")  # type: ignore[no-untyped-call]
-attention_forward = _registered("attention_forward", _forward, _forward_shapes)
-attention_backward = _registered("attention_backward", _backward, _backward_shapes)
-attention = _registered("attention", _attention)
+_INPUTS = "Tensor q, Tensor k, Tensor v"
+_REST = 'Tensor[]? others=None, int[]? integers=None, float[]? floats=None, str asked=""'
+attention_forward = _registered(
+    f"attention_forward({_INPUTS}, bool rows=True, {_REST}) -> (Tensor, Tensor)",
+    _forward,
+    _forward_shapes,
+)
+attention_backward = _registered(
+    "attention_backward(Tensor? dy, Tensor? dlse, Tensor output, Tensor lse, "
+    f"{_INPUTS}, bool[]? wanted=None, {_REST}) -> Tensor[]",
+    _backward,
+    _backward_shapes,
+)
+attention = _registered(f"attention({_INPUTS}, bool rows=True, {_REST}) -> (Tensor, Tensor)", _attention)
