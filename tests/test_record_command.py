@@ -129,6 +129,14 @@ def wrong():
     return 3
 def failing():
     raise ValueError("no such thing")
+def writing():
+    class Writer(torch.nn.MultiheadAttention):
+        main_input_name = "query"
+        def generate(self, *inputs, max_new_tokens, do_sample):
+            self(*inputs)
+            return torch.arange(max_new_tokens)[None]
+    x = torch.ones(1, 4, 8)
+    return Writer(8, 2, batch_first=True), (x, x, x)
 def long():
     return torch.nn.Embedding(3, 4), torch.tensor([[7]])
 """
@@ -149,6 +157,8 @@ def test_a_factory(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "own_models:tiny", "longer")
     assert "6 × 6" in out
     assert "self_attn" in run(capsys, "own_models:named")[1]
+    # What writes without a tokenizer writes numbers.
+    assert run(capsys, "own_models:writing", "--generate", "3")[1].startswith("0 1 2\n")
 
 
 @pytest.mark.usefixtures("own")
@@ -233,6 +243,8 @@ def test_an_encoder_and_a_decoder_end_at_their_own_tokens(capsys: pytest.Capture
     assert found["encoder"] == {"query": 2, "token": "of"}
     assert found["decoder"]["query"] == 3
     assert re.search(r"encoder\S* head \d, of@2:", run(capsys, folder, "the capital of", "--generate", 4)[1])
+    # Who does not say how much it is to write gets a sentence.
+    assert len(json.loads(run(capsys, folder, "the capital of", "--json")[1])["written"].split()) > 4
 
 
 @pytest.mark.parametrize("package", ["torch", "transformers"])
