@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -10,13 +11,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
+from rich.cells import cell_len
+from rich.console import Console
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from overt.cli import heads as cli_heads
 from overt.cli import main
-from overt.torch.record import load
+from overt.torch.record import Measures, load, record, table
+from overt.views.paper import Paper
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 WORDS = ["<unk>", "<s>", "</s>", "the", "capital", "of", "France", "is", "Paris", "<b>", "\x1b[31m"]
@@ -68,6 +74,71 @@ def test_a_table_and_what_the_last_token_looked_at(model: Path, capsys: pytest.C
     assert "what the last token, capital@6, looked at" in out
     assert lines[-1].startswith("  model.layers.")
     assert "capital@1 " in out
+
+
+ANY = np.random.default_rng(0)
+
+
+def measured(name: str, heads: int) -> Measures:
+    return Measures(name, *(ANY.random(heads) for _ in range(6)))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("heads", [1, 6, 12, 32])
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"model.layers.{i}.self_attn" for i in range(12)],
+        ["encoder.block.0.layer.0.SelfAttention", "decoder.block.0.layer.0.SelfAttention"],
+        ["", "deep"],
+        ["attention"],
+    ],
+)
+def test_a_line_of_heads_is_no_wider_than_the_window(names: list[str], heads: int, width: int) -> None:
+    found = {name: measured(name, heads) for name in names}
+    for colours in ("truecolor", None):
+        console = Console(width=width, force_terminal=True, color_system=colours, file=io.StringIO(), highlight=False)
+        lines = cli_heads.lines(found, Paper(console))
+        assert max(cell_len(line.plain) for line in lines) <= width
+        assert len({line.plain.split("  ")[0] for line in lines[1 : 1 + len(names)]}) == len(names)
+        # What most people look for gives way last; a head that is named has no shades.
+        strongest = int(np.nanargmax(found[names[0]].induction))
+        if heads <= 12:
+            assert "each cell a head" in lines[-2].plain
+        else:
+            assert f"head {strongest}" in lines[1].plain or "each cell a head" in lines[-2].plain
+
+
+def test_shades_of_heads_are_their_numbers() -> None:
+    kinds = {kind: np.full(2, np.nan) for kind in ("sinks", "entropy", "previous", "special")}
+    found = {"a.0.b": Measures("a.0.b", first=np.array([0.0, 1.0]), induction=np.array([1.0, np.nan]), **kinds)}
+    console = Console(width=80, color_system=None, file=io.StringIO())
+    first, second, *_ = (line.plain for line in cli_heads.lines(found, Paper(console)))
+    assert first.split() == ["name", "first", "induction"]
+    assert second == "a.0.b   50%   ██  100% ██· "
+
+
+def test_names_are_cut_as_long_as_they_can_be_told_apart() -> None:
+    assert cli_heads.short(["m.layers.0.attn", "m.layers.1.attn"]) == ["0", "1"]
+    assert cli_heads.short(["m.0.attn", "m.0.attn#2"]) == ["attn", "attn#2"]
+    assert cli_heads.short(["", "a"]) == ["(model)", "a"]
+    assert cli_heads.short(["a.b"]) == ["a.b"]
+    names = ["encoder.layer.0", "encoder.layer.10"]
+    assert table.shortened(names, 99) == names
+    assert table.shortened(names, 12) == ["enco.laye.0", "enco.laye.10"]
+    assert table.shortened(["longish", "longest"], 3) == ["longi", "longe"]
+
+
+def test_the_table_fits_the_window(model: Path) -> None:
+    transformed = transformers.LlamaForCausalLM.from_pretrained(model)
+    with torch.no_grad(), record(transformed) as rec:
+        transformed(torch.arange(3, 10)[None])
+    assert max(map(len, table.text(rec, 80).splitlines())) <= 80
+    assert table.text(rec, 80).splitlines()[-1] == "way of all: interface"
+    narrow = table.text(rec, 66).splitlines()
+    assert max(map(len, narrow)) <= 66
+    assert [line.split()[0] for line in narrow[1:3]] == ["model.layer.0.self_", "model.layer.1.self_"]
+    assert table.text(rec, 200) == str(rec)
 
 
 def test_json(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,25 +95,39 @@ def command(
         }
         click.echo(json.dumps(everything, ensure_ascii=False, allow_nan=False))
         return
-    for path in wrote:
-        click.echo(f"wrote {path} ({path.stat().st_size:,} bytes)")
-    if wrote:
-        return
+    from rich.cells import cell_len
+    from rich.console import Console
+
+    from overt.cli import heads
     from overt.torch.record import table
+    from overt.views import paper
     from overt.views.labels import readable
 
+    sheet = paper.of(Console(highlight=False, soft_wrap=True))
     if names.text is not None:
         click.echo(f"{readable(names.text)}\n")
-    click.echo(f"{rec}\n\n{table.heads(measured)}")
+    click.echo(table.text(rec, sheet.width if sheet.console.is_terminal else None) + "\n")
+    for shades in heads.lines(measured, sheet):
+        sheet.console.print(shades)
     # An encoder and a decoder end at different tokens.
     queries = {_placed(found["query"]) for found in last}
     one = f", {queries.pop()}," if len(queries) == 1 else ""
     click.echo(f"\nwhat the last token{one} looked at, beyond the first (token@position):")
-    for found in last[:_HEADS]:
+    # In a window a line is to stay one.
+    heaviest = [found["name"] or "(model)" for found in last[:_HEADS]]
+    called = table.shortened(heaviest, sheet.width // 3) if sheet.console.is_terminal else heaviest
+    for name, found in zip(called, last, strict=False):
         shown = [key for key in found["keys"] if key["weight"] >= _LEAST] or found["keys"][:1]
-        keys = ", ".join(f"{_placed(key)} {key['weight']:.0%}" for key in shown)
         who = "" if one else f", {_placed(found['query'])}"
-        click.echo(f"  {found['name'] or '(model)'} head {found['head']}{who}:  {keys}")
+        line = f"  {name} head {found['head']}{who}:"
+        for i, key in enumerate(shown):
+            added = f"{',' if i else ' '} {_placed(key)} {key['weight']:.0%}"
+            if i and sheet.console.is_terminal and cell_len(line + added) > sheet.width:
+                break
+            line += added
+        click.echo(line)
+    for path in wrote:
+        click.echo(f"wrote {path} ({path.stat().st_size:,} bytes)")
 
 
 class _Names:

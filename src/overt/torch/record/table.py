@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overt.torch.record import measures
-from overt.torch.record.measures import Measures
 
 if TYPE_CHECKING:
     from overt.torch.record.recording import Recording
 
 
-def text(rec: Recording) -> str:
-    """One line a name: way in, heads, T × S, share of the first token, entropy over its bound, largest deviation."""
+def text(rec: Recording, width: int | None = None) -> str:
+    """One line a name: way in, heads, T × S, share of the first token, entropy over its bound, largest deviation.
+
+    width: of the window; where the table is wider, a way that all share has a line of its own, and names are cut.
+    """
     lines = [("name", "way", "heads", "T × S", "first token", "entropy", "deviation")]
     for name in rec:
         several = [rec[name]] if len(rec._chains[name]) == 1 else rec.calls(name)
@@ -38,6 +40,15 @@ def text(rec: Recording) -> str:
             )
         )
     shown = aligned(lines, 2)
+    if width and max(map(len, shown)) > width:
+        ways = {line[1] for line in lines[1:]}
+        alike = len(ways) == 1
+        rows = [(line[0], *line[2 if alike else 1 :]) for line in lines]
+        room = width - len(aligned(rows, 1)[0]) + max(len(line[0]) for line in lines)
+        names = ["name", *shortened([line[0] for line in lines[1:]], room)]
+        shown = aligned([(name, *rest) for name, (_, *rest) in zip(names, rows, strict=True)], 1 if alike else 2)
+        if alike:
+            shown.append(f"way of all: {ways.pop()}")
     without = rec.without
     if without:
         shown.append(f"without attention: {', '.join(without)}")
@@ -46,29 +57,20 @@ def text(rec: Recording) -> str:
     return "\n".join(shown)
 
 
+def shortened(names: Sequence[str], room: int) -> list[str]:
+    """Names whose words are cut, all alike, until they have room, and no further than they can be told apart."""
+    parts, found = [name.split(".") for name in names], list(names)
+    for most in range(max(len(word) for name in parts for word in name), 2, -1):
+        cut = [".".join(word[:most] for word in name) for name in parts]
+        if max(map(len, found)) <= room or len(set(cut)) < len(set(names)):
+            break
+        found = cut
+    return found
+
+
 def reasons(found: Mapping[str, str]) -> str:
     """Names, each with its reason."""
     return "; ".join(f"{name or '(model)'} ({why})" for name, why in found.items())
-
-
-def heads(found: Mapping[str, Measures]) -> str:
-    """One line a name: the means of its heads, and of the previous token and induction the strongest head."""
-    lines = [("name", "first token", "sinks", "entropy", "special", "previous token", "induction")]
-    for name, measured in found.items():
-        means = (measured.first, measured.sinks, measured.entropy, measured.special)
-        first, sinks, entropy, special = (_mean(x) for x in means)
-        lines.append(
-            (
-                name or "(model)",
-                f"{first:.1%}",
-                f"{sinks:.1f}",
-                f"{entropy:.2f}",
-                "–" if np.isnan(special) else f"{special:.1%}",
-                _strongest(measured.previous),
-                _strongest(measured.induction),
-            )
-        )
-    return "\n".join(aligned(lines, 1))
 
 
 def aligned(lines: Sequence[Sequence[str]], names: int) -> list[str]:
@@ -80,14 +82,3 @@ def aligned(lines: Sequence[Sequence[str]], names: int) -> list[str]:
         ).rstrip()
         for line in lines
     ]
-
-
-def _strongest(x: np.ndarray) -> str:
-    if np.isnan(x).all():
-        return "–"
-    head = int(np.nanargmax(x))
-    return f"{x[head]:.1%} in head {head}"
-
-
-def _mean(x: np.ndarray) -> float:
-    return float(np.nan if np.isnan(x).all() else np.nanmean(x))
