@@ -240,6 +240,9 @@ def test_what_is_wrong_is_said_at_once() -> None:
         overt.dask.attention(q, k[k > 0], v)
     with pytest.raises(DtypeError, match="k is a list, not a Dask array"):
         overt.dask.attention(q, [1.0], v)
+    for hidden in (np.ma.masked_less(arrays()[0], 0), da.from_array(np.ma.masked_less(arrays()[0], 0))):
+        with pytest.raises(DtypeError, match="q is a MaskedArray, not a plain array"):
+            overt.dask.attention(hidden, k, v)
     seen = overt.dask.attend(q, k, v)
     with pytest.raises(ArgumentError, match="top"):
         seen.top(97)

@@ -436,6 +436,10 @@ MASKED = np.ma.masked_greater(np.ones((2, 3, 4), np.float32), 5)
 SMALL = np.ones((2, 3, 4), np.float32)
 
 
+def visible(b: Any, h: Any, t: Any, s: Any) -> Any:
+    return np.ma.masked_array(s <= t, mask=s == t)
+
+
 def masked(*shape: int, dtype: object = np.float32) -> np.ma.MaskedArray:
     return np.ma.masked_array(np.ones(shape, dtype), mask=np.zeros(shape, bool))
 
@@ -465,6 +469,10 @@ def masked(*shape: int, dtype: object = np.float32) -> np.ma.MaskedArray:
         ("output 0", lambda: overt.merge([(MASKED, np.ones((2, 3), np.float32))])),
         ("lse 1", lambda: overt.merge([(SMALL, SMALL[..., 0]), (SMALL, masked(2, 3))])),
         ("x", lambda: overt.positions.rope(MASKED, layout="half")),
+        ("table", lambda: overt.positions.learned(masked(4, 3), 2)),
+        ("what the predicate says", lambda: overt.attention(SMALL, SMALL, SMALL, mask=overt.where(visible))),
+        ("the dropout seed", lambda: overt.dropout(0.1, masked(dtype=np.int64))),
+        ("output", lambda: overt.Attended(overt.attend(SMALL, SMALL, SMALL).problem, (MASKED[None], SMALL[..., 0]))),
         ("k", lambda: overt.Cache().append(MASKED, SMALL)),
     ],
 )

@@ -442,6 +442,12 @@ def test_subnormal_numbers_count_as_0_inside_a_call(level: str, threads: int) ->
     assert not any(x.any() for x in gradient[:3])
     case = Case(np.full_like(q, 1e-39), np.full_like(k[:, :, :1], 1e38), v[:, :, :1], {"num_threads": threads})
     assert not kernels.forward(case.problem(), level=level)[1].any()
+    # Cells that NumPy computes, one by one.
+    keys = np.full((1, 2, 16), 1e-39, np.float32)
+    keys[:, 1] = 1e-37
+    seen = overt.attend(np.ones_like(keys), keys, keys, score=overt.scaled_dot(1e36))
+    np.testing.assert_allclose(seen.weights[[0, 0], [1, 1], [0, 1]], seen.weights[0, 1], rtol=1e-5)
+    np.testing.assert_allclose(seen.weights[0, 1, 0], 1 / (1 + np.exp(1.6)), rtol=1e-5)
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -239,6 +239,12 @@ def test_gradients_of_an_open_result_are_those_of_autograd(dtype: torch.dtype) -
         seen.gradient(dy[0])
     with pytest.raises(DtypeError, match="dy is"):
         seen.gradient(dy.int())
+    for name in ("output", "lse"):
+        seen = attend(q, k, v)
+        with torch.no_grad():
+            getattr(seen, name).add_(1)
+        with pytest.raises(ArgumentError, match=f"the {name} has been written to since, and the gradient reads it"):
+            seen.gradient(dy)
 
 
 def test_what_another_kernel_found_is_opened() -> None:

@@ -45,7 +45,7 @@ class Attended(Generic[ArrayT]):
         """
         self._along: tuple[Array, Array] | None = None
         if found:
-            self._output, self._lse = found
+            self._output, self._lse = (plain(name, x) for name, x in zip(("output", "lse"), found, strict=True))
         else:
             if problem.mask is not None:
                 problem = replace(problem, mask=settled(problem.mask, problem.shape))

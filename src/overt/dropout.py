@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from overt.errors import ArgumentError
-from overt.grid import Array, Cells, dtype_name, is_number, shown, whole
+from overt.grid import Array, Cells, dtype_name, is_number, plain, shown, whole
 
 _ROUNDS = 10
 _MULTIPLY = 0xD2511F53, 0xCD9E8D57
@@ -61,6 +61,7 @@ def dropout(rate: float, seed: int | Array) -> Dropout:
     """
     if not is_number(rate) or not 0 <= rate < 1:
         raise ArgumentError(f"the dropout rate must be a number with 0 ≤ rate < 1, not {shown(rate)}")
+    seed = plain("the dropout seed", seed)
     if not hasattr(seed, "shape") or isinstance(seed, np.generic):
         return Dropout(float(rate), whole("the dropout seed", seed, most=2**64 - 1))
     if tuple(seed.shape) != () or dtype_name(seed) not in ("int64", "uint64"):

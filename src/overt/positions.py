@@ -45,6 +45,7 @@ def learned(table: ArrayT, positions: int | Array) -> ArrayT:
 
     Phuong & Hutter 2022, Algorithm 2.
     """
+    table = plain("table", table)
     xp = _namespace("table", table)
     if table.ndim != 2:
         raise ShapeError(f"the table has shape {tuple(table.shape)}: give one row per position, (N, width)")

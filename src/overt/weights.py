@@ -143,9 +143,10 @@ class Weights(Generic[ArrayT]):
         per_key = problem.shape.H // max(problem.k.shape[1], 1)
         b, h, t, s = cells.b, cells.h, cells.t, cells.s
         with np.errstate(invalid="ignore", over="ignore"):
-            scores = problem.score.pairs(
-                np, widened(problem.q[b, h, t], wide), widened(problem.k[b, h // per_key, s], wide)
-            )
+            q, k = widened(problem.q[b, h, t], wide), widened(problem.k[b, h // per_key, s], wide)
+            # As in the kernels, subnormal numbers count as 0.
+            q, k = (np.where(np.abs(x) < np.finfo(wide).tiny, 0, x) for x in (q, k))
+            scores = problem.score.pairs(np, q, k)
             if problem.softcap is not None:
                 scores = problem.softcap * np.tanh(scores / problem.softcap)
             if problem.bias is not None:

@@ -16,7 +16,7 @@ from overt import parts
 from overt.attended import inward
 from overt.biases import Bias, Dense, Sum, as_bias
 from overt.errors import DtypeError, ShapeError
-from overt.grid import Array, kind
+from overt.grid import Array, kind, plain
 from overt.parts import Place
 from overt.problem import Problem
 
@@ -163,9 +163,10 @@ class Chunks:
 def as_dask(name: str, x: Any) -> da.Array:
     """A Dask array of chunks whose sizes are known."""
     if isinstance(x, np.ndarray):
-        x = da.from_array(x)
+        x = da.from_array(plain(name, x))
     if not isinstance(x, da.Array):
         raise DtypeError(f"{name} is {kind(x)}, not a Dask array: use dask.array.asarray({name}), or overt.attention")
+    plain(name, x._meta)
     if any(n != n for n in x.shape):
         raise ShapeError(f"{name} has chunks of unknown sizes: call {name}.compute_chunk_sizes() first")
     return x

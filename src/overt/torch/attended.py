@@ -49,6 +49,7 @@ class Attended(attended.Attended[Tensor]):
         """tensors: q, k and v.  dtype: that of the output, where it is rounded from ``found``."""
         self._call, self._tensors, self._found, self._along = call, tuple(tensors), found, along
         self._dtype = dtype or found[0].dtype
+        self._versions = [_version(x) for x in found]
 
     @cached_property
     def _problem(self) -> Problem:  # type: ignore[override]  # made when it is first needed
@@ -76,7 +77,7 @@ class Attended(attended.Attended[Tensor]):
 
     @property
     def output(self) -> Tensor:
-        """(…, H, T, E) in the dtype of q."""
+        """(…, H, T, E) in the dtype of q.  ``gradient`` reads it, and refuses to where it has been written to."""
         return self._output_as_asked
 
     @cached_property
@@ -110,6 +111,9 @@ class Attended(attended.Attended[Tensor]):
                 raise ArgumentError(
                     f"{name} lies on {slope.device}, but q on {result.device}: move it with .to(device)"
                 )
+        for name, x, version in zip(("output", "lse"), self._found, self._versions, strict=True):
+            if _version(x) != version:
+                raise ArgumentError(f"the {name} has been written to since, and the gradient reads it: write to a copy")
         inputs = dict(zip("qkv", self._tensors, strict=True)) | self._call.parameters
         output, lse = (x.detach() for x in self._found)
         dy = dy if dy is None else dy.to(output.dtype)
@@ -207,6 +211,11 @@ class Weights(weights.Weights[Tensor]):
             outer = [int(x) for x in np.unravel_index(heads[i], sizes)] if sizes else []
             row = range(int(t[i]), int(t[i]) + 1)
             found[i] = self._device_tile(outer, row, range(self._problem.shape.S))[0, int(s[i])]
+
+
+def _version(x: Tensor) -> int:
+    """How often a tensor has been written to, as far as torch counts it."""
+    return 0 if torch.compiler.is_compiling() or x.is_inference() else x._version
 
 
 def _is_large(lse: Tensor) -> bool:
