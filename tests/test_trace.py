@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -214,3 +216,53 @@ def test_a_trace_of_tensors() -> None:
 def test_a_trace_checks_as_attention_does() -> None:
     with pytest.raises(DtypeError, match="bias="):
         overt.trace(Q, K, V, mask=np.zeros((T, S)))
+
+
+def product(left: str, right: str, at: dict[str, np.ndarray]) -> np.ndarray:
+    return at[left.strip("()")] @ np.swapaxes(at[right.strip("()")], -1, -2)
+
+
+LITERALLY: list[tuple[str, Callable[..., np.ndarray]]] = [
+    (r"(q|k|v)", lambda at, x: at[x]),
+    (r"(q|k) / ‖\1‖", lambda at, x: at[x] / np.sqrt((at[x] ** 2).sum(-1, keepdims=True))),
+    (r"q W", lambda at: at["q"] @ at["W"]),
+    (r"(q|k) (W_.)ᵀ", lambda at, x, w: at[x] @ at[w].T),
+    (r"q W_qᵀ \+ b", lambda at: at["q"] @ at["W_q"].T + at["b"]),
+    (r"tanh\((.+) \+ (.+)\)", lambda at, x, y: np.tanh(at[x][..., :, None, :] + at[y][..., None, :, :])),
+    (r"hidden · v_a", lambda at: at["hidden"] @ at["v_a"]),
+    (r"(q|\(.+\)) (k|\(.+\))ᵀ", lambda at, x, y: product(x, y, at)),
+    (r"(\w+) / √(\d+)", lambda at, x, n: at[x] / np.sqrt(int(n))),
+    (r"(\w+) · ([\d.]+)", lambda at, x, n: at[x] * float(n)),
+    (r"([\d.]+) tanh\((\w+) / \1\)", lambda at, n, x: float(n) * np.tanh(at[x] / float(n))),
+    (r"(\w+) \+ bias", lambda at, x: at[x] + at["bias"]),
+    (r"(\w+), −∞ where the mask is False", lambda at, x: np.where(at["mask"], at[x], -np.inf)),
+    (r"log Σ exp\((\w+)\)", lambda at, x: np.log(np.exp(at[x]).sum(-1))),
+    (
+        r"log\(exp\(sink\) \+ Σ exp\((\w+)\)\)",
+        lambda at, x: np.log(np.exp(at["sink"])[:, None] + np.exp(at[x]).sum(-1)),
+    ),
+    (r"softmax\((\w+)(, sink)?\) = exp\(\1 − lse\)", lambda at, x, _: np.exp(at[x] - at["lse"][..., None])),
+    (r"(\w+) v", lambda at, x: at[x] @ at["v"]),
+]
+
+
+@pytest.mark.parametrize("asked", ["", "softcap bias", "mask", "sinks", "softcap bias mask sinks"])
+@pytest.mark.parametrize("name", SCORES)
+def test_formulas_read_literally_give_their_numbers(name: str, asked: str) -> None:
+    given = {"q": Q, "k": KS, "v": VS, "W": W, "W_q": WQ, "W_k": WK, "b": AB, "v_a": A}
+    given |= {"bias": normal(T, S), "mask": np.tri(T, S, dtype=bool), "sink": normal(H)}
+    options = {"softcap": 1.5, "bias": given["bias"], "mask": overt.causal(offset=0), "sinks": given["sink"]}
+    steps = overt.trace(Q, K, V, score=SCORES[name][0], **{key: options[key] for key in asked.split()})
+    # A step knows what was given, and the steps above it.
+    at = dict(given)
+    for step in steps:
+        (found,) = [(made, match) for form, made in LITERALLY if (match := re.fullmatch(form, step.formula))]
+        made, match = found
+        np.testing.assert_allclose(made(at, *match.groups()), step.array, rtol=1e-9, atol=1e-12)
+        at[step.name] = step.array
+
+
+def test_an_additive_score_without_a_bias_names_none() -> None:
+    steps = overt.trace(Q, K, V, score=overt.additive(WQ, WK, A))
+    assert steps.step("projected query").formula == "q W_qᵀ"
+    np.testing.assert_allclose(steps["projected query"], Q @ WQ.T)

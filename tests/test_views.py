@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from base64 import b64decode
@@ -289,6 +290,10 @@ def test_a_trace_is_shown_step_by_step() -> None:
     for x in steps["output"][0].reshape(-1):
         assert f"{x:.4f}" in text
     assert "−∞" in text
+    # Facts that have no room beside a formula stand whole in the line below it.
+    narrow = printed(View(steps, tokens=WORDS), width=60).splitlines()
+    below = narrow.index(" 7 weights = softmax(masked) = exp(masked − lse)") + 1
+    assert re.fullmatch(r"   T 4 × S 4   mean 0.25, variance \S+", narrow[below])
     large = printed(View(overt.trace(normal(1, 90, 4), normal(1, 90, 4), normal(1, 90, 4))))
     assert "8,100 finite numbers, " in large
     assert len(large.splitlines()) < 250

@@ -135,7 +135,8 @@ def steps(problem: Problem) -> list[Step]:
         weights, lse = _softmax(problem, found[-1].array)
         summed = f"log Σ exp({last})" if problem.sinks is None else f"log(exp(sink) + Σ exp({last}))"
         found.append(Step("lse", summed, "T", lse))
-        found.append(Step("weights", f"softmax({last}) = exp({last} − lse)", "T S", weights))
+        taken = last if problem.sinks is None else f"{last}, sink"
+        found.append(Step("weights", f"softmax({taken}) = exp({last} − lse)", "T S", weights))
         if problem.dropout is not None:
             weights = weights * _dropout(problem)
             found.append(Step("dropped", f"weights · kept / {1 - problem.dropout.rate:g}", "T S", weights))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf, isfinite, sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -65,6 +65,8 @@ class Product(Score):
 
     scale: float | None
     identity = True
+    # Of which steps the scores are a product.
+    formula: ClassVar[str] = "q kᵀ"
 
     def __repr__(self) -> str:
         return "dot()" if self.scale == 1 else f"scaled_dot({'' if self.scale is None else self.scale})"
@@ -81,7 +83,7 @@ class Product(Score):
         yield from self.transforms(xp, q, k)
         left, right, scale = self.factors(xp, q, k)
         scores = xp.matmul(left, xp.matrix_transpose(right))
-        yield "scores", "q kᵀ", "T S", scores
+        yield "scores", self.formula, "T S", scores
         if scale != 1 or self.scale is None:
             by = f"/ √{q.shape[-1]}" if self.scale is None else f"· {scale:.6g}"
             yield "scaled", f"scores {by}", "T S", scores * scale
@@ -101,6 +103,7 @@ class Cosine(Product):
     """scale · cos(q, k)."""
 
     identity = False
+    formula = "(unit query) (unit key)ᵀ"
 
     def __repr__(self) -> str:
         return f"cosine({self.scale})"
@@ -123,6 +126,7 @@ class Bilinear(Product):
 
     weight: Array
     identity = False
+    formula = "(projected query) kᵀ"
 
     def __repr__(self) -> str:
         return f"bilinear({brief(self.weight)})"
@@ -178,14 +182,15 @@ class Additive(Score):
 
     def steps(self, xp: Any, q: Array, k: Array) -> Parts:
         query, key, _ = self.factors(xp, q, k)
-        yield "projected query", "q W_qᵀ + b", "T A", query
+        yield "projected query", "q W_qᵀ" if self.bias is None else "q W_qᵀ + b", "T A", query
         yield "projected key", "k W_kᵀ", "S A", key
-        yield from self._compared(xp, query, key)
+        yield from self._compared(xp, query, key, "projected ")
 
-    def _compared(self, xp: Any, query: Array, key: Array) -> Parts:
+    def _compared(self, xp: Any, query: Array, key: Array, made: str = "") -> Parts:
         hidden = xp.tanh(query[..., :, None, :] + key[..., None, :, :])
-        yield "hidden", "tanh(query + key)", "T S A", hidden
-        yield "scores", "hidden · v", "T S", xp.matmul(hidden, _like(xp, self.v, query)[:, None])[..., 0]
+        yield "hidden", f"tanh({made}query + {made}key)", "T S A", hidden
+        # The values are v.
+        yield "scores", "hidden · v_a", "T S", xp.matmul(hidden, _like(xp, self.v, query)[:, None])[..., 0]
 
     def pull(self, xp: Any, q: Array, k: Array, gradient: Array) -> Pulled:
         query, key, _ = self.factors(xp, q, k)

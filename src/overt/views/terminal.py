@@ -315,7 +315,10 @@ def _trace(trace: Trace, part: Labelled, paper: Paper, head: int, row: int) -> I
         array = array.reshape(shape.B, shape.H, *array.shape[own:])[row, head]
         sizes = " × ".join(f"{axis} {n}" for axis, n in zip(step.axes.split(), array.shape, strict=True))
         title = Text().append(f"{number:2} ", "dim").append(step.name, "bold").append(f" = {step.formula}", "cyan")
-        yield title.append(f"   {sizes}   mean {step.mean:.4g}, variance {step.variance:.4g}", "dim")
+        facts = f"   {sizes}   mean {step.mean:.4g}, variance {step.variance:.4g}"
+        # What has no room beside the formula stands below it.
+        apart = "\n" if cell_len(title.plain + facts) > paper.width else ""
+        yield title.append(apart + facts, "dim")
         if step.name == "scaled" and before is not None and before.variance:
             width = part.problem.q.shape[-1]
             how = f"multiplies it by {step.variance / before.variance:.4g}"

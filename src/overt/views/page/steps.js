@@ -11,6 +11,9 @@ import { color, inkOn } from "./shades.js";
 /** One step: axes by letter, numbers in rows. @typedef {{name: string, formula: string, axes: string, numbers: Lines}} Step */
 /** What is shown of a step. @typedef {{cells: HTMLElement[], facts: HTMLElement, editable: Lines | undefined}} Shown */
 
+/** Of which steps the scores are a product, where these are not q and k. @type {Record<string, string>} */
+const PRODUCTS = { cosine: "(unit query) (unit key)ᵀ", bilinear: "(projected query) kᵀ" };
+
 export class Steps {
   /** @param {App} app */
   constructor(app) {
@@ -91,7 +94,7 @@ export class Steps {
       const keys = add("projected key", "k W_kᵀ", "S A", times(key, turned(weights.key_weight)));
       scores = add(
         "scores",
-        "v · tanh(query + key)",
+        "v_a · tanh(projected query + projected key)",
         "T S",
         projected.map((q) => keys.map((k) => q.reduce((sum, x, i) => sum + weights.v[i] * Math.tanh(x + k[i]), 0))),
       );
@@ -102,7 +105,7 @@ export class Steps {
         left = add("unit query", "q / ‖q‖", "T D", query.map(unit));
         right = add("unit key", "k / ‖k‖", "S D", key.map(unit));
       } else if (kind === "bilinear") left = add("projected query", "q W", "T D", times(query, weights.weight));
-      scores = add("scores", kind === "cosine" ? "q kᵀ of unit vectors" : "q kᵀ", "T S", times(left, turned(right)));
+      scores = add("scores", PRODUCTS[kind] ?? "q kᵀ", "T S", times(left, turned(right)));
       const width = query[0].length;
       if (this.scale !== 1)
         scores = add(
@@ -151,7 +154,7 @@ export class Steps {
     );
     const w = add(
       "weights",
-      `softmax(${taken}) = exp(${taken} − lse)`,
+      `softmax(${taken}${sinks ? ", sink" : ""}) = exp(${taken} − lse)`,
       "T S",
       cells((x, t) => (x === -Infinity ? 0 : Math.exp(x - lse[t]))),
     );
