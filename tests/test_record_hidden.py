@@ -144,7 +144,7 @@ def test_numbers_that_leave_torch_are_said_to() -> None:
     model = build(plain, away)
     with torch.no_grad(), overt.record(model) as rec:
         model(X)
-    assert (rec.names, rec.without) == (["layers.0"], ["layers.1"])
+    assert (rec.names, rec.without) == (["layers.0"], [])
     assert rec.unseen == {"layers.1": "numbers of it leave torch by numpy"}
     assert "not seen into: layers.1 (numbers of it leave torch by numpy)" in str(rec)
     model = build(away)
@@ -156,6 +156,27 @@ def test_numbers_that_leave_torch_are_said_to() -> None:
 @torch.library.custom_op("test_record_own::mix", mutates_args=())
 def nameless(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return plain(q, k, v)
+
+
+def test_a_loop_of_torchs_own_is_told() -> None:
+    from torch._higher_order_ops.map import map as each
+
+    model = build(plain, lambda q, k, v: each(lambda x: (x @ x.mT).softmax(-1) @ x, q))
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+    assert (rec.names, rec.without) == (["layers.0"], [])
+    assert rec.unseen == {"layers.1": "it calls higher_order::map_impl, an operator of functions"}
+
+
+def test_memory_that_is_read_past_torch_is_told() -> None:
+    def read(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        assert q.data_ptr()
+        return v
+
+    model = build(plain, read)
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+    assert rec.unseen == {"layers.1": "numbers of it leave torch by data_ptr"}
 
 
 def test_an_operator_of_ones_own_and_an_attention_by_its_name_are_told() -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 
 import overt
 from overt.errors import RecordingError
@@ -61,6 +62,14 @@ def scores(q: Tensor, k: Tensor) -> Tensor:
 
 def plain(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return scores(q, k).softmax(-1) @ v
+
+
+def causally(q: Tensor, k: Tensor) -> Tensor:
+    return scores(q, k).masked_fill(~CAUSAL, -torch.inf)
+
+
+def more(x: Tensor) -> Tensor:
+    return torch.cat([x[:, :, :3].flip(2), x], 2)
 
 
 def relative(q: Tensor, k: Tensor) -> Tensor:
@@ -117,6 +126,11 @@ RIGHT: dict[str, tuple[Callable[..., Tensor], Callable[..., Tensor]]] = {
     "window": (
         lambda q, k, v: SDPA(q, k, v, attn_mask=NEAR),
         lambda q, k: scores(q, k).masked_fill(~NEAR, -torch.inf),
+    ),
+    "torch's own causal bias": (lambda q, k, v: SDPA(q, k, v, attn_mask=causal_upper_left(T, T)), causally),
+    "that of the last key": (
+        lambda q, k, v: SDPA(q, more(k), more(v), attn_mask=causal_lower_right(T, T + 3)),
+        lambda q, k: scores(q, more(k)).masked_fill(AT[:, None] + 3 < torch.arange(T + 3), -torch.inf),
     ),
     "one key head": (
         lambda q, k, v: SDPA(q, *(x[:, :1].expand(-1, H, -1, -1) for x in (k, v))),

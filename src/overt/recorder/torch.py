@@ -21,7 +21,7 @@ _PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", 
 # What a softmax that is spelled out takes of scores; how its weights go on from there is not followed.
 SPELLED = {"exp", "exp_", "exp2", "exp2_", "logsumexp"}
 # By which numbers leave torch, for where nobody follows them.
-LEAVES = {"numpy", "tolist", "__array__", "__dlpack__"}
+LEAVES = {"numpy", "tolist", "__array__", "__dlpack__", "data_ptr"}
 _BEGINNINGS = _SOFTMAX | _PRODUCTS | LEAVES
 # Products with parameters and everything else after which scores are no scores any more.
 # The cosine of a product is that of a position.
@@ -44,6 +44,8 @@ _SHAPED = {
     "new_empty", "new_full",
 }  # fmt: skip
 _OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
+# Of functions, such as a loop.
+_ORDERED = (torch._ops.HigherOrderOperator,)
 # A softmax over another axis than the one that is summed over gives sums above 1.
 _SLACK = 1.02
 
@@ -102,7 +104,7 @@ class Follower:
 
     def heeds(self, func: Callable[..., Any]) -> bool:
         """Whether a function is anything to ``see`` now, or to others."""
-        return func.__name__ in self._begin_with or bool(self._known) or isinstance(func, _OPERATORS)
+        return func.__name__ in self._begin_with or bool(self._known) or isinstance(func, _OPERATORS + _ORDERED)
 
     def see(self, place: Any, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Use | None:
         """Take note of one operation; where weights of a softmax met values, say so."""
@@ -274,7 +276,9 @@ def softens(func: Callable[..., Any]) -> bool:
 
 
 def operator(func: Callable[..., Any]) -> str | None:
-    """The whole name of an operator, such as aten::softmax; None for what is none, or a higher-order one."""
+    """The whole name of an operator, such as aten::softmax, or higher_order::map; None for what is none."""
+    if isinstance(func, _ORDERED):
+        return f"higher_order::{func.__name__}"
     if isinstance(func, torch._ops.OpOverload):
         return f"{func.namespace}::{name_of(func)}"
     return func._qualified_op_name if isinstance(func, torch._ops.OpOverloadPacket) else None

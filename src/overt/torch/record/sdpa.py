@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from overt.recorder.torch import Use
 from overt.torch.record import visible
@@ -72,7 +73,10 @@ def sdpa(
         # torch broadcasts the axis of heads too.
         k, v = (x.expand(B, H, *x.shape[2:]) for x in (k, v))
     seen, bias = Visible.causal(T, S, 0) if is_causal else Visible.everything(S), None
-    if attn_mask is not None:
+    if isinstance(attn_mask, CausalBias):
+        offset = S - T if attn_mask.variant == CausalVariant.LOWER_RIGHT else 0
+        seen = seen.both(Visible.causal(T, S, offset))
+    elif attn_mask is not None:
         hidden, bias = visible.split(four_or_fewer(attn_mask, heads, batch, query.ndim))
         seen = seen.both(hidden)
     scale = scale if scale is not None else D**-0.5 if D else 1.0

@@ -117,8 +117,10 @@ class Session:
                 continue
             children = [f"{name}.{child}" if name else child for child, _ in module.named_children()]
             attend = [any(f"{x}.".startswith(f"{child}.") for x in self.seen) for child in children]
+            # Of what was not seen into nobody knows.
+            hides = [any(f"{x}.".startswith(f"{child}.") for x in self.unseen) for child in children]
             if any(attend):
-                found += [child for child, does in zip(children, attend, strict=True) if not does]
+                found += [x for x, does, may in zip(children, attend, hides, strict=True) if not (does or may)]
         mixed = (self._watch.names[module] for module in self._follower.mixed)
         return found + [x for x in mixed if not any(f"{x}.".startswith(f"{y}.") for y in (*found, *self.seen))]
 
@@ -229,17 +231,18 @@ class Session:
         if softens(func) and (why := sdpa.hidden(args)):
             self._lose(name, f"after its softmax, {why}")
             return result
-        if sdpa.closed(kernel := operator(func) or name_of(func)):
-            self._lose(name, f"it calls {kernel}, which shows nothing of its inside")
-            return result
-        if "::" in kernel and not kernel.startswith(("aten::", "prim")) and func is not sdpa.FLEX:
-            self._miss(name, f"it calls {kernel}, an operator of somebody's own")
         if func is sdpa.FLEX:
             if self._wanted(name):
                 call = sdpa.flex(args, result)
                 self._keeper.allow(call, name)
                 self._take(call, name)
             return result
+        if sdpa.closed(kernel := operator(func) or name_of(func)):
+            self._lose(name, f"it calls {kernel}, which shows nothing of its inside")
+            return result
+        if "::" in kernel and not kernel.startswith(("aten::", "prim")):
+            own = "of functions" if kernel.startswith("higher_order::") else "of somebody's own"
+            self._miss(name, f"it calls {kernel}, an operator {own}")
         used = self._follower.see(module, func, args, kwargs, result)
         if used is not None and self._wanted(name):
             call = sdpa.given(self._head_count(), used)
