@@ -20,6 +20,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import overt
 from overt.errors import ArgumentError, DtypeError, RecordingError
+from overt.torch.record import checking
 from overt.torch.record.call import Call
 from overt.torch.record.measures import measures
 
@@ -368,6 +369,32 @@ def test_inference_mode_autocast_and_compiled_models() -> None:
             compiled(X)
     assert rec.names == ["layers.0", "layers.1"]
     np.testing.assert_allclose(rec["layers.0"].weights, weights(model, X), atol=2e-6)
+
+
+@pytest.mark.parametrize("kind", ["plain", "causal", "mask", "groups", "narrow values", "float64", "bfloat16"])
+def test_in_inference_mode_the_models_own_kernel_says_its_lse(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def mix(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        options: dict[str, Any] = {"is_causal": kind == "causal", "enable_gqa": kind == "groups"}
+        if kind == "mask":
+            options["attn_mask"] = torch.ones(q.shape[2], k.shape[2]).tril().bool()
+        if kind == "groups":
+            k, v = k[:, :1], v[:, :1]
+        if kind == "narrow values":
+            return torch.cat([SDPA(q, k, v[..., :3], **options), v[..., 3:]], -1)
+        return SDPA(q, k, v, **options)
+
+    dtype = getattr(torch, kind) if kind in ("float64", "bfloat16") else torch.float32
+    model, x = build(mix, 1).to(dtype), X.to(dtype)
+    with torch.no_grad():
+        plain = model(x)
+        with overt.record(model) as expected:
+            model(x)
+    if kind != "narrow values":
+        # A second pass for the lse would be one too many.
+        monkeypatch.setattr(checking, "Attended", None)
+    with torch.inference_mode(), overt.record(model) as rec:
+        assert torch.equal(model(x), plain)
+    np.testing.assert_array_equal(rec["layers.0"].lse, expected["layers.0"].lse)
 
 
 def test_nested_recordings_see_their_own_models() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import torch
@@ -27,6 +29,14 @@ class Tap(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
+    @contextmanager
+    def _again(self) -> Iterator[None]:
+        super().__enter__()  # type: ignore[no-untyped-call]
+        try:
+            yield
+        finally:
+            super().__exit__(None, None, None)  # type: ignore[no-untyped-call]
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         # Nothing is compiled while a model is recorded, and to say so at every operation would take longer than it.
@@ -39,6 +49,10 @@ class Tap(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # In units of log 2, as its kernels compute.
             self.lse = found[1] * math.log(2)
             return found
+        if name.startswith("scaled_dot_product_attention"):
+            # In inference mode it comes whole, before it has chosen a kernel.
+            with self._again():
+                return func.decompose(*args, **kwargs)
         if not name.startswith("_scaled_dot_product") or "backward" in name:
             return func(*args, **kwargs)
         if name.partition(".")[0] in _ASKED and len(args) > 4:
