@@ -251,6 +251,8 @@ def plain(name: str, x: Array) -> Array:
 
 def host(name: str, values: Array) -> np.ndarray:
     """An array of any library, or numbers in lists, as a NumPy array."""
+    if type(values) is np.ndarray:
+        return values
     values = plain(name, values)
     if uncalled(values):
         raise DtypeError(f"{name} is {shown(values)}, not an array")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -135,7 +136,7 @@ class Problem:
         """The array library."""
         return np if type(self.q) is np.ndarray else namespace(q=self.q)
 
-    @property
+    @cached_property
     def accumulate(self) -> Any:
         """Dtype in which scores, softmax and sums are computed: float64 for float64, else float32."""
         return self.xp.float64 if dtype_name(self.q) == "float64" else self.xp.float32
