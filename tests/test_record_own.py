@@ -218,6 +218,35 @@ REFUSED: dict[str, tuple[Callable[..., Tensor], str]] = {
     "torch's fast path": (native, "it calls _native_multi_head_attention"),
     "vmap": (lambda q, k, v: torch.vmap(plain)(q, k, v), r"after its softmax, it runs inside torch\.func"),
     "ragged": (ragged, "its tensors are of the class nested NestedTensor"),
+    "a piece that is used beside one that is not understood": (
+        lambda q, k, v: (lambda w: w[..., :4] * v[:, :, :1, :4] @ v[:, :, :4] + w[..., 4:] @ v[:, :, 4:])(
+            scores(q, k).softmax(-1)
+        ),
+        "after its softmax, ",
+    ),
+    "the same the other way round": (
+        lambda q, k, v: (lambda w: w[..., 4:] @ v[:, :, 4:] + (w[..., :4, None] * v[:, :, None, :4]).sum(-2))(
+            scores(q, k).softmax(-1)
+        ),
+        "after its softmax, mul",
+    ),
+    "blocks of keys beside global ones": (
+        lambda q, k, v: (
+            lambda w: (
+                torch.einsum("bhnts,bhsd->bhntd", w[..., :4], v[:, :, :4])
+                + torch.einsum("bhnts,bhnsd->bhntd", w[..., 4:], v.unflatten(2, (3, 4)))
+            ).flatten(2, 3)
+        )(
+            torch.cat(
+                [
+                    torch.einsum("bhntd,bhsd->bhnts", q.unflatten(2, (3, 4)), k[:, :, :4]),
+                    torch.einsum("bhntd,bhnsd->bhnts", q.unflatten(2, (3, 4)), k.unflatten(2, (3, 4))),
+                ],
+                -1,
+            ).softmax(-1)
+        ),
+        "after its softmax, einsum",
+    ),
     "a difference": (lambda q, k, v: (scores(q, k).softmax(-1) - scores(k, q).softmax(-1)) @ v, "after its softmax"),
     "a window of its own": (
         lambda q, k, v: torch.einsum(
@@ -236,7 +265,7 @@ def test_what_cannot_be_followed_is_named_beside_what_can(name: str) -> None:
     model = build(plain, mix)
     with torch.no_grad():
         model(X)
-        message = rf"could not follow 1 .*and recorded 1: layers\.1: {why}"
+        message = rf"could not follow 1 .*and recorded [12]: layers\.1: {why}"
         with pytest.raises(RecordingError, match=message), overt.record(model):
             model(X)
         # Who does without it gets the others.

@@ -55,6 +55,7 @@ class Softmax:
     """One softmax: where it ran, whether its input were scores, of how many cells, and what became of its weights.
 
     torn: whether they were used in pieces, or upon themselves, so that no use tells what they were.
+    piece: whether what was used are not all of them: all but a sink, or a piece beside others.
     given: whether they are a part of what a model gave, and nobody is known to have used them.
     beside: whether it ran where no ``forward`` did, so that nobody knows what became of them.
     """
@@ -64,6 +65,7 @@ class Softmax:
     size: int = 0
     used: bool = False
     torn: bool = False
+    piece: bool = False
     given: bool = False
     beside: bool = False
     lost: str | None = None
@@ -174,7 +176,7 @@ class Follower:
                 weights.softmax.given = True
         found, self._softmaxes = self._softmaxes, []
         self._known.clear()
-        return (softmax for softmax in found if softmax.scored and (softmax.torn or not softmax.used))
+        return (x for x in found if x.scored and (x.torn or not x.used or (x.piece and x.lost is not None)))
 
     def _begin(self, place: Any, args: Any, kwargs: Any, result: Any) -> None:
         # Rows of a single number, and vectors, mix nothing.
@@ -237,6 +239,7 @@ class Follower:
                 continue
             self._known.pop(id(factor), None)
             weights.softmax.used = True
+            weights.softmax.piece |= weights.values.numel() < weights.softmax.size
             return Use(weights.softmax, *found, weights.dropped)
         if not any(isinstance(y, torch.nn.Parameter) for x in factors for y in (x, x._base)):
             if any(self._entry(x) and self._weights(x) is None for x in factors):

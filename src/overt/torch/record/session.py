@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from overt.errors import DtypeError, RecordingError
-from overt.recorder.torch import LEAVES, SPELLED, Follower, name_of, operator, softens
+from overt.recorder.torch import LEAVES, SPELLED, Follower, name_of, operator, parts, softens
 from overt.torch.record import checking, closed, interface, sdpa, table
 from overt.torch.record.call import Call
 from overt.torch.record.chain import Chain, marks
@@ -240,7 +240,9 @@ class Session:
         if sdpa.closed(kernel := operator(func) or name_of(func)):
             self._lose(name, f"it calls {kernel}, which shows nothing of its inside")
             return result
-        if "::" in kernel and not kernel.startswith(("aten::", "prim")):
+        # What gives whole numbers, such as a mask, mixes nothing.
+        foreign = "::" in kernel and not kernel.startswith(("aten::", "prim"))
+        if foreign and any(x.is_floating_point() for x in parts(result)):
             own = "of functions" if kernel.startswith("higher_order::") else "of somebody's own"
             self._miss(name, f"it calls {kernel}, an operator {own}")
         used = self._follower.see(module, func, args, kwargs, result)
