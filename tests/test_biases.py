@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tracemalloc
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -404,19 +405,20 @@ def test_one_number_a_row(level: str) -> None:
 def test_buckets_at_their_edges(bidirectional: bool) -> None:
     # The formula of T5 in single precision, whose logarithm of float32 is right to the last bit.
     distance = np.arange(-3000, 3001)
-    for buckets in (4, 8, 12, 20, 32, 48, 64, 100, 128):
-        for max_distance in (20, 50, 64, 100, 128, 200, 256, 1000, 1024):
-            near = buckets // (4 if bidirectional else 2)
-            if max_distance <= near:
-                continue
-            found = overt.relative(np.zeros((buckets, 1)), bidirectional=bidirectional, max_distance=max_distance)
-            half = buckets // 2 if bidirectional else buckets
-            away = np.abs(distance) if bidirectional else np.maximum(-distance, 0)
-            ratio = (np.maximum(away, 1).astype(np.float32) / np.float32(near)).astype(np.float64)
-            far = np.log(ratio).astype(np.float32) / np.float32(np.log(max_distance / near)) * np.float32(half - near)
-            far = np.minimum(near + far.astype(int), half - 1)
-            expected = np.where(away < near, away, far) + (half * (distance > 0) if bidirectional else 0)
-            np.testing.assert_array_equal(found.bucket(distance), expected)
+    sizes = product((4, 8, 12, 20, 32, 48, 64, 100, 128), (20, 50, 64, 100, 128, 200, 256, 1000, 1024))
+    # Where a logarithm of NumPy's in single precision has been another number.
+    for buckets, max_distance in (*sizes, (34, 27), (36, 98), (38, 49), (48, 81), (72, 100)):
+        near = buckets // (4 if bidirectional else 2)
+        if max_distance <= near:
+            continue
+        found = overt.relative(np.zeros((buckets, 1)), bidirectional=bidirectional, max_distance=max_distance)
+        half = buckets // 2 if bidirectional else buckets
+        away = np.abs(distance) if bidirectional else np.maximum(-distance, 0)
+        ratio = (np.maximum(away, 1).astype(np.float32) / np.float32(near)).astype(np.float64)
+        far = np.log(ratio).astype(np.float32) / np.float32(np.log(max_distance / near)) * np.float32(half - near)
+        far = np.minimum(near + far.astype(int), half - 1)
+        expected = np.where(away < near, away, far) + (half * (distance > 0) if bidirectional else 0)
+        np.testing.assert_array_equal(found.bucket(distance), expected)
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])

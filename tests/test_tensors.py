@@ -211,6 +211,10 @@ def test_every_answer_is_a_tensor_and_right(engine: str, dtype: torch.dtype, sco
     # The caller may write to what it is given.
     seen.received().zero_()
     np.testing.assert_allclose(seen.received().numpy(), exact.received(), rtol=0, atol=tolerance)
+    # Rows that see one key, or none, have an entropy of 0, and not of −0.
+    alone = seen_by(engine, dtype, score=score, mask=overt.window(0, 0) & ~overt.padding([0, 9])).entropy()
+    assert alone.max() < 1e-6
+    assert not alone.signbit().any()
     assert seen.problem.q.dtype != np.dtype("V2")
 
 

@@ -10,6 +10,7 @@ import torch
 from functorch.compile import make_boxed_func
 from torch import Tensor
 from torch._dynamo.backends.common import aot_autograd
+from torch._inductor.utils import run_and_get_code
 from torch.autograd import forward_ad
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
@@ -288,6 +289,15 @@ def test_compiled_code_hands_on_no_more_than_it_must(mask: Any) -> None:
     text = 0 if mask is None else 4
     forward, backward = "overt.attention_forward.default", "overt.attention_backward.default"
     assert given == [(forward, 4 + text), (forward, 3 + (text and text + 1)), (backward, 7 + (text and text + 1))]
+
+
+def test_inductor_hands_on_no_defaults() -> None:
+    # It does where an operator wants its tensors laid out as they were.
+    torch._dynamo.reset()
+    tensors = [x.detach() for x in inputs()]
+    with torch._inductor.config.patch(force_disable_caches=True):
+        _, (code,) = run_and_get_code(torch.compile(attention, fullgraph=True), *tensors)
+    assert "attention_forward.default(arg0_1, arg1_1, arg2_1, False)\n" in code
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
