@@ -116,10 +116,11 @@ def command(
     # In a window a line is to stay one.
     heaviest = [found["name"] or "(model)" for found in last[:_HEADS]]
     called = table.shortened(heaviest, sheet.width // 3) if sheet.console.is_terminal else heaviest
+    places = max(len(str(found["head"])) for found in last[:_HEADS])
     for name, found in zip(called, last, strict=False):
         shown = [key for key in found["keys"] if key["weight"] >= _LEAST] or found["keys"][:1]
         who = "" if one else f", {_placed(found['query'])}"
-        line = f"  {name} head {found['head']}{who}:"
+        line = f"  {name} head {found['head']:>{places}}{who}:"
         for i, key in enumerate(shown):
             added = f"{',' if i else ' '} {_placed(key)} {key['weight']:.0%}"
             if i and sheet.console.is_terminal and cell_len(line + added) > sheet.width:
