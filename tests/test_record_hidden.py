@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import overt
 from overt.errors import RecordingError
-from test_record_own import SCALE, SDPA, Bare, H, Model, Own, W, X, build, by_two, closed, native, plain, scores
+from test_record_own import CAUSAL, SCALE, SDPA, Bare, H, Model, Own, W, X, build, by_two, closed, native, plain, scores
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -153,6 +153,30 @@ def test_numbers_that_leave_torch_are_said_to() -> None:
         model(X)
 
 
+def looked_at(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    x = scores(q, k)
+    _seen = x.detach().numpy().max(), x.logsumexp(-1).mean()
+    w = x.masked_fill(~CAUSAL, -torch.inf).softmax(-1)
+    _kept = w.cpu().numpy(), w.mean(1).tolist(), (w * w.clamp(1e-9).log()).sum(-1)
+    return w @ v
+
+
+def test_scores_and_weights_may_be_looked_at_beside() -> None:
+    model = build(looked_at, plain)
+    with torch.no_grad():
+        y = model(X)
+        with overt.record(model) as rec:
+            assert torch.equal(model(X), y)
+        q, k, _ = model.layers[0].split(X)
+    assert rec.names == ["layers.0", "layers.1"]
+    expected = scores(q, k).masked_fill(~CAUSAL, -torch.inf).softmax(-1)
+    np.testing.assert_allclose(rec["layers.0"].weights, expected, atol=1e-6)
+    # What is looked at is no excuse for others' scores.
+    model = build(looked_at, in_numpy)
+    with torch.no_grad(), pytest.raises(RecordingError, match=r"recorded 1: layers\.1: "), overt.record(model):
+        model(X)
+
+
 @torch.library.custom_op("test_record_own::mix", mutates_args=())
 def nameless(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return plain(q, k, v)
@@ -220,10 +244,14 @@ def test_attention_in_other_methods_is_named(mix: Callable[..., Tensor]) -> None
     message = r"recorded 0: layers\.0: it attends in forward\(\), which is not called as a module is"
     with torch.no_grad(), pytest.raises(RecordingError, match=message), overt.record(model):
         model.layers[0].forward(X)
-    # Attention of somebody else is none of the model's.
+
+    # Attention of somebody else is none of the model's, also where it is given the model.
+    def others(model: nn.Module) -> None:
+        mix(*model.layers[0].split(X))
+
     with torch.no_grad(), overt.record(model) as rec:
         model(X)
-        mix(*model.layers[0].split(X))
+        others(model)
     assert (rec.names, rec.unseen) == (["layers.0"], {})
 
 

@@ -58,6 +58,7 @@ class Softmax:
     piece: whether what was used are not all of them: all but a sink, or a piece beside others.
     given: whether they are a part of what a model gave, and nobody is known to have used them.
     beside: whether it ran where no ``forward`` did, so that nobody knows what became of them.
+    root: the product that its scores come from.  aside: whether these were only looked at, and may go on elsewhere.
     """
 
     place: Any
@@ -69,6 +70,13 @@ class Softmax:
     given: bool = False
     beside: bool = False
     lost: str | None = None
+    root: object = None
+    aside: bool = False
+
+    @property
+    def followed(self) -> bool:
+        """Whether all that became of its weights is understood."""
+        return self.used and not self.torn and not (self.piece and self.lost is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +103,8 @@ class Follower:
     def __init__(self, others: Iterable[Any] = ()) -> None:
         """others: functions that somebody else heeds."""
         self._begin_with = _BEGINNINGS | {func.__name__ for func in others}
-        self._known: dict[int, tuple[weakref.ref[Tensor], _Weights | None]] = {}
+        # Weights, or None for scores, and the product that these come from.
+        self._known: dict[int, tuple[weakref.ref[Tensor], _Weights | None, object]] = {}
         self._softmaxes: list[Softmax] = []
         # Whether what is seen now runs where no ``forward`` does.
         self.beside = False
@@ -126,7 +135,7 @@ class Follower:
                 # What becomes a part of something else is not that; scores in something make it scores.
                 weights = self._weights(args[2])
                 if weights is None or args[0].shape == args[2].shape:
-                    self._note(args[0], weights)
+                    self._note(args[0], weights, self._root(args[2]))
                 else:
                     self._lose(args[2], name)
             return None
@@ -142,12 +151,13 @@ class Follower:
         if not sources:
             return None
         if name in SPELLED and self._weights(sources[0]) is None:
-            self._add(Softmax(place, True, lost=name))
+            # To add them up is not yet to mix by them.
+            self._add(Softmax(place, True, lost=name, root=self._root(sources[0]), aside=name == "logsumexp"))
         if name in _ENDS or name in SPELLED:
             self._lose(sources[0], name)
             # Heads that talk: a linear map of scores makes scores, and nothing else with as many axes is mapped.
             if name == "linear" and sources[0].ndim > 3 and self._weights(sources[0]) is None:
-                self._note(result, None)
+                self._note(result, None, self._root(sources[0]))
             return None
         self._pass_on(name, func, args, kwargs, result, sources[0])
         return None
@@ -162,9 +172,9 @@ class Follower:
         sources = [x for x in _tensors((*args, *kwargs.values())) if self._entry(x)]
         for x in sources:
             self._lose(x, name)
-        if any(self._weights(x) is None for x in sources):
-            for x in parts(result):
-                self._note(x, None)
+        roots = [self._root(x) for x in sources if self._weights(x) is None]
+        for x in parts(result) if roots else ():
+            self._note(x, None, roots[0])
 
     def lost(self, output: Any = None) -> Iterator[Softmax]:
         """Attentions whose weights met no values that could be recognised, since the last time.
@@ -176,14 +186,16 @@ class Follower:
                 weights.softmax.given = True
         found, self._softmaxes = self._softmaxes, []
         self._known.clear()
-        return (x for x in found if x.scored and (x.torn or not x.used or (x.piece and x.lost is not None)))
+        # Scores of which the softmax is followed may be looked at as well.
+        followed = {id(x.root) for x in found if x.followed and x.root is not None}
+        return (x for x in found if x.scored and not x.followed and not (x.aside and id(x.root) in followed))
 
     def _begin(self, place: Any, args: Any, kwargs: Any, result: Any) -> None:
         # Rows of a single number, and vectors, mix nothing.
         if not isinstance(result, Tensor) or result.ndim < 2:
             return
-        scored = any(self._entry(x) for x in _tensors((*args, *kwargs.values())))
-        softmax = Softmax(place, scored, result.numel())
+        sources = [x for x in _tensors((*args, *kwargs.values())) if self._entry(x)]
+        softmax = Softmax(place, bool(sources), result.numel(), root=self._root(sources[0]) if sources else None)
         self._add(softmax)
         self._note(result, _Weights(softmax, result.detach()))
 
@@ -193,14 +205,14 @@ class Follower:
         if not self._entry(x):
             self.left[place] = name
         elif self._weights(x) is None:
-            self._add(Softmax(place, True, lost=name))
+            self._add(Softmax(place, True, lost=name, root=self._root(x), aside=True))
         else:
             self._lose(x, name)
 
     def _pass_on(self, name: str, func: Any, args: Any, kwargs: Any, result: Tensor, source: Tensor) -> None:
         weights = self._weights(source)
         if weights is None:
-            self._note(result, None)
+            self._note(result, None, self._root(source))
         elif name in _DROPOUT:
             training = kwargs.get("training", args[2] if len(args) > 2 else True)
             rate = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
@@ -244,7 +256,7 @@ class Follower:
         if not any(isinstance(y, torch.nn.Parameter) for x in factors for y in (x, x._base)):
             if any(self._entry(x) and self._weights(x) is None for x in factors):
                 self.mixed[place] = None
-            self._note(result, None)
+            self._note(result, None, object())
         return None
 
     def _add(self, softmax: Softmax) -> None:
@@ -256,13 +268,16 @@ class Follower:
         if weights is not None:
             weights.softmax.lost = weights.softmax.lost or name
 
-    def _note(self, x: Tensor, weights: _Weights | None) -> None:
+    def _note(self, x: Tensor, weights: _Weights | None, root: object = None) -> None:
         key, known = id(x), self._known
-        known[key] = weakref.ref(x, lambda gone: _forget(known, key, gone)), weights
+        known[key] = weakref.ref(x, lambda gone: _forget(known, key, gone)), weights, root
 
     def _entry(self, x: Tensor) -> bool:
         found = self._known.get(id(x))
         return found is not None and found[0]() is x
+
+    def _root(self, x: Tensor) -> object:
+        return self._known[id(x)][2]
 
     def _weights(self, x: Tensor) -> _Weights | None:
         return self._known[id(x)][1] if self._entry(x) else None
@@ -287,7 +302,7 @@ def operator(func: Callable[..., Any]) -> str | None:
     return func._qualified_op_name if isinstance(func, torch._ops.OpOverloadPacket) else None
 
 
-def _forget(known: dict[int, tuple[Any, Any]], key: int, gone: Any) -> None:
+def _forget(known: dict[int, tuple[Any, ...]], key: int, gone: Any) -> None:
     if key in known and known[key][0] is gone:
         del known[key]
 

@@ -118,7 +118,8 @@ class Watch:
         while frame is not None:
             code = frame.f_code
             own = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-            if isinstance(own, nn.Module) and own in self.names:
+            # A function that is given a module is no method of it.
+            if isinstance(own, nn.Module) and own in self.names and hasattr(type(own), code.co_name):
                 return own, code.co_name
             frame = frame.f_back
         return None
