@@ -431,9 +431,9 @@ def test_subnormal_numbers_are_flushed_inside_a_call_only(level: str) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_subnormal_numbers_count_as_0_inside_a_call(level: str, threads: int) -> None:
-    # Results: the mean of these values is subnormal, and they are not.
+    # Results: the mean of these values is subnormal, and they and their sum are not.
     q, k, v = (np.zeros((1, 64, n, 16), np.float32) for n in (70, 64, 64))
-    v[:, :, ::2], v[:, :, 1::2] = 1.3e-38, -1.2e-38
+    v[:, :, ::2] = 1.3e-38
     case = Case(q, k, v, {"num_threads": threads})
     assert not kernels.forward(case.problem(), level=level)[0].any()
     # Operands: seventy of these slopes make a number that is not.
