@@ -123,3 +123,48 @@ def test_terms_may_cancel_before_a_softcap(level: str) -> None:
     # The other two rows have nothing that cancels so far, and are held to 1e-3.
     assert (np.array([[1], [0], [0]]) == (rounding(case)[0, 0] > 1e-3)).all()
     check(case, level)
+
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("number", [-LARGEST, LARGEST, -1e9, 1e30])
+def test_a_row_of_one_large_number_is_even(level: str, number: float) -> None:
+    """What libraries add to rows that see nothing: beside it single precision has no room for the scores."""
+    q, k, v = (np.random.default_rng(0).normal(size=(1, 2, n, 16)).astype(np.float32) for n in (30, 50, 50))
+    bias = np.zeros((30, 50), np.float32)
+    bias[7] = number
+    problem = Case(q, k, v, {"bias": bias}).problem()
+    output, lse = kernels.forward(problem, level=level)
+    w, received = kernels.weights(problem, lse, level=level), kernels.statistics(problem, lse, level=level)[0]
+    expected = overt.attend(*(x.astype(np.float64) for x in (q, k, v)))
+    even = np.arange(30) == 7
+    np.testing.assert_allclose(w, np.where(even[:, None], 1 / 50, expected.weights), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        output, np.where(even[:, None], v.mean(axis=2, keepdims=True), expected.output), rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_allclose(received, w.sum(axis=2), rtol=1e-5)
+    assert np.isfinite(lse).all()
+    pulled = kernels.gradient(problem, output, lse, np.ones_like(output), level=level)
+    np.testing.assert_allclose(pulled.v, np.repeat(received[..., None], 16, axis=-1), rtol=1e-4)
+    assert all(np.isfinite(x).all() for x in pulled[:2])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("scale", "of_q", "of_k"),
+    [(1e34, 1.0, 1e-33), (1e38, 1e-18, 1e-19), (1e34, 1e-33, 1.0), (1e-35, 1e18, 1e18), (1e-35, 1e36, 1.0)],
+)
+def test_a_scale_far_from_1(level: str, scale: float, of_q: float, of_k: float) -> None:
+    q, k, v = (np.random.default_rng(0).normal(size=(1, 2, n, 16)).astype(np.float32) for n in (30, 50, 50))
+    near = np.float32(of_q) * q, np.float32(of_k) * k, v
+    expected = overt.attend(*(x.astype(np.float64) for x in near), score=overt.scaled_dot(scale))
+    for problem in (
+        Case(*near, {"score": overt.scaled_dot(scale)}).problem(),
+        Case(*near, {"score": overt.scaled_dot(scale), "mask": overt.keep(np.ones((30, 50), bool))}).problem(),
+    ):
+        output, lse = kernels.forward(problem, level=level)
+        np.testing.assert_allclose(output, expected.output, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(lse, expected.lse, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(kernels.weights(problem, lse, level=level), expected.weights, rtol=1e-3, atol=1e-5)
