@@ -208,6 +208,13 @@ def test_files_that_are_no_recordings(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="format 9, and this version reads 1"):
         load(path)
     rec, _ = recorded()
+    # Of a whole one, what is not to be missed.
+    for keep, key, missing in (("qk", "0.k", "q"), ("statistics", "0.entropy", "entropy")):
+        whole = dict(np.load(recorded(keep=keep)[0].save(path)))
+        del whole[key]
+        np.savez(path, **whole)
+        with pytest.raises(FileError, match=f"holds no recording: KeyError '{missing}'"):
+            load(path)
     with pytest.raises(FileError, match="cannot write"):
         rec.save(tmp_path / "no" / "x.npz")
 

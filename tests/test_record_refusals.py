@@ -101,3 +101,22 @@ def test_tokens_that_were_taken_back_are_in_no_sum() -> None:
     with pytest.raises(RecordingError, match=r"some queries were taken back.*ask rec\.calls\(name\) for each call"):
         seen.received()
     assert [call.received().shape[-1] for call in rec.calls("model.layers.0.self_attn")] == [6, 9, 9]
+
+
+@pytest.mark.parametrize("keep", ["qk", "statistics"])
+def test_weights_that_an_implementation_returns_are_taken_where_they_are_right(keep: str) -> None:
+    returned: list[Tensor] = []
+
+    def tilted(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, **options: Any) -> Any:
+        k, v = (x.repeat_interleave(query.shape[1] // x.shape[1], 1) for x in (key, value))
+        weights = (query @ k.mT + torch.arange(key.shape[2])).softmax(-1)
+        returned.append(weights)
+        return (weights @ v).transpose(1, 2), weights
+
+    transformers.AttentionInterface.register("tilted", tilted)
+    model = language_model("tilted")
+    with torch.no_grad(), overt.record(model, keep=keep) as rec:
+        model(IDS)
+    for name, weights in zip(rec, returned, strict=True):
+        np.testing.assert_allclose(rec[name].received(), weights.sum(-2), atol=1e-5)
+        assert rec[name].deviation < 1e-5
