@@ -67,8 +67,7 @@ def outcome(answer: str | list[str], also: set[str], report: Report | None) -> s
         return "exact"
     if report.ok and not expected & told:
         return "missed"
-    beside = {other for f in report.findings for other in f.also}
-    if expected & (told | beside):
+    if expected & told:
         return "near"
     return "other" if named else "unnamed"
 

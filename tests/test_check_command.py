@@ -30,7 +30,7 @@ def soft(x):
     e = np.exp(x - x.max(-1, keepdims=True))
     return e / e.sum(-1, keepdims=True)
 
-def right(q, k, v, mask=None, flavour=None):
+def right(q, k, v, mask=None, flavour="plain"):
     s = q @ np.swapaxes(k, -1, -2) * q.shape[-1] ** -0.5
     if mask is not None:
         s = np.where(mask, s, -np.inf)
@@ -63,7 +63,7 @@ def run(*arguments: str) -> Result:
 
 def test_the_ledger_says_what_was_tried(project: Path) -> None:
     right, wrong = (json.loads(run(f"mine.py:{name}", "--json").stdout) for name in ("right", "wrong"))
-    assert (right["version"], right["target"], right["ok"]) == (2, "mine.py:right", True)
+    assert (right["version"], right["target"], right["ok"]) == (3, "mine.py:right", True)
     held = {entry["step"]: entry["outcome"] for entry in right["tested"]}
     assert {"scale": "held", "softmax": "held", "mask": "held"}.items() <= held.items()
     assert {"step": "argument flavour", "why": "it was never passed"} in right["not_tested"]

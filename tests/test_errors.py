@@ -407,12 +407,8 @@ def test_nothing_else_is_raised_on_purpose() -> None:
                         "CallError",
                         "CheckerError",
                         "EndedError",
-                        "FailedError",
                         "ForgedError",
-                        "MoreError",
-                        "PuzzledError",
                         "UnattendedError",
-                        "UnknownError",
                         "_LackedError",
                     ],
                 }

@@ -5,6 +5,7 @@ Nothing here knows what the candidate looks like: a call is arguments and what t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -41,6 +42,10 @@ class Answer:
 
     reply: dict[str, Any]
     outputs: list[np.ndarray]
+    # of the arrays that were given, where they were asked for
+    gradients: Mapping[str, np.ndarray | None] = field(default_factory=dict)
+    # how often something was printed in the request
+    printed: int = 0
 
     @property
     def failed(self) -> bool:
@@ -78,7 +83,10 @@ class Caller:
                 args = [{"value": way.values[n]} if n in way.values else x for n, x in zip(placed, args, strict=True)]
                 kwargs |= {name: {"value": value} for name, value in way.values.items() if name not in placed}
                 one = {"args": args, "kwargs": kwargs, "backend": self.face.description["backend"], "still": True}
+                # What is read in the place of an argument stands for it.
+                patch = {n: {"array": prefix + a} for n, a in self.face.misread.items() if prefix + a in mine}
                 one |= {
+                    "globals": patch,
                     "train": False,
                     "dtype": way.guess.dtype,
                     "fresh": not specs or ("train" not in way.extra and not same),
@@ -91,7 +99,11 @@ class Caller:
             request = {"op": "call", "handle": self.handle, "calls": specs} | ({"same": True} if same else {})
             reply, out = self.session.ask(request, arrays)
             replies = reply.get("replies", [reply] * len(specs))
-            found += [Answer(told, [out[o["key"]] for o in told.get("outputs", ())]) for told in replies]
+            for told in replies:
+                slopes = {re.split(r"[_+]", name, maxsplit=1)[-1]: None if key is None else out[key]
+                          for name, key in told.get("gradients", {}).items()}  # fmt: skip
+                outputs = [out[o["key"]] for o in told.get("outputs", ())]
+                found.append(Answer(told, outputs, slopes, reply.get("printed", 0)))
         return found
 
     def arrays(self, guess: Guess) -> dict[str, np.ndarray]:
@@ -156,7 +168,7 @@ def probe(
         _kept(caller, guess, findings)
     if {"state", "cache_key"} & set(findings.found):
         return
-    _trained(raw or caller, plain, facts, findings)
+    _trained(raw or caller, plain, findings)
     _half(caller, ways, findings)
     for way in masks[:3]:
         _hidden(caller, way, facts, findings)
@@ -195,7 +207,7 @@ def _kept(caller: Caller, guess: Guess, findings: Findings) -> None:
             return
 
 
-def _trained(caller: Caller, plain: Way, facts: Mapping[str, Any], findings: Findings) -> None:
+def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
     """In training, out of it and in it again, with two seeds each."""
     modes = [(True, 0), (True, 1), (False, 0), (True, 0), (True, 1)]
     named = {a.name: a.role for a in caller.face.arguments if a.role in ("drop", "training", "deterministic")}
@@ -208,14 +220,16 @@ def _trained(caller: Caller, plain: Way, facts: Mapping[str, Any], findings: Fin
     free = {(name,) for name in named} - {path for path, _ in plain.guess.kinds}
     ways = [replace(plain, values={n: x for n, x in values(mode).items() if (n,) in free},
                     extra={"still": False, "train": mode, "seed": seed}) for mode, seed in modes]  # fmt: skip
-    one, two, _, three, four = caller.ask(ways)
+    one, two, still, three, four = caller.ask(ways)
     if differ(one, two) and not differ(three, four):
         findings.add("dropout_stuck_off")
-    number = facts.get("returned weights")
-    if differ(one, two) and number is not None and number < len(one.outputs):
-        sums = one.outputs[number].sum(-1)
-        if not np.allclose(sums, 1, atol=1e-3):
-            findings.add("weights_after_dropout")
+    if differ(one, two) and any(_sums_to_1(quiet) and not _sums_to_1(x)
+                                for quiet, x in zip(still.outputs[1:], one.outputs[1:], strict=False)):  # fmt: skip
+        findings.add("weights_after_dropout")
+
+
+def _sums_to_1(array: np.ndarray) -> bool:
+    return array.ndim > 1 and array.shape[-1] > 1 and bool(np.allclose(array.sum(-1), 1, atol=1e-3))
 
 
 def _half(caller: Caller, ways: Sequence[Way], findings: Findings) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from overt.check import shapes
 from overt.check.interface import Interface
 from overt.check.promises import AXIS_WORDS
-from overt.check.roles import Argument
+from overt.check.roles import Argument, constructor_role, role
 from overt.check.session import Here, Session
 from overt.check.shapes import Path, Shape
 
@@ -480,6 +480,11 @@ class Search:
         # Where one array asks another, what is called values is more likely a parameter.
         pairs = [{"q": one, "x": one, "context": two, "v": "W"} for one, two in _PAIRS]
         families: Sequence[dict[str, str]] = _FAMILIES
+        if self.interface.description["kind"] != "function" and "q" in asked:
+            # An instance splits heads by itself.
+            families = sorted(families, key=lambda family: "H" in family["q"])
+        if "--layout" in self.interface.overrides:
+            families = [_laid(self.interface.overrides["--layout"])]
         if "context" in asked and "k" not in asked:
             families = [*_FAMILIES, *pairs] if "x" in asked else pairs
         if "pages" in asked:
@@ -517,7 +522,7 @@ class Search:
     def _documented(self) -> Iterator[Guess]:
         """The shapes that documentation gives, in two dtypes; what has none is what its name suggests."""
         required = [a for a in self.interface.arguments if a.required]
-        if self.kinds[0] in VALUES:
+        if self.kinds[0] in VALUES or "--layout" in self.interface.overrides:
             return
         names = [a.name for a in required]
         source = self.interface.description["source"]
@@ -525,6 +530,8 @@ class Search:
         found = shapes.contracted(source, names, shapes.shapes(self.interface.described, names, held))
         if not found:
             return
+        # What asks has the first letters, and what lies in something the last.
+        found = {path: found[path] for path in sorted(found, key=lambda path: (len(path), names.index(path[0])))}
         for size in (self.ladder[0], *self.ladder[3:4]):
             kinds, lengths = lettered(found, size, self.named)
             # Beside weights there are weights.
@@ -620,9 +627,13 @@ class Search:
             for path in owners:
                 for kind in self._likely(missing["name"], taken):
                     yield guess.given((*path, missing["name"]), kind)
+        others = (replace(guess, lengths=replace(lengths, more=guess.lengths.more)) for lengths in self.ladder)
+        if error.get("raised"):
+            # What it refuses itself is a length more often than a kind.
+            yield from others
         if self.kinds[0] not in VALUES:
             yield from islice(self._mended(guess, error), _MENDED)
-        yield from (replace(guess, lengths=replace(lengths, more=guess.lengths.more)) for lengths in self.ladder)
+        yield from others
         # What lies in something else is changed before that.
         paths = [path for path, _ in guess.kinds if self._free(path)]
         paths.sort(key=lambda path: -len(path))
@@ -764,14 +775,18 @@ class Search:
 
     def _likely(self, name: str, taken: Sequence[str] = ()) -> tuple[str, ...]:
         """What is asked for by name, the likelier first: numbers that no other one is."""
-        from overt.check.instances import _constructor_role
-        from overt.check.roles import role
-
-        first = _ROLES.get(_constructor_role(name) or "") if self.kinds[0] in VALUES else _ROLES.get(role(name) or "")
+        first = _ROLES.get(constructor_role(name) or "") if self.kinds[0] in VALUES else _ROLES.get(role(name) or "")
         if first is None and self.kinds[0] not in VALUES:
             first = _FAMILIES[0].get(role(name) or "")
         rest = sorted((k for k in self.kinds if self.kinds[0] not in VALUES or k in VALUES), key=lambda k: k in taken)
         return tuple(dict.fromkeys(kind for kind in (first, *rest) if kind is not None and kind in self.kinds))
+
+
+def _laid(layout: str) -> dict[str, str]:
+    """The kinds of inputs in a layout such as BHTD."""
+    query = layout if "H" in layout else layout.replace("D", "W")
+    key = query.replace("T", "S").replace("H", "G")
+    return {"q": query, "k": key, "v": key, "x": query, "context": key}
 
 
 def lettered(

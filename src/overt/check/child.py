@@ -310,6 +310,8 @@ class Candidate:
             if "kept" in spec:
                 if spec["kept"] not in self.kept:
                     self.kept[spec["kept"]] = self._holder() if "make" in spec else spec["value"]
+                elif self.kept[spec["kept"]] in ({}, []):
+                    raise ArgumentError("nothing was kept in what is empty")
                 return self.kept[spec["kept"]]
             if "array" in spec and spec["array"] not in given:
                 given[spec["array"]] = backend.give(arrays[spec["array"]], grad=call.get("grad", False))
@@ -447,6 +449,8 @@ def _value(spec: dict[str, Any], arrays: dict[str, Any], results: list[Any] | No
     if "result" in spec:
         assert results is not None
         found = results[spec["result"]]
+        if hasattr(found, "shape"):
+            raise ArgumentError("an output keeps nothing beside itself")
         return found if spec.get("item") is None else found[spec["item"]]
     return spec["value"]
 

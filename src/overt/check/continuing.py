@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from overt.check import calls
-from overt.check.attention import difference
 from overt.check.calls import Guess
 from overt.check.findings import Findings
 from overt.check.interface import Interface
+from overt.check.part import same
 from overt.check.recorded import enter
 from overt.check.session import Here, Session
 
@@ -80,11 +80,11 @@ class Continued:
                 continue
             last = whole.take([_ALL - 1], axis)
             if tail.size != last.size or (
-                way.flags in alone and difference(tail.reshape(-1), alone[way.flags].reshape(-1)) < _LOOSE
+                way.flags in alone and same(tail.reshape(-1), alone[way.flags].reshape(-1), _LOOSE)
             ):
                 # It gives what it would give without what came before.
                 continue
-            right = difference(tail.reshape(last.shape), last) < _LOOSE
+            right = same(tail.reshape(last.shape), last, _LOOSE)
             kept.append((way, right))
         passed = set(self.session.passed)
         for way, right in sorted(kept, key=lambda pair: not pair[1])[:3]:
@@ -225,9 +225,9 @@ class Continued:
             rows, total = chunked[0][1], wholes[0][1][0]
             axis = _differs(total, rows[0])
             last = total.take(range(_CUT - 1, _ALL), axis) if axis is not None and total.shape[axis] == _ALL else None
-            same = last is None or rows[1].shape != last.shape or difference(rows[1], last) < _LOOSE
-            if same or top_left is None:
-                findings.entered("cache", "pieces give what all at once gives" if same else "one token at a time")
+            whole_too = last is None or rows[1].shape != last.shape or same(rows[1], last, _LOOSE)
+            if whole_too or top_left is None:
+                findings.entered("cache", "pieces give what all at once gives" if whole_too else "one token at a time")
                 return True
         if top_left is not None:
             findings.add("causal_top_left", kind="mistake")
@@ -270,7 +270,7 @@ def _turned(one: dict[str, Any], whole: dict[str, Any]) -> bool:
             continue
         late, last = x[:, -1], y[:, -1]
         long = np.allclose((late**2).sum(-1), (last**2).sum(-1), rtol=1e-4)
-        if long and difference(late, last) > _LOOSE:
+        if long and not same(late, last, _LOOSE):
             return True
     return False
 
@@ -318,4 +318,4 @@ def forgets_query(session: Session | Here, face: Interface, handle: int | None, 
     if len(replies) < 3 or not all(r.get("outputs") for r in replies):
         return False
     first, second, third = (out[r["outputs"][0]["key"]] for r in replies)
-    return first.shape == third.shape and np.array_equal(first, second) and difference(second, third) > 1e-3
+    return first.shape == third.shape and np.array_equal(first, second) and not same(second, third, 1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dis
 import inspect
 import re
@@ -160,17 +161,8 @@ def _parameters(call: Any, skip: bool) -> list[dict[str, Any]]:
         # Functions written in C tell their arguments in the first line of their documentation.
         head = re.match(r"\w+\((.*?)\)\s*->", (getattr(call, "__doc__", None) or "").strip(), re.DOTALL)
         parts = [p.strip() for p in head.group(1).split(",")] if head else []
-        return [
-            {
-                "name": p.split("=")[0].split(":")[0],
-                "required": "=" not in p,
-                "default": None,
-                "annotation": "",
-                "kind": "either",
-            }
-            for p in parts
-            if p not in ("*", "/")
-        ]
+        return [_row(p, n > parts.index("*") if "*" in parts else False)
+                for n, p in enumerate(parts) if p not in ("*", "/")]  # fmt: skip
     rows = []
     for number, p in enumerate(found):
         if (skip and number == 0) or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
@@ -190,6 +182,21 @@ def _parameters(call: Any, skip: bool) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _row(text: str, named: bool) -> dict[str, Any]:
+    """An argument as it is written in documentation, such as ``is_causal=False``."""
+    name, given, default = text.partition("=")
+    value = None
+    with suppress(ValueError, SyntaxError):
+        value = ast.literal_eval(default.strip())
+    return {
+        "name": name.partition(":")[0].strip(),
+        "required": not given,
+        "default": value if isinstance(value, _PLAIN) else None,
+        "annotation": "",
+        "kind": "keyword" if named else "either",
+    }
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -8,18 +8,18 @@ from itertools import product
 
 import numpy as np
 
+from overt.check.definitions import MASKINGS, SOFTMAXES, softmax, softmaxes, weights
 from overt.check.part import Given, Reading, bare, same, wrong
 from overt.check.report import Kind
-from overt.check.steps import STEPS, Case, attend, options, softmax
 
 
-def softmaxes(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
+def plain(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
     """Over the last axis.  Vaswani et al. 2017, equation 1."""
     x, y = g["scores"], outs[0]
     if y.shape != x.shape:
         return
     whole = x.reshape((1,) * (4 - x.ndim) + x.shape)
-    for how, top in product((None, *STEPS["softmax"]), (None, "no_max", "global_max")):
+    for how, top in product((None, *SOFTMAXES), (None, "no_max", "global_max")):
         if how is None and x.ndim == 1 and top == "global_max":
             continue
         vague = how in ("softmax_missing", "no_exp_norm")
@@ -37,7 +37,7 @@ def masked(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
     if y.shape != x.shape:
         return
     whole = x.reshape((1,) * (4 - x.ndim) + x.shape) if x.ndim != 3 else x[:, None]
-    B, H, T, S = whole.shape
+    B, H, _, S = whole.shape
     declared = g.face.declared_mask()
     if "lengths" in g:
         # One for each sample, or one for each query.
@@ -48,15 +48,17 @@ def masked(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
     else:
         seen = g["mask"].astype(bool)
         both = {"keep": seen, "drop": ~seen}
-    q, nothing = np.zeros((B, H, T, 1)), np.zeros((B, H, S, 1))
     for told, keep in both.items():
         shaped = keep.reshape((keep.shape[0], 1, *keep.shape[1:])) if keep.ndim == 3 and x.ndim == 3 else keep
-        case = Case(q, nothing, nothing, H, H, keep=shaped, bias=whole, additive=told == "additive")
         against = declared in ("keep", "drop") and told in ("keep", "drop") and told != declared
-        for mine in ({}, *({s: o} for s in ("mask", "softmax") for o in options(case, s))):
-            names = [*mine.values(), *(["mask_inverted"] if against else [])]
+        # The opposite reading of an additive mask is a boolean one.
+        inverted = "mask_float_as_bool" if told == "additive" else "mask_inverted"
+        maskings = [inverted if how == "mask_inverted" else how for how in MASKINGS]
+        for masking, how in [(None, None), *((o, None) for o in maskings), *((None, o) for o in softmaxes(B, H))]:
+            names = [masking or "", how or "", "mask_inverted" if against else ""]
             if against or "mask_inverted" not in names:
-                yield Reading([(y.reshape(whole.shape), attend(case, mine).weights)], (("mask", told),), wrong(*names))
+                meant = weights(whole, shaped, masking, how)
+                yield Reading([(y.reshape(whole.shape), meant)], (("mask", told),), wrong(*names))
 
 
 def forms(y: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:

@@ -254,13 +254,3 @@ MISTAKES: dict[str, Mistake] = {
         "Compare the lengths of k and v, and raise.", "https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
         3, "risk", r"def "),
 }  # fmt: skip
-
-
-def name_of(option: str) -> str:
-    """The mistake that an option of a step is a form of."""
-    return option.partition(":")[0]
-
-
-def rank(choice: dict[str, str]) -> int:
-    """The rarer the mistakes of a choice, the larger."""
-    return sum(MISTAKES[name_of(option)].rank for option in choice.values())

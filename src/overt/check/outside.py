@@ -96,9 +96,10 @@ def _judged(
     operations = [
         made("swapaxes", turned, (None, k, "argument 1")),
         made("matmul", raw, (None, q, "argument 0"), (0, turned, "")),
-        made("seen from outside", weights, (1, raw, "")),
-        made("matmul", mixed, (2, weights, ""), (None, values, "argument 2")),
     ]
+    for step in (*_scores(raw, weights), weights):
+        operations.append(made("seen from outside", step, (len(operations) - 1, operations[-1].host, "")))
+    operations.append(made("matmul", mixed, (len(operations) - 1, weights, ""), (None, values, "argument 2")))
     intents = caller.face.intents
     judged = judge(operations, [mixed], causal=intents.get("causal"), intended=intents)
     if not judged.faults and _overflows(caller, guess, q):
@@ -113,6 +114,38 @@ def _judged(
         "facts": judged.facts,
         "shapes": [list(mixed.shape)],
     }
+
+
+def _scores(raw: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
+    """Products with their factor, and the scores, where some rows of weights are a softmax of the products and more is
+    done to the others; nothing where all rows are alike.
+    """
+    products, shares = raw.reshape(-1, raw.shape[-1]), weights.reshape(-1, raw.shape[-1])
+    if raw.shape[-1] < 3 or not (shares > 0).all():
+        return []
+    logs = np.log(shares)
+    centred, above = (x - x.mean(1, keepdims=True) for x in (products, logs))
+    factors = (centred * above).sum(1) / (centred**2).sum(1)
+    fits = np.abs(above - factors[:, None] * centred).max(1) < _SAME
+    if fits.all() or not fits.any() or np.ptp(factors[fits]) > _SAME:
+        return []
+    scaled = products * factors[fits][0]
+    # A row's own constant is what most cells that are products still lack, or else what all those have that are not.
+    missing = [_common(row) for row in logs - scaled]
+    if all(two < 2 for _, two in missing):
+        return []
+    others = [_common(np.where(np.isclose(row - b, of, atol=_SAME), np.nan, row - b))[0]
+              for row, of, (b, count) in zip(logs, scaled, missing, strict=True) if 1 < count < len(row)]  # fmt: skip
+    fill = _common(np.array(others))[0]
+    own = [b if count > 1 else _common(row)[0] - fill for row, (b, count) in zip(logs, missing, strict=True)]
+    return [scaled.reshape(raw.shape), (logs - np.array(own)[:, None]).reshape(raw.shape)]
+
+
+def _common(row: np.ndarray) -> tuple[float, int]:
+    """The commonest number, but for rounding, and how often it is there."""
+    alike = np.isclose(row[:, None], row, atol=_SAME).sum(1)
+    best = int(alike.argmax())
+    return float(row[best]), int(alike[best])
 
 
 def _overflows(caller: Caller, guess: Guess, q: np.ndarray) -> bool:

@@ -37,7 +37,7 @@ PARTS = (
     Part("softmax", ("softmax", "softargmax"), (
         tuple(f"scores={axes}{more}" for axes in _SCORES for more in ("", " axis=axis")),
         ("scores=S", "scores=S axis=axis"),
-    ), masks.softmaxes, "Vaswani et al. 2017, equation 1"),
+    ), masks.plain, "Vaswani et al. 2017, equation 1"),
     Part("masked softmax", ("softmax", "mask"), ((
         *(f"scores={axes} mask={how} {axes}" for axes in _SCORES for how in ("keep", "0/1", "added")),
         *(f"scores={axes} mask={how} TS" for axes in _SCORES[1:] for how in ("keep", "0/1", "added")),

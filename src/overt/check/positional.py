@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from overt.check.definitions import slopes_of
 from overt.check.pipeline import classify
 from overt.check.positions import every_second, sinusoids, waves
-from overt.check.steps import slopes_of
 from overt.recorder.core import VIEWS, Core
 from overt.recorder.operations import Line, Operation
 

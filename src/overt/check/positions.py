@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 
 from overt import biases
+from overt.check.definitions import frequencies, rotate, slopes_of
 from overt.check.part import Given, Reading, bare, wrong
 from overt.check.report import Kind
-from overt.check.steps import frequencies, rotate, slopes_of
 from overt.grid import Shape
 
 _LAID = ("interleaved", "halves", "interleaved, cosine first", "halves, cosine first")

@@ -16,6 +16,7 @@ import tokenize
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 from overt.check.roles import Argument, role
@@ -35,6 +36,7 @@ class Promises:
     name: str
     description: dict[str, Any]
     arguments: list[Argument]
+    overrides: dict[str, str]
     by_role: dict[str, Argument]
 
     def has(self, *roles: str) -> bool:
@@ -115,6 +117,8 @@ class Promises:
 
     def declared_mask(self, wanted: str | None = None) -> str | None:
         """keep, drop or additive, where name or text say it of the mask, or of the padding mask."""
+        if "--mask" in self.overrides:
+            return self.overrides["--mask"]
         found = [self.by_role[r] for r in ("mask", "padding") if r in self.by_role and wanted in (None, r)]
         if not found:
             return None
@@ -218,6 +222,22 @@ class Promises:
         words = r"\bbool|\btrue\b|\b0\s*/\s*1\b|\b1\s*/\s*0\b|binary|\b1 for\b|\b1 =|\bones? where\b|\b1s\b|\b1 where|\bkeep\b"
         turned = rf"{argument.name}\s*\.\s*(float|double|to|astype|type)\s*\(|float\(\s*{argument.name}"
         return bool("bool" in argument.annotation.lower() or re.search(words, near) or re.search(turned, self.code))
+
+    @cached_property
+    def misread(self) -> dict[str, str]:
+        """Globals that a function reads in the place of arguments: of the same role, or of like name and never read."""
+        try:
+            function = next(iter(ast.parse(self.description["source"]).body), None)
+        except SyntaxError:
+            return {}
+        nodes = [node for part in getattr(function, "body", []) for node in ast.walk(part)]
+        read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        found = {}
+        for name, a in product(self.description["globals"], self.arguments):
+            alike = a.name not in read and (name.startswith(a.name[:3]) or a.name.startswith(name))
+            if alike or (a.role == role(name) and a.role in ("q", "k", "v", "x", "context")):
+                found[name] = a.name
+        return found
 
     @cached_property
     def declared_causal(self) -> bool:

@@ -13,7 +13,7 @@ from overt.errors import ArgumentError, OvertError
 
 Kind = Literal["mistake", "convention", "risk", "unknown"]
 # Of what to_dict gives, which programs read: it grows when an entry goes, or comes to mean something else.
-VERSION = 2
+VERSION = 3
 _HEADS = {"mistake": "wrong", "unknown": "wrong", "risk": "risk", "convention": "convention"}
 _COLOURS = {"mistake": "31", "unknown": "31", "risk": "33", "convention": "36"}
 
@@ -32,8 +32,6 @@ class Finding:
     example: dict[str, Any] | None = None
     # where to look: {"file", "line", "text"}
     where: dict[str, Any] | None = None
-    # mistakes that no input tells from this one
-    also: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Finding({self.id}, {self.kind})"
@@ -109,8 +107,6 @@ class Report:
             sure = "" if finding.certain else ", not certain"
             lines += ["", paint(f"{finding.id}  ({_HEADS[finding.kind]}{sure})", _COLOURS[finding.kind])]
             lines += _wrapped(finding.message, width)
-            if finding.also:
-                lines += _wrapped("No input tells it from: " + ", ".join(finding.also) + ".", width)
             for name, value in (finding.example or {}).items():
                 lines += _shown(name, value, width)
             if finding.where:

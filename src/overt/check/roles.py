@@ -72,13 +72,6 @@ ROLES = tuple(name for name, _ in (*_ROLES, *_WEIGHTS))
 LAYOUTS = ("BHTD", "BTHD", "BTD", "TBD", "TD", "HTD", "THD")
 MASKS = ("keep", "drop", "additive")
 _INPUTS = ("q", "k", "v", "x", "context", "qkv", "kv", "scores")
-_LETTERS = {
-    "q": "q", "query": "q", "queries": "q", "qs": "q",
-    "k": "k", "key": "k", "keys": "k", "ks": "k",
-    "v": "v", "value": "v", "values": "v", "vs": "v", "val": "v",
-    "o": "o", "out": "o", "output": "o", "final": "o", "unify": "o", "c_proj": "o", "concat": "o", "unifyheads": "o", "combine": "o", "merge": "o", "wo": "o", "outputs": "o",
-    "qkv": "qkv", "in_proj": "qkv", "in": "qkv", "c_attn": "qkv", "kqv": "qkv", "c": "qkv", "kv": "kv", "query_key_value": "qkv", "attn_in": "qkv", "packed": "qkv",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -114,6 +107,20 @@ def role(name: str, among: tuple[str, ...] | None = None) -> str | None:
             ):
                 return found
     return None
+
+
+def constructor_role(name: str) -> str | None:
+    """The role that the name of an argument of a constructor suggests."""
+    order = ("heads", "groups", "repeats", "vocab", "drop", "causal", "head_dim", "model_dim", "att_dim",
+             "cap", "window", "length", "first", "config", "seed", "scale", "temperature",
+             "base", "key_length", "Wq", "Wk", "Wv", "Wo", "x", "k", "q", "v")  # fmt: skip
+    if name in ("h", "H", "nh"):
+        return "heads"
+    if name in ("d", "D", "k", "e", "c", "C", "E", "dim"):
+        return "model_dim"
+    found = next((r for r in order if role(name, (r,))), None)
+    widths = r"dim|units?$|feats?$|features|width|channels|hidden|emb|_size$"
+    return found or ("model_dim" if re.search(widths, name.lower()) else None)
 
 
 def settled(arguments: list[Argument]) -> list[Argument]:
@@ -175,23 +182,3 @@ def settled(arguments: list[Argument]) -> list[Argument]:
     if "q" in roles and "x" in roles and "k" not in roles and "context" not in roles:
         change(roles.index("x"), "context")
     return fixed
-
-
-def letter(path: str, owner: str) -> str | None:
-    """q, k, v, o, qkv, kv, norm or None, from the path of a parameter."""
-    lowered = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", path).lower()
-    if "norm" in owner.lower() or re.search(r"(^|[._])(ln|norm|layer_?norm)\d*([._]|$)", lowered):
-        return "norm"
-    if re.search(r"qkv|kqv|in_proj|c_attn|attn?_in([._]|$)|query_key_value", lowered):
-        return "qkv"
-    if re.search(r"(^|[._])(to_|w_?)?kv([._]|$)|kv_proj|key_value", lowered):
-        return "kv"
-    if re.search(r"out_proj|c_proj|o_proj|unify|fc_o|(^|[._])w_?o([._]|$)|to_out", lowered):
-        return "o"
-    parts = [p for p in re.split(r"[._]", lowered) if p and not p.isdigit()]
-    for part in reversed(parts):
-        bare = re.sub(r"\d+$", "", part)
-        bare = re.sub(r"^(w|to|lin|fc|b)(?=(q|k|v|o|query|key|value|queries|keys|values|out|output)s?$)", "", bare)
-        if bare in _LETTERS and bare not in ("in", "c"):
-            return _LETTERS[bare]
-    return None

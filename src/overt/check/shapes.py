@@ -14,7 +14,8 @@ import numpy as np
 Path = tuple[str, ...]
 
 _AXIS = r"\w+(?:[ ]*(?:\*\*|//|[*+/·×-])[ ]*\w+)*"
-_SHAPE = re.compile(rf"[(\[]\s*({_AXIS}(?:\s*,\s*{_AXIS})*)(\s*,)?\s*[)\]]")
+_ANY = r"\.\.\.|…"
+_SHAPE = re.compile(rf"[(\[]\s*((?:{_AXIS}|{_ANY})(?:\s*,\s*(?:{_AXIS}|{_ANY}))*)(\s*,)?\s*[)\]]")
 # What the edges of a graph are counted by.
 EDGES = r"E|(n|num|number)?_?(of_)?(edges?|E)"
 # What words beside a shape say of its numbers.
@@ -52,14 +53,17 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = ()) -> dict[
     ends = [0, *(place.end() for place in places)]
     starts = [*(place.start() for place in places), len(text)]
     for number, place in enumerate(places):
-        axes = tuple(re.sub(r"\s+", " ", axis).strip() for axis in place[1].split(","))
+        axes = _axes(place[1])
+        if len(axes) > 1 and all(axis in names for axis in axes) and (len(axes) > 2 or len(axes[0]) > 1):
+            # Arguments, as they are passed.
+            continue
         between = text[ends[number] : place.start()]
         told_of = rf"[\"']\w+[\"']:\s*$|(?<![\w.])({known}):?\s*$" if place[0][0] == "[" else r"[\"']\w+[\"']:\s*$"
         if len(axes) == 1 and not place[2] and not re.search(told_of, between):
             # Something in brackets.
             continue
-        clauses = re.split(r"[;.:]\s", " " + between)
-        # What is said just before, with the last name's own colon.
+        # What is said just before, in the same sentence, with the last name's own colon.
+        clauses = re.split(r":\s", re.split(r"[;.]\s", " " + between)[-1])
         near = clauses[-1] if name.search(clauses[-1]) else " ".join(clauses[-2:])
         if re.search(r"->|→|\b(returns?|gives?|outputs?)\b", near):
             continue
@@ -89,6 +93,13 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = ()) -> dict[
     if len(names) == 1 and not found and nameless:
         found[names[0],] = nameless[0]
     return found
+
+
+def _axes(words: str) -> tuple[str, ...]:
+    """The words of a shape; what may be any number of axes is one of samples, or none where there are enough."""
+    axes = [re.sub(r"\s+", " ", axis).strip() for axis in words.split(",")]
+    known = [axis for axis in axes if not re.fullmatch(_ANY, axis)]
+    return tuple(known if len(known) > 2 else ["batch", *known] if len(known) < len(axes) else known)
 
 
 def held(source: str, names: Sequence[str]) -> dict[Path, str]:

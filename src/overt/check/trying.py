@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,21 +11,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overt.check import beside, calls, continuing, contracts, outside
+from overt.check import beside, calls, continuing, contracts, effects, outside
 from overt.check.asking import Answer, Caller, Way, differ, probe
 from overt.check.calls import Guess, Lengths, Search, Tried
 from overt.check.findings import Findings
 from overt.check.interface import Interface
-from overt.check.probes import unread
 from overt.check.recorded import enter, tell
 from overt.check.report import CallError, UnattendedError
-from overt.check.roles import Argument
+from overt.check.roles import LAYOUTS, Argument
 from overt.check.session import Here, Session
 
 # Instances, calls of one request that are looked into and of all, and constructors that are tried.
 _MADE, _CALLS, _RAN, _BUILT = 16, 4, 8, 360
 # Pairs of arguments that are given together.
 _PAIRS = 10
+_NAMELESS = ("NameError", "UnboundLocalError", "ModuleNotFoundError", "MemoryError", "SystemExit")
 _FACTORS = ("scale", "1.0", "0.0", "root of a width")
 # Seconds after which no other call is looked for.
 _SECONDS = 20.0
@@ -47,14 +46,15 @@ class _Found(NamedTuple):
     handle: int | None
     guess: Guess
     judged: dict[str, Any]
+    # the kinds of its arrays, in their order
+    arrays: Sequence[str] = ()
     # whether one query is given where those that are meant have a length of their own
     one: bool = False
 
     @property
     def doubtful(self) -> bool:
         """Whether what was seen contradicts what the arguments were taken for: what is attended to has positions."""
-        arrays = [kind for _, kind in self.guess.kinds if kind in calls._FLOATS or kind in calls._OTHERS]
-        attended = [arrays[n] for n in self.judged["facts"].get("attended", ()) if n < len(arrays)]
+        attended = [self.arrays[n] for n in self.judged["facts"].get("attended", ()) if n < len(self.arrays)]
         weights = bool(attended) and not any(set(kind) & set("TSNnh") for kind in attended)
         return self.guess.mixed or weights or self.one
 
@@ -73,7 +73,6 @@ def check(
     face: Interface,
     maker: Interface | None,
     findings: Findings,
-    why: str,
     ladder: Sequence[Lengths] = calls.LADDER,
 ) -> None:
     """Find a call that works and that attends, and judge its steps.  Raises CallError where there is none."""
@@ -91,6 +90,11 @@ def check(
             ran.append(tried)
             ran_on.append((handle, tried.guess))
             judged = _judged(session, face, handle, [tried.guess])[0]
+            if "additive_ignores_keys" in _names(judged):
+                # Keys that are lost in a loop over numbers do enter.
+                square = replace(tried.guess, lengths=replace(tried.guess.lengths, S=tried.guess.lengths.T))
+                caller = Caller(session, face, handle)
+                judged = outside.read(caller, square) or outside.read(caller, tried.guess) or judged
             # Widths and lengths of 1 hide what can be wrong.
             left = (entry["step"] for entry in judged.get("ledger", ()) if entry["outcome"] == "not tried")
             # The same of each attention is one thing.
@@ -98,9 +102,9 @@ def check(
             if any(entry["outcome"] != "not tried" for entry in judged.get("ledger", ())):
                 single = any("1" in kind for _, kind in tried.guess.kinds if kind in calls._FLOATS)
                 one = pairs and (single or tried.guess.lengths.T == 1)
-                found.append(_Found(lost, handle, tried.guess, judged, one))
+                found.append(_Found(lost, handle, tried.guess, judged, _kinds(face, tried.guess), one))
             elif judged.get("cores"):
-                unsure.append(_Found(lost, handle, tried.guess, judged))
+                unsure.append(_Found(lost, handle, tried.guess, judged, _kinds(face, tried.guess)))
                 # Perhaps too few keys are let through by a number.
                 more = (path for path, kind in tried.guess.kinds if kind in _FEW)
                 longer = [Tried(tried.guess.given(path, "length"), {}) for path in more]
@@ -139,10 +143,12 @@ def check(
                 "give a call with --example"
             )
         findings.convention["called with"] = str(one.guess)
+        layout = _layout(one.guess)
+        if layout is not None:
+            findings.convention["layout"] = layout
         caller = Caller(session, face, one.handle)
         seen, masks, ran_with = _optional(caller, one, findings)
         conclude(findings, [one.judged, *seen])
-        _misread(face, findings)
         handle, search, _ = next((some for some in searches if some[0] == one.handle), searches[0])
         beside.turned(replace(caller, handle=handle), search.tried, one.guess, findings)
         beside.grouped(made, caller, one.guess, findings)
@@ -151,6 +157,7 @@ def check(
         contracts.check(caller, one.guess, one.judged["facts"], findings)
         contracts.options(caller, one.guess, _options(made, caller), findings)
         continuing.check(session, face, one.handle, one.guess, findings)
+        effects.check(made, caller, one.guess, findings)
         return
     if ran and _repeated(session, face, ran_on, findings):
         return
@@ -168,12 +175,26 @@ def check(
     if ran:
         raise UnattendedError(f"{face.name} runs, with {ran[0].guess}, and no attention was found inside")
     failed = [tried for _, search, _ in searches for tried in search.tried] or refused
-    if _lacking(face, failed, findings):
+    if _raising(face, failed, findings):
         return
     far = sorted(failed, key=lambda t: t.reached, reverse=True)[:2]
     shown = "; ".join(map(str, far))
-    told = f".  {len(failed)} calls were tried, and those that came furthest are {shown}" if far else ""
-    raise CallError(f"{why}{told}.  Give a call that works with --example")
+    told = (
+        f"{len(failed)} calls were tried, and those that came furthest are {shown}" if far else "there is none to try"
+    )
+    raise CallError(f"no call of {face.name} works: {told}.  Give a call that works with --example")
+
+
+def _kinds(face: Interface, guess: Guess) -> list[str]:
+    """The kinds of the arrays of a call, in their order."""
+    kinds = {".".join(path): kind for path, kind in guess.kinds}
+    return [kinds[name] for name in calls.specs(guess, face)[2]]
+
+
+def _layout(guess: Guess) -> str | None:
+    """How the first array of a call lies, where that has a name."""
+    first = next((kind for _, kind in guess.kinds if calls.is_floats(kind)), "").replace("W", "D")
+    return first if first in LAYOUTS else None
 
 
 def begun(
@@ -193,24 +214,28 @@ def begun(
             continue
         other = {**reply["description"], "backend": described["backend"]}
         try:
-            check(session, Interface(other, other["parameters"], face.overrides), maker, findings, "", ladder)
+            check(session, Interface(other, other["parameters"], face.overrides), maker, findings, ladder)
         except CallError:
             continue
         return True
     return False
 
 
-def _lacking(face: Interface, failed: Sequence[Tried], findings: Findings) -> bool:
-    """Whether all calls that came furthest fail at one line for a name that there is not, whatever they were given."""
+def _raising(face: Interface, failed: Sequence[Tried], findings: Findings) -> bool:
+    """Whether all calls that came furthest fail alike, whatever they were given, for what is no matter of arguments.
+
+    That is a name that there is not, or its own ``raise`` that stands on no condition.
+    """
     furthest = max((tried.reached for tried in failed), default=())
     errors = [tried.error for tried in failed if tried.error is not None and tried.reached == furthest]
     alike = {(error["type"], error["message"], error["line"]) for error in errors}
     if len(alike) != 1 or len(errors) < 2 or errors[0]["line"] is None or errors[0].get("guarded"):
         return False
-    owner = (errors[0].get("missing") or {}).get("owner")
-    if errors[0]["type"] not in ("NameError", "UnboundLocalError") and owner not in ("module", face.name):
+    first = errors[0]
+    lacks = (first.get("missing") or {}).get("owner") in ("module", face.name)
+    if not lacks and not first.get("raised") and first["type"] not in _NAMELESS:
         return False
-    findings.raised(None, errors[0])
+    findings.raised(first)
     return True
 
 
@@ -250,7 +275,7 @@ def _kinder(session: Session | Here, face: Interface, found: _Found, made: besid
         added = wanted and "added" in str(guess) and "added" not in str(best.guess)
         fewer = added or len(judged.get("faults", ())) < best.faults
         if judged.get("cores") and judged["shapes"] == found.judged["shapes"] and fewer:
-            best = _Found(found.lost, handle, guess, judged, found.one)
+            best = _Found(found.lost, handle, guess, judged, _kinds(face, guess), found.one)
     return best
 
 
@@ -282,22 +307,6 @@ def conclude(findings: Findings, told: list[dict[str, Any]]) -> None:
     enter(findings, told)
 
 
-def _misread(face: Interface, findings: Findings) -> None:
-    """Globals that are read instead of arguments which they are named after, and names that are no more."""
-    if re.search(r"np\.infty", face.code):
-        findings.add(
-            "removed_name", kind="mistake", message="np.infty no longer exists in NumPy 2.", mend="Write np.inf.",
-            look=r"infty",
-        )  # fmt: skip
-    for argument in [a for a in face.arguments if a.name in unread(face.description["source"])]:
-        for name in face.description["globals"]:
-            if name.startswith(argument.name[:3]):
-                findings.add(
-                    "global_read", kind="mistake", look=rf"\b{name}\b", mend=f"Use {argument.name} in the body.",
-                    message=f"It never reads its argument {argument.name} and reads the global {name} instead.",
-                )  # fmt: skip
-
-
 def _made(
     session: Session | Here,
     face: Interface,
@@ -309,7 +318,7 @@ def _made(
     kind = face.description["kind"]
     if kind == "function":
         # Weights of its module have widths, as those of an instance have.
-        names = face.description["globals"]
+        names = [name for name in face.description["globals"] if name not in face.misread]
         _, arrays = session.ask({"op": "globals", "names": names}) if names else ({}, {})
         shapes = [x.shape for x in arrays.values() if x.dtype.kind == "f"]
         yield None, _lengths({"shapes": shapes, "numbers": {}}, None, ladder) if shapes else ladder, _defaults(face)
@@ -468,7 +477,7 @@ def _overlooked(
 
 
 def _names(judged: dict[str, Any]) -> set[str]:
-    return {fault["mistake"] for fault in judged["faults"]}
+    return {fault["mistake"] for fault in judged.get("faults", ())}
 
 
 def _both(one: str, first: Way, two: str, second: Way) -> Way:
@@ -536,13 +545,16 @@ def _meant(face: Interface, argument: Argument, judged: dict[str, Any], findings
         findings.add("softcap_missing")
 
 
-def example(session: Session | Here, face: Interface, given: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Make what somebody gave, and call and record it as they said: what was made, and what the call came to."""
-    made, arrays = session.ask({"op": "example", "make": given[0], "call": given[1]})
+def example(session: Session | Here, face: Interface, given: Sequence[str]) -> dict[str, Any]:
+    """Make what somebody gave, and call and record it as they said; what the call came to."""
+    made, _ = session.ask({"op": "example", "make": given[0], "call": given[1]})
     if "error" in made:
         raise CallError(f"the example cannot be made: {made['error']['type']}: {made['error']['message']}")
-    asked = face.intents
     one = {"args": [], "kwargs": {}, "example": True, "backend": face.description["backend"], "still": True}
-    one |= {"dtype": "float32", "record": asked, "method": face.description["method"] if made["method"] else None}
+    one |= {
+        "dtype": "float32",
+        "record": face.intents,
+        "method": face.description["method"] if made["method"] else None,
+    }
     reply, _ = session.ask({"op": "call", "handle": made["given"], "calls": [one]})
-    return made | {"arrays": arrays}, reply["replies"][0] if "replies" in reply else reply
+    return reply["replies"][0] if "replies" in reply else reply

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from overt.recorder.operations import Line, Log, Operation
+from overt.recorder.operations import Line, Log, Operation, leaves
 
 __all__ = ["Line", "Log", "Operation", "record_operations"]
 
@@ -20,7 +20,7 @@ def record_operations(
     Beyond ``_limit`` operations it raises ArgumentError.
     """
     log = Log(limit=_limit)
-    library = next((_library(x) for x in _leaves((args, kwargs)) if _library(x) != "numpy"), "numpy")
+    library = next((_library(x) for x in leaves((args, kwargs)) if _library(x) != "numpy"), "numpy")
     if library == "numpy" and _library(function) == "torch":
         library = "torch"
     if library == "torch":
@@ -36,9 +36,3 @@ def _library(x: Any) -> str:
     """The library among whose classes that of x is, or is built on one."""
     names = [base.__module__.partition(".")[0] for base in type(x).__mro__]
     return next((name for name in names if name in ("torch", "jax", "jaxlib")), "numpy")
-
-
-def _leaves(x: Any) -> list[Any]:
-    if isinstance(x, tuple | list):
-        return [leaf for y in x for leaf in _leaves(y)]
-    return [leaf for y in x.values() for leaf in _leaves(y)] if isinstance(x, dict) else [x]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.recorder.operations import Log, einsum_equation
+from overt.recorder.operations import Log, einsum_equation, leaves
 
 
 @dataclass(eq=False)
@@ -160,19 +161,21 @@ def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Lo
         if isinstance(x, np.ndarray):
             current.given[_memory(x)] = f"parameter {name}"
     watch = _each(_watch, args), {name: _each(_watch, x) for name, x in kwargs.items()}
-    for number, x in enumerate(_arrays((watch[0], list(watch[1].values())))):
+    for number, x in enumerate(_arrays(watch)):
         current.given[_memory(x)] = f"argument {number}"
     token = _run.set(current)
+    # An argument that the module has too is one array.
+    same = {id(x): y for x, y in zip(_arrays((args, kwargs)), _arrays(watch), strict=True)}
     try:
-        with _proxied(function):
+        with _proxied(function, same):
             return _each(_bare, function(*watch[0], **watch[1]))
     finally:
         _run.reset(token)
 
 
 @contextmanager
-def _proxied(function: Any) -> Iterator[None]:
-    """In the module of a function, or of an object's class, NumPy's makers of arrays make watched ones meanwhile."""
+def _proxied(function: Any, same: Mapping[int, np.ndarray]) -> Iterator[None]:
+    """In the module of a function, or of an object's class, NumPy makes watched arrays, and those there are watched."""
     code = function if hasattr(function, "__globals__") else getattr(function, "__func__", None)
     if code is None:
         code = type(function).__call__ if callable(function) else None
@@ -181,8 +184,9 @@ def _proxied(function: Any) -> Iterator[None]:
         module = sys.modules.get(type(function).__module__)
         scope = {} if module is None else vars(module)
     own = {id(getattr(np, name)) for name in _MAKERS}
-    saved = {name: x for name, x in scope.items() if x is np or id(x) in own}
-    scope.update({name: _Proxy() if x is np else _maker(x) for name, x in saved.items()})
+    saved = {name: x for name, x in scope.items() if x is np or id(x) in own or type(x) is np.ndarray}
+    scope.update({name: _Proxy() if x is np else _maker(x) if id(x) in own else same.get(id(x), x.view(Watched))
+                  for name, x in saved.items()})  # fmt: skip
     try:
         yield
     finally:
@@ -203,7 +207,11 @@ def _each(change: Callable[[Any], Any], x: Any) -> Any:
         return type(x)(_each(change, y) for y in x)
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return type(x)(*(_each(change, y) for y in x))
-    return {key: _each(change, y) for key, y in x.items()} if type(x) is dict else change(x)
+    if isinstance(x, dict):
+        changed = copy.copy(x)
+        changed.update({key: _each(change, y) for key, y in x.items()})
+        return changed
+    return change(x)
 
 
 _Taken = list[tuple[np.ndarray, int | None, str]]
@@ -284,9 +292,5 @@ def _note(name: str, taken: _Taken, result: np.ndarray, detail: str = "") -> int
     return current.log.note(name, sources, operands, kept, kept, detail, None, origins)
 
 
-def _arrays(values: Any) -> Iterator[np.ndarray]:
-    if isinstance(values, np.ndarray):
-        yield values
-    elif type(values) in (tuple, list):
-        for x in values:
-            yield from _arrays(x)
+def _arrays(values: Any) -> list[np.ndarray]:
+    return [x for x in leaves(values) if isinstance(x, np.ndarray)]

@@ -99,3 +99,10 @@ def is_own(module: str) -> bool:
 def einsum_equation(args: tuple[Any, ...]) -> str:
     """The equation of an einsum, if it is written as one."""
     return args[0].replace(" ", "") if args and isinstance(args[0], str) else ""
+
+
+def leaves(x: Any) -> list[Any]:
+    """What lies in tuples, lists and dicts, in their order, by which arguments are numbered."""
+    if isinstance(x, dict):
+        x = list(x.values())
+    return [leaf for y in x for leaf in leaves(y)] if isinstance(x, tuple | list) else [x]

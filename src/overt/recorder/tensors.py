@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from overt.grid import host
-from overt.recorder.operations import Log, einsum_equation
+from overt.recorder.operations import Log, einsum_equation, leaves
 
 _NAMES = {"__getitem__": "index", "__setitem__": "setitem", "__matmul__": "matmul", "__rmatmul__": "matmul"}
 # What gives a tensor and computes nothing of it.
@@ -134,11 +134,5 @@ def _numbers(x: Tensor) -> np.ndarray:
         return np.array(host("a tensor", x))
 
 
-def _tensors(values: Any) -> Iterator[Tensor]:
-    if isinstance(values, Tensor):
-        yield values
-    elif isinstance(values, tuple | list):
-        for x in values:
-            yield from _tensors(x)
-    elif isinstance(values, dict):
-        yield from _tensors(list(values.values()))
+def _tensors(values: Any) -> list[Tensor]:
+    return [x for x in leaves(values) if isinstance(x, Tensor)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.recorder.operations import Line, Log, is_own
+from overt.recorder.operations import Line, Log, is_own, leaves
 
 # Calls of functions that are as good as written out.
 _CALLS = {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint"}
@@ -30,7 +30,9 @@ def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Lo
 
     given = [flat[i] for i in dynamic]
     closed, shape = jax.make_jaxpr(call, return_shape=True)(*given)
-    results = _evaluate(closed.jaxpr, closed.consts, [(x, -1 - i) for i, x in enumerate(given)], log)
+    # A tree of JAX has the names of a dictionary in another order than the dictionary.
+    number = {id(x): i for i, x in enumerate(x for x in leaves((args, list(kwargs.values()))) if hasattr(x, "shape"))}
+    results = _evaluate(closed.jaxpr, closed.consts, [(x, -1 - number.get(id(x), i)) for i, x in enumerate(given)], log)
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shape), [x for x, _ in results])
 
 

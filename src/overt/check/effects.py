@@ -1,0 +1,159 @@
+"""What a call does beside its numbers: gradients, memory, dtypes, prints, names that it reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from overt.check.asking import Caller, Way
+from overt.check.beside import Made
+from overt.check.calls import Guess
+from overt.check.findings import Findings
+from overt.check.interface import Interface
+
+# Lengths between which memory is seen to grow, and those beyond the blocks of any loop.
+_LENGTHS, _BEYOND = (64, 256), (1024, 2048)
+# Seconds after which no longer call is made, the length of a step, and how far a slope may be off.
+_SLOW, _STEP, _OFF = 0.5, 1e-5, 1e-3
+
+
+def check(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Everything that a call does beside what it returns."""
+    _read(caller.face, findings)
+    if caller.ask([Way(guess)])[0].printed:
+        findings.add(
+            "prints", kind="risk", message="It prints while it computes.",
+            mend="Leave out print, or use logging.", look=r"print|stdout",
+        )  # fmt: skip
+    if {"dropout_eval", "state", "unknown"} & set(findings.found):
+        return
+    _dtype(caller, guess, findings)
+    _gradients(caller, guess, findings)
+    _memory(made, caller, guess, findings)
+
+
+def _read(face: Interface, findings: Findings) -> None:
+    """Globals that are read instead of arguments which they are named after, and names that are no more."""
+    if re.search(r"np\.infty", face.code):
+        findings.add(
+            "removed_name", kind="mistake", message="np.infty no longer exists in NumPy 2.", mend="Write np.inf.",
+            look=r"infty",
+        )  # fmt: skip
+    for name, argument in face.misread.items():
+        findings.add(
+            "global_read", kind="mistake", look=rf"\b{name}\b", mend=f"Use {argument} in the body.",
+            message=f"It reads the global {name} instead of its argument {argument}.",
+        )  # fmt: skip
+
+
+def _dtype(caller: Caller, guess: Guess, findings: Findings) -> None:
+    """float32 that goes in and comes out as something wider."""
+    if caller.handle is not None or guess.dtype not in ("float64", "float32"):
+        return
+    answer = caller.ask([Way(replace(guess, dtype="float32"))])[0]
+    got = next((one["dtype"] for one in answer.reply.get("outputs", ())), "float32")
+    if got not in ("float32", "int"):
+        findings.add(
+            "dtype_changed", kind="risk", message=f"float32 goes in and {got} comes out.",
+            mend="In NumPy, divide by a Python float (math.sqrt), not by np.sqrt, whose result is a float64.",
+            look=r"sqrt|astype|dtype|float",
+        )  # fmt: skip
+
+
+def _gradients(caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Gradients that are cut, and gradients that are not the slope of the output."""
+    backend = caller.face.description["backend"]
+    if backend != "torch" or guess.dtype != "float64" or "softmax_low_precision" in findings.found:
+        return
+    names = [n for n, x in caller.arrays(guess).items() if x.dtype.kind == "f"]
+    answer = caller.ask([Way(guess, extra={"grad": True})])[0]
+    if answer.failed or not answer.outputs:
+        return
+    slopes = answer.gradients
+    without = [n for n in names if (g := slopes.get(n)) is None or not np.abs(g).max(initial=0) > 0]
+    # What changes nothing has no gradient either.
+    cut = [n for n in without if abs(_slope(caller, guess, n) or 0.0) > _OFF]
+    if cut:
+        chosen = re.search(r"no_grad|inference_mode", caller.face.code)
+        findings.add(
+            "gradient_cut", kind="risk" if chosen else "mistake", look=r"detach|\.data|numpy\(|no_grad|inference_mode",
+            message=f"No gradient reaches {', '.join(cut)}: it cannot be trained through.",
+            mend="Leave out detach(), .data, .numpy() and no_grad() on the way.",
+        )  # fmt: skip
+        return
+    for name in names:
+        slope, gradient = _slope(caller, guess, name), slopes.get(name)
+        if slope is None or gradient is None:
+            continue
+        told_slope = float((gradient * _step(gradient.shape)).sum()) / _STEP
+        if abs(slope - told_slope) > _OFF * max(abs(slope), abs(told_slope), 0.1):
+            findings.add(
+                "gradient_wrong", kind="mistake", look=r"backward|grad|detach",
+                message=f"The gradient of {name} is not the slope of the output.",
+                mend="Compare with torch.autograd.gradcheck.",
+            )  # fmt: skip
+            return
+
+
+def _step(shape: Sequence[int]) -> np.ndarray:
+    return np.random.default_rng(3).normal(size=shape) * _STEP
+
+
+def _slope(caller: Caller, guess: Guess, name: str) -> float | None:
+    """How the sum of the outputs, weighted from -1 to 1, grows along one direction; None where it is not known.
+
+    Where something inside is less than float64, steps of two lengths give two slopes.
+    """
+    array = caller.arrays(guess)[name]
+    steps = [sign * length * _step(array.shape) for length in (1, 4) for sign in (1, -1)]
+    answers = caller.ask([Way(guess, {name: array + step}) for step in steps])
+    kinds = {one["dtype"] for answer in answers for one in answer.reply.get("outputs", ())}
+    if any(answer.failed for answer in answers) or kinds != {"float64"}:
+        return None
+    one, two = (
+        sum(float(((x - y) * np.linspace(-1, 1, x.size).reshape(x.shape)).sum()) for x, y in zip(*pair, strict=True))
+        for pair in ((answers[0].outputs, answers[1].outputs), (answers[2].outputs, answers[3].outputs))
+    )
+    one, two = one / (2 * _STEP), two / (8 * _STEP)
+    return one if abs(one - two) <= 0.1 * _OFF * max(abs(one), abs(two), 0.1) else None
+
+
+def _memory(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Arrays that grow with T · S, at lengths beyond those of any block where the code has loops."""
+    face, letters = caller.face, {letter for _, kind in guess.kinds for letter in kind}
+    one_of_each = replace(guess.lengths, B=1, H=1, D=4, W=4, G=0)
+    if face.description["backend"] not in ("numpy", "torch") or "T" not in letters:
+        return
+    if caller.handle is not None:
+        first = made.guesses.get(caller.handle)
+        if first is None or made.maker is None:
+            return
+        # Widths are those of the instance, and so is the longest sequence that it takes.
+        one_of_each = replace(guess.lengths, B=1)
+        reply, _ = made.build(replace(first, lengths=replace(first.lengths, T=_BEYOND[1], S=_BEYOND[1])))
+        if "error" in reply:
+            return
+        caller = replace(caller, handle=reply["handle"])
+    pairs = [_LENGTHS]
+    if re.search(r"\b(for|while|map|vmap|fori_loop|scan)\b", face.code + face.description["helpers"]):
+        pairs.append(_BEYOND)
+    for pair in pairs:
+        weights: list[int] = []
+        for n in pair:
+            wide = replace(guess, lengths=replace(one_of_each, T=n, S=n))
+            reply = caller.ask([Way(wide, extra={"weigh": True})])[0].reply
+            if "bytes" not in reply or (weights and reply["seconds"] > _SLOW):
+                # It fails there, or takes its time; the first call may have loaded what it needs.
+                return
+            weights.append(reply["bytes"])
+        ratio = pair[1] / pair[0]
+        if weights[1] < pair[1] ** 2 or weights[1] < 0.6 * ratio**2 * weights[0]:
+            return
+    findings.add(
+        "memory_quadratic", kind="risk", look=r"softmax|exp\(|@|matmul|einsum|bmm",
+        message="It holds T × S numbers at once: 256 MiB for each head and each such array at 8192 tokens in float32.",
+        mend="For long sequences only: overt.attention and scaled_dot_product_attention need memory linear in length.",
+    )  # fmt: skip
