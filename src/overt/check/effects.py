@@ -77,7 +77,9 @@ def _gradients(caller: Caller, guess: Guess, findings: Findings) -> None:
     # What changes nothing has no gradient either.
     cut = [n for n in without if abs(_slope(caller, guess, n) or 0.0) > _OFF]
     if cut:
-        chosen = re.search(r"no_grad|inference_mode", caller.face.code)
+        # Of a memory, or of what nobody knows, it may be cut on purpose.
+        asking = {a.name for a in caller.face.arguments if a.role in ("q", "k", "v", "x", "qkv")}
+        chosen = re.search(r"no_grad|inference_mode", caller.face.code) or not asking & set(cut)
         findings.add(
             "gradient_cut", kind="risk" if chosen else "mistake", look=r"detach|\.data|numpy\(|no_grad|inference_mode",
             message=f"No gradient reaches {', '.join(cut)}: it cannot be trained through.",

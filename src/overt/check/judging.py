@@ -403,7 +403,8 @@ class _Judge:
                 before = self.hidden
                 self._hide(kind.cells, line)
                 self._filled(number, x[kind.cells], y[kind.cells])
-                if kind.name == "mask_sign_inf":
+                # What is turned round later is hidden in the end.
+                if kind.name == "mask_sign_inf" and not (core.steps[-1][1][kind.cells] == 0).all():
                     self.fail("mask", "mask_sign_inf", line, "Hidden scores become +inf.", -np.inf, y[kind.cells])
                     # What follows is NaN.
                     break
@@ -932,7 +933,8 @@ class _Judge:
                         for more in (np.zeros((T, S), bool), np.triu(np.ones((T, S), bool), S - T + 1)))  # fmt: skip
                 # By itself, or beside a causal mask.
                 who = next((w for w in ways if all(len(some) == 1 for some in w)), None)
-                if who is None:
+                # One sample's mask for all of them is none: what it hides is hidden anyway.
+                if who is None or (len(seen) > 1 and len({w[0] for w in who}) == 1):
                     continue
                 if additive and polarity == "drop":
                     says = "The zeros of an additive mask, which mean visible, hide."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -232,8 +233,12 @@ def _raising(face: Interface, failed: Sequence[Tried], findings: Findings) -> bo
     if len(alike) != 1 or len(errors) < 2 or errors[0]["line"] is None or errors[0].get("guarded"):
         return False
     first = errors[0]
-    lacks = (first.get("missing") or {}).get("owner") in ("module", face.name)
-    if not lacks and not first.get("raised") and first["type"] not in _NAMELESS:
+    missing = first.get("missing") or {}
+    made = re.search(rf"\.{re.escape(str(missing.get('name')))}\b[^=\n]*=(?!=)", face.description["source"])
+    lacks = missing.get("owner") == "module" or (missing.get("owner") == face.name and not made)
+    # An instance may want another method first.
+    own = first.get("raised") and face.description["kind"] == "function"
+    if not lacks and not own and first["type"] not in _NAMELESS:
         return False
     findings.raised(first)
     return True
