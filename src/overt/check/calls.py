@@ -522,13 +522,24 @@ class Search:
     def _documented(self) -> Iterator[Guess]:
         """The shapes that documentation gives, in two dtypes; what has none is what its name suggests."""
         required = [a for a in self.interface.arguments if a.required]
-        if self.kinds[0] in VALUES or "--layout" in self.interface.overrides:
+        if "--layout" in self.interface.overrides:
             return
         names = [a.name for a in required]
         source = self.interface.description["source"]
-        held = shapes.held(source, names)
-        found = shapes.contracted(source, names, shapes.shapes(self.interface.described, names, held))
-        if not found:
+        held = shapes.held(source + "\n" + self.interface.description["helpers"], names)
+        # What asks for more is no array.
+        held = {path: kind for path, kind in held.items() if not any(o[:-1] == path for o in held)}
+        found = shapes.contracted(
+            source, names, shapes.shapes(self.interface.described, names, held, alone=self.kinds[0] not in VALUES)
+        )
+        if self.kinds[0] in VALUES:
+            # A constructor takes matrices, and dictionaries of them, and numbers without a word on their shape.
+            found = {path: shape for path, shape in found.items() if len(shape.axes) > 1 or len(path) > 1}
+            held = {path: kind for path, kind in held.items() if kind == "dictionary"}
+        # What is asked for something by its name has no shape.
+        owners = {path[:1] for path, kind in held.items() if kind == "dictionary"}
+        found = {path: shape for path, shape in found.items() if path not in owners}
+        if not found and not owners:
             return
         # What asks has the first letters, and what lies in something the last.
         found = {path: found[path] for path in sorted(found, key=lambda path: (len(path), names.index(path[0])))}
@@ -536,8 +547,11 @@ class Search:
             kinds, lengths = lettered(found, size, self.named)
             # Beside weights there are weights.
             weights = {path[0]: not set(kind) & set("BTSN") for path, kind in kinds.items() if len(path) > 1}
-            kinds |= {path: "WW" if weights.get(path[0]) else self._likely(path[1])[0]
-                      for path in held if path not in kinds and path[:1] not in kinds}  # fmt: skip
+            params = {a.name for a in required if self.kinds[0] in VALUES or (a.role == "params" and len(required) > 1)}
+            for path in held:
+                if path not in kinds and path[:1] not in kinds:
+                    among = weights.get(path[0], len(path) > 2 or path[0] in params or not self._means(path[-1]))
+                    kinds[path] = self._weight(path) if among else self._likely(path[1])[0]
             yield from self._completed(required, kinds, held, lengths)
 
     def _completed(
@@ -551,10 +565,10 @@ class Search:
         for first, dtype in product(guesses, (self.dtypes[0], *self.dtypes[-1:])):
             guess = Guess((), lengths, dtype)
             for a in required:
-                inside = [path for path in kinds if path[0] == a.name and len(path) > 1]
+                inside = sorted((path for path in kinds if path[0] == a.name and len(path) > 1), key=len)
                 told = self.told(a) if self.told(a) in VALUES else None
                 if inside:
-                    told = next((held[path] for path in inside if path in held), "dictionary")
+                    told = next((held[path] for path in inside if len(path) == 2 and path in held), "dictionary")
                 # Of nothing there is nothing to see.
                 known = "lengths" if self.told(a) == "lengths" else kinds.get((a.name,), told)
                 kind = known or dict(first.kinds)[a.name,]
@@ -563,6 +577,9 @@ class Search:
                     kind = f"{sort} ({', '.join(kind)})"
                 guess = guess.given((a.name,), kind)
                 for path in inside:
+                    for end in range(2, len(path)):
+                        if path[:end] not in dict(guess.kinds):
+                            guess = guess.given(path[:end], held.get(path[: end + 1], "dictionary"))
                     guess = guess.given(path, kinds[path])
             yield guess
 
@@ -772,6 +789,22 @@ class Search:
 
     def _free(self, path: Path) -> bool:
         return path[0] not in self.interface.overrides
+
+    def _means(self, name: str) -> bool:
+        """Whether a name says that something is no weight."""
+        found = "params" if name.lower() in ("w", "b", "g") else role(name) or "params"
+        return found != "params" and (found[0] not in "Wb" or found in ("base", "bias"))
+
+    def _weight(self, path: Path) -> str:
+        """What lies in something is multiplied with, or added, by its name and that of what it lies in."""
+        whole = _ROLES.get(role("_".join(path[-2:])) or role(path[-2]) or "")
+        last = path[-1].lower()
+        if re.match(r"b(ias)?$|b_|beta|gamma|g$|scale|norm", last):
+            return "P" if whole in ("WP", "P") else "W"
+        if re.match(r"v(_.*)?$", last):
+            # The vector of an additive score.
+            return "W"
+        return whole if whole in ("WP", "WW") else "WW"
 
     def _likely(self, name: str, taken: Sequence[str] = ()) -> tuple[str, ...]:
         """What is asked for by name, the likelier first: numbers that no other one is."""

@@ -388,11 +388,20 @@ class _LackedError(KeyError):
 
 
 class _Lacking(dict):
-    """A dictionary that knows which argument it is."""
+    """A dictionary that knows which argument it is, a tree to JAX as others are."""
+
+    known_to_jax = False
 
     def __init__(self, path: list[str], parts: dict[str, Any]) -> None:
         super().__init__(parts)
         self.path = path
+        if "jax" in sys.modules and not _Lacking.known_to_jax:
+            sys.modules["jax"].tree_util.register_pytree_node(
+                _Lacking,
+                lambda x: (tuple(x.values()), (x.path, tuple(x))),
+                lambda told, parts: _Lacking(told[0], dict(zip(told[1], parts, strict=True))),
+            )
+            _Lacking.known_to_jax = True
 
     def __missing__(self, name: Any) -> Any:
         raise _LackedError(name, self.path)
@@ -441,7 +450,7 @@ def _value(spec: dict[str, Any], arrays: dict[str, Any], results: list[Any] | No
     if "dict" in spec:
         parts = {name: _value(part, arrays, results) for name, part in spec["dict"].items()}
         # JAX takes subclasses for leaves.
-        return _Lacking(spec["path"], parts) if "path" in spec and "jax" not in sys.modules else parts
+        return _Lacking(spec["path"], parts) if "path" in spec else parts
     if "list" in spec:
         return [_value(part, arrays, results) for part in spec["list"]]
     if "tuple" in spec:

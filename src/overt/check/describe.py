@@ -54,7 +54,7 @@ def describe(thing: Any) -> dict[str, Any]:
         else [n for n, f in vars(cls).items() if inspect.isfunction(f)],
         "parameters": _parameters(call, skip=kind != "function" and _gets_instance(cls, method or "__call__")),
         "constructor": _parameters(cls.__init__, skip=True) if kind == "class" else [],
-        "doc": inspect.getdoc(thing if kind != "instance" else cls) or "",
+        "doc": (inspect.getdoc(thing) or "") if kind == "function" else _doc(cls),
         "source": source,
         "body": _source(call)[0],
         "helpers": _helpers(functions, names),
@@ -182,6 +182,12 @@ def _parameters(call: Any, skip: bool) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _doc(cls: type) -> str:
+    """The documentation of a class, its own or that of one of its module: a library's is about something else."""
+    told = (vars(base).get("__doc__") for base in cls.__mro__ if base.__module__ == cls.__module__)
+    return inspect.cleandoc(next((text for text in told if text), ""))
 
 
 def _row(text: str, named: bool) -> dict[str, Any]:

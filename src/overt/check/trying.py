@@ -111,9 +111,13 @@ def check(
                 longer = [Tried(tried.guess.given(path, "length"), {}) for path in more]
                 if longer and look(handle, longer[:1]):
                     return True
-            if found and ((lost < _ENOUGH and not found[-1].doubtful) or len(ran) >= _RAN):
+            if found and lost < _ENOUGH and not found[-1].doubtful:
                 return True
-        return len(ran) >= _RAN
+            # Of what is doubtful there may be more before something is sure.
+            most = _RAN + min(2 * _RAN, sum(one.doubtful for one in found))
+            if len(ran) >= most:
+                return True
+        return len(ran) >= _RAN and not found
 
     end = time.monotonic() + _SECONDS
     enough, pairs = False, face.intents["pairs"]
@@ -234,7 +238,7 @@ def _raising(face: Interface, failed: Sequence[Tried], findings: Findings) -> bo
         return False
     first = errors[0]
     missing = first.get("missing") or {}
-    made = re.search(rf"\.{re.escape(str(missing.get('name')))}\b[^=\n]*=(?!=)", face.description["source"])
+    made = re.search(rf"\.{re.escape(str(missing.get('name')))}\s*([,:][^=\n(]*)?=(?!=)", face.description["source"])
     lacks = missing.get("owner") == "module" or (missing.get("owner") == face.name and not made)
     # An instance may want another method first.
     own = first.get("raised") and face.description["kind"] == "function"
