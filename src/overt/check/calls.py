@@ -206,6 +206,8 @@ _NUMBERS = ("width of all", "number of heads", "width of a head", "length", "ano
 _FUNCTIONS = ("identity", "linear", "causal pairs")
 _NAMED = ("config", "dictionary")
 _HOLDERS = (*_NAMED, "2 of them", "3 of them", "4 of them")
+# An object of the candidate's module that has what an argument is asked for.
+_OWN = "its own config"
 KINDS = (*_FLOATS, *MASKS, *_OTHERS, *VALUES, *_FUNCTIONS, *_HOLDERS)
 # What a constructor takes.
 NUMBERS = (*VALUES, *_NAMED, "identity")
@@ -257,6 +259,12 @@ def is_floats(kind: str) -> bool:
     return kind not in _NAMES and kind.isalnum()
 
 
+def mixed(kinds: Sequence[str]) -> bool:
+    """Whether some arrays of positions have samples, and others have none: they may go together by accident."""
+    some = [set(kind) for kind in kinds if is_floats(kind) and set("TSh") & set(kind)]
+    return len({bool(axes & set("Bn")) for axes in some if not {"T", "S"} <= axes}) == 2
+
+
 def axes_of(kind: str) -> tuple[str, ...]:
     """The axes of a kind of array by their letters; none of anything else."""
     if is_mask(kind):
@@ -272,7 +280,7 @@ def _with_axes(kind: str, axes: Sequence[str]) -> str:
     return kind.rpartition(": ")[0] + ": " * (": " in kind) + "".join(axes)
 
 
-_NAMES = frozenset((*_OTHERS, *VALUES, *_FUNCTIONS, *_HOLDERS))
+_NAMES = frozenset((*_OTHERS, *VALUES, *_FUNCTIONS, *_HOLDERS, _OWN))
 
 
 # What libraries say where an array of whole numbers, or of booleans, is wanted.
@@ -292,13 +300,6 @@ class Guess:
     def names(self) -> set[str]:
         """The arguments that are given."""
         return {path[0] for path, _ in self.kinds}
-
-    @property
-    def mixed(self) -> bool:
-        """Whether some arrays of positions have samples, and others have none: it may run by accident."""
-        some = [set(kind) for _, kind in self.kinds if is_floats(kind) and set("TSh") & set(kind)]
-        batched = {bool(axes & set("Bn")) for axes in some if not {"T", "S"} <= axes}
-        return len(batched) == 2
 
     def given(self, path: Path, kind: str) -> Guess:
         """With another kind at one place, and nothing in it but what such a kind has."""
@@ -369,6 +370,8 @@ def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Sp
             return {"list": list(inside.values())}
         if kind in VALUES:
             return {"value": VALUES[kind](n)}
+        if kind == _OWN:
+            return {"own": interface.configs[path[0]]}
         if kind[:6] == "text: ":
             return {"value": kind[6:]}
         if kind in _FUNCTIONS:
@@ -566,8 +569,8 @@ class Search:
             guess = Guess((), lengths, dtype)
             for a in required:
                 inside = sorted((path for path in kinds if path[0] == a.name and len(path) > 1), key=len)
-                told = self.told(a) if self.told(a) in VALUES else None
-                if inside:
+                told = self.told(a) if self.told(a) in (*VALUES, _OWN) else None
+                if inside and told != _OWN:
                     told = next((held[path] for path in inside if len(path) == 2 and path in held), "dictionary")
                 # Of nothing there is nothing to see.
                 known = "lengths" if self.told(a) == "lengths" else kinds.get((a.name,), told)
@@ -576,7 +579,7 @@ class Search:
                     sort = "added" if self.interface.declared_mask() == "additive" else "mask"
                     kind = f"{sort} ({', '.join(kind)})"
                 guess = guess.given((a.name,), kind)
-                for path in inside:
+                for path in inside if kind != _OWN else ():
                     for end in range(2, len(path)):
                         if path[:end] not in dict(guess.kinds):
                             guess = guess.given(path[:end], held.get(path[: end + 1], "dictionary"))
@@ -605,6 +608,8 @@ class Search:
     def told(self, argument: Argument) -> str | None:
         """The kind, or the role in a family, that is said or that the name suggests, of those that can be."""
         said = self.interface.overrides.get(argument.name)
+        if said is None and argument.name in self.interface.configs:
+            return _OWN
         part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
         role = said or argument.role or ""
         for kind in (_ROLES.get(role), role if role in _FAMILIES[0] else None, part):

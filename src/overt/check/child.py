@@ -32,7 +32,7 @@ import numpy as np
 
 from overt.check import wire
 from overt.check.arrays import backends, leaves
-from overt.check.describe import _parameters, attending, describe, is_keras, parameters, widen
+from overt.check.describe import _parameters, attending, configs, describe, is_keras, parameters, widen
 from overt.check.watching import watched
 from overt.errors import ArgumentError
 
@@ -171,7 +171,8 @@ class Candidate:
             torch.manual_seed(0)
         thing = self.target
         if inspect.isclass(thing):
-            kwargs = {name: _value(spec, arrays, None) for name, spec in message.get("kwargs", {}).items()}
+            kwargs = {name: configs(thing)[spec["own"]] if "own" in spec else _value(spec, arrays, None)
+                      for name, spec in message.get("kwargs", {}).items()}  # fmt: skip
             if is_keras(thing):
                 sys.modules["keras"].config.set_floatx("float64")
             thing = thing(**kwargs)
@@ -307,6 +308,8 @@ class Candidate:
                          *(p for name in ("list", "tuple") for p in spec.get(name, [])),
                          *(spec[name] for name in ("matrix",) if name in spec)]:  # fmt: skip
                 value(part)
+            if "own" in spec:
+                return configs(self.target)[spec["own"]]
             if "kept" in spec:
                 if spec["kept"] not in self.kept:
                     self.kept[spec["kept"]] = self._holder() if "make" in spec else spec["value"]

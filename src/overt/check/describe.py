@@ -10,7 +10,8 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
-from types import CodeType
+from dataclasses import is_dataclass
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,36 @@ def describe(thing: Any) -> dict[str, Any]:
         "libraries": _libraries(thing if kind == "function" else cls),
         "bases": [base.__module__ + "." + base.__name__ for base in cls.__mro__],
         "globals": _globals(thing, names) if kind == "function" else [],
+        "configs": [{"names": _public(x), "numbers": _whole(x)} for x in configs(thing)],
     }
+
+
+def configs(thing: Any) -> list[Any]:
+    """Objects that hold numbers in the module of a thing, or that its classes of fields make; the smallest first."""
+    own = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+    scope = vars(sys.modules.get(getattr(own, "__module__", None) or "", object))
+    found = []
+    for x in [*scope.values()]:
+        if inspect.isclass(x) and x is not own and x.__module__ == own.__module__:
+            if is_dataclass(x) or hasattr(x, "_fields"):
+                with suppress(Exception):
+                    found.append(x())
+        elif (is_dataclass(x) and not inspect.isclass(x)) or isinstance(x, SimpleNamespace) or hasattr(x, "_fields"):
+            found.append(x)
+    return sorted((x for x in found if _whole(x)), key=lambda x: sum(_whole(x).values()))
+
+
+def _public(x: Any) -> list[str]:
+    return [name for name in dir(x) if name[:1] != "_"]
+
+
+def _whole(x: Any) -> dict[str, int]:
+    """The whole numbers that an object holds, by their names."""
+    values = {}
+    for name in _public(x):
+        with suppress(Exception):
+            values[name] = getattr(x, name)
+    return {name: value for name, value in values.items() if type(value) is int}
 
 
 def attending(thing: Any, path: str = "", seen: set[type] | None = None) -> Iterator[tuple[str, str, Any]]:

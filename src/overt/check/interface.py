@@ -12,6 +12,7 @@ from typing import Any
 
 from overt.check.promises import Promises, layout_of
 from overt.check.roles import Argument, role, settled
+from overt.check.shapes import held
 
 
 class Interface(Promises):
@@ -81,6 +82,18 @@ class Interface(Promises):
             {"q", "k", "v", "x", "context"} & set(parts) and argument.role in ("x", "context", "params", "kv", None)
         )
         return replace(argument, role="parts", parts=parts) if known else argument
+
+    @cached_property
+    def configs(self) -> dict[str, int]:
+        """For arguments that are asked for attributes, the number of an object of the module that has them all."""
+        source = self.description["source"] + "\n" + self.description["helpers"]
+        asked: dict[str, set[str]] = {}
+        for path, kind in held(source, [a.name for a in self.arguments]).items():
+            if kind == "config":
+                asked.setdefault(path[0], set()).add(path[1])
+        own = [set(one["names"]) for one in self.description["configs"]]
+        return {name: next(n for n, names in enumerate(own) if wanted <= names)
+                for name, wanted in asked.items() if any(wanted <= names for names in own)}  # fmt: skip
 
     @cached_property
     def text(self) -> str:

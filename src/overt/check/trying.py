@@ -57,7 +57,8 @@ class _Found(NamedTuple):
         """Whether what was seen contradicts what the arguments were taken for: what is attended to has positions."""
         attended = [self.arrays[n] for n in self.judged["facts"].get("attended", ()) if n < len(self.arrays)]
         weights = bool(attended) and not any(set(kind) & set("TSNnh") for kind in attended)
-        return self.guess.mixed or weights or self.one
+        # Tables of positions have no samples.
+        return calls.mixed([*self.arrays[:1], *attended]) or weights or self.one
 
     @property
     def faults(self) -> int:
@@ -330,7 +331,11 @@ def _made(
         names = [name for name in face.description["globals"] if name not in face.misread]
         _, arrays = session.ask({"op": "globals", "names": names}) if names else ({}, {})
         shapes = [x.shape for x in arrays.values() if x.dtype.kind == "f"]
-        yield None, _lengths({"shapes": shapes, "numbers": {}}, None, ladder) if shapes else ladder, _defaults(face)
+        # So have those that stand in a configuration of its module.
+        held = {name: n for i in face.configs.values() for name, n in face.description["configs"][i]["numbers"].items()}
+        shapes += [(n, n) for n in held.values() if 4 < n < 512]
+        lengths = _lengths({"shapes": shapes, "numbers": held}, None, ladder) if shapes else ladder
+        yield None, lengths, _defaults(face) | held
         return
     made: dict[Guess, dict[str, Any]] = {}
 
