@@ -32,7 +32,7 @@ import numpy as np
 
 from overt.check import wire
 from overt.check.arrays import backends, leaves
-from overt.check.describe import _parameters, attending, configs, describe, is_keras, parameters, widen
+from overt.check.describe import _parameters, configs, describe, is_keras, parameters, widen
 from overt.check.watching import watched
 from overt.errors import ArgumentError
 
@@ -176,11 +176,7 @@ class Candidate:
             if is_keras(thing):
                 sys.modules["keras"].config.set_floatx("float64")
             thing = thing(**kwargs)
-        if is_keras(type(thing)):
-            # What the first call raises, the calls to come will raise.
-            with suppress(Exception):
-                thing(**{name: _value(spec, arrays, None) for name, spec in message.get("first", {}).items()})
-        elif hasattr(thing, "double") and hasattr(thing, "eval"):
+        if not is_keras(type(thing)) and hasattr(thing, "double") and hasattr(thing, "eval"):
             thing.double()
             if message.get("evaluate", True):
                 thing.eval()
@@ -216,22 +212,6 @@ class Candidate:
         if torched:
             filled.double()
         return told | self._made(filled, [] if plain else parameters(filled, 1, out))
-
-    def on_inside(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
-        """Paths, class names and descriptions of what attends inside an instance; None describes a library's."""
-        return {"parts": list(attending(self.built[message["handle"]]))}
-
-    def on_part(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
-        """Take a part of an instance for an instance; a method is the instance with the parameters that it names."""
-        part = self.built[message["handle"]]
-        names = message["path"].split(".")
-        if inspect.ismethod(getattr(part, names[-1], None)):
-            source = inspect.getsource(getattr(part, names[-1]))
-            rows = parameters(part, None, out)
-            return self._made(part, [row for row in rows if re.search(rf"self\.{row['path'].split('.')[0]}\b", source)])
-        for name in names:
-            part = part[int(name)] if isinstance(part, list | tuple) else getattr(part, name)
-        return self._made(part, parameters(part, None, out))
 
     def _made(self, thing: Any, rows: list[dict[str, Any]]) -> dict[str, Any]:
         self.built.append(thing)

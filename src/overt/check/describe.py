@@ -98,50 +98,6 @@ def _whole(x: Any) -> dict[str, int]:
     return {name: value for name, value in values.items() if type(value) is int}
 
 
-def attending(thing: Any, path: str = "", seen: set[type] | None = None) -> Iterator[tuple[str, str, Any]]:
-    """Path, name and description (None where torch wrote it) of the methods and classes that attend in an instance."""
-    own = _attending_methods(type(thing)) if seen is None else []
-    seen = {type(thing)} if seen is None else seen
-    for name in own:
-        yield name, f"method of {type(thing).__name__}", _method(thing, name)
-    named = {**vars(thing), **getattr(thing, "_modules", {})} if hasattr(thing, "__dict__") else {}
-    if isinstance(thing, list | tuple):
-        named = {str(n): x for n, x in enumerate(thing)}
-    for name, part in named.items():
-        cls = type(part)
-        if cls in seen or (name.startswith("_") and not name.strip("_").isdigit()):
-            continue
-        where = f"{path}.{name}" if path else name
-        if cls.__module__.startswith("torch.nn.modules.activation") and cls.__name__ == "MultiheadAttention":
-            seen.add(cls)
-            yield where, cls.__name__, None
-        elif any(_own(cls, m) for m in _FORWARD) and _ATTENDS.search(_source(cls)[0]):
-            seen.add(cls)
-            yield where, cls.__name__, describe(part)
-        elif hasattr(part, "_modules") or isinstance(part, list | tuple):
-            yield from attending(part, where, seen)
-
-
-_ATTENDS = re.compile(r"softmax|scaled_dot_product")
-
-
-def _attending_methods(cls: type) -> list[str]:
-    """Methods that attend and are called by others."""
-    return [
-        name
-        for name, f in vars(cls).items()
-        if inspect.isfunction(f) and name not in (*_FORWARD[:3], "__init__") and _ATTENDS.search(_source(f)[0])
-    ]
-
-
-def _method(thing: Any, name: str) -> dict[str, Any]:
-    """An instance described by one of its methods."""
-    method = getattr(thing, name)
-    source, line = _source(method)
-    told = {"method": name, "parameters": _parameters(method, skip=False), "doc": inspect.getdoc(method) or ""}
-    return {**describe(thing), **told, "source": source, "body": source, "line": line}
-
-
 def is_keras(cls: Any) -> bool:
     """Whether a class is a layer of Keras, whose weights are made by its first call."""
     return any(base.__module__.partition(".")[0] == "keras" for base in cls.__mro__)
@@ -300,7 +256,7 @@ def _globals(function: Any, names: set[str]) -> list[str]:
 def parameters(thing: Any, seed: int | None, out: wire.Arrays) -> list[dict[str, Any]]:
     """Every float array of two axes or fewer that an instance owns, filled with numbers of a seed.
 
-    A row says where it is, which class owns it and whether an optimizer would find it; ``out`` gets the numbers.
+    A row says where it is, how large, and whether an optimizer would find it; ``out`` gets the numbers.
     """
     rows = []
     random = np.random.default_rng(seed)
@@ -320,14 +276,8 @@ def parameters(thing: Any, seed: int | None, out: wire.Arrays) -> list[dict[str,
         rows.append(
             {
                 "path": path,
-                "owner": kind,
                 "shape": shape,
                 "registered": not owned or id(array) in registered or not _trainable(array),
-                "trainable": _trainable(array),
-                "eps": float(getattr(owner, "eps", 0) or 0)
-                if isinstance(getattr(owner, "eps", 0), float | int)
-                else 0.0,
-                "first": getattr(owner, "batch_first", None),
             }
         )
     return rows

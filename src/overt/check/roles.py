@@ -84,8 +84,6 @@ class Argument:
     default: Any
     annotation: str
     kind: str
-    # the roles of what is packed into it as a list, such as inputs = [query, value, key]
-    parts: tuple[str, ...] = ()
 
 
 def plain(name: str) -> str:
