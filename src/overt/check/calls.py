@@ -236,6 +236,8 @@ _ROLES = {
     "bias": "BHTS", "first": "True", "config": "config", "params": "dictionary", "Wq": "WW", "Wk": "WW", "Wv": "WW",
     "Wo": "WW", "Wqkv": "WP", "bqkv": "P", "bq": "W", "bk": "W", "bv": "W", "bo": "W",
 }  # fmt: skip
+# Weights, biases and gains by their letters.
+_LETTERS = ("w", "W", "b", "B", "g")
 # Parts of names that no role has, and what goes by them.
 _PARTS = {
     "freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages", "edge_ind": "edges", "sender": "sources",
@@ -550,10 +552,16 @@ class Search:
             kinds, lengths = lettered(found, size, self.named)
             # Beside weights there are weights.
             weights = {path[0]: not set(kind) & set("BTSN") for path, kind in kinds.items() if len(path) > 1}
-            params = {a.name for a in required if self.kinds[0] in VALUES or (a.role == "params" and len(required) > 1)}
+            # Beside numbers there are numbers.
+            numbers = {
+                path[0] for path in held if _ROLES.get(role(path[-1]) or "") in VALUES and path[-1] not in _LETTERS
+            }
+            made = self.kinds[0] in VALUES
+            params = {a.name for a in required if made or (a.role == "params" and len(required) > 1)} - numbers
             for path in held:
                 if path not in kinds and path[:1] not in kinds:
-                    among = weights.get(path[0], len(path) > 2 or path[0] in params or not self._means(path[-1]))
+                    alone = path[0] not in numbers and not self._means(path[-1])
+                    among = weights.get(path[0], len(path) > 2 or path[0] in params or alone)
                     kinds[path] = self._weight(path) if among else self._likely(path[1])[0]
             yield from self._completed(required, kinds, held, lengths)
 
@@ -797,7 +805,7 @@ class Search:
 
     def _means(self, name: str) -> bool:
         """Whether a name says that something is no weight."""
-        found = "params" if name.lower() in ("w", "b", "g") else role(name) or "params"
+        found = "params" if name in _LETTERS else role(name) or "params"
         return found != "params" and (found[0] not in "Wb" or found in ("base", "bias"))
 
     def _weight(self, path: Path) -> str:
