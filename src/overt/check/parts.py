@@ -154,6 +154,10 @@ def made(kind: str, n: Lengths, how: str, seed: int) -> np.ndarray:
     return np.stack([found.real, found.imag], -1) if form == "real" else found
 
 
+# Calls after which no other instance is made.
+_CALLS = 3000
+
+
 class _Call(NamedTuple):
     """Arguments with their kinds, and which role of a part each of them has."""
 
@@ -197,6 +201,7 @@ class Parts:
         # right readings of a meant part that nearly fit: their part, and what was seen and expected
         self.near: list[tuple[Part, np.ndarray, np.ndarray]] = []
         self.changed: set[str] = set()
+        self.asked = 0
 
     def check(self, findings: Findings) -> bool:
         """Enter what part it is and what is wrong with it; False where it is none that is known."""
@@ -205,7 +210,7 @@ class Parts:
             for found in self._explained(handles, arrays):
                 if best is None or found.cost < best.cost:
                     best = found
-            if best is not None and not best.reading.mistakes:
+            if self.asked > _CALLS or (best is not None and not best.reading.mistakes):
                 break
         if best is None:
             return False
@@ -362,6 +367,7 @@ class Parts:
     def _ask(self, handle: int | None, calls: list[Any], problem: int) -> dict[Any, list[np.ndarray] | None]:
         """What calls return, None where they raise."""
         found: dict[Any, list[np.ndarray] | None] = {}
+        self.asked += len(calls)
         for start in range(0, len(calls), 64):
             specs: list[dict[str, Any]] = []
             arrays: dict[str, np.ndarray] = {}
