@@ -391,19 +391,23 @@ class Calls:
     def wrap(self, function: Callable[..., Any], method: str | None, built: dict[int, Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def recorded(*args: Any, **kwargs: Any) -> Any:
+            made = []
             if self.depth == 0 and len(self.made) < CALLS_COMPARED:
                 try:
                     how = built.get(id(args[0])) if method else None
                     held = [copy.deepcopy(x) for x in tensors(args[0])] if method else []
-                    self.made.append((how, held, method, *copy.deepcopy((args[bool(method) :], kwargs))))
+                    made.append((how, held, method, *copy.deepcopy((args[bool(method) :], kwargs))))
                 except (RuntimeError, TypeError):
                     # What a trace follows cannot be copied.
                     pass
             self.depth += 1
             try:
-                return function(*args, **kwargs)
+                result = function(*args, **kwargs)
             finally:
                 self.depth -= 1
+            # What raises with all names alike says nothing.
+            self.made += made
+            return result
 
         return recorded
 

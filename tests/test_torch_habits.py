@@ -291,6 +291,7 @@ def test_compiled_code_hands_on_no_more_than_it_must(mask: Any) -> None:
     assert given == [(forward, 4 + text), (forward, 3 + (text and text + 1)), (backward, 7 + (text and text + 1))]
 
 
+@pytest.mark.filterwarnings("ignore:dynamo_pgo force disabled")
 def test_inductor_hands_on_no_defaults() -> None:
     # It does where an operator wants its tensors laid out as they were.
     torch._dynamo.reset()

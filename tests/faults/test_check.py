@@ -166,6 +166,27 @@ def test_what_libraries_map_is_no_memory(tmp_path: Path) -> None:
         assert reply["replies"][0]["error"]["type"] == "MemoryError"
 
 
+LARGE = """
+import torch
+from torch import nn
+
+class Wide(nn.Module):
+    def __init__(self, alpha, beta):
+        super().__init__()
+        self.n, self.kept = beta, torch.ones(alpha, beta, 250_000)
+        self.a, self.b, self.c, self.d = (nn.Linear(alpha, alpha) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (self.n, -1)).transpose(1, 2) for f in (self.a, self.b, self.c))
+        return self.d((torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+def test_many_large_instances_are_no_crash(tmp_path: Path) -> None:
+    report = package.check(f"{write(tmp_path, LARGE, 'wide.py')}:Wide", memory=400 << 20)
+    assert report.ok, str(report)
+
+
 def test_libraries_have_room_to_load(overt: Run, tmp_path: Path) -> None:
     # The limit counts from where they stand.
     write(
@@ -475,7 +496,7 @@ text = f'def attend(q, k, v, mask):\\n    \\"\\"\\"{{doc}}\\"\\"\\"\\n    return
 told = dict(name="attend", source=text, doc=doc, body=text, helpers=text, constructor=[], parameters=rows)
 face = Interface(told, rows, {{}})
 face.layouts, face.declared_mask(), face.declared_mask("mask"), face.boolean_mask, face.told_packing
-face.declared_causal, face.counts_itself, face.declared_grouped, face.declared_unscaled, face.rotates
+face.declared_causal, face.counts_itself, face.declared_grouped, face.declared_unscaled, face.intents
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), timeout=300)
     assert done.returncode == 0, done.stderr.decode()

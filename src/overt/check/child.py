@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import ctypes
+import gc
 import importlib
 import importlib.util
 import inspect
@@ -557,7 +558,11 @@ def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limits: 
     candidate.alive = lambda calls: wire.send(outgoing, {"calls": calls})
     # A name that NumPy 2 has dropped is found in the text; here the code shall run all the same.
     vars(np)["infty"] = np.inf
-    while (request := wire.receive(incoming)) is not None:
+    while True:
+        _make_room(candidate, limits.memory // 4)
+        request = wire.receive(incoming)
+        if request is None:
+            return
         message, arrays = request
         if message["op"] == "load":
             _restrict(max(limits.memory, _LOADING[0]), _LOADING[1], limits.seconds)
@@ -569,6 +574,16 @@ def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limits: 
             wire.send(outgoing, reply, out)
         except (MemoryError, TypeError) as error:
             wire.send(outgoing, {"error": {"type": type(error).__name__, "message": str(error), "line": None}})
+
+
+def _make_room(candidate: Candidate, memory: int) -> None:
+    """Give up the instances that were made, where they leave less memory than that: libraries crash without any."""
+    try:
+        bytearray(memory)
+    except MemoryError:
+        candidate.built = [None] * len(candidate.built)
+        candidate.kept = {}
+        gc.collect()
 
 
 def _restrict(memory: int, file: int, seconds: float, *, starting: bool = False) -> None:

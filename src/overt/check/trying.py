@@ -26,7 +26,7 @@ from overt.check.session import Here, Session
 _MADE, _CALLS, _RAN, _BUILT = 16, 4, 8, 360
 # Pairs of arguments that are given together.
 _PAIRS = 10
-_NAMELESS = ("NameError", "UnboundLocalError", "ModuleNotFoundError", "MemoryError", "SystemExit")
+_NAMELESS = ("NameError", "UnboundLocalError", "ModuleNotFoundError", "MemoryError", "SystemExit", "KeyboardInterrupt")
 _FACTORS = ("scale", "1.0", "0.0", "root of a width")
 # Seconds after which no other call is looked for.
 _SECONDS = 20.0
