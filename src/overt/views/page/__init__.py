@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -295,14 +296,13 @@ def _steps(label: Labelled) -> dict[str, Any] | None:
         kind = "additive"
         weights = {"query_weight": score.query_weight, "key_weight": score.key_weight, "v": score.v}
         weights["bias"] = np.zeros(len(score.v)) if score.bias is None else score.bias
+    cells = problem.shape.T * problem.shape.S * (len(score.v) if isinstance(score, Additive) else 1)
+    if sum(math.prod(x.shape) for x in (*arrays.values(), *weights.values())) > _EDITABLE or cells > _EDITABLE:
+        return None
     arrays, weights = (
         {name: host(name, x).astype(np.float64) for name, x in group.items()} for group in (arrays, weights)
     )
-    everything = [*arrays.values(), *weights.values()]
-    cells = problem.shape.T * problem.shape.S * (len(score.v) if isinstance(score, Additive) else 1)
-    if sum(x.size for x in everything) > _EDITABLE or cells > _EDITABLE:
-        return None
-    if not all(np.isfinite(x).all() for x in everything):
+    if not all(np.isfinite(x).all() for x in (*arrays.values(), *weights.values())):
         return None
     return {
         "kind": kind,
