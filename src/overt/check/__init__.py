@@ -1,10 +1,10 @@
 """What is wrong with somebody's attention: ``overt.check``.
 
 The candidate runs in a process of its own, which this package's ``child`` is; ``session`` talks to it.
-``interface`` reads names and text, ``attention`` calls the candidate, ``steps`` is the reference with its mistakes,
-``search`` finds the mistakes that give the candidate's numbers; ``calling`` does so with nothing but arrays, and
-``diagnosis`` feature by feature; ``probes`` and ``edges`` look for what is not in the numbers, and ``report`` tells.
-Parts of attention by themselves are ``parts``, additive scores are ``additive``, calls in pieces ``continuing``.
+``interface`` and ``promises`` read names and text, ``shapes`` those of arguments; ``calls`` finds a call that works,
+and ``trying`` has its recording judged by ``judging``, whose steps are ``pipeline``, ``positional``, ``alignment`` and
+``additive``.  ``asking``, ``contracts``, ``beside``, ``effects`` and ``continuing`` vary the call, ``outside`` asks
+what no recording shows, and ``report`` tells.  Parts of attention by themselves are ``parts``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["check"]
 def check(target: Any, **options: Any) -> Report:
     """What is wrong with somebody's attention: a function, a class, an instance, or ``"FILE.py:name"``.
 
-    It is run on small problems in a process of its own and compared with the reference in float64; where it differs,
-    the report names the known mistakes that give its numbers.  This runs the candidate's code: with the limits of
-    ``timeout`` seconds an answer and ``memory`` bytes, but with all your rights.
+    A call that works is found by trying, in a process of its own, and recorded; each step of the attention inside is
+    judged on its own input, and the report names what is wrong with its line.  This runs the candidate's code: with the
+    limits of ``timeout`` seconds an answer and ``memory`` bytes, but with all your rights.
 
     layout: "BHTD", "BTHD", "BTD", "TBD", "TD" or "HTD"; mask: "keep", "drop" or "additive"; arguments: the role of
-    arguments whose names say nothing, such as {"a": "q"}.  All are found out where they are not given.
+    arguments whose names say nothing, such as {"a": "q"}.  All are found by trying where they are not given.
     isolate=False runs a thing in this process, without limits, for what cannot be forked.
     Returns a report: ``report.ok``, ``report.findings``, ``print(report)``.
     """
