@@ -579,7 +579,8 @@ def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limits: 
 def _make_room(candidate: Candidate, memory: int) -> None:
     """Give up the instances that were made, where they leave less memory than that: libraries crash without any."""
     try:
-        bytearray(memory)
+        # None of it is written to.
+        np.empty(memory, np.uint8)
     except MemoryError:
         candidate.built = [None] * len(candidate.built)
         candidate.kept = {}
