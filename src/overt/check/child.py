@@ -433,7 +433,6 @@ def _value(spec: dict[str, Any], arrays: dict[str, Any], results: list[Any] | No
         return _function(spec["function"], _value(spec["matrix"], arrays, results) if "matrix" in spec else None)
     if "dict" in spec:
         parts = {name: _value(part, arrays, results) for name, part in spec["dict"].items()}
-        # JAX takes subclasses for leaves.
         return _Lacking(spec["path"], parts) if "path" in spec else parts
     if "list" in spec:
         return [_value(part, arrays, results) for part in spec["list"]]

@@ -197,10 +197,12 @@ def divided(bias: Bias | Array | None) -> tuple[Bias | None, dict[str, da.Array]
 
 # In a graph, tuples are tasks or keys.
 def places(place: Place) -> list[list[int]]:
+    """Where each axis of a place begins and ends, as a graph may hold it."""
     return [[part.start, part.stop] for part in place]
 
 
 def place_of(edges: Sequence[Sequence[int]]) -> Place:
+    """The place whose axes begin and end there."""
     return Place(*(range(*pair) for pair in edges))
 
 
