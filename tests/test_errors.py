@@ -317,8 +317,35 @@ READ: dict[str, Any] = {
     "keys to keep": lambda: filled().keep(WHOLE),
     "beams": lambda: filled().reorder(WHOLE),
     "an index": lambda: overt.attend(*(torch.from_numpy(x) for x in (Q, K, V))).weights[WHOLE],
+    "q": lambda: overt.trace(*(torch.empty(1, 2, 8, device="meta") for _ in range(3))),
+    "v": lambda: overt.trace(*(torch.empty(1, 2, 8, device=where) for where in ("cpu", "cpu", "meta"))),
+    "the queries of the model": lambda: recorded(Fused().to("meta")),
+    "the weights of a softmax": lambda: recorded(Written().to("meta")),
     "weights": lambda: np.asarray(overt.attend(*(torch.empty(1, 2, 8, device="meta") for _ in range(3))).weights),
 }
+
+
+class Fused(torch.nn.Module):
+    """A model that attends by torch's own kernel, of one linear map."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.scaled_dot_product_attention(self.linear(x), x, x)
+
+
+class Written(Fused):
+    """The same by a softmax of its own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(self.linear(x) @ x.mT / 8**0.5, -1) @ x
+
+
+def recorded(model: torch.nn.Module) -> None:
+    with overt.record(model):
+        model(torch.empty(1, 2, 4, 8, device="meta"))
 
 
 def filled() -> overt.Cache:
@@ -440,6 +467,12 @@ def masked(*shape: int, dtype: object = np.float32) -> np.ma.MaskedArray:
     return np.ma.masked_array(np.ones(shape, dtype), mask=np.zeros(shape, bool))
 
 
+GRU = {"input_weight": np.ones((15, 4)), "state_weight": np.ones((15, 5))}
+HEADS = {f"{name}_weight": np.ones((4, 4), np.float32) for name in ("query", "key", "value", "output")}
+TOKENS = np.zeros((2, 3), int)
+HIDDEN = masked(2, 2, 1, 2)
+
+
 @pytest.mark.parametrize(
     ("name", "ask"),
     [
@@ -470,6 +503,22 @@ def masked(*shape: int, dtype: object = np.float32) -> np.ma.MaskedArray:
         ("the dropout seed", lambda: overt.dropout(0.1, masked(dtype=np.int64))),
         ("output", lambda: overt.Attended(overt.attend(SMALL, SMALL, SMALL).problem, (MASKED[None], SMALL[..., 0]))),
         ("k", lambda: overt.Cache().append(MASKED, SMALL)),
+        ("an index", lambda: overt.attend(SMALL, SMALL, SMALL).weights[0, masked(3, dtype=bool)]),
+        ("x", lambda: overt.layers.softmax(MASKED)),
+        ("x", lambda: overt.layers.linear(MASKED, np.ones((5, 4)))),
+        ("weight", lambda: overt.layers.linear(SMALL, masked(5, 4))),
+        ("bias", lambda: overt.layers.linear(SMALL, np.ones((5, 4)), masked(5))),
+        ("table", lambda: overt.layers.embedding(masked(5, 4), np.zeros((1, 3), int))),
+        ("tokens", lambda: overt.layers.embedding(np.ones((5, 4)), masked(1, 3, dtype=int))),
+        ("table", lambda: overt.layers.positional_embedding(masked(5, 4), 0, 3)),
+        ("table", lambda: overt.layers.unembedding(SMALL, masked(5, 4))),
+        ("scale", lambda: overt.layers.layer_norm(SMALL, masked(4), np.ones(4))),
+        ("offset", lambda: overt.layers.layer_norm(SMALL, np.ones(4), masked(4))),
+        ("state", lambda: overt.layers.gru_cell(SMALL[0], masked(3, 5), GRU)),
+        ("lengths", lambda: overt.layers.gru(SMALL, GRU, lengths=masked(2, dtype=int))),
+        ("past", lambda: overt.layers.decoder_layer(SMALL, None, {"attention": HEADS}, heads=2, past=(HIDDEN, HIDDEN))),
+        ("lengths", lambda: overt.layers.encoder_transformer(TOKENS, {}, heads=2, lengths=masked(2, dtype=int))),
+        ("prompt", lambda: overt.layers.generate(lambda tokens: SMALL, masked(1, 3, dtype=int), 1)),
     ],
 )
 def test_masked_arrays_are_refused(name: str, ask: object) -> None:

@@ -249,6 +249,13 @@ def plain(name: str, x: Array) -> Array:
     return np.asarray(x)
 
 
+def numbered(name: str, values: Array) -> Array:
+    """An array whose numbers are about to be read; raises where it has none."""
+    if hasattr(values, "detach") and values.device.type == "meta":
+        raise ArgumentError(f"the numbers of {name} are read here, and a tensor on meta has none: give one that has")
+    return values
+
+
 def host(name: str, values: Array) -> np.ndarray:
     """An array of any library, or numbers in lists, as a NumPy array."""
     if type(values) is np.ndarray:
@@ -257,11 +264,7 @@ def host(name: str, values: Array) -> np.ndarray:
     if uncalled(values):
         raise DtypeError(f"{name} is {shown(values)}, not an array")
     if hasattr(values, "detach"):
-        if values.device.type == "meta":
-            raise ArgumentError(
-                f"the numbers of {name} are read here, and a tensor on meta has none: give one that has"
-            )
-        values = values.detach().cpu()
+        values = numbered(name, values).detach().cpu()
         values = values.float() if dtype_name(values) == "bfloat16" else values
         try:
             # After Tensor.numpy() nobody may free the memory of a tensor, as FSDP does with that of parameters.

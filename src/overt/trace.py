@@ -11,7 +11,7 @@ import numpy as np
 
 from overt import reference
 from overt.errors import ArgumentError
-from overt.grid import ArrayT, host
+from overt.grid import ArrayT, host, numbered
 from overt.problem import Problem
 from overt.recorder import Line, record_operations
 from overt.recorder.core import roles
@@ -174,6 +174,8 @@ def trace_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> CodeT
 
 def trace(problem: Problem) -> Trace:
     """Compute the definition and keep every step, with the leading axes that the caller's arrays had."""
+    for name in "qkv":
+        numbered(name, getattr(problem, name))
     return Trace(
         [Step(step.name, step.formula, step.axes, problem.outward(step.array)) for step in reference.steps(problem)],
         problem,

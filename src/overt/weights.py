@@ -10,7 +10,7 @@ from typing import Any, Generic
 import numpy as np
 
 from overt.errors import ArgumentError
-from overt.grid import Array, ArrayT, Cells, dtype_name, host, widened
+from overt.grid import Array, ArrayT, Cells, dtype_name, host, plain, widened
 from overt.problem import Problem
 from overt.reference import LARGE, is_large
 
@@ -119,6 +119,8 @@ class Weights(Generic[ArrayT]):
 
     def _picked(self, index: Any) -> Any:
         """Cells named by index arrays."""
+        for part in index if isinstance(index, tuple) else (index,):
+            plain("an index", part)
         if self._problem.xp is not np:
             return self[...][index]
         shape, parts = self._chosen(index)

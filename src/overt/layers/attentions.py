@@ -11,7 +11,7 @@ from overt.attended import Attended
 from overt.attention import attend
 from overt.attention import attention as overt_attention
 from overt.errors import ArgumentError, ShapeError
-from overt.grid import Array, ArrayT
+from overt.grid import Array, ArrayT, plain
 from overt.layers.dense import linear, project
 from overt.layers.namespace import array_namespace
 from overt.layers.parameters import Parameters
@@ -29,6 +29,7 @@ def padding_mask(lengths: Array, S: int) -> Mask | Array | None:
 
     Tensors give booleans (B, 1, 1, S) and stay on their device, where nobody looks whether all are.
     """
+    plain("lengths", lengths)
     if isinstance(lengths, np.ndarray) or not hasattr(lengths, "device"):
         return padding(lengths) if np.any(np.asarray(lengths) < S) else None
     xp = array_namespace(lengths)

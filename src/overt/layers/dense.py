@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from overt.errors import ArgumentError, ShapeError
-from overt.grid import Array, ArrayT
+from overt.grid import Array, ArrayT, plain
 from overt.layers.activations import relu
 from overt.layers.namespace import array_namespace
 from overt.layers.parameters import Parameters
@@ -19,6 +19,8 @@ def keep(x: ArrayT) -> ArrayT:
 def linear(x: ArrayT, weight: Array, bias: Array | None = None) -> ArrayT:
     """x weightᵀ + bias.  x (…, I), weight (O, I), bias (O,) → (…, O)."""
     xp = array_namespace(x)
+    plain("weight", weight)
+    plain("bias", bias)
     if x.shape[-1] != weight.shape[1]:
         raise ShapeError(f"x has width {x.shape[-1]} but the weight {tuple(weight.shape)} maps {weight.shape[1]}")
     # NumPy multiplies a stack of matrices one by one.
@@ -42,13 +44,15 @@ def project(x: ArrayT, parameters: Parameters, name: str) -> ArrayT:
 
 def embedding(table: Array, tokens: Array) -> Array:
     """Rows of a table: table (V, D), tokens (…, T) → (…, T, D).  Algorithm 1, token embedding."""
-    xp = array_namespace(table)
+    xp = array_namespace(table, "table")
+    plain("tokens", tokens)
     flat = xp.take(table, xp.reshape(tokens, (-1,)), axis=0)
     return xp.reshape(flat, (*tokens.shape, table.shape[1]))
 
 
 def positional_embedding(table: Array, first: int, count: int) -> Array:
     """Rows first … first + count − 1 of a learned table (N, D).  Algorithm 2, positional embedding."""
+    plain("table", table)
     if first < 0 or first + count > table.shape[0]:
         raise ArgumentError(
             f"positions {first}…{first + count - 1} do not fit a table of {table.shape[0]} rows: "
@@ -62,6 +66,7 @@ def unembedding(x: ArrayT, table: Array) -> ArrayT:
 
     Algorithm 7 without its softmax, which training and decoding take in the logarithm.
     """
+    plain("table", table)
     return linear(x, table)
 
 

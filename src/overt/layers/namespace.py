@@ -7,17 +7,17 @@ from typing import Any
 
 import array_api_compat
 
-from overt.grid import Array
+from overt.grid import Array, plain
 
 
-def array_namespace(x: Array) -> Any:
-    """As in array_api_compat, whose caches ``torch.compile`` warns of."""
+def array_namespace(x: Array, name: str = "x") -> Any:
+    """As in array_api_compat, whose caches ``torch.compile`` warns of; a masked array is refused by its name."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
         import array_api_compat.torch as xp
 
         return xp
-    return array_api_compat.array_namespace(x)
+    return array_api_compat.array_namespace(plain(name, x))
 
 
 def unstack(x: Array, axis: int) -> tuple[Array, ...]:

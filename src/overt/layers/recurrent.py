@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from overt.grid import Array, ArrayT
+from overt.grid import Array, ArrayT, plain
 from overt.layers.activations import sigmoid
 from overt.layers.dense import project
 from overt.layers.namespace import array_namespace, unstack
@@ -23,9 +23,9 @@ def gru_cell(x: ArrayT, state: Array, parameters: Parameters) -> ArrayT:
 def _step(input_gates: Array, state: Array, parameters: Parameters) -> Array:
     """One step from what the input gives to the gates, which can be computed for all steps at once."""
     D = state.shape[-1]
+    xp = array_namespace(state, "state")
     hidden_gates = project(state, parameters, "state")
     gates = sigmoid(input_gates[..., : 2 * D] + hidden_gates[..., : 2 * D])
-    xp = array_namespace(state)
     candidate = xp.tanh(input_gates[..., 2 * D :] + gates[..., :D] * hidden_gates[..., 2 * D :])
     return candidate + gates[..., D:] * (state - candidate)
 
@@ -43,6 +43,7 @@ def gru(
     lengths: (B,); behind the end of a row the state stands still.
     """
     xp = array_namespace(x)
+    plain("lengths", lengths)
     input_gates = project(x, parameters, "input")
     if state is None:
         state = xp.zeros_like(input_gates[:, 0, : input_gates.shape[-1] // 3])

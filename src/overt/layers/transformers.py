@@ -8,7 +8,7 @@ import numpy as np
 
 from overt.attention import attention as overt_attention
 from overt.errors import ArgumentError
-from overt.grid import Array, ArrayT, host
+from overt.grid import Array, ArrayT, host, plain
 from overt.layers.activations import gelu, relu
 from overt.layers.attentions import Attention, Pair, keys_and_values, mix_heads, multi_head_attention, padding_mask
 from overt.layers.dense import embedding, feed_forward, keep, positional_embedding, project, unembedding
@@ -62,6 +62,8 @@ def decoder_layer(
     k, v = keys_and_values(x, parameters["attention"], heads=heads)
     if past is not None:
         xp = array_namespace(k)
+        plain("past", past[0])
+        plain("past", past[1])
         k, v = xp.concat([past[0], k], axis=-2), xp.concat([past[1], v], axis=-2)
     # The last query stands at the last key, so the same mask serves one new position and all of them.
     attn_out = mix_heads(x, k, v, parameters["attention"], heads=heads, mask=_CAUSAL, attention=attention)
@@ -133,7 +135,7 @@ def generate(
     """
     if not 0 < temperature < np.inf:
         raise ArgumentError(f"temperature must be a positive number, not {temperature}: the likeliest come without rng")
-    tokens = np.asarray(prompt)
+    tokens = host("prompt", prompt)
     for _ in range(count):
         last = host("scores", scores(tokens))[:, -1, :].astype(np.float64)
         if rng is None:

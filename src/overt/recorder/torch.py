@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from overt.grid import numbered
+
 _SOFTMAX = {"softmax", "_softmax", "softmax_", "_safe_softmax", "softmin", "special_softmax"}
 _PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addbmm"}
 # What a softmax that is spelled out takes of scores; how its weights go on from there is not followed.
@@ -341,6 +343,7 @@ def _used(
         return None
     if weights.shape[-2:-1] + values.shape[-1:] != output.shape[-2:]:
         return None
+    numbered("the weights of a softmax", weights)
     if weights.numel() and not bool(weights.sum(-1, dtype=torch.float32).max() <= _SLACK):
         return None
     return weights, values, output

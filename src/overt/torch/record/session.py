@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from overt.errors import DtypeError, RecordingError
+from overt.grid import numbered
 from overt.recorder.torch import LEAVES, SPELLED, Follower, name_of, operator, parts, softens
 from overt.torch.record import checking, closed, interface, sdpa, table
 from overt.torch.record.call import Call
@@ -309,6 +310,7 @@ class Session:
             self._checked(call, name, instead)
 
     def _checked(self, call: Call, name: str, instead: Call | None) -> None:
+        numbered(f"the queries of {name or 'the model'}", call.q)
         if 0 in call.sizes:
             self._empty.add(name)
             return
