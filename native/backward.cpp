@@ -59,7 +59,7 @@ template <class Kind> struct Backward {
         Acc* dk = static_cast<Acc*>(pull.dk) + place * p.D;
         for (Index d = 0; d < p.D; ++d) dk[d] = work.dk[s * way.wide_D + d] * scale;
         // tanh' = 4 (r − r²).
-        for (Index d = 0; additive && d < p.D; ++d) dk[d] *= 4 * additive[d];
+        for (Index d = 0; additive && d < p.D; ++d) dk[d] = 4 * dk[d] * additive[d];
       }
       if (!pull.dv) continue;
       Acc* dv = static_cast<Acc*>(pull.dv) + place * p.E;
@@ -67,7 +67,7 @@ template <class Kind> struct Backward {
     }
     // tanh = 1 − 2r.
     for (Index d = 0; p.additive && d < p.D; ++d)
-      shared.additive[index * p.D + d] = p.scale * (meeting.pulled - 2 * work.additive[d]);
+      shared.additive[index * p.D + d] = p.scale * (p.steep ? work.additive[d] : meeting.pulled - 2 * work.additive[d]);
   }
 
   void load_keys() {

@@ -260,7 +260,8 @@ struct HeldProblem : Problem {
     bias = cells(bias_, "bias", accumulator(), even_bias ? 1 : S);
     sinks = vector(sinks_, "sinks", H);
     additive = vector(additive_, "additive", D);
-    bounded = bounded_;
+    steep = type == Type::float64 ? is_steep<double>(0x1p39) : is_steep<float>(0x1p10);
+    bounded = bounded_ && !steep;
     if (!(dropout_ >= 0 && dropout_ < 1)) reject("dropout must be at least 0 and below 1");
     dropout = dropout_;
     seed = seed_;
@@ -270,6 +271,13 @@ struct HeldProblem : Problem {
     first_key = first_key_;
     whole_rows = whole_rows_ ? whole_rows_ : G ? H / G * T : 0;
     whole_keys = whole_keys_ ? whole_keys_ : S;
+  }
+
+  // Whether the numbers of the additive score add up to more than that.
+  template <class Acc> bool is_steep(double most) const {
+    double total = 0;
+    for (Index d = 0; additive && d < D; ++d) total += std::abs(static_cast<const Acc*>(additive)[d]);
+    return total > most;
   }
 
   const void* vector(const nb::object& object, const char* name, Index size) {

@@ -131,9 +131,10 @@ OVERT_INLINE void mix(const Acc* weights, const Values<Acc>& values, int keys, c
     if (column < width) mix<Acc, M, W / 2>(weights, values, keys, shrink, out, width, column);
 }
 
-// The same sums in the same order, but a weight of exactly 0 keeps its value out, though it be NaN or infinite.
+// The same sums in the same order, of values times `unit`, but a weight of exactly 0 keeps its value out, though it be NaN
+// or infinite.
 template <class Acc>
-void mix_carefully(int rows, const Acc* weights, const Values<Acc>& values, int keys, const Acc* shrink, Acc* out,
+void mix_carefully(int rows, const Acc* weights, const Values<Acc>& values, int keys, const Acc* shrink, Acc unit, Acc* out,
                    Index width) {
   for (int r = 0; r < rows; ++r)
     for (Index e = 0; e < width; e += kLanes<Acc>) {
@@ -141,7 +142,7 @@ void mix_carefully(int rows, const Acc* weights, const Values<Acc>& values, int 
       Lane<Acc> sums = {};
       for (int s = 0; s < keys; ++s)
         if (Acc weight = weights[r * kTileStride + s]; weight != 0)
-          sums += weight * load(values.column(e) + s * values.step);
+          sums += weight * (load(values.column(e) + s * values.step) * unit);
       store(to, weighty(load(to), all(shrink[r])) * shrink[r] + sums);
     }
 }
@@ -253,7 +254,8 @@ template <class Kind> struct Forward {
     }
   }
 
-  void take_block(int i, Range block, const Chunk<Acc>& chunk, [[maybe_unused]] bool careful) {
+  // With a `unit`, carefully, and of values times that.
+  void take_block(int i, Range block, const Chunk<Acc>& chunk, Acc unit) {
     const Group<Acc>& group = work.desk.groups[i];
     Range range = visible(group, block);
     if (range.empty()) return;
@@ -276,7 +278,7 @@ template <class Kind> struct Forward {
     int width = work.desk.score(plan, scoring, group, chunk, range), keys = range.end - range.begin;
     weigh(width, Raise<Acc>());
     drop(width);
-    if (careful) mix_carefully(group.size, tile, values, keys, shrink, out, plan.width);
+    if (unit != 0) mix_carefully(group.size, tile, values, keys, shrink, unit, out, plan.width);
     else with_size(group.size, [&]<int M>() { mix<Acc, M>(tile, values, keys, shrink, out, plan.width); });
 #else
     int panels = int(ceil_div(range.end - range.begin, kPanel<Acc>)), width = panels * kPanel<Acc>;
@@ -287,17 +289,19 @@ template <class Kind> struct Forward {
       auto give = [&](int r, int i, Lane<Acc> x, Lane<Acc> y) { split_weights<Kind, M>(r, i, x, y, panels, pieces); };
       auto raise = raise_from<Kind>(
           score_tiles<Kind, M>(p, work.desk.rows, scoring, group, chunk.keys(range.begin), range, tile));
-      if (bool odd = any_odd(values.data, plan.value_size, panels); !odd && p.dropout == 0 && !along) {
+      if (bool odd = any_odd(values.data, plan.value_size, panels); !odd && p.dropout == 0 && !along && unit == 0) {
         soften<Acc, false>(tile, M, width, raise, top, sums, bases, shrink, spread, give);
         mix_tiles<Kind, M>(pieces, values.data, plan.value_size, panels, before, out, plan.width);
       } else {
         weigh(width, raise);
         drop(width);
+        const Acc factor = unit != 0 ? unit : 1;
         for (int r = 0; r < M; ++r)
           for (int i = 0; i < width; i += kPanel<Acc>)
-            give(r, i, load(tile + r * kTileStride + i), load(tile + r * kTileStride + i + lanes));
+            give(r, i, load(tile + r * kTileStride + i) * factor, load(tile + r * kTileStride + i + lanes) * factor);
         mix_tiles<Kind, M>(pieces, values.data, plan.value_size, panels, before, out, plan.width);
-        if (odd) mix_odd_values<Kind>(p, work.desk.rows, group, values.data, plan.value_size, range, tile, out, plan.width);
+        if (odd)
+          mix_odd_values<Kind>(p, work.desk.rows, group, values.data, plan.value_size, range, tile, factor, out, plan.width);
       }
     });
 #endif
@@ -314,11 +318,11 @@ template <class Kind> struct Forward {
     return sum<Acc>(suspect) == 0;
   }
 
-  // Writes the rows of a group.  Whether they are sound.
-  bool finish(int i) {
-    return with_input<Kind>(p.type, [&]<class In>() { return finish_as<In>(i); });
+  // Writes the rows of a group.  Whether they are sound.  With a `unit` of the values, only what is not.
+  bool finish(int i, Acc unit = 0) {
+    return with_input<Kind>(p.type, [&]<class In>() { return finish_as<In>(i, unit); });
   }
-  template <class In> bool finish_as(int i) {
+  template <class In> bool finish_as(int i, Acc unit) {
     const Group<Acc>& group = work.desk.groups[i];
     const Index E = p.E;
     Lane<Acc> suspect = {};
@@ -328,17 +332,20 @@ template <class Kind> struct Forward {
       In* to = static_cast<In*>(output) + group.place[r] * E;
       if (total == 0) {
         __builtin_memset(to, 0, E * sizeof(In));
+      } else if (unit != 0) {
+        finish_carefully(out, 1 / total, unit, to);
       } else {
         Acc inverse = 1 / total;
         Index e = 0;
         for (; e + lanes <= E; e += lanes) {
-          Lane<Acc> x = load(out + e);
-          if constexpr (!kTiled) suspect += x * Acc(0);
-          store_rounded(to + e, x * inverse);
+          Lane<Acc> x = load(out + e) * inverse;
+          suspect += x * Acc(0);
+          store_rounded(to + e, x);
         }
         for (; e < E; ++e) {
-          if constexpr (!kTiled) suspect[0] += out[e] * Acc(0);
-          round_to(to + e, out[e] * inverse);
+          Acc x = out[e] * inverse;
+          suspect[0] += x * Acc(0);
+          round_to(to + e, x);
         }
       }
       if (!lse && !along) continue;
@@ -358,6 +365,19 @@ template <class Kind> struct Forward {
     return sum<Acc>(suspect) == 0;
   }
 
+  // Writes what came out unsound before, of a sum of values times `unit`.  What rounding has taken beyond the largest
+  // number is that: no mean of numbers is larger.
+  template <class In> void finish_carefully(const Acc* out, Acc inverse, Acc unit, In* to) const {
+    const Acc most = (sizeof(Acc) == 4 ? Acc(0x1.fffffep127) : Acc(0x1.fffffffffffffp1023)) * unit, near = most * Acc(1.001);
+    for (Index e = 0; e < p.E; ++e) {
+      Acc before = load_some(to + e, 1)[0], x = out[e] * inverse;
+      if (before - before == 0) continue;
+      if (x > most && x < near) x = most;
+      if (x < -most && x > -near) x = -most;
+      round_to(to + e, x / unit);
+    }
+  }
+
   static float natural_log(float x) { return logf(x); }
   static double natural_log(double x) { return ::log(x); }
 
@@ -365,26 +385,31 @@ template <class Kind> struct Forward {
     Desk<Kind>& desk = work.desk;
     for (int i = 0; i < desk.count; ++i) reset(i);
     desk.each_block(plan, shared.source, [&](Range block, const Chunk<Acc>& chunk) {
-      for (int i = 0; i < desk.count; ++i) take_block(i, block, chunk, false);
+      for (int i = 0; i < desk.count; ++i) take_block(i, block, chunk, 0);
     });
   }
 
-  // A NaN in a value that one row may not see reaches its row as 0 · NaN, when another row of the group may see it.
+  // A NaN in a value that one row may not see reaches its row as 0 · NaN, when another row of the group may see it; and a
+  // sum of values may overflow where their mean does not.
   // That is rare, so nothing guards against it until an output has come out wrong.
-  void see_keys_carefully(int i) {
+  void see_keys_carefully(int i, Acc unit) {
     reset(i);
     work.desk.each_block(plan, shared.source,
-                         [&](Range block, const Chunk<Acc>& chunk) { take_block(i, block, chunk, true); });
+                         [&](Range block, const Chunk<Acc>& chunk) { take_block(i, block, chunk, unit); });
+  }
+  void start_over(int i) {
+    // So many values, none of weight more than 1 before dropout, add up to no more than one of them.
+    Acc unit = 1;
+    for (double most = 4 * (double(p.S) + 1) / (1 - p.dropout); most > 1; most /= 2) unit /= 2;
+    see_keys_carefully(i, unit);
+    finish(i, unit);
   }
 
   void task(Index index) {
     work.desk.start(plan, shared.source, index, scoring);
     see_keys();
-    for (int i = 0; i < work.desk.count; ++i) {
-      if (finish(i) || kTiled) continue;
-      see_keys_carefully(i);
-      finish(i);
-    }
+    for (int i = 0; i < work.desk.count; ++i)
+      if (!finish(i)) start_over(i);
   }
 
   // The tasks that share sums of columns.
@@ -408,7 +433,7 @@ template <class Kind> struct Forward {
     first = split == 0;
     see_keys();
     for (int i = 0; i < work.desk.count; ++i)
-      if (!kTiled && !sound(i)) see_keys_carefully(i);
+      if (!kTiled && !sound(i)) see_keys_carefully(i, 1);
   }
 
   void join(Index index, Index splits) {
@@ -418,8 +443,13 @@ template <class Kind> struct Forward {
       Running<Acc> part = shared.part(plan, index * splits + split);
       for (int row = 0; row < work.desk.count * kRows; ++row) join_row(all_seen, part, row);
     }
-    seen = all_seen;
-    for (int i = 0; i < work.desk.count; ++i) finish(i);
+    for (int i = 0; i < work.desk.count; ++i) {
+      seen = all_seen;
+      if (finish(i)) continue;
+      seen = work.own;
+      first = true;
+      start_over(i);
+    }
   }
 
   void join_row(const Running<Acc>& into, const Running<Acc>& from, int row) const {

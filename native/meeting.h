@@ -134,7 +134,7 @@ template <class Acc> struct Bench {
   Acc* pulls = nullptr;    // [keys][kStep] ds
   std::uint32_t *query = nullptr, *head = nullptr, *batch = nullptr;  // [kQueryBlock] as dropout knows the rows
   Acc* turned = nullptr;      // [D][kQueryBlock] dq of the additive score
-  double* additive = nullptr;  // [D] Σ ds r
+  double* additive = nullptr;  // [D] Σ ds r, or of a steep one Σ ds tanh
 
   void place(Arena& arena, const Way<Acc>& way) {
     const Problem& p = way.p;
@@ -302,7 +302,8 @@ template <class Acc> struct Meeting {
       const Acc *row = key + d * kQueries<Acc>, *queries = work.queries + column * p.D + d * panel;
       Acc* down = work.turned + d * kQueryBlock + column;
       work.additive[d] +=
-          scoring.bounded ? pull_feature<Acc, M, true>(row, queries, p.D, width, pulls, kStep, dk + d, way.wide_D, down)
+          scoring.steep ? pull_steep_feature<Acc>(M, row, queries, p.D, width, pulls, kStep, dk + d, way.wide_D, down)
+          : scoring.bounded ? pull_feature<Acc, M, true>(row, queries, p.D, width, pulls, kStep, dk + d, way.wide_D, down)
                          : pull_feature<Acc, M, false>(row, queries, p.D, width, pulls, kStep, dk + d, way.wide_D, down);
     }
   }
@@ -406,7 +407,7 @@ template <class Acc> struct Meeting {
   void pull_queries() {
     if (scoring.v) {
       for (int r = 0; r < count; ++r)
-        for (Index d = 0; d < p.D; ++d) work.dq[r * way.wide_D + d] = 4 * scoring.v[d] * work.turned[d * kQueryBlock + r];
+        for (Index d = 0; d < p.D; ++d) work.dq[r * way.wide_D + d] = 4 * work.turned[d * kQueryBlock + r] * scoring.v[d];
       return;
     }
     __builtin_memset(work.dq, 0, round_up(count, kRows) * way.wide_D * sizeof(Acc));

@@ -30,6 +30,7 @@ struct Problem {
   // (D,) or null, of the accumulator's type: score = scale · Σ vector tanh(q + k), and not scale · q kᵀ.
   const void* additive;
   bool bounded;  // no |q| or |k| exceeds 10, so that e^2q e^2k is far from overflow
+  bool steep;    // the vector is so large that what rounding makes of a term would show; then nothing is bounded
   // Each weight is dropped with this probability.
   double dropout;
   std::uint64_t seed;

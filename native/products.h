@@ -199,10 +199,10 @@ OVERT_INLINE float score_tiles(const Problem& p, const Rows& rows, const Scoring
   return factor;
 }
 
-// Adds what tiles cannot hold of the values.
+// Adds what tiles cannot hold of the values, times `unit`.
 template <class In>
 void mix_odd_values(const Problem& p, const Rows& rows, const Group<float>& group, const float* values, Index size,
-                    Range range, const float* weights, float* out, Index width) {
+                    Range range, const float* weights, float unit, float* out, Index width) {
   each_odd(values, size, range, [&](int s) {
     const In* value = at<In>(p.v, rows.b, rows.head / (p.H / p.G), s);
     for (int r = 0; r < group.count; ++r) {
@@ -211,7 +211,7 @@ void mix_odd_values(const Problem& p, const Rows& rows, const Group<float>& grou
       for (Index e = 0; e < p.E; e += kLanes<float>) {
         Lane<float> x = load_some(value + e, p.E - e);
         float* to = out + r * width + e;
-        store(to, load(to) + (x == tamed(x) ? Lane<float>{} : weight * x));
+        store(to, load(to) + (x == tamed(x) ? Lane<float>{} : weight * (x * unit)));
       }
     }
   });

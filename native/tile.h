@@ -84,17 +84,18 @@ template <class Acc> struct Scoring {
   Acc late;       // multiplies the product
   Acc cap;        // 0: none
   const Acc* v;   // of the additive score, or null
-  bool bounded;
+  bool bounded, steep;
   Acc base, slope;  // of the additive score
   bool even_bias;
 
   explicit Scoring(const Problem& p)
-      : factor(1), late(1), cap(Acc(p.softcap)), v(static_cast<const Acc*>(p.additive)), bounded(p.additive && p.bounded), even_bias(p.even_bias) {
+      : factor(1), late(1), cap(Acc(p.softcap)), v(static_cast<const Acc*>(p.additive)), bounded(v && p.bounded),
+        steep(v && p.steep), even_bias(p.even_bias) {
     const double scale = p.softcap > 0 ? p.scale / p.softcap : p.scale, size = __builtin_fabs(scale);
     double total = 0;
     for (Index d = 0; v && d < p.D; ++d) total += v[d];
     base = Acc(scale * total);
-    slope = Acc(-2 * scale);
+    slope = Acc(steep ? scale : -2 * scale);
     if (v) return;
     // A factor that makes queries no larger and hardly smaller costs nothing there.  Another might make them overflow or
     // vanish where the score itself does not, and one far from 1 also the products.
@@ -272,7 +273,9 @@ OVERT_INLINE void compare(const Scoring<Acc>& scoring, const Acc* rows, const Ac
   if (!scoring.v) {
     multiply<Acc, M, stride>(rows, panel, D, panels, tile, half);
     scale_tile<Acc, M, stride>(tile, panels * kPanel<Acc> - half * kLanes<Acc>, scoring.late);
-  } else if (scoring.bounded)
+  } else if (scoring.steep)
+    add_steep_terms<Acc>(M, rows, panel, scoring.v, D, panels, scoring.slope, tile, stride);
+  else if (scoring.bounded)
     add_terms<Acc, M, true>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
   else add_terms<Acc, M, false>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
 }

@@ -258,6 +258,10 @@ CALLS = {
     "map": "overt.kernels.pooled(problem, lse, bins, bins, 'max', level=level)",
     "additive": "overt.kernels.forward(additive, level=level)",
     "additive gradient": "overt.kernels.gradient(additive, output[:, :1], lse[:, :1], output[:, :1], level=level)",
+    "projections": "overt.kernels.forward(projected, level=level)",
+    "half types": "overt.kernels.forward(half, level=level)",
+    "norms": "overt.kernels.statistics(normed, lse, level=level)",
+    "gradients of projections": "pull_factors(many.score, many.q, many.k, wide, wide)",
     "weights": "overt.kernels.weights(few, lse[:, :8, :1000].copy(), level=level)",
 }
 """The calls that take long, on a problem that takes minutes."""
@@ -266,19 +270,24 @@ INTERRUPT = """
 import os, signal, sys, threading, time
 import numpy as np
 import overt
+from overt.kernels.pieces import pull_factors
 
 level, threads = sys.argv[1], int(sys.argv[2])
 rng = np.random.default_rng(0)
 
-def ask(T, S, H=64, score=overt.scaled_dot()):
+def ask(T, S, H=64, score=overt.scaled_dot(), dtype=np.float32):
     # One array, however long.
-    q, k = (np.broadcast_to(rng.normal(size=(1, 1, n, 64)).astype(np.float32), (1, H, n, 64)) for n in (T, S))
+    q, k = (np.broadcast_to(rng.normal(size=(1, 1, n, 64)).astype(dtype), (1, H, n, 64)) for n in (T, S))
     return overt.problem.Problem.of(q, k, k, score=score, num_threads=threads)
 
 problem, few, one = ask(40_000, 40_000), ask(1000, 25_000, 8), ask(4, 2_000_000, 4096)
 weights = (rng.normal(size=shape).astype(np.float32) for shape in ((128, 64), (128, 64), (128,)))
-# Of one head, since NumPy projects the rows, and is not asked in between.
-additive = ask(40_000, 40_000, 1, score=overt.additive(*weights))
+score = overt.additive(*weights)
+# Of one head, whose rows are projected at once; of 64 that alone takes seconds.
+additive, projected = ask(40_000, 40_000, 1, score), ask(40_000, 40_000, 64, score)
+many = ask(40_000, 40_000, 512, score)
+wide = np.broadcast_to(rng.normal(size=(1, 1, 40_000, 128)).astype(np.float32), (1, 512, 40_000, 128))
+half, normed = (ask(40_000, 40_000, 64, overt.cosine(), dtype) for dtype in (np.float16, np.float32))
 output, lse = np.zeros((1, 64, 40_000, 64), np.float32), np.zeros((1, 64, 40_000), np.float32)
 bins = np.array([[0, 20_000], [20_000, 40_000]])
 small = [rng.normal(size=(4, 200, 16)).astype(np.float32) for _ in range(3)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -168,3 +169,107 @@ def test_a_scale_far_from_1(level: str, scale: float, of_q: float, of_k: float) 
         np.testing.assert_allclose(output, expected.output, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(lse, expected.lse, rtol=1e-4, atol=1e-4)
         np.testing.assert_allclose(kernels.weights(problem, lse, level=level), expected.weights, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", ["float32", "float64", "bfloat16", "float16"])
+@pytest.mark.parametrize("T", [1, 3, 40])
+def test_means_of_numbers_as_large_as_there_are(level: str, name: str, T: int) -> None:
+    """Where a sum of values is beyond the range the mean is not, and small numbers beside it lose nothing."""
+    rng = np.random.default_rng(0)
+    dtype = DTYPES[name]
+    most = float(ml_dtypes.finfo(dtype).max)
+    for S in (1, 2, 700, 5000):
+        q, k, v = (rng.normal(size=(2, n, 8)) for n in (T, S, S))
+        # All of one sign, then of both, ordinary ones and small ones.
+        v = np.clip(np.abs(v), 0.01, 1) / 1.0
+        v[..., :2] = 1
+        v[..., 4:6] *= np.sign(rng.normal(size=(2, S, 2)))
+        v *= np.array([most, -most, most, most / 4, most, most, 1, 1e-20 if name != "float16" else 1])
+        case = Case(*(x.astype(dtype) for x in (q, k, v)), {"sinks": np.array([-np.inf, 0], dtype)})
+        hidden = {"mask": overt.keep(np.arange(S) < max(S - 3, 1))}
+        garbled = case.v.copy()
+        garbled[:, max(S - 3, 1) :] = np.nan
+        for asked in (
+            case,
+            Case(case.q, case.k, case.v, {**case.options, **hidden}),
+            Case(case.q, case.k, garbled, {**case.options, **hidden}),
+        ):
+            wide = Case(case.q, case.k, case.v, asked.options).wide().problem()
+            exact_lse = reference.forward(wide)[1]
+            # A sum of the largest numbers has room in no type but this one's.
+            weights = reference.weights(wide, exact_lse).astype(np.longdouble)
+            expected = weights @ wide.heads(wide.v).astype(np.longdouble)
+            size = weights @ np.abs(wide.heads(wide.v)).astype(np.longdouble)
+            for found in kernels.forward(asked.problem(), level=level), kernels.attend(asked.problem(), level=level):
+                output = found[0].astype(np.longdouble)
+                unit = {"float16": 2.0**-11, "bfloat16": 2.0**-8 + 2.0**-8 * (level == "amx")}.get(name, 0)
+                assert np.all(np.abs(output - expected) <= (unit + (1e-12 if name == "float64" else 4e-6)) * size), S
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_is_beyond_the_range_is_infinite(level: str) -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=(1, 2, n, 16)).astype(np.float32) for n in (30, 50, 50))
+    v[..., 0], v[..., 1, 20, 1], v[..., 1, 20, 2] = LARGEST, np.inf, np.nan
+    # What is kept weighs 50 times as much.
+    found = kernels.forward(Case(q, k, v, {"dropout": overt.dropout(0.98, 1)}).problem(), level=level)[0]
+    assert np.isinf(found[..., 0]).any()
+    seen = kernels.forward(Case(q, k, v).problem(), level=level)[0]
+    assert np.isnan(seen[:, 1, :, 2]).all()
+    assert (seen[:, 1, :, 1] == np.inf).all()
+    assert np.isfinite(np.delete(seen, [1, 2], axis=-1)).all()
+    assert (seen[..., 0] >= np.float32(LARGEST * (1 - 1e-6))).all()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("cap", [None, 1e-30, 50.0, 1e30])
+def test_an_additive_score_of_any_size(level: str, name: str, cap: float | None) -> None:
+    """Finite scores of numbers so large that their terms, multiplied by what they are divided by, are not."""
+    rng = np.random.default_rng(0)
+    dtype = DTYPES[name]
+    room = 1e307 if name == "float64" else 1e38
+    for size in (1.0, 1e17, 1e19, 1e25, room):
+        for large, A in ((1, 1), (1, 9), (8, 2), (8, 33)):
+            weights = [(large * rng.normal(size=(A, 16)) / 4).astype(dtype) for _ in range(2)]
+            terms = rng.normal(size=A)
+            terms = (size * terms / np.abs(terms).sum()).astype(dtype)
+            q, k, v = (rng.normal(size=(1, 2, n, 16)).astype(dtype) for n in (30, 50, 50))
+            case = Case(q, k, v, {"score": overt.additive(*weights, terms), "softcap": cap})
+            problem, wide = case.problem(), case.wide().problem()
+            output, lse = kernels.forward(problem, level=level)
+            exact = reference.forward(wide)[1]
+            unit = 1e-13 if name == "float64" else 1e-5
+            np.testing.assert_allclose(lse, exact, rtol=unit, atol=unit * np.abs(exact).max())
+            assert np.isfinite(output).all()
+            w = kernels.weights(problem, lse, level=level)
+            agree = AGREE[name] + 2.0**-8 * (name == "bfloat16")
+            np.testing.assert_allclose(w.sum(axis=-1), 1, atol=AGREE[name])
+            np.testing.assert_allclose(output.astype(float), w @ case.v.astype(float), rtol=agree, atol=10 * agree)
+            pulled = kernels.gradient(problem, output, lse, np.ones_like(output), level=level)
+            assert all(np.isfinite(x).all() for x in (*pulled[:3], *pulled.score.values()))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("size", [1e2, 1e5, 1e20, 1e30])
+def test_large_terms_times_small_ones_are_ordinary_scores(level: str, size: float) -> None:
+    """As right as the definition in single precision, which knows no 1 − 2r."""
+    rng = np.random.default_rng(0)
+    weights = [(rng.normal(size=(6, 16)) / size).astype(np.float32) for _ in range(2)]
+    terms = (size * rng.normal(size=6)).astype(np.float32)
+    q, k, v = (rng.normal(size=(1, 2, n, 16)).astype(np.float32) for n in (30, 50, 50))
+    case = Case(q, k, v, {"score": overt.additive(*weights, terms)})
+    problem, wide = case.problem(), case.wide().problem()
+    output, lse = kernels.forward(problem, level=level)
+    exact_output, exact_lse = reference.forward(wide)
+    off = 1e-4 if size < 1e3 else 5e-6
+    np.testing.assert_allclose(lse, exact_lse, rtol=off, atol=off)
+    np.testing.assert_allclose(output, exact_output, rtol=10 * off, atol=10 * off)
+    dy = rng.normal(size=output.shape)
+    found = kernels.gradient(problem, output, lse, dy.astype(np.float32), level=level)
+    expected = reference.gradient(wide, dy)
+    # Those of q and k all but cancel, for one slope is as good as another.
+    pairs = (*found[:3], found.score["v"]), (*expected[:3], expected.score["v"])
+    for got, exact, least in zip(*pairs, [1, 1, 0, 0], strict=True):
+        np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-4 * max(np.abs(exact).max(), least))

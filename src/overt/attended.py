@@ -129,7 +129,8 @@ class Attended(Generic[ArrayT]):
         xp, dtype = problem.xp, problem.q.dtype
         pulled = [problem.unbroadcast(x, shape) for x, shape in zip(found[:3], problem.given, strict=True)]
         # To ask takes a third of what a conversion to the same takes.
-        pulled = [x if x.dtype == dtype else xp.astype(x, dtype) for x in pulled]
+        convert = kernels.converted if xp is np else xp.astype
+        pulled = [x if x.dtype == dtype else convert(x, dtype) for x in pulled]
         pulled += [None if x is None else problem.beside(x) for x in (found.bias, found.sinks)]
         weights = found.score
         if problem.back is not None:

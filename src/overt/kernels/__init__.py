@@ -18,6 +18,7 @@ from overt.kernels.passes import (
     top,
     weights,
 )
+from overt.kernels.pieces import converted
 from overt.kernels.short import plain, plain_forward, plain_gradient, plain_picked
 from overt.kernels.threads import get_num_threads, set_num_threads
 
@@ -25,6 +26,7 @@ __all__ = [
     "Statistics",
     "attend",
     "can",
+    "converted",
     "forward",
     "forward_in_full",
     "get_num_threads",

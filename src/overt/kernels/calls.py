@@ -12,7 +12,8 @@ import numpy as np
 
 from overt import _native
 from overt.biases import Bias
-from overt.grid import WORDS, dtype_name, host, widened
+from overt.grid import dtype_name, host
+from overt.kernels.pieces import any_beyond, converted, copied, factors
 from overt.masks import Keep, Mask, causal
 from overt.problem import Problem, within
 from overt.scores import Additive
@@ -35,13 +36,8 @@ def calls(problem: Problem, *, wide: bool = False, step: int | None = None) -> I
     q, k, v = problem.q, problem.k, problem.v
     score = problem.score
     if wide or not score.identity:
-        q, k, v = (x.astype(problem.accumulate, copy=False) for x in (q, k, v))
-    if score.identity:
-        q, k, scale = score.factors(np, q, k)
-    else:
-        # What a masked key holds may overflow here.
-        with np.errstate(invalid="ignore", over="ignore"):
-            q, k, scale = score.factors(np, q, k)
+        q, k, v = (converted(x, problem.accumulate) for x in (q, k, v))
+    q, k, scale = factors(score, q, k)
     q, k, v = readable(q), readable(k), readable(v)
     same: dict[str, Any] = {
         "dtype": dtype_name(q),
@@ -55,8 +51,7 @@ def calls(problem: Problem, *, wide: bool = False, step: int | None = None) -> I
     if isinstance(score, Additive):
         same["additive"] = np.array(host("v", score.v), problem.accumulate, order="C")
         # NaN are no reason to take care.
-        numbers = (widened(x, np.dtype(np.float32)) if x.dtype == WORDS else x for x in (q, k))
-        same["bounded"] = not any((np.abs(x) > _BOUND).any() for x in numbers)
+        same["bounded"] = not (any_beyond(q, _BOUND) or any_beyond(k, _BOUND))
     if problem.dropout is not None:
         same |= {"dropout": problem.dropout.rate, "seed": problem.dropout.seed, "first_query": problem.t.start}
         same |= {"first_batch": problem.b.start, "first_head": problem.h.start, "first_key": problem.s.start}
@@ -227,7 +222,7 @@ def readable(x: np.ndarray) -> np.ndarray:
         unit = x.shape[-1] <= 1 or x.strides[-1] == size
         if unit and all(stride % size == 0 for stride in x.strides):
             return x
-    return np.array(x, x.dtype.newbyteorder("="), order="C")
+    return copied(x, x.dtype.newbyteorder("="))
 
 
 def words(x: np.ndarray) -> np.ndarray:

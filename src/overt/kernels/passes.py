@@ -10,6 +10,7 @@ import numpy as np
 
 from overt import _native
 from overt.kernels.calls import ALL, calls, native_dtype, put, readable, rows_of, some_rows, words
+from overt.kernels.pieces import converted, pull_factors
 from overt.kernels.threads import default
 from overt.problem import Problem
 from overt.reference import LARGE, Gradient, is_large, pool_axis
@@ -68,7 +69,7 @@ def _forward(
             put(rest, rows, row_rest)
         if along:
             received += part
-    return output.astype(problem.q.dtype, copy=False), lse, (received, entropy) if along else None
+    return converted(output, problem.q.dtype), lse, (received, entropy) if along else None
 
 
 def gradient(
@@ -91,7 +92,7 @@ def gradient(
     # A dy that is finer than the inputs stays so.
     wide = not score.identity or dy.dtype != problem.q.dtype
     dtype = native_dtype(problem, wide)
-    output, dy = (readable(x.astype(dtype, copy=False)) for x in (output, dy))
+    output, dy = (readable(converted(x, dtype)) for x in (output, dy))
     if dlse is not None:
         dlse = np.ascontiguousarray(dlse, accumulate)
     additive = score.v.shape if isinstance(score, Additive) else None
@@ -140,11 +141,9 @@ def gradient(
     dk, dv, dsinks, dadditive = sums
     into_score: dict[str, Any] = {}
     if not score.identity:
-        # A masked key may hold anything.
-        q, k = (np.where(np.isfinite(x), x, 0).astype(accumulate) for x in (problem.q, problem.k))
-        # A gradient may itself be beyond the range.
-        with np.errstate(invalid="ignore", over="ignore"):
-            dq, dk, into_score = score.pull_factors(np, q, k, dq, dk)
+        assert dq is not None
+        assert dk is not None
+        dq, dk, into_score = pull_factors(score, problem.q, problem.k, dq, dk)
     if additive:
         into_score["v"] = dadditive
     return Gradient(dq, dk, dv, dbias, None if problem.sinks is None else dsinks, into_score)
@@ -176,7 +175,7 @@ def picked(
     received, entropy = np.zeros((B, H, S), accumulate), np.empty((B, H, T), accumulate)
     found, off = np.empty((len(keys), B, H, T), accumulate), np.zeros((B, H, len(rows), 2), accumulate)
     if output is not None:
-        output = words(readable(output.astype(native_dtype(problem, wide=False), copy=False)))
+        output = words(readable(converted(output, native_dtype(problem, wide=False))))
     sums = _log_sums(problem, lse, level)
     for native, some in calls(problem):
         part, row_entropy = np.empty_like(received), some_rows(entropy, some)
