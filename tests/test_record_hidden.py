@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -253,6 +254,22 @@ def test_attention_in_other_methods_is_named(mix: Callable[..., Tensor]) -> None
         model(X)
         others(model)
     assert (rec.names, rec.unseen) == (["layers.0"], {})
+
+
+def test_nobody_elses_tensors_are_kept_alive() -> None:
+    torch.manual_seed(0)
+    model = Methods(Own(plain)).eval()
+
+    def use(size: int) -> None:
+        large = torch.ones(size)
+        large.softmax(-1)
+        seen = weakref.ref(large)
+        del large
+        assert seen() is None
+
+    with torch.no_grad(), overt.record(model):
+        model(X)
+        use(8)
 
 
 def test_other_methods_may_do_what_is_no_attention() -> None:

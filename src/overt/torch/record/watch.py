@@ -6,6 +6,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable
+from functools import cached_property
 from types import FrameType
 from typing import Any
 
@@ -110,6 +111,10 @@ class Watch:
         """Modules that ran, and have attention in the name of their class."""
         return [self.names[x] for x in self.names if x in self.ran and _ATTENTION.search(type(x).__name__)]
 
+    @cached_property
+    def _methods(self) -> set[str]:
+        return {name for kind in {type(module) for module in self.names} for name in dir(kind)}
+
     def method(self) -> tuple[nn.Module, str] | None:
         """The module and the method that call now what is not called by ``forward``, if they are of this model."""
         if self.stack or threading.get_ident() != self.thread or backward():
@@ -117,10 +122,12 @@ class Watch:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             code = frame.f_code
-            own = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-            # A function that is given a module is no method of it.
-            if isinstance(own, nn.Module) and own in self.names and hasattr(type(own), code.co_name):
-                return own, code.co_name
+            # Who is asked for its locals keeps them alive for as long as it runs: nobody is who cannot be a method.
+            if code.co_argcount and code.co_name in self._methods:
+                own = frame.f_locals.get(code.co_varnames[0])
+                # A function that is given a module is no method of it.
+                if isinstance(own, nn.Module) and own in self.names and hasattr(type(own), code.co_name):
+                    return own, code.co_name
             frame = frame.f_back
         return None
 
