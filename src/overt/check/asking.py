@@ -209,7 +209,7 @@ def _kept(caller: Caller, guess: Guess, findings: Findings) -> None:
 
 def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
     """In training, out of it and in it again, with two seeds each."""
-    modes = [(True, 0), (True, 1), (False, 0), (True, 0), (True, 1)]
+    modes = [(True, 0), (True, 1), (False, 0), (True, 0), (True, 1), (False, 0), (False, 1)]
     named = {a.name: a.role for a in caller.face.arguments if a.role in ("drop", "training", "deterministic")}
 
     def values(mode: bool) -> dict[str, Any]:
@@ -220,7 +220,9 @@ def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
     free = {(name,) for name in named} - {path for path, _ in plain.guess.kinds}
     ways = [replace(plain, values={n: x for n, x in values(mode).items() if (n,) in free},
                     extra={"still": False, "train": mode, "seed": seed}) for mode, seed in modes]  # fmt: skip
-    one, two, still, three, four = caller.ask(ways)
+    one, two, still, three, four, again, other = caller.ask(ways)
+    if differ(again, other) and not differ(still, again):
+        findings.add("dropout_eval")
     if differ(one, two) and not differ(three, four):
         findings.add("dropout_stuck_off")
     if differ(one, two) and any(_sums_to_1(quiet) and not _sums_to_1(x)

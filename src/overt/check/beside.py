@@ -48,7 +48,8 @@ class Made:
         if guess is None or self.maker is None:
             return None
         drop = self.maker.by_role.get("drop")
-        reply, _ = self.build(guess, {drop.name: 0.5} if drop else None, evaluate=False)
+        dropping = [drop.name] if drop else [path[0] for path, kind in guess.kinds if kind == "0.0"][:1]
+        reply, _ = self.build(guess, dict.fromkeys(dropping, 0.5), evaluate=False)
         return None if "error" in reply else replace(caller, handle=reply["handle"])
 
 

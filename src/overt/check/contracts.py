@@ -28,6 +28,8 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
             message=f"{len(lost)} parameters are not registered (such as {', '.join(lost[:3])}): "
             "the layers are in a plain list or dict, so nothing trains, moves or saves them.",
         )
+        # Nor does eval() come to them.
+        findings.found.pop("dropout_eval", None)
     packing = facts.get("packing")
     if packing is not None:
         order, promised = packing["order"], face.promised_packing

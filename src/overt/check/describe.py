@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.check import wire
+from overt.check import usage, wire
 from overt.check.promises import around
 
 _FORWARD = ("forward", "call", "__call__", "attend", "apply", "compute", "attention", "step", "decode", "decode_step")
@@ -66,6 +66,7 @@ def describe(thing: Any) -> dict[str, Any]:
         "libraries": _libraries(thing if kind == "function" else cls),
         "bases": [base.__module__ + "." + base.__name__ for base in cls.__mro__],
         "globals": _globals(thing, names) if kind == "function" else [],
+        "masks": usage.masks(thing, call),
         "configs": [{"names": _public(x), "numbers": _whole(x)} for x in configs(thing)],
     }
 

@@ -25,8 +25,8 @@ class Interface(Promises):
         self.by_role = {a.role: a for a in reversed(self.arguments) if a.role}
 
     def _role(self, row: dict[str, Any]) -> str | None:
-        found = role(row["name"])
         name = row["name"]
+        found = role(name) or ("mask" if name in self.description["masks"] else None)
         if (
             found == "mask"
             and name in ("m", "M")

@@ -39,6 +39,8 @@ class Fault:
     says: str
     expected: str = ""
     actual: str = ""
+    # what it is, where the catalogue's word for it does not fit
+    kind: str | None = None
 
 
 @dataclass(eq=False)
@@ -179,11 +181,12 @@ class _Judge:
         self.alignment = Alignment(core.operations, [])
 
     def fail(
-        self, step: str, mistake: str, line: Line | None, says: str, expected: Any = None, actual: Any = None
-    ) -> None:
+        self, step: str, mistake: str, line: Line | None, says: str, expected: Any = None, actual: Any = None,
+        kind: str | None = None,
+    ) -> None:  # fmt: skip
         told = ("" if expected is None else shown(expected)), ("" if actual is None else shown(actual))
         number, file = (None, "") if line is None else (line.number, line.file)
-        self.faults.append(Fault(step, mistake, number, file, says, *told))
+        self.faults.append(Fault(step, mistake, number, file, says, *told, kind))
         self.note(step, "failed", says, line, mistake)
 
     def note(self, step: str, outcome: Outcome, why: str = "", line: Line | None = None, mistake: str = "") -> None:
@@ -250,7 +253,7 @@ class _Judge:
         self._paired()
         self._returned()
         parts = self._parts(self.shards) if self.shards else None
-        if parts is not None:
+        if parts is not None and not self._pieces(parts):
             self._in_base_2(parts)
         self._made()
         self._whole()
@@ -1022,6 +1025,16 @@ class _Judge:
                 found[name] = rows, axes
         return found
 
+    def _own_keys(self) -> np.ndarray | None:
+        """Which key, of rows × keys, is of the place that the query is of; None where they are of different things."""
+        assert self.core.place is not None
+        keys = self.alignment.side(self.core, 1)
+        for name, at in self.alignment.side(self.core, 0).items():
+            if name in keys:
+                one, two = (x.reshape(-1, x.shape[-1])[self.core.place] for x in (at, keys[name]))
+                return np.asarray((np.abs(one - two) < 0.4).all(-1))
+        return None
+
     def _batched(self, x: np.ndarray) -> np.ndarray:
         """What each row of the weights has, (batch, queries, …)."""
         core = self.core
@@ -1051,7 +1064,10 @@ class _Judge:
                     says = f"A query sees {'the next key' if offset > S - T else 'not its own position'}."
                     self.fail("causal", "causal_off_by_one", self.mask_line, says, ahead > S - T, cells[n])
                 elif offset == 0:
-                    self.fail("causal", "causal_top_left", self.mask_line, "The first query stands at the first key.")
+                    own = self._own_keys()
+                    wrong = own is not None and bool(own.any(1).all() and (self.hidden & own).any())
+                    says = "A query does not see itself." if wrong else "The first query stands at the first key."
+                    self.fail("causal", "causal_top_left", self.mask_line, says, kind="mistake" if wrong else None)
                 return
             past = next((o for o in range(-T, S + 1) if np.array_equal(cells[n], ahead <= o)), None)
             if not masked and past is not None and T > 2:
@@ -1284,11 +1300,17 @@ class _Judge:
         if self._appears(made, core.mix.number):
             self.note("softmax", "held", f"of {many} blocks of keys together", line)
             self.note("output", "held", "softmax of all scores times the values, recomputed", line)
-        elif whole.shape[1] < self._keys():
+        elif self._pieces(parts):
             self.note("output", "not tried", "blocks of keys, one of which was not followed", line)
         elif not self._in_base_2(parts):
             says = f"What {many} blocks of keys give together is not softmax of all their scores times the values."
             self.fail("softmax", _UNKNOWN, line, says, made)
+
+    def _pieces(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> bool:
+        """Whether there are keys beside these blocks, in one with so few that nothing of attention was seen in it."""
+        missing = sum(values.shape[1] for _, values in parts) < self._keys()
+        self.facts["pieces"] = self.facts.get("pieces") or missing
+        return missing
 
     def _keys(self) -> int:
         """How many keys there are in what those of a block were taken from; 0 where that was not followed."""

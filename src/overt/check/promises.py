@@ -116,7 +116,7 @@ class Promises:
         return found
 
     def declared_mask(self, wanted: str | None = None) -> str | None:
-        """keep, drop or additive, where name or text say it of the mask, or of the padding mask."""
+        """keep, drop or additive, where name, text, or what its file gives it, say it of a mask, or of a padding mask."""
         if "--mask" in self.overrides:
             return self.overrides["--mask"]
         found = [self.by_role[r] for r in ("mask", "padding") if r in self.by_role and wanted in (None, r)]
@@ -155,7 +155,8 @@ class Promises:
             return "drop"
         if re.search(r"\badditive mask\b", self.prose) and "bool" not in self.prose:
             return "additive"
-        return None
+        given: dict[str, str] = self.description["masks"]
+        return given.get(found[0].name)
 
     def _paragraph(self, name: str) -> str:
         """What the documentation of an argument says, in one line."""

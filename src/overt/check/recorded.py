@@ -31,7 +31,7 @@ def enter(findings: Findings, told: list[dict[str, Any]]) -> None:
 def tell(findings: Findings, name: str, fault: dict[str, Any]) -> None:
     """One step that failed as a finding."""
     if name in MISTAKES:
-        findings.add(name)
+        findings.add(name, kind=fault["kind"])
     else:
         findings.add(
             "unknown",

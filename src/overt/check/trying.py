@@ -36,6 +36,8 @@ _ADDED = tuple(kind for kind in calls.MASKS if kind.startswith("added"))
 # Numbers that may be too small, where they say how many keys there are.
 _FEW = ("side", "2", "1", "number of heads")
 _MASKS = tuple(kind for kind in calls.MASKS if kind not in _ADDED)
+# Keys where few blocks have but one.
+_LONG = 16
 # What an argument of these names hides, and numbers that show what one of those does.
 _HIDE, _NUMBERS = ("mask", "padding", "lengths"), {"cap": 0.7, "window": 2}
 
@@ -92,6 +94,11 @@ def check(
             ran.append(tried)
             ran_on.append((handle, tried.guess))
             judged = _judged(session, face, handle, [tried.guess])[0]
+            if judged.get("facts", {}).get("pieces"):
+                blocks = _longer(tried.guess)
+                again = _judged(session, face, handle, [blocks])[0]
+                if again.get("cores"):
+                    tried, judged = Tried(blocks, {}), again
             if "additive_ignores_keys" in _names(judged):
                 # Keys that are lost in a loop over numbers do enter.
                 square = replace(tried.guess, lengths=replace(tried.guess.lengths, S=tried.guess.lengths.T))
@@ -189,6 +196,12 @@ def check(
         f"{len(failed)} calls were tried, and those that came furthest are {shown}" if far else "there is none to try"
     )
     raise CallError(f"no call of {face.name} works: {told}.  Give a call that works with --example")
+
+
+def _longer(guess: Guess) -> Guess:
+    """With so many keys that every block of them has several."""
+    crossed = any("S" in kind for _, kind in guess.kinds if calls.is_floats(kind))
+    return replace(guess, lengths=replace(guess.lengths, S=_LONG, T=guess.lengths.T if crossed else _LONG))
 
 
 def _kinds(face: Interface, guess: Guess) -> list[str]:
@@ -455,6 +468,8 @@ def _optional(caller: Caller, found: _Found, findings: Findings) -> tuple[list[d
             ran.setdefault((argument.name, kind.partition("(")[0]), replace(way, extra={}))
         if argument.role in ("mask", "padding"):
             _overlooked(caller, argument, found, answers, findings)
+        if not answers and argument.default is None and not argument.required:
+            told += _attended(caller, argument, found)
         plainly = _names(found.judged)
         # What nothing more is wrong with was meant so; of what is wrong, only what is documented, or nothing else.
         right = [(way, one) for way, one in answers
@@ -474,6 +489,26 @@ def _optional(caller: Caller, found: _Found, findings: Findings) -> tuple[list[d
     told += [one.judged for one in caller.ask(both[:_PAIRS])
              if one.judged.get("cores") and one.judged["shapes"] == found.judged["shapes"]]  # fmt: skip
     return told, hiding, list(ran.values())
+
+
+def _attended(caller: Caller, argument: Argument, found: _Found) -> list[dict[str, Any]]:
+    """What a recording comes to with arrays that may be left out, where these are attended to: a memory, or a past."""
+    name, guess = argument.name, found.guess
+    first = next((kind for _, kind in guess.kinds if calls.is_floats(kind)), "")
+    if (name,) in dict(guess.kinds) or "T" not in first or "S" in first:
+        return []
+    both = guess.given((name,), "2 of them")
+    for place in ("0", "1"):
+        both = both.given((name, place), "BHSD")
+    guesses = (guess.given((name,), first.replace("T", "S")), guess.given((name,), first), both)
+    ways = [Way(guess, extra={"record": caller.face.intents}) for guess in guesses]
+    for way, answer in zip(ways, caller.ask(ways), strict=True):
+        judged = answer.judged
+        if judged.get("cores") and judged["shapes"] == found.judged["shapes"]:
+            attended = {list(caller.arrays(way.guess))[n].partition(".")[0] for n in judged["facts"]["attended"]}
+            if name in attended:
+                return [judged]
+    return []
 
 
 def _overlooked(
@@ -527,6 +562,10 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
         wanted = _ADDED
     elif declared is not None or face.boolean_mask:
         wanted = _MASKS
+    # What is no sequence may have rows that are; and so are those of its mask.
+    first = next((kind for _, kind in guess.kinds if calls.is_floats(kind)), "")
+    if wanted is not _ADDED and len(first) == 3 and "T" not in first:
+        wanted += (f"mask ({first[0]}, {first[1]})",)
     ways = [Way(guess.given((name,), kind).alone) for kind in wanted]
     if taken is not None and role in _HIDE and "T" in calls.axes_of(taken) and "S" not in calls.axes_of(taken):
         # It may be meant for keys that are as many.

@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 
 from overt.recorder.edges import regular
-from overt.recorder.fused import expand
+from overt.recorder.fused import expand, unsummed
 from overt.recorder.operations import Operation
 
 _MATRICES = {"matmul", "mm", "bmm", "mv", "baddbmm", "addmm", "addbmm", "addmv"}
@@ -454,10 +454,38 @@ def attentions(operations: Sequence[Operation]) -> tuple[list[Operation], list[C
     """Operations with every fused attention written out, their cores, and the number that each operation had before."""
     written, before = expand(operations)
     found = cores(written)
+    if apart := {core.mix.number: one for core in found if (one := _over_heads(core)) is not None}:
+        written, numbers = unsummed(written, apart)
+        found, before = cores(written), [before[i] for i in numbers]
     over_edges = None if any(core.normal for core in found) else regular(written)
     if over_edges is not None and (others := cores(over_edges)):
         written, found = over_edges, others
     return written, found, before
+
+
+def _over_heads(core: Core) -> Operation | None:
+    """The mixing of a core alone, where its product also sums over heads: their values were projected before."""
+    mix, scores = core.mix, core.scores
+    if len(mix.summed) < 2 or core.place is None:
+        return None
+    sizes = [mix.left.shape[axis] for axis in core.key_axes]
+    coordinates = np.unravel_index(core.place.reshape(-1, *sizes), scores.result.shape)
+    # An axis of heads is one of the queries too.
+    heads = "".join(
+        label
+        for axis, label in enumerate(mix.summed, 1)
+        if all(a in scores.batch for a, c in zip(scores.labels[2], coordinates, strict=True)
+               if (c != c.take([0], axis)).any())
+    )  # fmt: skip
+    if not heads or set(heads) == set(mix.summed):
+        return None
+    one, two, out = mix.labels
+    equation = f"{one},{two}->{heads}{out}"
+    mixed = np.einsum(equation, mix.left, mix.right)
+    return replace(
+        core.operations[mix.number], name="einsum", sources=mix.sources, operands=(mix.left, mix.right), array=mixed,
+        host=mixed, detail=equation, origins=mix.origins,
+    )  # fmt: skip
 
 
 def roles(operations: Sequence[Operation]) -> dict[int, dict[str, int | None]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +38,22 @@ def expand(operations: Sequence[Operation]) -> tuple[list[Operation], list[int]]
         else:
             written.operations.append(moved)
             written.before.append(number)
+        now[number] = len(written.operations) - 1
+    return written.operations, written.before
+
+
+def unsummed(operations: Sequence[Operation], apart: Mapping[int, Operation]) -> tuple[list[Operation], list[int]]:
+    """Operations of which some are another first that sums over less, and then a sum; and the number of each before."""
+    written = _Written()
+    now: dict[int, int] = {}
+    for number, operation in enumerate(operations):
+        one = apart.get(number, operation)
+        moved = replace(one, sources=tuple(None if s is None else now[s] for s in one.sources))
+        written.number, written.operation = number, moved
+        written.operations.append(moved)
+        written.before.append(number)
+        if number in apart:
+            written.step("sum", operation.host, (moved.host, len(written.operations) - 1, ""))
         now[number] = len(written.operations) - 1
     return written.operations, written.before
 

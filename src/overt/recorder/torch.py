@@ -11,6 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -104,7 +105,9 @@ class Follower:
 
     def __init__(self, others: Iterable[Any] = ()) -> None:
         """others: functions that somebody else heeds."""
-        self._begin_with = _BEGINNINGS | {func.__name__ for func in others}
+        names = _BEGINNINGS | {func.__name__ for func in others}
+        # Asked at every operation of a model, of the same few functions.
+        self._begins = cache(lambda func: func.__name__ in names or isinstance(func, _OPERATORS + _ORDERED))
         # Weights, or None for scores, and the product that these come from.
         self._known: dict[int, tuple[weakref.ref[Tensor], _Weights | None, object]] = {}
         self._softmaxes: list[Softmax] = []
@@ -117,7 +120,7 @@ class Follower:
 
     def heeds(self, func: Callable[..., Any]) -> bool:
         """Whether a function is anything to ``see`` now, or to others."""
-        return func.__name__ in self._begin_with or bool(self._known) or isinstance(func, _OPERATORS + _ORDERED)
+        return bool(self._known) or self._begins(func)
 
     def see(self, place: Any, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Use | None:
         """Take note of one operation; where weights of a softmax met values, say so."""

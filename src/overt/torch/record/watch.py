@@ -176,9 +176,10 @@ def _mixes_nothing(module: nn.Module) -> bool:
     """Whether it is one of torch's own that consist of nothing else, such as a linear map, or a norm: none attends."""
     if module._modules:
         return False
+    if type(module).__module__.startswith("torch.nn.modules."):
+        return True
     learned = [x for x in module._parameters.values() if x is not None]
-    norm = bool(learned) and all(x.ndim == 1 for x in learned)
-    return norm or type(module).__module__.startswith("torch.nn.modules.")
+    return bool(learned) and all(x.ndim == 1 for x in learned)
 
 
 def backward() -> bool:

@@ -1,0 +1,196 @@
+"""What stands beside a call: arguments that may be left out, what the file passes, blocks, heads that are summed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from overt.check.checking import examine
+from overt.check.session import Session
+
+CODE = '''
+import math
+import torch
+from torch import nn
+
+def ahead(n):
+    return torch.ones(n, n).triu(1).bool()
+
+def behind(n):
+    return torch.ones(n, n).tril().bool()
+
+def low(n):
+    return torch.full((n, n), float("-inf")).triu(1)
+
+class Base(nn.Module):
+    def __init__(self, width, heads, drop=0.0):
+        super().__init__()
+        self.heads, self.drop = heads, drop
+        self.inner, self.outer = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def split(self, x):
+        return self.inner(x).view(*x.shape[:2], 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+
+    def join(self, s, v):
+        return self.outer((s.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+class Drops(Base):
+    def forward(self, x, zasto=None):
+        q, k, v = self.split(x)
+        s = q @ k.mT / q.shape[-1] ** 0.5
+        return self.join(s if zasto is None else s.masked_fill(zasto, float("-inf")), v)
+
+class DropsToo(Drops):
+    def forward(self, x, zasto=None):
+        return super().forward(x, zasto)
+
+class Reads(Base):
+    def forward(self, x, zasto=None):
+        q, k, v = self.split(x)
+        s = q @ k.mT / q.shape[-1] ** 0.5
+        return self.join(s if zasto is None else s.masked_fill(~zasto.bool(), float("-inf")), v)
+
+class Adds(Base):
+    def forward(self, x, zasto=None):
+        q, k, v = self.split(x)
+        s = q @ k.mT / q.shape[-1] ** 0.5
+        return self.join(s if zasto is None else s + zasto, v)
+
+class Uses(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = Drops(12, 3)
+        self.two = DropsToo(12, 3)
+        self.three = Reads(12, heads=3)
+        self.four = Adds(12, 3)
+
+    def forward(self, x):
+        zasto = ahead(x.shape[1])
+        x = self.one(x, behind(x.shape[1])) + self.two(x, zasto=zasto)
+        return self.four(self.three(x, low(x.shape[1])), low(x.shape[1]))
+
+class Starts(Base):
+    def forward(self, x, before=None):
+        whole = x if before is None else torch.cat([before, x], 1)
+        q, (_, k, v) = self.split(x)[0], self.split(whole)
+        seen = torch.ones(q.shape[2], k.shape[2]).tril().bool()
+        return self.join((q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~seen, float("-inf")), v)
+
+class Ends(Base):
+    def forward(self, x, before=None):
+        whole = x if before is None else torch.cat([before, x], 1)
+        q, (_, k, v) = self.split(x)[0], self.split(whole)
+        seen = torch.ones(q.shape[2], k.shape[2]).tril(k.shape[2] - q.shape[2]).bool()
+        return self.join((q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~seen, float("-inf")), v)
+
+class StartsPairs(Base):
+    def forward(self, x, past=None):
+        q, k, v = self.split(x)
+        if past is not None:
+            k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
+        seen = torch.ones(q.shape[2], k.shape[2]).tril().bool()
+        return self.join((q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~seen, float("-inf")), v)
+
+class Drips(Base):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=self.drop)
+        return self.outer(y.transpose(1, 2).flatten(2))
+
+class Dry(Base):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=self.drop if self.training else 0.0)
+        return self.outer(y.transpose(1, 2).flatten(2))
+
+class Rows(nn.Module):
+    def __init__(self, width, heads=4, each=8):
+        super().__init__()
+        self.heads = heads
+        self.inner, self.outer = nn.Linear(width, 3 * heads * each), nn.Linear(heads * each, width)
+
+    def forward(self, m, mask=None):
+        rows, length, _ = m.shape
+        q, k, v = self.inner(m).view(rows, length, 3, self.heads, -1).unbind(2)
+        s = torch.einsum("rihc,rjhc->rhij", q, k) / q.shape[-1] ** 0.5
+        if mask is not None:
+            s.masked_fill(mask[:, None, None, :] == 0, float("-inf"))
+        return self.outer(torch.einsum("rhij,rjhc->rihc", s.softmax(-1), v).flatten(2))
+
+def summed(q, k, v, w):
+    """q, k, v: (B, H, T, D), w: (H, D, U)"""
+    a = (torch.einsum("bhqk,bhsk->bhqs", q, k) / q.shape[-1] ** 0.5).softmax(-1)
+    return torch.einsum("bhqs,bhsd->bqd", a, torch.einsum("bhsk,hkd->bhsd", v, w))
+
+def over_queries(q, k, v, w):
+    """q, k, v: (B, H, T, D), w: (H, D, U)"""
+    a = (torch.einsum("bhqk,bhsk->bhqs", q, k) / q.shape[-1] ** 0.5).softmax(-2)
+    return torch.einsum("bhqs,bhsd->bqd", a, torch.einsum("bhsk,hkd->bhsd", v, w))
+
+def over_width(q, k, v):
+    """q: (B, T, D), k, v: (B, X, Y, D), all of whose places are attended to."""
+    a = (torch.einsum("btd,bxyd->btxy", q, k) / q.shape[-1] ** 0.5).softmax(-1)
+    return torch.einsum("btxy,bxyd->btd", a, v)
+
+def block(q, k, v):
+    s = torch.einsum("bhd,bshd->bhs", q, k) * (1.4426950408889634 / math.sqrt(q.shape[-1]))
+    m = s.amax(-1, keepdim=True)
+    p = torch.exp2(s - m)
+    d = p.sum(-1, keepdim=True)
+    return torch.einsum("bhs,bshd->bhd", p / d, v), (m + torch.log2(d))
+
+def merged(q, k, v):
+    """q: (B, H, D), k, v: (B, S, H, D)"""
+    parts = [block(q, a, b) for a, b in zip(k.chunk(4, 1), v.chunk(4, 1))]
+    o, lse = (torch.stack(x) for x in zip(*parts))
+    w = torch.exp2(lse - lse.amax(0))
+    return (w * o).sum(0) / w.sum(0)
+
+def mixed(q, k, v):
+    """q: (B, H, D), k, v: (B, S, H, D)"""
+    parts = [block(q, a, b) for a, b in zip(k.chunk(4, 1), v.chunk(4, 1))]
+    o, lse = (torch.stack(x) for x in zip(*parts))
+    w = torch.exp(lse - lse.amax(0))
+    return (w * o).sum(0) / w.sum(0)
+'''
+EXPECTED = {
+    "Drops": {"mask_inverted"},
+    "DropsToo": set(),
+    "Reads": {"mask_float_as_bool"},
+    "Adds": set(),
+    "Starts": {"causal_top_left"},
+    "Ends": set(),
+    "StartsPairs": {"causal_top_left"},
+    "Drips": {"dropout_eval"},
+    "Dry": set(),
+    "Rows": {"not_inplace"},
+    "summed": set(),
+    "over_queries": {"softmax_axis_q"},
+    "merged": set(),
+    "mixed": {"lse_base2"},
+}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("beside") / "beside.py"
+    found.write_text(CODE)
+    return found
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with Session() as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_what_stands_beside_a_call_is_tried_too(session: Session, file: Path, name: str) -> None:
+    report = examine(session, f"{file}:{name}")
+    assert {f.id for f in report.findings if f.kind in ("mistake", "unknown")} == EXPECTED[name], str(report)
+
+
+def test_places_over_which_no_softmax_goes_are_no_heads(session: Session, file: Path) -> None:
+    assert not examine(session, f"{file}:over_width").ok
