@@ -119,6 +119,62 @@ class Rows(nn.Module):
             s.masked_fill(mask[:, None, None, :] == 0, float("-inf"))
         return self.outer(torch.einsum("rhij,rjhc->rihc", s.softmax(-1), v).flatten(2))
 
+class Padded(Base):
+    def forward(self, x, zasto):
+        q, k, v = self.split(x)
+        s = q @ k.mT / q.shape[-1] ** 0.5
+        return self.join(s.masked_fill(~zasto[:, None, None], float("-inf")), v)
+
+class Turned(Padded):
+    def forward(self, x, zasto):
+        return super().forward(x, ~zasto)
+
+class Tokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(20, 12)
+        self.layers = nn.ModuleList(Padded(12, 3) for _ in range(2))
+        self.others = nn.ModuleList([Turned(12, 3)])
+
+    def forward(self, ids):
+        padding = ids == 0
+        x = self.table(ids)
+        for layer, other in zip(self.layers, self.others):
+            x = layer(x, padding) + other(x, padding)
+        return x
+
+class Talking(Base):
+    def __init__(self, width, heads):
+        super().__init__(width, heads)
+        self.before, self.after = nn.Linear(heads, heads), nn.Linear(heads, heads)
+
+    axis = -1
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        s = self.before((q @ k.mT / q.shape[-1] ** 0.5).movedim(1, -1)).movedim(-1, 1)
+        a = self.after(s.softmax(self.axis).movedim(1, -1)).movedim(-1, 1)
+        return self.outer((a @ v).transpose(1, 2).flatten(2))
+
+class TalkingAcross(Talking):
+    axis = -2
+
+class Pools(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.inner, self.score = nn.Linear(width, width), nn.Linear(width, 1)
+
+    def forward(self, words, mask):
+        """words (B, L, D), mask (B, L): 1 for words, 0 for padding"""
+        a = torch.softmax(self.score(torch.tanh(self.inner(words))).squeeze(-1), dim=1) * mask
+        return torch.bmm(a.unsqueeze(1), words).squeeze(1)
+
+def with_heads_of_heads(Q, K, V):
+    # Q: (n_tokens, n_heads, q_mult, d)    K, V: (n_tokens, n_heads, d)
+    K, V = (x[:, :, None].expand(-1, -1, Q.shape[2], -1) for x in (K, V))
+    s = torch.einsum("qhmd,khmd->hmqk", Q, K) / math.sqrt(Q.shape[-1])
+    return torch.einsum("hmqk,khmd->qhmd", s.softmax(-1), V).reshape(len(Q), -1)
+
 def summed(q, k, v, w):
     """q, k, v: (B, H, T, D), w: (H, D, U)"""
     a = (torch.einsum("bhqk,bhsk->bhqs", q, k) / q.shape[-1] ** 0.5).softmax(-1)
@@ -166,6 +222,12 @@ EXPECTED = {
     "Drips": {"dropout_eval"},
     "Dry": set(),
     "Rows": {"not_inplace"},
+    "Padded": {"mask_inverted"},
+    "Turned": set(),
+    "Talking": set(),
+    "TalkingAcross": {"softmax_axis_q"},
+    "Pools": {"mask_after_softmax"},
+    "with_heads_of_heads": set(),
     "summed": set(),
     "over_queries": {"softmax_axis_q"},
     "merged": set(),

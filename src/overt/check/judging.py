@@ -1256,7 +1256,8 @@ class _Judge:
             rows = at.reshape(-1, at.shape[-2] // width, width, at.shape[-1])[:, :, 0]
             if not np.isfinite(rows).all():
                 continue
-            if (np.ptp(rows, 1)[:, axes] > 0.4).any(0).all():
+            # What was never folded, such as heads of heads, cannot be unfolded.
+            if len(self.core.mix.batch) == 1 and (np.ptp(rows, 1)[:, axes] > 0.4).any(0).all():
                 says = "Heads are unfolded in another order than they were folded, so samples exchange them."
                 self.fail("merge", "fold_batch_head_swap", op.line, says)
             else:

@@ -101,9 +101,8 @@ def check(
                     tried, judged = Tried(blocks, {}), again
             if "additive_ignores_keys" in _names(judged):
                 # Keys that are lost in a loop over numbers do enter.
-                square = replace(tried.guess, lengths=replace(tried.guess.lengths, S=tried.guess.lengths.T))
                 caller = Caller(session, face, handle)
-                judged = outside.read(caller, square) or outside.read(caller, tried.guess) or judged
+                judged = outside.read(caller, _square(tried.guess)) or outside.read(caller, tried.guess) or judged
             # Widths and lengths of 1 hide what can be wrong.
             left = (entry["step"] for entry in judged.get("ledger", ()) if entry["outcome"] == "not tried")
             # The same of each attention is one thing.
@@ -202,6 +201,11 @@ def _longer(guess: Guess) -> Guess:
     """With so many keys that every block of them has several."""
     crossed = any("S" in kind for _, kind in guess.kinds if calls.is_floats(kind))
     return replace(guess, lengths=replace(guess.lengths, S=_LONG, T=guess.lengths.T if crossed else _LONG))
+
+
+def _square(guess: Guess) -> Guess:
+    """With as many keys as queries: a mask may be meant for these alone."""
+    return replace(guess, lengths=replace(guess.lengths, S=guess.lengths.T))
 
 
 def _kinds(face: Interface, guess: Guess) -> list[str]:
@@ -458,11 +462,15 @@ def _optional(caller: Caller, found: _Found, findings: Findings) -> tuple[list[d
     ran: dict[tuple[str, str], Way] = {}
     single: dict[str, Way] = {}
     for argument in caller.face.arguments:
-        ways = [replace(way, extra={**way.extra, "record": _intended(caller.face, argument, way)})
-                for way in _ways(caller.face, argument, found.guess)]  # fmt: skip
-        # What is broadcast to something else is no mask.
-        answers = [(way, one) for way, one in zip(ways, caller.ask(ways), strict=True)
-                   if one.judged.get("cores") and one.judged["shapes"] == found.judged["shapes"]]  # fmt: skip
+        answers: list[tuple[Way, Answer]] = []
+        for guess in (found.guess, _square(found.guess)):
+            ways = [replace(way, extra={**way.extra, "record": _intended(caller.face, argument, way)})
+                    for way in _ways(caller.face, argument, guess)]  # fmt: skip
+            # What is broadcast to something else is no mask.
+            answers = answers or [
+                (way, one) for way, one in zip(ways, caller.ask(ways), strict=True)
+                if one.judged.get("cores") and one.judged["shapes"] == found.judged["shapes"]
+            ]  # fmt: skip
         for way, _ in answers:
             kind = dict(way.guess.kinds).get((argument.name,), "")
             ran.setdefault((argument.name, kind.partition("(")[0]), replace(way, extra={}))
@@ -569,7 +577,7 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
     ways = [Way(guess.given((name,), kind).alone) for kind in wanted]
     if taken is not None and role in _HIDE and "T" in calls.axes_of(taken) and "S" not in calls.axes_of(taken):
         # It may be meant for keys that are as many.
-        ways.append(Way(replace(guess, lengths=replace(guess.lengths, S=guess.lengths.T))))
+        ways.append(Way(_square(guess)))
     return ways
 
 

@@ -1,23 +1,42 @@
-"""What the file of a candidate itself gives it: masks that its own functions make."""
+"""What the file of a candidate itself gives it: masks that its own functions make, or that tell padding."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 _LENGTH = 5
+_TURNED = {"keep": "drop", "drop": "keep"}
+_SIGNS = {"Eq": "drop", "NotEq": "keep", "Gt": "keep"}
+# What changes the form of a mask, and not what it says.
+_SHAPED = {
+    "unsqueeze",
+    "squeeze",
+    "view",
+    "reshape",
+    "expand",
+    "repeat",
+    "to",
+    "type",
+    "astype",
+    "bool",
+    "float",
+    "int",
+    "long",
+}
 
 
 def masks(thing: Any, call: Any) -> dict[str, str]:
-    """Of arguments that are given what a function of the file makes of a length: "keep", "drop" or "additive".
+    """Of arguments that are given masks: "keep", "drop" or "additive", where the file always says the same.
 
-    Which of the first two it is, is told of masks that hide the future alone: of others nobody knows it.
+    What a function of the file makes of a length is known where it hides the future, and tokens by what they are
+    compared with.
     """
     own = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
     module = sys.modules.get(getattr(own, "__module__", None) or "")
@@ -31,28 +50,72 @@ def masks(thing: Any, call: Any) -> dict[str, str]:
                 continue
             made = {node.targets[0].id: node.value for node in ast.walk(scope)
                     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}  # fmt: skip
-            for node in _calls(tree, scope, own.__name__):
+            for node in _calls(tree, scope, own):
                 named = {k.arg: k.value for k in node.keywords if k.arg is not None}
                 with suppress(TypeError):
                     given = signature.bind_partial(*first, *node.args, **named).arguments
                     for name, value in given.items():
-                        value = made.get(value.id, value) if isinstance(value, ast.Name) else value
-                        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
-                            found.setdefault(name, set()).add(_made(getattr(module, value.func.id, None)))
+                        if not isinstance(value, ast.Constant):
+                            found.setdefault(name, set()).add(_kind(value, made, vars(module)))
     return {name: kind for name, kinds in found.items() if len(kinds) == 1 and (kind := next(iter(kinds))) is not None}
 
 
-def _calls(tree: ast.AST, scope: ast.AST, name: str) -> Iterator[ast.Call]:
-    """Calls, in a function, of what has a name, or of what an instance of it was assigned to."""
-    held = {name} | {
-        getattr(target, "attr", None) or getattr(target, "id", None)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _name(node.value.func) == name
-        for target in node.targets
-    }
+def _calls(tree: ast.AST, scope: ast.AST, own: Any) -> Iterator[ast.Call]:
+    """Calls, in a function, of a function, or of what instances of a class were assigned to."""
+    name = own.__name__
+    held = set() if inspect.isclass(own) else {name}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(x, ast.Call) and _name(x.func) == name for x in ast.walk(node.value)
+        ):
+            held |= {_name(target) or "" for target in node.targets}
+    for node in ast.walk(scope):
+        if isinstance(node, ast.For):
+            held |= {_name(one) or "" for one, of in _each(node) if any(_name(x) in held for x in ast.walk(of))}
     for node in ast.walk(scope):
         if isinstance(node, ast.Call) and _name(node.func) in held:
             yield node
+
+
+def _each(loop: ast.For) -> list[tuple[ast.expr, ast.expr]]:
+    """What a loop gives names to, and what each of these is taken from."""
+    match loop:
+        case ast.For(target=ast.Tuple(elts=targets), iter=ast.Call(func=ast.Name(id="zip"), args=iters)):
+            return list(zip(targets, iters, strict=False))
+        case ast.For(target=ast.Tuple(elts=[_, target]), iter=ast.Call(func=ast.Name(id="enumerate"), args=[one, *_])):
+            return [(target, one)]
+    return [(loop.target, loop.iter)]
+
+
+def _kind(value: ast.AST, made: Mapping[str, ast.AST], scope: Mapping[str, Any], deep: int = 8) -> str | None:
+    """What sort of mask an expression gives: of a function, or of tokens that are compared with that of padding."""
+
+    def of(node: ast.AST) -> str | None:
+        return _kind(node, made, scope, deep - 1) if deep else None
+
+    match value:
+        case ast.Name() if value.id in made:
+            return of(made[value.id])
+        case ast.Subscript():
+            return of(value.value)
+        case ast.UnaryOp(op=ast.Invert() | ast.Not()):
+            return _TURNED.get(of(value.operand) or "")
+        case ast.Compare(ops=[sign], comparators=[other]) if _pads(other):
+            return _SIGNS.get(type(sign).__name__)
+        case ast.Call(func=ast.Name(id=name)):
+            return _made(scope.get(name))
+        case ast.Call(func=ast.Attribute(attr="eq" | "ne" | "gt" as name), args=[other]) if _pads(other):
+            return _SIGNS[{"eq": "Eq", "ne": "NotEq", "gt": "Gt"}[name]]
+        case ast.Call(func=ast.Attribute(attr=name, value=inner)) if name in _SHAPED:
+            return of(inner)
+    return None
+
+
+def _pads(node: ast.AST) -> bool:
+    """Whether it is the token of padding: 0, or what is called so."""
+    if isinstance(node, ast.Constant):
+        return type(node.value) is int and node.value == 0
+    return "pad" in (_name(node) or "").lower()
 
 
 def _name(node: ast.AST) -> str | None:

@@ -415,7 +415,11 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
                 two = all((s is None and o.startswith("argument")) or (s is not None and data[s])
                           for s, o in zip(scores.sources, scores.origins, strict=True))  # fmt: skip
                 core = Core(operations, scores, path[::-1], mix, two)
-                if two or core.normal or _summed_beside(core):
+                # Normalised weights that are mixed along another axis by parameters, as heads are, are no core yet.
+                heads = (
+                    core.normal and not set(core.normal) & set(core.key_axes) and _mixed(operations[mix.number], data)
+                )
+                if (two or core.normal or _summed_beside(core) or _once_normal(core)) and not heads:
                     found.append((_rank(core), core))
     if not found:
         return []
@@ -568,8 +572,10 @@ def _back(
         # Sums on the way may be the softmax's own, but those are smaller.
         if products[number] is not None and (operation.name not in _SUMS or operation.host.size >= size):
             found.append((number, path))
-            # Behind a sum of two things there may be a product, and then that is the score.
+            # Behind a sum of two things there may be a product, and then that is the score; behind heads that are
+            # mixed by parameters there are others.
             if operation.name not in _PLUS:
+                open_ += [(source, [*path, number]) for source in _mixed(operation, data)]
                 continue
         gather = operation.name in GATHERS
         for x, source in sorted(
@@ -582,6 +588,16 @@ def _back(
             if same or gather or grown or (operation.name in VIEWS and x.size >= size):
                 open_.append((source, [*path, number]))
     return found
+
+
+def _mixed(operation: Operation, data: list[bool]) -> list[int]:
+    """What a product with a square parameter was made of, as many numbers as it gives."""
+    whole = [
+        x for x, source in zip(operation.operands, operation.sources, strict=True) if source is None or not data[source]
+    ]
+    square = len(whole) == len(operation.operands) - 1 and all(x.shape[:1] == x.shape[-1:] for x in whole)
+    return [source for x, source in zip(operation.operands, operation.sources, strict=True)
+            if square and source is not None and data[source] and x.size == operation.host.size]  # fmt: skip
 
 
 def _rank(core: Core) -> tuple[int, ...]:
@@ -610,6 +626,12 @@ def _summed_beside(core: Core) -> bool:
         operation.name in _SUMS and operation.host.size == sums.size and _near(np.sort(operation.host.ravel()), sums)
         for operation in core.operations
     )
+
+
+def _once_normal(core: Core) -> bool:
+    """Whether the weights, none of them negative, were made of what summed to 1, as where some are then hidden."""
+    weights = core.weights
+    return bool((weights >= 0).all()) and any(sums_to_one(core.operations[i].host) for i in core.path)
 
 
 def _softmax(core: Core) -> int:
