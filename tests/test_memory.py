@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -185,3 +186,43 @@ def test_a_recording_of_statistics_takes_little_more_than_it_keeps(compute: str)
         # The kernels keep a mebibyte for themselves.
         assert found[T]["grown"] <= 2 * found[T]["held"] + MIB
     assert found[8192]["held"] == pytest.approx(4 * found[2048]["held"], rel=0.01)
+
+
+WRITE = """
+import numpy as np
+
+x = np.random.default_rng(0).standard_normal((1, {T}, 64), np.float32)
+given = dict(q=x, k=x[:, ::-1], {more})
+np.savez("long.npz", **given, **{{"mask.first": np.maximum(np.arange({T}) - 63, 0), "mask.last": np.arange({T}) + 1}})
+given |= dict(q=x[:, :64], k=x[:, :64])
+np.savez("small.npz", **given)
+"""
+PAGE = """
+import json, resource
+from overt.cli import main
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+def page(name):
+    try:
+        main(["show", name + ".npz", "--page", name + ".html"])
+    except SystemExit as ended:
+        assert not ended.code
+    return peak()
+
+print(json.dumps(-page("small") + page("long")))
+"""
+
+
+@pytest.mark.parametrize("more", ["", "additive=np.ones(64, np.float32)"])
+def test_a_page_of_a_long_file_is_the_file_and_the_page(tmp_path: Path, more: str) -> None:
+    # As many numbers as may lie inside a page, of which float64 copies alone would take 256 MiB.
+    T = 262_144
+    subprocess.run([sys.executable, "-c", WRITE.format(T=T, more=more)], cwd=tmp_path, check=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-c", PAGE], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
+    )
+    # What is held beside the file's arrays is the lse.
+    inputs, outputs = (tmp_path / "long.npz").stat().st_size, (tmp_path / "long.html").stat().st_size + T * 4
+    assert json.loads(done.stdout.splitlines()[-1]) <= inputs + outputs + 64 * MIB

@@ -688,3 +688,21 @@ def test_large_sums_lose_no_digits_by_blocks(sinks: bool) -> None:
         torch.testing.assert_close(rows, torch.ones_like(rows), rtol=0, atol=1e-6)
     tile, whole = opened.weights[:, :, :, 4:60:5], opened.weights[...][..., 4:60:5]
     torch.testing.assert_close(tile, whole, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("S", [1, 50, 5000])
+def test_numbers_near_the_end_of_the_range(engine: str, S: int) -> None:
+    """A mean of them is one of them, though their sum is none; scores of large terms are finite."""
+    largest = 0.999 * torch.finfo(torch.float32).max
+    q, k = (x.detach() for x in draw((1, 2, 30, 16), (1, 2, S, 16), dtype=torch.float32))
+    v = torch.full((1, 2, S, 8), largest)
+    weights = draw((4, 16), (4, 16), (4,), dtype=torch.float32)
+    for options in (
+        {},
+        {"mask": overt.causal(offset=S)},
+        {"score": overt.additive(*(x.detach() * size for x, size in zip(weights, (1, 1, 1e37), strict=True)))},
+    ):
+        output, lse = ENGINES[engine](q, k, v, **options)
+        torch.testing.assert_close(output, torch.full_like(output, largest), rtol=1e-5, atol=0)
+        assert lse.isfinite().all()

@@ -1079,3 +1079,35 @@ def test_an_overview_in_bands_is_that_of_the_whole(tmp_path: Path, monkeypatch: 
     np.testing.assert_allclose(largest[0], seen.map(64, 64), rtol=1e-5)
     np.testing.assert_allclose(received[0], seen.received(), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(entropy[0], seen.entropy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"mask": overt.causal(), "sinks": np.array([0.5, -np.inf, 1.0, 2.0])},
+        {"mask": overt.window(9, 0) | overt.keep(np.arange(80) % 7 == 0), "softcap": 3.0},
+        {"bias": overt.alibi(overt.positions.alibi_slopes(4)), "mask": ~overt.causal()},
+        {"score": overt.cosine(4.0)},
+        {"score": overt.bilinear(normal(8, 8))},
+        {"score": overt.additive(normal(5, 8), normal(5, 8, seed=1), normal(5))},
+    ],
+    ids=range(7),
+)
+@pytest.mark.parametrize("precision", ["float16", "float32"])
+def test_log_sums_of_long_texts_are_those_of_short_ones(
+    options: dict[str, Any], precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Worked out some queries and some keys at a time, in float64 of the numbers as they are stored."""
+    q, k, v = normal(2, 4, 70, 8), normal(2, 2, 80, 8, seed=1), normal(2, 2, 80, 3, seed=2)
+    label = Labelled(overt.attend(q, k, v, **options))
+    short = stored.Stored.of(label, precision)
+    expected, overview = short.lse, short.overview(16)
+    monkeypatch.setattr(stored, "_FEW", 0)
+    monkeypatch.setattr(stored, "_ROWS", 8 * 24)
+    long = stored.Stored.of(label, precision)
+    assert long.lse.dtype == np.float64
+    np.testing.assert_allclose(long.lse, expected, rtol=1e-14, atol=1e-14)
+    for found, other in zip(long.overview(16), overview, strict=True):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, other, rtol=1e-5, atol=1e-6)

@@ -58,12 +58,12 @@ def factors(score: Score, q: np.ndarray, k: np.ndarray) -> tuple[np.ndarray, np.
         if score.identity or q.size + k.size <= _NUMBERS:
             return score.factors(np, q, k)
         # Rows of one, and none of the other.
-        left = _rows_by_rows(lambda x: score.factors(np, x, k[:0])[0], q)
-        right = _rows_by_rows(lambda x: score.factors(np, q[:0], x)[1], k)
+        left = by_rows(lambda x: score.factors(np, x, k[:0])[0], q)
+        right = by_rows(lambda x: score.factors(np, q[:0], x)[1], k)
         return left, right, score.factors(np, q[:0], k[:0])[2]
 
 
-def _rows_by_rows(of: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
+def by_rows(of: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
     """A function of the rows (…, I) of an array, which gives rows (…, O)."""
     like = of(x[:0])
     if np.may_share_memory(of(x[:1, :1, :1]), x):

@@ -25,7 +25,7 @@ from overt.given import given
 from overt.grid import Shape, broadcasts, host, integers
 from overt.masks import Mask, Spans, keep
 from overt.problem import Problem
-from overt.scores import additive, scaled_dot
+from overt.scores import Projected, Score, scaled_dot
 from overt.views.labels import Labelled, readable
 from overt.views.stored import Stored
 from overt.views.subject import Subject
@@ -205,8 +205,7 @@ def _computed(arrays: dict[str, np.ndarray], path: str | Path, mask: Mask | None
     q, k = arrays["q"], arrays["k"]
     v = arrays.get("v", np.empty((*k.shape[:-1], 0), k.dtype))
     if "additive" in arrays:
-        one = np.eye(arrays["additive"].size)
-        score = additive(one, one, arrays["additive"])
+        score: Score = Projected(arrays["additive"])
     else:
         score = scaled_dot(_number(arrays, "scale", float, path))
     own = _mask(arrays, path)

@@ -21,8 +21,10 @@ from overt.attended import engine
 from overt.biases import Alibi, Dense
 from overt.errors import ArgumentError
 from overt.grid import Cells, Shape, host
+from overt.kernels.pieces import by_rows
+from overt.parts import Place
 from overt.problem import Problem
-from overt.scores import Additive, Product, additive, scaled_dot
+from overt.scores import Additive, Product, Projected, scaled_dot
 from overt.views.labels import Labelled
 from overt.views.pooling import bins
 
@@ -31,6 +33,8 @@ _BITS = 1 << 28
 _BLOCK = 1 << 22
 # Beyond this an lse in float64 is rounded so much that weights show it.
 _LARGE = 1 << 20
+# Numbers of q and k beyond which they are widened some at a time, and how many at a time then.
+_FEW, _ROWS = 1 << 21, 1 << 20
 # Cells of a head whose log-sums nobody should wait for twice.
 _LONG = 1 << 35
 # Cells after which one hears how much is left.
@@ -54,14 +58,21 @@ class Stored:
     def of(label: Labelled, precision: str) -> Stored:
         """Transform q and k as the score does, and round them to ``precision``."""
         problem = label.problem
-        score = problem.score
+        score, q, k = problem.score, problem.q, problem.k
         if not isinstance(score, Product | Additive):
             raise ArgumentError(f"a file cannot hold the score {type(score).__name__}: use one of overt's own scores")
         wide = problem.accumulate if score.identity else np.float64
+
+        def factors(q: np.ndarray, k: np.ndarray) -> tuple[Any, Any, float]:
+            return score.factors(np, q.astype(wide, copy=False), k.astype(wide, copy=False))
+
         with np.errstate(invalid="ignore", over="ignore"):
-            q, k, scale = score.factors(np, problem.q.astype(wide, copy=False), problem.k.astype(wide, copy=False))
+            scale = float(factors(q[:0], k[:0])[2])
+            # Some rows at a time, since the numbers on the way have twice the digits.
+            left = by_rows(lambda x: _rounded("q", factors(x, k[:0])[0], precision), q)
+            right = by_rows(lambda x: _rounded("k", factors(q[:0], x)[1], precision), k)
         v = host("v", score.v).astype(np.float64) if isinstance(score, Additive) else None
-        return Stored(label, _rounded("q", q, precision), _rounded("k", k, precision), float(scale), v)
+        return Stored(label, np.ascontiguousarray(left), np.ascontiguousarray(right), scale, v)
 
     @cached_property
     def lse(self) -> np.ndarray:
@@ -75,8 +86,10 @@ class Stored:
             # Of numbers that nothing rounds it is known, as well as their dtype knows it.
             if not reference.is_large(np, lse):
                 return lse.reshape(self.q.shape[:3])
-        exact = self._problem(np.float64)
-        return engine(exact).forward(exact)[1]
+        if not self._long:
+            exact = self._problem(np.float64)
+            return engine(exact).forward(exact)[1]
+        return self._exact_lse()
 
     @cached_property
     def sums(self) -> tuple[np.ndarray, np.ndarray | None]:
@@ -120,12 +133,11 @@ class Stored:
         advance: told how many more cells are done, every second or so.
         """
         # What is beyond float32 is left in float64.
-        dtype = (
-            np.float32
-            if np.abs(self.lse, where=np.isfinite(self.lse), out=np.zeros_like(self.lse)).max() < 1e38
-            else np.float64
-        )
-        rough, lse = self._problem(dtype), self.lse.astype(dtype)
+        large = np.abs(self.lse, where=np.isfinite(self.lse), out=np.zeros_like(self.lse)).max() >= 1e38
+        # And what is long as it is, if that will do.
+        rough = self._problem(np.float64 if large else self.q.dtype if self._long else np.float32)
+        dtype = rough.accumulate
+        lse = self.lse.astype(dtype)
         (B, H, T), S = lse.shape, self.shape.S
         rows, columns = (bins(length, min(most, length)) for length in (T, S))
         received, entropy, pieces = np.zeros((B, H, S), dtype), np.empty((B, H, T), dtype), []
@@ -141,7 +153,10 @@ class Stored:
             pieces.append(parts.pooled(part, part_lse, rows, columns, "max"))
             if advance is not None:
                 advance(int(cells[own].sum()))
-        return parts.pictured(pieces, rows, columns, "max", (B, H), dtype), received, entropy
+        picture = parts.pictured(pieces, rows, columns, "max", (B, H), dtype)
+        if large:
+            return picture, received, entropy
+        return picture, received.astype(np.float32, copy=False), entropy.astype(np.float32, copy=False)
 
     def spans(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """First and past-the-last key of each query, (B or 1, H or 1, T or 1), and bits where these do not suffice."""
@@ -201,15 +216,39 @@ class Stored:
         b, h, s = (np.arange(n) for n in (shape.B, shape.H, shape.S))
         return Cells(shape, b[:, None, None, None], h[:, None, None], np.arange(shape.T)[rows, None], s)
 
+    @property
+    def _long(self) -> bool:
+        return self.q.size + self.k.size > _FEW
+
     def _problem(self, dtype: Any) -> Problem:
         q, k = self.q.astype(dtype, copy=False), self.k.astype(dtype, copy=False)
-        if self.additive is None:
-            score = scaled_dot(self.scale)
-        else:
-            one = np.eye(len(self.additive), dtype=dtype)
-            score = additive(one, one, self.additive.astype(dtype))
+        score = scaled_dot(self.scale) if self.additive is None else Projected(self.additive)
         v = np.empty((*k.shape[:3], 0), dtype)
         return replace(self.label.problem, q=q, k=k, v=v, score=score, dropout=None)
+
+    def _exact_lse(self) -> np.ndarray:
+        """The log-sums, of some queries and some keys of a head at a time."""
+        given, none = self._problem(self.q.dtype), np.empty((0, 0, 0, 0))
+        asked = replace(given, q=none, k=none, v=none)
+        G, A = self.k.shape[1], max(self.q.shape[-1], 1)
+        each, keys = len(given.h) // G, max(_ROWS // A, 1)
+        lse = np.empty(self.q.shape[:3])
+        for b, g in np.ndindex(self.q.shape[0], G):
+            heads = range(g * each, (g + 1) * each)
+            for start in range(0, len(given.t), max(keys // each, 1)):
+                t = given.t[start : start + max(keys // each, 1)]
+                place = Place(range(b, b + 1), heads, t, given.s)
+                some = parts.blind(asked, place, 0)[1].copy()
+                some_keys = [given.s[s : s + keys] for s in range(0, len(given.s), keys)]
+                for block in parts.meeting(asked, place, some_keys):
+                    if not block.t:
+                        continue
+                    part = given.part(*block)
+                    more = parts.forward(parts.block(asked, part.q, part.k, part.v, block))[1]
+                    own = some[:, :, block.t.start - t.start : block.t.stop - t.start]
+                    own[...] = np.logaddexp(own, more)
+                lse[b, heads.start : heads.stop, t.start : t.stop] = some[0]
+        return lse
 
 
 def _rounded(name: str, x: np.ndarray, precision: str) -> np.ndarray:

@@ -18,6 +18,7 @@ import numpy as np
 
 from overt.errors import ArgumentError
 from overt.grid import host
+from overt.kernels.pieces import pieces as pieces_of
 from overt.scores import Additive, Bilinear, Cosine, Product
 from overt.views.colors import STOPS
 from overt.views.labels import Labelled, readable
@@ -163,7 +164,7 @@ class _Arrays:
         (name, folder), number, flat = self.beside, self.count, array.reshape(-1)
         self.count += 1
         for i, start in enumerate(range(0, flat.size, _NUMBERS)):
-            text = _packed(flat[start : start + _NUMBERS], delta=False)
+            text = "".join(_packed(flat[start : start + _NUMBERS], delta=False))
             with replaced(folder / f"a{number}-{i}.js") as file:
                 file.write(f'overtTile("a{number}-{i}","{text}")\n'.encode("ascii"))
         tiles = {"folder": name, "name": f"a{number}", "size": _NUMBERS}
@@ -181,30 +182,37 @@ class _Arrays:
         while self._waiting:
             number, array, delta = self._waiting.pop(0)
             yield f'<script type="text/plain" id="a{number}">'
-            yield _packed(array, delta)
+            yield from _packed(array, delta)
             yield "</script>\n"
 
 
-def _packed(array: np.ndarray, delta: bool) -> str:
+def _packed(array: np.ndarray, delta: bool) -> Iterator[str]:
     """Bytes of equal place together, deflated: exponents repeat themselves where whole numbers do not."""
     flat = np.ascontiguousarray(array).reshape(-1)
     if delta:
         flat = np.diff(flat, prepend=flat.dtype.type(0))
     flat = flat.astype(flat.dtype.newbyteorder("<"), copy=False)
-    planes = np.ascontiguousarray(flat.view(np.uint8).reshape(-1, flat.itemsize).T)
-    return base64.b64encode(_deflated(planes.reshape(-1).data)).decode("ascii")
+    rows = flat.view(np.uint8).reshape(-1, flat.itemsize)
+    stream, rest = zlib.compressobj(1, zlib.DEFLATED, 15, 9, _strategy(rows)), b""
+    # Some bytes of a place at a time, and of the text whole groups of three.
+    for place in range(rows.shape[1]):
+        for start in range(0, len(rows), _SAMPLE):
+            rest += stream.compress(rows[start : start + _SAMPLE, place].tobytes())
+            whole = len(rest) // 3 * 3
+            yield base64.b64encode(rest[:whole]).decode("ascii")
+            rest = rest[whole:]
+    yield base64.b64encode(rest + stream.flush()).decode("ascii")
 
 
-def _deflated(data: memoryview) -> bytes:
-    """Deflated in the better of two ways: what is measured is noise but for its exponents, and repeats nothing."""
-    some = bytes(data[:_SAMPLE]) + bytes(data[max(_SAMPLE, len(data) - _SAMPLE) :])
+def _strategy(rows: np.ndarray) -> int:
+    """The better of two ways to deflate: what is measured is noise but for its exponents, and repeats nothing."""
+    some = rows[:_SAMPLE, :1].tobytes() + rows[-_SAMPLE:, -1:].tobytes()
 
-    def written(data: memoryview | bytes, strategy: int) -> bytes:
+    def written(strategy: int) -> int:
         stream = zlib.compressobj(1, zlib.DEFLATED, 15, 9, strategy)
-        return stream.compress(data) + stream.flush()
+        return len(stream.compress(some)) + len(stream.flush())
 
-    best = min((zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY), key=lambda strategy: len(written(some, strategy)))
-    return written(data, best)
+    return min((zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY), key=written)
 
 
 def _described(label: Labelled, arrays: _Arrays) -> dict[str, Any]:
@@ -276,12 +284,16 @@ def _precision(parts: tuple[Labelled, ...], *, beside: bool) -> str:
         return max(given & set(_PRECISIONS), default="float32", key=_PRECISIONS.index)
     if "float64" in given and numbers * 8 <= _DOUBLE:
         return "float64"
-    fits = all(
-        np.abs(np.nan_to_num(x, nan=0, posinf=0, neginf=0)).max(initial=0) < 6e4
-        for p in parts
-        for x in (p.problem.q, p.problem.k)
-    )
-    return "float32" if numbers * 4 <= _SINGLE or not fits else "float16"
+    if numbers * 4 <= _SINGLE:
+        return "float32"
+    arrays = [x for p in parts for x in (p.problem.q, p.problem.k)]
+    largest = (_largest(x[at]) for x in arrays for at in pieces_of(x.shape, _NUMBERS))
+    return "float16" if all(size < 6e4 for size in largest) else "float32"
+
+
+def _largest(x: np.ndarray) -> float:
+    """The largest finite number, in size."""
+    return float(np.abs(np.nan_to_num(x, nan=0, posinf=0, neginf=0)).max(initial=0))
 
 
 def _steps(label: Labelled) -> dict[str, Any] | None:
@@ -294,7 +306,9 @@ def _steps(label: Labelled) -> dict[str, Any] | None:
         kind, weights = "bilinear", {"weight": score.weight}
     elif isinstance(score, Additive):
         kind = "additive"
-        weights = {"query_weight": score.query_weight, "key_weight": score.key_weight, "v": score.v}
+        # What is projected already is projected by nothing.
+        own = [np.eye(len(score.v)) if w is None else w for w in (score.query_weight, score.key_weight)]
+        weights = {"query_weight": own[0], "key_weight": own[1], "v": score.v}
         weights["bias"] = np.zeros(len(score.v)) if score.bias is None else score.bias
     cells = problem.shape.T * problem.shape.S * (len(score.v) if isinstance(score, Additive) else 1)
     if sum(math.prod(x.shape) for x in (*arrays.values(), *weights.values())) > _EDITABLE or cells > _EDITABLE:
