@@ -136,9 +136,16 @@ class Problem:
         """The array library."""
         return np if type(self.q) is np.ndarray else namespace(q=self.q)
 
-    @cached_property
+    @property
     def accumulate(self) -> Any:
         """Dtype in which scores, softmax and sums are computed: float64 for float64, else float32."""
+        # What is remembered takes a lock, longer than to look.
+        if type(self.q) is np.ndarray:
+            return np.float64 if self.q.dtype.char == "d" else np.float32
+        return self._wide
+
+    @cached_property
+    def _wide(self) -> Any:
         return self.xp.float64 if dtype_name(self.q) == "float64" else self.xp.float32
 
     @property

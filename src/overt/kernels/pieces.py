@@ -44,6 +44,8 @@ def copied(x: np.ndarray, dtype: Any) -> np.ndarray:
 
 def any_beyond(x: np.ndarray, most: float) -> bool:
     """Whether some number is larger than that, or smaller than its negative.  NaN are not."""
+    if x.size <= _NUMBERS and x.dtype != WORDS:
+        return bool((np.abs(x) > most).any())
     for at in pieces(x.shape, _NUMBERS):
         some = widened(x[at], np.dtype(np.float32)) if x.dtype == WORDS else x[at]
         if (np.abs(some) > most).any():
