@@ -27,6 +27,7 @@ from overt.check.report import Report
 from overt.check.session import Session
 from overt.cli.check import command
 from overt.errors import ArgumentError
+from test_check_lines import ELSEWHERE, placed
 
 HERE = Path(__file__).parent / "check_candidates"
 SETS = (
@@ -78,6 +79,8 @@ def test_candidates(session: Session, name: str, candidate: str) -> None:
     assert expected <= found, str(report)
     assert wrong <= expected, str(report)
     assert report.ok == (not wrong)
+    where = placed(name, candidate, report)
+    assert {key for key, right in where.items() if not right} == where.keys() & ELSEWHERE, str(report)
 
 
 def test_the_whole_catalogue_is_shown_twice_and_forty_pairs() -> None:

@@ -2,7 +2,8 @@
 
 tests/check_candidates/lines.json has, for each candidate and mistake, pieces of the lines that are a right place:
 a line counts if it holds one of them and lies in the candidate, or in what the candidate names in its file.
-The thresholds are what was measured when they were written; whoever betters the lines raises them.
+Lines of single mistakes are looked at where the candidates are checked (test_check.py); ELSEWHERE are those that are
+still another line.  The thresholds of triples are what was measured when they were written.
 """
 
 from __future__ import annotations
@@ -15,14 +16,35 @@ import pytest
 
 from overt.check.checking import examine
 from overt.check.mistakes import MISTAKES
+from overt.check.report import Report
 from overt.check.session import Session
 
 HERE = Path(__file__).parent / "check_candidates"
 PIECES: dict[str, dict[str, dict[str, list[str]]]] = json.loads((HERE / "lines.json").read_text())
 SINGLE = [(file, candidate) for file in PIECES if file != "triples" for candidate in PIECES[file]]
 TRIPLES = [("triples", candidate) for candidate in PIECES["triples"]]
-# With a right line: of 138 mistakes, nearly all alone, and of 60 in triples; and how many of the 60 are told at all.
-SINGLE_LINES = 120
+# Of 138 single mistakes; most of them are shown only by further calls, which no line made.
+ELSEWHERE = {
+    ("numpy_mistakes", "attend_joint", "softmax_heads_and_keys"),
+    ("numpy_mistakes", "attend_nan_rows", "nan_in_masked_value"),
+    ("numpy_mistakes", "causal_attend_open", "causal_missing"),
+    ("numpy_mistakes", "alibi_bias", "alibi_sign"),
+    ("numpy_mistakes", "attend_cap_unused", "softcap_missing"),
+    ("numpy_mistakes", "attend_and_weights", "weights_after_dropout"),
+    ("numpy_mistakes", "attend_remembered", "cache_key"),
+    ("other_styles", "ScaledEmbedding", "embed_scale"),
+    ("other_styles", "DropAfterEval", "dropout_stuck_off"),
+    ("second_sight", "causal_upper", "mask_inverted"),
+    ("torch_mistakes", "sdpa_large_fill", "nan_in_masked_value"),
+    ("torch_mistakes", "get_alibi_bias", "alibi_sign"),
+    ("torch_mistakes", "sdpa_softcap_forgotten", "softcap_missing"),
+    ("torch_mistakes", "sdpa_softcap_forgotten", "kv_len_mismatch"),
+    ("torch_mistakes", "sdpa_causal_corner", "kv_len_mismatch"),
+    ("torch_mistakes", "AlwaysDropping", "dropout_eval"),
+    ("torch_mistakes", "DroppedWeights", "weights_after_dropout"),
+    ("torch_mistakes", "StuckDropout", "dropout_stuck_off"),
+}
+# Of 60 mistakes in triples: how many are told at all, and how many with a right line.
 TRIPLE_TOLD = 60
 TRIPLE_LINES = 53
 
@@ -45,18 +67,14 @@ def lines(file: str, candidate: str) -> dict[str, set[int]]:
     }
 
 
-def measured(candidates: list[tuple[str, str]]) -> dict[tuple[str, str, str], bool]:
+def placed(file: str, candidate: str, report: Report) -> dict[tuple[str, str, str], bool]:
     """For each mistake that was told whether its line is right."""
-    found = {}
-    with Session() as session:
-        for file, candidate in candidates:
-            report = examine(session, f"{HERE / file}.py:{candidate}")
-            expected = lines(file, candidate)
-            for finding in report.findings:
-                if finding.id in expected:
-                    right = finding.where is not None and finding.where["line"] in expected[finding.id]
-                    found[file, candidate, finding.id] = right
-    return found
+    expected = lines(file, candidate) if candidate in PIECES.get(file, {}) else {}
+    return {
+        (file, candidate, finding.id): finding.where is not None and finding.where["line"] in expected[finding.id]
+        for finding in report.findings
+        if finding.id in expected
+    }
 
 
 @pytest.mark.parametrize(("file", "candidate"), SINGLE + TRIPLES)
@@ -71,14 +89,11 @@ def test_each_mistake_of_the_catalogue_has_two_candidates_and_there_are_twenty_t
     assert all(len(PIECES[file][candidate]) == 3 for file, candidate in TRIPLES)
 
 
-def test_the_lines_of_single_mistakes() -> None:
-    found = measured(SINGLE)
-    wrong = [name for name, right in found.items() if not right]
-    assert sum(found.values()) >= SINGLE_LINES, wrong
-
-
 def test_the_lines_of_three_mistakes_at_once() -> None:
-    found = measured(TRIPLES)
+    found = {}
+    with Session() as session:
+        for file, candidate in TRIPLES:
+            found |= placed(file, candidate, examine(session, f"{HERE / file}.py:{candidate}"))
     wrong = [name for name, right in found.items() if not right]
     assert len(found) >= TRIPLE_TOLD, sorted(found)
     assert sum(found.values()) >= TRIPLE_LINES, wrong

@@ -221,7 +221,8 @@ def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
     ways = [replace(plain, values={n: x for n, x in values(mode).items() if (n,) in free},
                     extra={"still": False, "train": mode, "seed": seed}) for mode, seed in modes]  # fmt: skip
     one, two, still, three, four, again, other = caller.ask(ways)
-    if differ(again, other) and not differ(still, again):
+    # What is asked for by the call itself is no matter of the mode.
+    if "drop" not in named.values() and differ(again, other) and not differ(still, again):
         findings.add("dropout_eval")
     if differ(one, two) and not differ(three, four):
         findings.add("dropout_stuck_off")
