@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import sys
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -63,6 +63,12 @@ class Backend:
             if isinstance(leaf, int) and not isinstance(leaf, bool):
                 return np.asarray(leaf), "int"
         return None, type(leaf).__name__
+
+    def run(
+        self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], passing: dict[int, str], try_: bool
+    ) -> Any:
+        """What a function returns; passing: names of arrays by identity; try_: None will do where it would run."""
+        return function(*args, **kwargs)
 
     def seed(self, seed: int) -> None:
         """Make the library's random numbers the same again."""
@@ -209,9 +215,62 @@ class _Torch(Backend):
         return found
 
 
+# Of so many calls what was compiled is kept.
+_COMPILED = 32
+
+
+class _Traced:
+    """A function of the arrays in its arguments, all else as it is; gives the arrays in its result."""
+
+    def __init__(self, function: Callable[..., Any], tree: Any, still: list[Any]) -> None:
+        self.function, self.given, self.still = function, tree, still
+        self.passing: dict[int, str] = {}
+        self.names: list[str | None] = []
+        # of its result
+        self.tree: Any = None
+        self.rest: list[Any] = []
+        self.jitted = sys.modules["jax"].jit(self)
+
+    def __call__(self, arrays: list[Any]) -> list[Any]:
+        jax, some = sys.modules["jax"], iter(arrays)
+        self.passing |= {id(x): name for x, name in zip(arrays, self.names, strict=True) if name is not None}
+        args, kwargs = jax.tree_util.tree_unflatten(self.given, [next(some) if x is None else x for x in self.still])
+        found, self.tree = jax.tree_util.tree_flatten(self.function(*args, **kwargs))
+        self.rest = [None if isinstance(x, jax.Array) else x for x in found]
+        return [x for x in found if isinstance(x, jax.Array)]
+
+
 class _Jax(Backend):
+    compiled: ClassVar[list[tuple[Any, _Traced]]] = []
+
     def give(self, array: np.ndarray, grad: bool = False) -> Any:
         return sys.modules["jax"].numpy.asarray(super().give(array))
+
+    def run(
+        self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], passing: dict[int, str], try_: bool
+    ) -> Any:
+        """Traced, since each operation by itself would be compiled by itself; as it is where numbers decide."""
+        jax = sys.modules["jax"]
+        flat, tree = jax.tree_util.tree_flatten((args, kwargs))
+        places = [i for i, x in enumerate(flat) if isinstance(x, jax.Array)]
+        arrays = [flat[i] for i in places]
+        still = [None if isinstance(x, jax.Array) else x for x in flat]
+        # Of what was called before, with other numbers, what was compiled is still there.
+        known = [(type(x), x) if isinstance(x, int | float | str) else id(x) for x in still]
+        like = function, tree, known, [(x.shape, x.dtype) for x in arrays]
+        kept = next((one for other, one in _Jax.compiled if other == like), None)
+        traced = kept or _Traced(function, tree, still)
+        traced.passing, traced.names = passing, [passing.get(id(x)) for x in arrays]
+        try:
+            if try_:
+                jax.eval_shape(traced, arrays)
+                return None
+            made = iter(traced.jitted(arrays))
+        except (jax.errors.JAXTypeError, jax.errors.JAXIndexError):
+            return function(*args, **kwargs)
+        if kept is None:
+            _Jax.compiled = [(like, traced), *_Jax.compiled[:_COMPILED]]
+        return jax.tree_util.tree_unflatten(traced.tree, [next(made) if x is None else x for x in traced.rest])
 
     def seen(self, leaf: Any) -> tuple[np.ndarray | None, str]:
         return super().seen(np.asarray(leaf) if hasattr(leaf, "addressable_shards") else leaf)

@@ -323,9 +323,14 @@ class Candidate:
         weighed = backend.weighed(weight) if call.get("weigh") else nullcontext()
         with backend.still(call.get("still", False)), np.errstate(all="ignore"), weighed, _patched(thing, scope):
             start = time.perf_counter()
+            # What is recorded is traced there, and what keeps something would keep what is only traced.
+            plainly = call.get("record") is not None or not inspect.isroutine(thing) or call.get("example")
             try:
                 with backend.typed():
-                    result = method(*args, **kwargs)
+                    if plainly:
+                        result = method(*args, **kwargs)
+                    else:
+                        result = backend.run(method, args, kwargs, self.passing, call.get("search", False))
             except (RuntimeError, TypeError, ValueError) as error:
                 if not re.search(r"Double|Float\b|float32|dtype", str(error)):
                     raise
@@ -567,6 +572,10 @@ def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limits: 
             _restrict(max(limits.memory, _LOADING[0]), _LOADING[1], limits.seconds)
         reply, out = candidate.answer(message, arrays)
         if message["op"] == "load":
+            if "jax" in sys.modules:
+                # Each call is compiled to be made once, and its failures are read by nobody.
+                sys.modules["jax"].config.update("jax_disable_most_optimizations", True)
+                sys.modules["jax"].config.update("jax_traceback_filtering", "off")
             # What it has imported is not what it takes.
             _restrict(limits.memory, _FILE, limits.seconds, starting=not inherited)
         try:

@@ -63,6 +63,13 @@ class _Found(NamedTuple):
         return calls.mixed([*self.arrays[:1], *attended]) or weights or self.one
 
     @property
+    def gates(self) -> bool:
+        """Whether what was seen is a gate before what it is multiplied with, and no attention."""
+        attended = [self.arrays[n] for n in self.judged["facts"].get("attended", ()) if n < len(self.arrays)]
+        plain = bool(attended) and not any(set(kind) & set("TSNnh") for kind in attended)
+        return plain and any((e["step"], e["outcome"]) == ("softmax", "not tried") for e in self.judged["ledger"])
+
+    @property
     def faults(self) -> int:
         """How many mistakes were seen."""
         return len(self.judged.get("faults", ()))
@@ -107,12 +114,13 @@ def check(
             left = (entry["step"] for entry in judged.get("ledger", ()) if entry["outcome"] == "not tried")
             # The same of each attention is one thing.
             lost = len({step.rpartition(", ")[2] for step in left})
-            if any(entry["outcome"] != "not tried" for entry in judged.get("ledger", ())):
-                single = any("1" in kind for _, kind in tried.guess.kinds if kind in calls._FLOATS)
-                one = pairs and (single or tried.guess.lengths.T == 1)
-                found.append(_Found(lost, handle, tried.guess, judged, _kinds(face, tried.guess), one))
-            elif judged.get("cores"):
-                unsure.append(_Found(lost, handle, tried.guess, judged, _kinds(face, tried.guess)))
+            single = any("1" in kind for _, kind in tried.guess.kinds if kind in calls._FLOATS)
+            few = pairs and (single or tried.guess.lengths.T == 1)
+            one = _Found(lost, handle, tried.guess, judged, _kinds(face, tried.guess), few)
+            if any(entry["outcome"] != "not tried" for entry in judged.get("ledger", ())) and not one.gates:
+                found.append(one)
+            elif judged.get("cores") and not one.gates:
+                unsure.append(one)
                 # Perhaps too few keys are let through by a number.
                 more = (path for path, kind in tried.guess.kinds if kind in _FEW)
                 longer = [Tried(tried.guess.given(path, "length"), {}) for path in more]
@@ -442,7 +450,8 @@ def _lengths(reply: dict[str, Any], built: Lengths | None, ladder: Sequence[Leng
 
 def _asking(session: Session | Here, face: Interface, handle: int | None) -> Any:
     caller = Caller(session, face, handle)
-    return lambda guesses: [answer.reply for answer in caller.ask([Way(guess) for guess in guesses])]
+    extra = {"search": True}
+    return lambda guesses: [answer.reply for answer in caller.ask([Way(guess, extra=extra) for guess in guesses])]
 
 
 def _judged(
