@@ -37,7 +37,8 @@ class Made:
         args, kwargs, arrays = calls.specs(guess, self.maker)
         kwargs |= dict(zip([a.name for a in self.maker.arguments], args, strict=False))
         kwargs |= {name: {"value": value} for name, value in (values or {}).items()}
-        reply, out = self.session.ask({"op": "build", "kwargs": kwargs, "seed": 1, **asked}, arrays)
+        backend = self.maker.description["backend"]
+        reply, out = self.session.ask({"op": "build", "kwargs": kwargs, "seed": 1, **asked, "backend": backend}, arrays)
         if "error" not in reply:
             self.guesses[reply["handle"]] = guess
         return reply, out

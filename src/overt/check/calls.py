@@ -20,7 +20,7 @@ import numpy as np
 
 from overt.check import shapes
 from overt.check.interface import Interface
-from overt.check.promises import AXIS_WORDS
+from overt.check.promises import AXIS_WORDS, behind
 from overt.check.roles import Argument, constructor_role, role
 from overt.check.session import Here, Session
 from overt.check.shapes import Path, Shape
@@ -93,6 +93,8 @@ BATCH, MOST = 24, 1200
 _MENDED = 10
 # Ways to give numbers to a constructor.
 _WAYS = 40
+# Calls of which arguments are replaced by what the module makes, and as how many names found that counts.
+_BASES, _MADE = 8, 12
 _TURNS = (0, 0, 1, 0, 0, 2, 0, 1, 3)
 
 
@@ -207,7 +209,9 @@ _FUNCTIONS = ("identity", "linear", "causal pairs")
 _NAMED = ("config", "dictionary")
 _HOLDERS = (*_NAMED, "2 of them", "3 of them", "4 of them")
 # An object of the candidate's module that has what an argument is asked for.
-_OWN = "its own config"
+_OWN = "its own config number"
+# What random numbers are drawn with.
+_RANDOM = "random"
 KINDS = (*_FLOATS, *MASKS, *_OTHERS, *VALUES, *_FUNCTIONS, *_HOLDERS)
 # What a constructor takes.
 NUMBERS = (*VALUES, *_NAMED, "identity")
@@ -282,7 +286,7 @@ def _with_axes(kind: str, axes: Sequence[str]) -> str:
     return kind.rpartition(": ")[0] + ": " * (": " in kind) + "".join(axes)
 
 
-_NAMES = frozenset((*_OTHERS, *VALUES, *_FUNCTIONS, *_HOLDERS, _OWN))
+_NAMES = frozenset((*_OTHERS, *VALUES, *_FUNCTIONS, *_HOLDERS, _RANDOM))
 
 
 # What libraries say where an array of whole numbers, or of booleans, is wanted.
@@ -344,7 +348,9 @@ class Tried:
         error = self.error or {}
         kinds = dict(self.guess.kinds)
         asking = [path for path, kind in kinds.items() if kind in _NAMED]
-        found = sum(path[:-1] in asking for path in kinds)
+        # What the module makes has all that is asked for.
+        made = sum(len(path) == 1 and kind[:3] == "by " for path, kind in kinds.items())
+        found = sum(path[:-1] in asking for path in kinds) + _MADE * made
         # A loop asks for the next name at an earlier place.
         missing = error.get("missing")
         return found, bool(asking and missing and not missing["called"]), tuple(error.get("reached") or ())
@@ -372,10 +378,18 @@ def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Sp
             return {"list": list(inside.values())}
         if kind in VALUES:
             return {"value": VALUES[kind](n)}
-        if kind == _OWN:
-            return {"own": interface.configs[path[0]]}
+        if kind.startswith(_OWN):
+            return {"own": int(kind.rpartition(" ")[2])}
         if kind[:6] == "text: ":
             return {"value": kind[6:]}
+        if kind[:3] == "by ":
+            return {"by": kind[3:], "given": inside}
+        if kind[:5] == "like ":
+            return spec((kind[5:],))
+        if kind == _RANDOM:
+            return {"random": True}
+        if kind[:10] == "length of ":
+            return {"value": n.axis(kind[10:])}
         if kind in _FUNCTIONS:
             if kind == "linear":
                 arrays[key] = random.normal(size=(n.W, n.W)) * n.W**-0.5
@@ -437,7 +451,7 @@ class Search:
     def run(self) -> Iterator[list[Tried]]:
         """What ran of each few guesses, the likelier first; what came furthest is changed until more is reached."""
         nodes: dict[tuple[Any, str], _Node] = {}
-        first: Iterator[Guess] = chain(self._documented(), self._first())
+        first: Iterator[Guess] = chain(self._supplied(), self._documented(), self._first())
         guesses = first
         turn = -1
         while len(self.tried) < self.most:
@@ -524,6 +538,58 @@ class Search:
                     guess = guess.given((a.name,), kind)
                 yield guess
 
+    def _supplied(self) -> Iterator[Guess]:
+        """Calls in which arguments are what functions and classes of the module make."""
+        makers = self.interface.makers
+        if not makers:
+            return
+        for number in range(max(map(len, makers.values()))):
+            for guess in islice(chain(self._documented(), self._first()), _BASES):
+                for name, some in makers.items():
+                    if (name,) in dict(guess.kinds):
+                        guess = self._by(guess, (name,), some[min(number, len(some) - 1)], 0)
+                yield guess
+
+    def _by(self, guess: Guess, path: Path, maker: Mapping[str, Any], depth: int) -> Guess:
+        """With what a maker makes at one place, of numbers that names suggest, or of arguments of the same names."""
+        was = dict(guess.kinds)
+        guess = guess.given(path, f"by {maker['name']}")
+        mine = Interface({**self.interface.description, "source": maker["source"], "doc": ""}, maker["parameters"], {})
+        told = shapes.shapes(mine.shaped, [a.name for a in mine.arguments], alone=False)
+        kinds, lengths = lettered({path: shape for path, shape in told.items() if len(path) == 1}, guess.lengths, {})
+        guess = replace(guess, lengths=lengths)
+        for a in mine.arguments:
+            here = (*path, a.name)
+            kind = _ROLES.get(constructor_role(a.name) or "")
+            inner = next((m for m in mine.makers.get(a.name, ()) if m["class"]), None)
+            if (a.name,) in dict(guess.kinds) or a.name in guess.names:
+                guess = guess.given(here, f"like {a.name}")
+            elif not a.required and (kind not in _NUMBERS or type(a.default) is not int):
+                continue
+            elif a.name in mine.configs:
+                guess = guess.given(here, f"{_OWN} {mine.configs[a.name]}")
+            elif a.role == "seed":
+                guess = guess.given(here, "0" if "seed" in a.name else _RANDOM)
+            elif (a.name,) in kinds:
+                known = was.get(here, "")
+                guess = guess.given(here, known if is_floats(known) else kinds[a.name,])
+            elif inner is not None and depth < 2:
+                guess = self._by(guess, here, inner, depth + 1)
+            elif kind in VALUES:
+                guess = guess.given(here, kind)
+            elif re.search(r"rray|ensor", a.annotation):
+                guess = guess.given(here, self._weight(here))
+            else:
+                guess = guess.given(
+                    here,
+                    "1.0"
+                    if "float" in a.annotation
+                    else "number of heads"
+                    if depth or maker["class"]
+                    else "width of all",
+                )
+        return guess
+
     def _documented(self) -> Iterator[Guess]:
         """The shapes that documentation gives, in two dtypes; what has none is what its name suggests."""
         required = [a for a in self.interface.arguments if a.required]
@@ -532,11 +598,11 @@ class Search:
         names = [a.name for a in required]
         source = self.interface.description["source"]
         held = shapes.held(source + "\n" + self.interface.description["helpers"], names)
+        fields = dict.fromkeys(m["source"] for some in self.interface.makers.values() for m in some if m["class"])
+        text = "\n".join([self.interface.shaped, *map(behind, fields)])
         # What asks for more is no array.
         held = {path: kind for path, kind in held.items() if not any(o[:-1] == path for o in held)}
-        found = shapes.contracted(
-            source, names, shapes.shapes(self.interface.described, names, held, alone=self.kinds[0] not in VALUES)
-        )
+        found = shapes.contracted(source, names, shapes.shapes(text, names, held, alone=self.kinds[0] not in VALUES))
         if self.kinds[0] in VALUES:
             # A constructor takes matrices, and dictionaries of them, and numbers without a word on their shape.
             found = {path: shape for path, shape in found.items() if len(shape.axes) > 1 or len(path) > 1}
@@ -577,8 +643,9 @@ class Search:
             guess = Guess((), lengths, dtype)
             for a in required:
                 inside = sorted((path for path in kinds if path[0] == a.name and len(path) > 1), key=len)
-                told = self.told(a) if self.told(a) in (*VALUES, _OWN) else None
-                if inside and told != _OWN:
+                told = self.told(a)
+                told = told if told in VALUES or (told or "").startswith(_OWN) else None
+                if inside and not (told or "").startswith(_OWN):
                     told = next((held[path] for path in inside if len(path) == 2 and path in held), "dictionary")
                 # Of nothing there is nothing to see.
                 known = "lengths" if self.told(a) == "lengths" else kinds.get((a.name,), told)
@@ -587,7 +654,7 @@ class Search:
                     sort = "added" if self.interface.declared_mask() == "additive" else "mask"
                     kind = f"{sort} ({', '.join(kind)})"
                 guess = guess.given((a.name,), kind)
-                for path in inside if kind != _OWN else ():
+                for path in inside if not kind.startswith(_OWN) else ():
                     for end in range(2, len(path)):
                         if path[:end] not in dict(guess.kinds):
                             guess = guess.given(path[:end], held.get(path[: end + 1], "dictionary"))
@@ -617,7 +684,7 @@ class Search:
         """The kind, or the role in a family, that is said or that the name suggests, of those that can be."""
         said = self.interface.overrides.get(argument.name)
         if said is None and argument.name in self.interface.configs:
-            return _OWN
+            return f"{_OWN} {self.interface.configs[argument.name]}"
         part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
         role = said or argument.role or ""
         for kind in (_ROLES.get(role), role if role in _FAMILIES[0] else None, part):
@@ -667,7 +734,10 @@ class Search:
         # What lies in something else is changed before that.
         paths = [path for path, _ in guess.kinds if self._free(path)]
         paths.sort(key=lambda path: -len(path))
-        kinds = [*self.kinds, *self._texts]
+        # A number may be the length of any axis.
+        letters = dict.fromkeys(letter for _, kind in guess.kinds for letter in axes_of(kind) if letter not in _PLAIN)
+        numbers = [f"length of {letter}" for letter in letters if len(letter) == 1] if self.interface.makers else []
+        kinds = [*self.kinds, *self._texts, *numbers]
         message = str(error.get("message", ""))
         wanted = {kind for word, some in _WANTED.items() if word in message for kind in some}
         rank = re.search(r"expected (\d)\b|(\d)-?[dD]\b", message)
@@ -678,6 +748,9 @@ class Search:
             # Nothing holds what holds others, but names may.
             some = [kind for kind in kinds if len(path) == 1 or kind not in _HOLDERS[2:]]
             now = dict(guess.kinds)[path]
+            if dict(guess.kinds).get(path[:-1], "")[:3] == "by ":
+                # What makes something is given numbers.
+                some = [*VALUES, *numbers] if now in VALUES or now[:10] == "length of " else []
             return [guess.given(path, k) for k in sorted(some, key=lambda k: (k not in wanted, _apart(now, k)))]
 
         for some in zip_longest(*(ways(path) for path in paths)):

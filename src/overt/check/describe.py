@@ -53,8 +53,8 @@ def describe(thing: Any) -> dict[str, Any]:
         "methods": [n for n in dir(cls) if not n.startswith("_") and callable(getattr(cls, n, None))]
         if kind != "function" and "torch" not in str(cls.__mro__)
         else [n for n, f in vars(cls).items() if inspect.isfunction(f)],
-        "parameters": _parameters(call, skip=kind != "function" and _gets_instance(cls, method or "__call__")),
-        "constructor": _parameters(cls.__init__, skip=True) if kind == "class" else [],
+        "parameters": _parameters(call, skip=False) if kind == "function" else rows_of(cls, method or "__call__"),
+        "constructor": rows_of(cls, "__init__") if kind == "class" else [],
         "doc": (inspect.getdoc(thing) or "") if kind == "function" else _doc(cls),
         "source": source,
         "body": _source(call)[0],
@@ -68,15 +68,40 @@ def describe(thing: Any) -> dict[str, Any]:
         "globals": _globals(thing, names) if kind == "function" else [],
         "masks": usage.masks(thing, call),
         "configs": [{"names": _public(x), "numbers": _whole(x)} for x in configs(thing)],
+        "makers": _makers(thing),
     }
+
+
+def _makers(thing: Any) -> list[dict[str, Any]]:
+    """Functions and classes of the module of a thing that may make what it is given: their arguments and words."""
+    found = []
+    own = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+    for name, made in scope(thing).items():
+        plain = inspect.isfunction(made) or (inspect.isclass(made) and not hasattr(made, "forward"))
+        if plain and made is not own and getattr(made, "__module__", None) == own.__module__ and name != "main":
+            source = _source(made)[0]
+            classed = inspect.isclass(made)
+            # What a function may hand on has the names of a class, or stands in it as keywords or texts.
+            words = [*_public(made), *getattr(made, "__annotations__", ())] if classed else re.findall(r"\w+", source)
+            with suppress(TypeError, ValueError):
+                rows = _parameters(made, skip=False)
+                found.append(
+                    {"name": name, "class": classed, "parameters": rows, "words": sorted({*words}), "source": source}
+                )
+    return found
+
+
+def scope(thing: Any) -> dict[str, Any]:
+    """What the module of a thing has, by its names."""
+    own = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+    return {**vars(sys.modules.get(getattr(own, "__module__", None) or "", object))}
 
 
 def configs(thing: Any) -> list[Any]:
     """Objects that hold numbers in the module of a thing, or that its classes of fields make; the smallest first."""
     own = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
-    scope = vars(sys.modules.get(getattr(own, "__module__", None) or "", object))
     found = []
-    for x in [*scope.values()]:
+    for x in scope(thing).values():
         if inspect.isclass(x) and x is not own and x.__module__ == own.__module__:
             if is_dataclass(x) or hasattr(x, "_fields"):
                 with suppress(Exception):
@@ -139,6 +164,11 @@ def _file(thing: Any) -> str | None:
     with suppress(TypeError, OSError):
         return inspect.getsourcefile(thing)
     return None
+
+
+def rows_of(cls: Any, method: str) -> list[dict[str, Any]]:
+    """The arguments of a method, without the instance."""
+    return _parameters(getattr(cls, method, None), skip=_gets_instance(cls, method))
 
 
 def _parameters(call: Any, skip: bool) -> list[dict[str, Any]]:

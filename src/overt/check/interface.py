@@ -64,6 +64,27 @@ class Interface(Promises):
                 for name, wanted in asked.items() if any(wanted <= names for names in own)}  # fmt: skip
 
     @cached_property
+    def makers(self) -> dict[str, list[dict[str, Any]]]:
+        """For arguments that hold others, what of the module may make them: what has, or names, all that is asked."""
+        source = self.description["source"] + "\n" + self.description["helpers"]
+        asked: dict[str, set[str]] = {a.name: set() for a in self.arguments}
+        for path in held(source, [a.name for a in self.arguments]):
+            asked[path[0]].add(path[1])
+        found = {}
+        for a in self.arguments:
+            wanted = asked[a.name]
+            classes = [m for m in self.description["makers"] if m["class"] and (
+                re.search(rf"\b{m['name']}\b", a.annotation) or (wanted and wanted <= set(m["words"])))]  # fmt: skip
+            named = {m["name"] for m in classes}
+            made = [m for m in self.description["makers"] if not m["class"] and (
+                named & set(m["words"]) or (len(wanted) > 1 and wanted <= set(m["words"])))]  # fmt: skip
+            # What asks for the same is no maker.
+            made = [m for m in made if not any(row["name"] == a.name for row in m["parameters"])]
+            if a.name not in self.configs and (classes or made):
+                found[a.name] = [*made, *classes]
+        return found
+
+    @cached_property
     def text(self) -> str:
         """Source and documentation."""
         return self.description["source"] + "\n" + self.description["doc"]

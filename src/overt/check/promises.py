@@ -91,6 +91,11 @@ class Promises:
         return "\n".join([self.description["doc"], *comments, *(a or b for a, b in quoted)])
 
     @cached_property
+    def shaped(self) -> str:
+        """Documentation and comments; what stands behind an argument, or where it is kept, is about that argument."""
+        return f"{self.described}\n{behind(self.description['source'])}"
+
+    @cached_property
     def code(self) -> str:
         """Source without comments and documentation."""
         source = re.sub(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', "", self.description["source"], flags=re.DOTALL)
@@ -347,6 +352,12 @@ class Promises:
                 text,
             )
         )
+
+
+def behind(source: str) -> str:
+    """Comments that begin with a shape and stand behind an argument, or where it is kept, each after its name."""
+    place = r"^[ \t]*(?:self\.\w+ *= *)?(\w+)(?:: *[^#=\n]+(?:=[^#\n]*)?|,|)[ \t]*# *([(\[].*)$"
+    return "\n".join(f"{name} {text}" for name, text in re.findall(place, source, re.MULTILINE))
 
 
 def unpacked(text: str) -> Iterator[str]:

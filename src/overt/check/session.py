@@ -186,7 +186,7 @@ class Here(_Passed):
     """The same, in this process: without limits, for what cannot be forked; on a copy, leaving all as it was."""
 
     def __init__(self, target: Any = None) -> None:
-        from overt.check.child import Candidate
+        from overt.check.candidate import Candidate
 
         super().__init__()
         try:
@@ -243,7 +243,8 @@ def _pipe() -> tuple[int, int]:
 
 def _forked(target: Any, parent: int, down: tuple[int, int], up: tuple[int, int], memory: int, deadline: float) -> None:
     """Serve in the child of a fork, and never come back."""
-    from overt.check.child import Candidate, Limits, follow, serve
+    from overt.check.candidate import Candidate
+    from overt.check.child import Limits, follow, serve
 
     code = 1
     try:

@@ -28,8 +28,8 @@ _MADE, _CALLS, _RAN, _BUILT = 16, 4, 8, 360
 _PAIRS = 10
 _NAMELESS = ("NameError", "UnboundLocalError", "ModuleNotFoundError", "MemoryError", "SystemExit", "KeyboardInterrupt")
 _FACTORS = ("scale", "1.0", "0.0", "root of a width")
-# Seconds after which no other call is looked for.
-_SECONDS = 20.0
+# Seconds after which no other call is looked for, and after one that attends.
+_SECONDS, _MORE = 20.0, 3.0
 # Steps that may be left untried, as a mask is that nobody gives, where no other call is looked for.
 _ENOUGH = 2
 _ADDED = tuple(kind for kind in calls.MASKS if kind.startswith("added"))
@@ -95,8 +95,11 @@ def check(
     searches: list[tuple[int | None, Search, Iterator[list[Tried]]]] = []
     made = beside.Made(session, maker)
 
+    end = time.monotonic() + _SECONDS
+
     def look(handle: int | None, some: list[Tried]) -> bool:
         """Whether what runs is enough."""
+        nonlocal end
         for tried in some[:_CALLS]:
             ran.append(tried)
             ran_on.append((handle, tried.guess))
@@ -119,6 +122,8 @@ def check(
             one = _Found(lost, handle, tried.guess, judged, _kinds(face, tried.guess), few)
             if any(entry["outcome"] != "not tried" for entry in judged.get("ledger", ())) and not one.gates:
                 found.append(one)
+                if not one.doubtful:
+                    end = min(end, time.monotonic() + _MORE)
             elif judged.get("cores") and not one.gates:
                 unsure.append(one)
                 # Perhaps too few keys are let through by a number.
@@ -134,7 +139,6 @@ def check(
                 return True
         return len(ran) >= _RAN and not found
 
-    end = time.monotonic() + _SECONDS
     enough, pairs = False, face.intents["pairs"]
     for handle, lengths, named in _made(session, face, made, refused, ladder):
         search = Search(session, face, _asking(session, face, handle), lengths, named=named)
@@ -235,17 +239,24 @@ def begun(
     findings: Findings,
     ladder: Sequence[Lengths],
 ) -> bool:
-    """Whether another method can be called first, and attends, where the one that is known only continues."""
-    described = face.description
-    if described["kind"] == "function" or described["method"] in ("forward", "call", "__call__"):
+    """Whether it attends where another method is called, or called first, or where it is made anew for each call."""
+    told = face.description
+    if told["kind"] == "function":
         return False
-    for name in [n for n in described["methods"] if n != described["method"] and n[:1] != "_"][:_CALLS]:
+    method, library = told["method"], any(base.startswith(("torch.nn", "keras")) for base in told["bases"])
+    names = [f"{name} then {method}" for name in told.get("starts", ()) if name not in method.split(" then ")]
+    if method not in ("forward", "call", "__call__"):
+        names += [name for name in told["methods"] if name != method and name[:1] != "_"]
+    # What it is made of may be matrices.
+    made = [f"__init__ then {method}"] if maker is not None and not library and maker.arguments else []
+    for name in [*made, *names[:_CALLS]]:
         reply, _ = session.ask({"op": "method", "name": name})
         if "error" in reply:
             continue
-        other = {**reply["description"], "backend": described["backend"]}
+        other = {**reply["description"], "backend": told["backend"]}
+        whole = Interface(other, other["parameters"], face.overrides)
         try:
-            check(session, Interface(other, other["parameters"], face.overrides), maker, findings, ladder)
+            check(session, whole, None if name in made else maker, findings, ladder)
         except CallError:
             continue
         return True

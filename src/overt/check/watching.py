@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -15,23 +15,33 @@ from overt.check.describe import parameters
 from overt.check.judging import judge
 from overt.recorder import record_operations
 from overt.recorder.core import masklike
+from overt.recorder.operations import Operation
 
 # Operations on arrays in one call.
 _MOST = 20_000
 
 
 def watched(
-    function: Callable[..., Any], thing: Any, asked: dict[str, Any], told: dict[str, Any]
+    function: Callable[..., Any], thing: Any, asked: dict[str, Any], told: dict[str, Any], passing: Iterable[int]
 ) -> Callable[..., Any]:
-    """The function, which when it is called fills ``told`` with what its recording came to: {"cores", "faults", …}."""
+    """The function, which when it is called fills ``told`` with what its recording came to: {"cores", "faults", …}.
+
+    passing: the identities of the arrays that a request names, by which arguments are numbered; others are parameters.
+    """
 
     def call(*args: Any, **kwargs: Any) -> Any:
         result, operations = record_operations(function, *args, _limit=_MOST, **kwargs)
         outputs = [x for x in (_plain(leaf) for _, leaf in leaves(result)) if x is not None]
         rows = [] if inspect.isroutine(thing) else parameters(thing, None, {})
         given = {f"parameter {row['path']}": row["shape"] for row in rows if row["registered"]}
-        arrays = [_plain(leaf) for _, leaf in leaves((args, list(kwargs.values()))) if hasattr(leaf, "shape")]
-        given |= {f"argument {n}": x.shape for n, x in enumerate(arrays) if x is not None and not masklike(x)}
+        order = {identity: f"argument {n}" for n, identity in enumerate(passing)}
+        lying = [leaf for _, leaf in leaves((args, list(kwargs.values()))) if hasattr(leaf, "shape")]
+        names = {f"argument {n}": order.get(id(x), f"parameter made {n}") if order else f"argument {n}"
+                 for n, x in enumerate(lying)}  # fmt: skip
+        operations = [_renamed(one, names) for one in operations]
+        arrays = [_plain(leaf) for leaf in lying]
+        given |= {name: x.shape for name, x in zip(names.values(), arrays, strict=True)
+                  if x is not None and not masklike(x)}  # fmt: skip
         try:
             judged = judge(operations, outputs, causal=asked.get("causal"), given=given, intended=asked)
         except (ValueError, IndexError, TypeError, KeyError, AssertionError):
@@ -43,11 +53,16 @@ def watched(
         told["ledger"] = [asdict(entry) for entry in judged.ledger]
         told["facts"] = judged.facts
         read = {origin for operation in operations for origin in operation.origins}
-        told["facts"]["unread"] = [n for n in range(len(arrays)) if f"argument {n}" not in read]
+        told["facts"]["unread"] = [n for n in range(len(order or arrays)) if f"argument {n}" not in read]
         told["facts"] |= {"unregistered": [row["path"] for row in rows if not row["registered"]]}
         return result
 
     return call
+
+
+def _renamed(operation: Operation, names: Mapping[str, str]) -> Operation:
+    origins = tuple(names.get(origin, origin) for origin in operation.origins)
+    return operation if origins == operation.origins else replace(operation, origins=origins)
 
 
 def _plain(leaf: Any) -> np.ndarray | None:

@@ -173,7 +173,8 @@ def _noted(steps: list[Any], made: Iterator[Any], seen: dict[Any, _Seen], log: L
 
     def note(name: str, inputs: list[_Seen | None], x: Any, axes: str = "", line: Line | None = None) -> _Seen:
         some = [one for one in inputs if one is not None and one.host.ndim]
-        numbers, hosts, origins = (tuple(one[n] for one in some) for n in (1, 0, 2))
+        numbers, hosts = tuple(one.number for one in some), tuple(one.host for one in some)
+        origins = tuple(one.origin for one in some)
         host = np.asarray(x)
         return _Seen(host, log.note(name, numbers, hosts, x, host, axes, line, origins), "")
 

@@ -1,0 +1,454 @@
+"""The candidate in its process: load it, describe it, make it, call it."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib
+import importlib.util
+import inspect
+import io
+import linecache
+import random
+import re
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from overt.check import wire
+from overt.check.arrays import backends, leaves
+from overt.check.composing import MAKE, THEN, composed, described
+from overt.check.describe import is_keras, parameters, widen
+from overt.check.giving import Asked, Giver, LackedError
+from overt.check.watching import watched
+from overt.errors import ArgumentError
+
+# Seconds between two signs of life.
+_SILENT = 0.25
+
+
+class _Counter(io.TextIOBase):
+    """Stands for stdout while the candidate runs, and counts what it prints."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def write(self, text: str) -> int:
+        self.count += len(text)
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+
+class Candidate:
+    """Answers the checker's requests about one thing at a time."""
+
+    def __init__(self, target: Any = None, *, interruptible: bool = False) -> None:
+        """``interruptible``: Ctrl-C is for the checker, and no answer of the candidate."""
+        self.target = target
+        # the class whose instances a function makes that stands for it
+        self.whole: Any = None
+        self.interruptible = interruptible
+        self.built: list[Any] = []
+        self.file: str | None = None
+        # its lines that refuse some calls
+        self.guards: frozenset[int] = frozenset()
+        # what calls of one request share, filled by the first
+        self.kept: dict[str, Any] = {}
+        # what functions and classes of its module have made, by dtypes
+        self.made: dict[str, dict[str, Any]] = {}
+        # arguments that somebody gave
+        self.example: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+        # the arrays of a call that somebody looks for, by their identity
+        self.passing: dict[int, str] = {}
+        # told how many calls of a request have come back
+        self.alive: Callable[[int], None] = lambda calls: None
+
+    def answer(self, message: dict[str, Any], arrays: wire.Arrays) -> tuple[dict[str, Any], wire.Arrays]:
+        """Do one request; whatever the candidate's code raises comes back as text."""
+        out: wire.Arrays = {}
+        counter = _Counter()
+        stdout, stderr = sys.stdout, sys.stderr
+        sys.stdout = sys.stderr = counter
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                reply: dict[str, Any] = getattr(self, "on_" + message["op"])(message, arrays, out)
+        except BaseException as error:
+            if self.interruptible and isinstance(error, KeyboardInterrupt):
+                raise
+            reply = {"error": self.failure(error)}
+        finally:
+            sys.stdout, sys.stderr = stdout, stderr
+        return {**reply, "printed": counter.count}, out
+
+    def failure(self, error: BaseException) -> dict[str, Any]:
+        """Type and message of an exception, and the line of the candidate's file that raised it.
+
+        reached: the places in that file's code, from the outermost, by which a call that came further is known; raised:
+        whether the line does so itself, and guarded, on a condition; missing: what an object or a dictionary was asked
+        for that it does not have, and whether to call it; arguments: those that stand in that line; unpacks: "shape" or
+        "array", if it takes one apart.
+        """
+        line, reached = None, []
+        trace = error.__traceback__
+        arguments: list[str] = []
+        unpacks, called = None, frozenset[str]()
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self.file:
+                line = trace.tb_lineno
+                reached.append(trace.tb_lasti)
+                names, called, unpacks = _statements(self.file).get(line, ((), frozenset(), None))
+                held = [trace.tb_frame.f_locals.get(name) for name in names]
+                arguments = [self.passing[id(x)] for x in held if id(x) in self.passing]
+            trace = trace.tb_next
+        missing: dict[str, Any] | None = None
+        if isinstance(error, AttributeError) and error.name:
+            missing = {"name": error.name, "owner": type(error.obj).__name__}
+            missing |= {"path": error.obj.path} if isinstance(error.obj, Asked) else {}
+        elif isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
+            missing = {"name": error.args[0], "owner": "dict"}
+            missing |= {"path": error.path} if isinstance(error, LackedError) else {}
+        if missing is not None:
+            missing["called"] = missing["name"] in called or missing["name"] == "shape"
+        # What filled the memory hangs on the frames.
+        traceback.clear_frames(error.__traceback__)
+        return {
+            "type": type(error).__name__,
+            "message": str(error)[:500],
+            "line": line,
+            "reached": reached,
+            "missing": missing,
+            "arguments": arguments,
+            "unpacks": unpacks,
+            "guarded": line in self.guards,
+            "raised": bool(self.file and line)
+            and linecache.getline(self.file or "", line or 0).split()[:1] == ["raise"],
+        }
+
+    def on_load(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        self.built, self.made = [], {}
+        self.target, self.whole = self.whole or self.target, None
+        if message["target"] is not None:
+            self.target = load(message["target"])
+        with suppress(TypeError, OSError):
+            thing = self.target
+            self.file = inspect.getsourcefile(
+                thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+            )
+        self.guards = frozenset()
+        if self.file:
+            linecache.checkcache(self.file)
+            self.guards = _guards("".join(linecache.getlines(self.file)))
+        return {"description": described(self.target)}
+
+    def on_method(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """The description of the target called by another of its methods, or by several; the first may make it."""
+        self.target, self.whole = self.whole or self.target, None
+        told = described(self.target, message["name"])
+        if message["name"].startswith(MAKE):
+            self.whole, self.target = self.target, composed(self.target, message["name"], None)
+        return {"description": told}
+
+    def on_globals(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """The arrays of the module that a function reads."""
+        scope = inspect.unwrap(self.target).__globals__
+        for name in message["names"]:
+            value = scope[name]
+            out[name] = np.array(value.detach().numpy() if hasattr(value, "detach") else value)
+        return {}
+
+    def on_build(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """Make an instance of a class (or take the instance), fill its parameters with known numbers."""
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
+        torch = sys.modules.get("torch")
+        if torch is not None:
+            torch.manual_seed(0)
+        thing = self.target
+        if inspect.isclass(thing):
+            library = backends(message.get("backend", "numpy"), "float64")
+            kwargs = Giver(thing, message.get("backend", "numpy"), lambda name: library.give(arrays[name])).each(
+                message.get("kwargs", {})
+            )
+            if is_keras(thing):
+                sys.modules["keras"].config.set_floatx("float64")
+            thing = thing(**kwargs)
+        if not is_keras(type(thing)) and hasattr(thing, "double") and hasattr(thing, "eval"):
+            thing.double()
+            if message.get("evaluate", True):
+                thing.eval()
+        if not is_keras(type(thing)):
+            widen(thing)
+        return self._made(thing, parameters(thing, message.get("seed"), out))
+
+    def on_example(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """Make what is called of one expression and its arguments of another, in the candidate's module."""
+        module = sys.modules.get(getattr(self.target, "__module__", None) or "")
+        # The user's own words, as the candidate is the user's own code.
+        scope: dict[str, Any] = {name: sys.modules[name] for name in ("torch", "numpy", "jax") if name in sys.modules}
+        scope |= {"np": np, **(vars(module) if module is not None else {})}
+        scope.setdefault(getattr(self.target, "__name__", "it"), self.target)
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
+        if "torch" in scope:
+            sys.modules["torch"].manual_seed(0)
+        thing = eval(message["make"], scope)
+        if not callable(thing):
+            raise ArgumentError(f"{message['make']} is a {type(thing).__name__}, and cannot be called")
+        given = eval(message["call"], scope)
+        self.example = ((), given) if isinstance(given, dict) else (given if isinstance(given, tuple) else (given,), {})
+        plain = inspect.isroutine(thing)
+        # What the module holds stays as it is.
+        thing = thing if plain else copy.deepcopy(thing)
+        torched = hasattr(thing, "eval") and hasattr(thing, "parameters")
+        if torched:
+            thing.eval()
+        self.built.append(thing)
+        told = {"given": len(self.built) - 1, "method": not plain}
+        filled = thing if plain else copy.deepcopy(thing)
+        if torched:
+            filled.double()
+        return told | self._made(filled, [] if plain else parameters(filled, 1, out))
+
+    def _made(self, thing: Any, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        self.built.append(thing)
+        held = [(name, getattr(thing, name, None)) for name in getattr(thing, "__dict__", ())]
+        # Pairs of numbers are sides.
+        held += [(f"{name}.{n}", x) for name, some in held if isinstance(some, tuple) for n, x in enumerate(some[:4])]
+        numbers = {name: x for name, x in held if isinstance(x, int | float) and not isinstance(x, bool)}
+        return {"handle": len(self.built) - 1, "parameters": rows, "numbers": numbers}
+
+    def on_call(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """Run calls one after the other; an argument may be what an earlier call returned."""
+        thing = self.target if message["handle"] is None else self.built[message["handle"]]
+        results: list[Any] = []
+        replies: list[dict[str, Any]] = []
+        cache: dict[str, Any] = {}
+        self.kept = {}
+        told = time.monotonic()
+        for number, call in enumerate(message["calls"]):
+            if time.monotonic() - told > _SILENT:
+                told = time.monotonic()
+                self.alive(number)
+            if replies and replies[-1].get("error", {}).get("type") == "MemoryError":
+                # It would fill the memory again.
+                replies.append(replies[-1])
+                continue
+            if call.get("fresh") and message["handle"] is not None:
+                # What it keeps between calls is not kept by the instance.
+                with suppress(Exception):
+                    thing = _narrowed(copy.deepcopy(self.built[message["handle"]]), call.get("dtype"))
+            try:
+                replies.append(
+                    self._call(thing, call, arrays, out, number, results, cache if message.get("same") else None)
+                )
+            except (MemoryError, RuntimeError) as error:
+                if isinstance(error, MemoryError) or "allocate memory" in str(error):
+                    replies.append({"error": {**self.failure(error), "type": "MemoryError"}})
+                else:
+                    replies.append({"error": self.failure(error)})
+                results.append(None)
+            except BaseException as error:
+                if self.interruptible and isinstance(error, KeyboardInterrupt):
+                    raise
+                replies.append({"error": self.failure(error)})
+                results.append(None)
+        return {"replies": replies}
+
+    def _call(
+        self,
+        thing: Any,
+        call: dict[str, Any],
+        arrays: wire.Arrays,
+        out: wire.Arrays,
+        number: int,
+        results: list[Any],
+        shared: dict[str, Any] | None,
+    ) -> dict[str, Any]:
+        backend = backends(call["backend"], call.get("dtype", "float64"))
+        given: dict[str, Any] = {} if shared is None else shared
+        before: dict[str, np.ndarray] = {}
+
+        def handed(name: str) -> Any:
+            if name not in given:
+                given[name] = backend.give(arrays[name], grad=call.get("grad", False))
+                before[name] = np.array(backend.take(given[name]))
+            return given[name]
+
+        giver = Giver(
+            self.target, call["backend"], handed, results, self.kept, self.made.setdefault(call.get("dtype", ""), {})
+        )
+        with backend.typed():
+            args, kwargs = [giver.make(spec) for spec in call["args"]], giver.each(call["kwargs"])
+        self.passing = {id(x): re.sub(r"^\d+[_ ]", "", name) for name, x in given.items()}
+        if call.get("example"):
+            args, kwargs = list(copy.deepcopy(self.example[0])), copy.deepcopy(self.example[1])
+        # The user's own words, as the candidate is the user's own code.
+        scope = giver.each(call.get("globals", {}))
+        if call.get("train") is not None:
+            _train(thing, call["train"])
+        thing = _narrowed(thing, call.get("dtype"))
+        method = thing
+        if call.get("method") and not is_keras(type(thing)):
+            several = THEN in call["method"]
+            method = composed(type(thing), call["method"], thing) if several else getattr(thing, call["method"])
+        told: dict[str, Any] = {}
+        if call.get("record") is not None:
+            method = watched(method, thing, call["record"], told, self.passing)
+        if call.get("seed") is not None:
+            np.random.seed(call["seed"])  # noqa: NPY002
+            backend.seed(call["seed"])
+        weight: list[int] = []
+        weighed = backend.weighed(weight) if call.get("weigh") else nullcontext()
+        with backend.still(call.get("still", False)), np.errstate(all="ignore"), weighed, _patched(thing, scope):
+            start = time.perf_counter()
+            # What is recorded is traced there, and what keeps something would keep what is only traced.
+            plainly = call.get("record") is not None or not inspect.isroutine(thing) or call.get("example")
+            try:
+                with backend.typed():
+                    if plainly:
+                        result = method(*args, **kwargs)
+                    else:
+                        result = backend.run(method, args, kwargs, self.passing, call.get("search", False))
+            except (RuntimeError, TypeError, ValueError) as error:
+                if not re.search(r"Double|Float\b|float32|dtype", str(error)):
+                    raise
+                # It makes arrays of its own in float32, and not in the default dtype.
+                result = method(*args, **kwargs)
+        results.append(result)
+        reply: dict[str, Any] = {"outputs": [], "form": type(result).__name__, "judged": told}
+        if call.get("weigh"):
+            reply |= {"bytes": max(weight), "seconds": time.perf_counter() - start, "changed": []}
+            return reply
+        for path, leaf in leaves(result):
+            array, kind = backend.seen(leaf)
+            if array is not None and len(reply["outputs"]) < 32 and array.nbytes < wire.LARGEST // 8:
+                key = f"{number}.{len(reply['outputs'])}"
+                out[key] = array
+                reply["outputs"].append({"key": key, "path": path, "dtype": kind, "shape": array.shape})
+        reply["changed"] = [
+            key
+            for key, old in before.items()
+            if not np.array_equal(old, backend.take(given[key]), equal_nan=old.dtype.kind == "f")
+        ]
+        if call.get("grad"):
+            reply["gradients"] = backend.pull(result, {key: given[key] for key in before}, out, number)
+        return reply
+
+
+@contextmanager
+def _patched(function: Any, scope: dict[str, Any]) -> Iterator[None]:
+    """Other values for what a function reads from its module."""
+    before = {name: function.__globals__[name] for name in scope}
+    if scope:
+        function.__globals__.update(scope)
+    try:
+        yield
+    finally:
+        if scope:
+            function.__globals__.update(before)
+
+
+def _narrowed(thing: Any, dtype: str | None) -> Any:
+    """A module whose parameters have a dtype: itself, or a copy."""
+    if not dtype or not hasattr(thing, "half") or not hasattr(thing, "parameters") or is_keras(type(thing)):
+        # Keras has a dtype of its own, and a copy of what was not called yet draws other weights.
+        return thing
+    wanted = getattr(sys.modules["torch"], dtype)
+    floats = [x for x in thing.parameters() if x.is_floating_point()]
+    return thing if floats and all(x.dtype == wanted for x in floats) else copy.deepcopy(thing).to(wanted)
+
+
+def _train(thing: Any, mode: bool) -> None:
+    """Into training or out of it, as modules do it or with two methods."""
+    if not callable(getattr(thing, "train", None)):
+        return
+    try:
+        thing.train(mode)
+    except TypeError:
+        getattr(thing, "train" if mode else "eval")()
+
+
+@lru_cache(maxsize=4)
+def _statements(file: str) -> dict[int, tuple[tuple[str, ...], frozenset[str], str | None]]:
+    """Of each line the names in its statement, the methods it calls, and whether it unpacks a shape or an array."""
+    try:
+        nodes = list(ast.walk(ast.parse("".join(linecache.getlines(file)))))
+    except (SyntaxError, ValueError):
+        return {}
+    found: dict[int, tuple[tuple[str, ...], frozenset[str], str | None]] = {}
+    for node in nodes:
+        if isinstance(node, ast.stmt) and not hasattr(node, "body"):
+            names = tuple(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+            calls = [
+                n.func.attr for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+            ]
+            unpacks = None
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple | ast.List):
+                shape = any(getattr(n, "attr", "") in ("shape", "size") for n in ast.walk(node.value))
+                unpacks = "shape" if shape else "array"
+            found |= dict.fromkeys(
+                range(node.lineno, (node.end_lineno or node.lineno) + 1), (names, frozenset(calls), unpacks)
+            )
+    return found
+
+
+@lru_cache(maxsize=4)
+def _guards(source: str) -> frozenset[int]:
+    """Lines that refuse some calls: assertions, and what raises under a condition."""
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return frozenset()
+    guards: list[ast.stmt] = [n for n in nodes if isinstance(n, ast.Assert)]
+    conditions = [n for n in nodes if isinstance(n, ast.If | ast.Match)]
+    guards += [n for c in conditions for n in ast.walk(c) if isinstance(n, ast.Raise)]
+    return frozenset(line for n in guards for line in range(n.lineno, (n.end_lineno or n.lineno) + 1))
+
+
+# Files that this process has run.
+_LOADED: dict[Path, Any] = {}
+
+
+def load(target: str) -> Any:
+    """The thing that ``FILE.py:name`` or ``module:name`` names."""
+    place, _, name = target.rpartition(":")
+    if place.endswith(".py"):
+        path = Path(place).resolve()
+        if path in _LOADED:
+            module: Any = _LOADED[path]
+            return _named(module, name)
+        _importable(path.parent)
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules.setdefault(path.stem, module)
+        spec.loader.exec_module(module)
+        _LOADED[path] = module
+    else:
+        _importable(Path.cwd())
+        module = importlib.import_module(place)
+    return _named(module, name)
+
+
+def _importable(folder: Path) -> None:
+    """Let a candidate import what lies beside it, after everything else: a json.py of its own is not everybody's."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def _named(module: Any, name: str) -> Any:
+    for part in name.split("."):
+        module = getattr(module, part)
+    return module

@@ -1,0 +1,101 @@
+"""Several calls as one: what an object is made of, what it is told first, and what is asked of it then.
+
+What a method reads of the instance, and another one sets, says which is called before; the arguments of all are one's.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from overt.check.describe import describe, is_keras, rows_of
+
+# What stands between the names of methods that are called one after the other, and the name that makes the object.
+THEN, MAKE = " then ", "__init__"
+
+
+def described(thing: Any, method: str | None = None) -> dict[str, Any]:
+    """A candidate that is called by a method, its usual one where none is named, after what that needs."""
+    told = describe(thing)
+    usual, cls = told["method"], thing if inspect.isclass(thing) else type(thing)
+    if told["kind"] == "function" or usual is None or is_keras(cls):
+        return told
+    lacks, told["starts"] = _before(cls, usual, () if inspect.isclass(thing) else dir(thing))
+    method = method or (f"{lacks}{THEN}{usual}" if lacks else usual)
+    if method == usual:
+        return told
+    names = method.split(THEN)
+    told |= {"method": method, "parameters": [row for _, _, row in _each(cls, method)]}
+    told["body"] = "\n".join(textwrap.dedent(inspect.getsource(getattr(cls, name))) for name in names if name != MAKE)
+    if names[0] == MAKE:
+        told |= {"kind": "function", "method": None, "constructor": [], "methods": []}
+    return told
+
+
+def _before(cls: Any, method: str, has: Iterable[str]) -> tuple[str | None, list[str]]:
+    """The method that sets most of what another reads and what making it does not set; and all that set such things."""
+    functions = {name: f for base in cls.__mro__[::-1] if base.__module__ == cls.__module__
+                 for name, f in vars(base).items() if inspect.isfunction(f)}  # fmt: skip
+    trees = {name: _tree(f) for name, f in functions.items()}
+    made = {"__init__", "__post_init__", "setup", "build"} & set(trees)
+    known = set(has) | set(dir(cls)) | set(getattr(cls, "__annotations__", ())) | set(functions)
+    for name in made:
+        texts = (n.value for n in ast.walk(trees[name]) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+        known |= _set(trees[name]) | set(texts)
+    open_, called, read = [method], set[str](), set[str]()
+    while open_:
+        name = open_.pop()
+        if name in trees and name not in called:
+            called.add(name)
+            names = {n.attr for n in ast.walk(trees[name]) if _own(n) and isinstance(n.ctx, ast.Load)}  # type: ignore[attr-defined]
+            open_ += names & set(functions)
+            read |= names
+    others = {name: _set(tree) & read for name, tree in trees.items()
+              if name not in called | made and name[:2] != "__" and _set(tree) & read}  # fmt: skip
+    best = max(others, key=lambda name: len(others[name] - known), default=None)
+    return best if best is not None and others[best] - known else None, [*others]
+
+
+def _tree(function: Any) -> ast.AST:
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return ast.Module([], [])
+
+
+def _own(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+def _set(tree: ast.AST) -> set[str]:
+    """The attributes of the instance that a function sets."""
+    return {n.attr for n in ast.walk(tree) if _own(n) and not isinstance(n.ctx, ast.Load)}  # type: ignore[attr-defined]
+
+
+def _each(cls: Any, method: str) -> list[tuple[str, str, dict[str, Any]]]:
+    # Of two arguments of one name that of the earlier method has another.
+    names = method.split(THEN)
+    each = [(name, row["name"], row) for name in names for row in rows_of(cls, name)]
+    later = {(name, own): {one for n, one, _ in each if names.index(n) > names.index(name)} for name, own, _ in each}
+    return [(name, own, {**row, "name": f"{own}_{name}" if own in later[name, own] else own, "kind": "either"}
+             if len(names) > 1 else row) for name, own, row in each]  # fmt: skip
+
+
+def composed(cls: Any, method: str, thing: Any) -> Callable[..., Any]:
+    """Methods of an instance as one function of all their arguments; without an instance, one is made of its own."""
+    each = _each(cls, method)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip((row["name"] for _, _, row in each), args, strict=False)), **kwargs}
+        it, result = thing, None
+        for name in method.split(THEN):
+            mine = {own: given[row["name"]] for n, own, row in each if n == name and row["name"] in given}
+            result = cls(**mine) if name == MAKE else getattr(it, name)(**mine)
+            it = result if name == MAKE else it
+        return result
+
+    call.__module__ = cls.__module__
+    return call

@@ -1,0 +1,182 @@
+"""What a call is given, made where the candidate runs of what a request says of it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from overt.check.describe import configs, scope
+from overt.errors import ArgumentError
+
+
+class Asked(SimpleNamespace):
+    """A configuration that knows which argument it is."""
+
+    # No attribute of the configuration.
+    __slots__ = ("path",)
+
+    def __init__(self, path: list[str], parts: dict[str, Any]) -> None:
+        super().__init__(**parts)
+        self.path = path
+
+
+class LackedError(KeyError):
+    """A name that a dictionary does not have."""
+
+    def __init__(self, name: Any, path: list[str]) -> None:
+        super().__init__(name)
+        self.path = path
+
+
+class Lacking(dict):
+    """A dictionary that knows which argument it is, a tree to JAX as others are."""
+
+    known_to_jax = False
+
+    def __init__(self, path: list[str], parts: dict[str, Any]) -> None:
+        super().__init__(parts)
+        self.path = path
+        if "jax" in sys.modules and not Lacking.known_to_jax:
+            sys.modules["jax"].tree_util.register_pytree_node(
+                Lacking,
+                lambda x: (tuple(x.values()), (x.path, tuple(x))),
+                lambda told, parts: Lacking(told[0], dict(zip(told[1], parts, strict=True))),
+            )
+            Lacking.known_to_jax = True
+
+    def __missing__(self, name: Any) -> Any:
+        raise LackedError(name, self.path)
+
+
+class Giver:
+    """Makes arguments of what a request says: arrays by their names, values, and what holds others."""
+
+    def __init__(
+        self,
+        target: Any,
+        library: str,
+        array: Callable[[str], Any],
+        results: list[Any] | None = None,
+        kept: dict[str, Any] | None = None,
+        made: dict[str, Any] | None = None,
+    ) -> None:
+        """kept: what calls of one request share, filled by the first; made: what the module made, by its request."""
+        self.target, self.library, self.array = target, library, array
+        self.results = [] if results is None else results
+        self.kept: dict[str, Any] = {} if kept is None else kept
+        self.made: dict[str, Any] = {} if made is None else made
+
+    def each(self, specs: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments by their names."""
+        return {name: self.make(spec) for name, spec in specs.items()}
+
+    def make(self, spec: Mapping[str, Any]) -> Any:
+        """One argument."""
+        if "array" in spec:
+            return self.array(spec["array"])
+        if "own" in spec:
+            return configs(self.target)[spec["own"]]
+        if "by" in spec:
+            return self._made(spec)
+        if "random" in spec:
+            return self._random()
+        if "kept" in spec:
+            return self._kept(spec)
+        if "config" in spec:
+            return Asked(spec["path"], self.each(spec["config"]))
+        if "function" in spec:
+            return _function(spec["function"], self.make(spec["matrix"]) if "matrix" in spec else None)
+        if "dict" in spec:
+            return Lacking(spec["path"], self.each(spec["dict"])) if "path" in spec else self.each(spec["dict"])
+        if "list" in spec:
+            return [self.make(part) for part in spec["list"]]
+        if "tuple" in spec:
+            return tuple(self.make(part) for part in spec["tuple"])
+        if "result" in spec:
+            found = self.results[spec["result"]]
+            if hasattr(found, "shape"):
+                raise ArgumentError("an output keeps nothing beside itself")
+            return found if spec.get("item") is None else found[spec["item"]]
+        return spec["value"]
+
+    def _made(self, spec: Mapping[str, Any]) -> Any:
+        """What something of the module makes, where it was made before a copy of that."""
+        own = json.dumps(spec)
+        if own not in self.made:
+            made = scope(self.target)[spec["by"]](**self.each(spec["given"]))
+            made = _drawn(made, np.random.default_rng(0))
+            if '"array"' in own:
+                return made
+            self.made[own] = made
+        return copy.deepcopy(self.made[own])
+
+    def _random(self) -> Any:
+        """What draws numbers."""
+        if self.library == "jax":
+            return sys.modules["jax"].random.PRNGKey(0)
+        return sys.modules["torch"].Generator() if self.library == "torch" else np.random.default_rng(0)
+
+    def _kept(self, spec: Mapping[str, Any]) -> Any:
+        name = spec["kept"]
+        if name not in self.kept:
+            self.kept[name] = self._holder() if "make" in spec else spec["value"]
+        elif self.kept[name] in ({}, []):
+            raise ArgumentError("nothing was kept in what is empty")
+        return self.kept[name]
+
+    def _holder(self) -> Any:
+        """Something that keeps keys: an object of the first class of the candidate's module that needs no arguments."""
+        for name, made in [*scope(self.target).items()]:
+            own = self.target if inspect.isclass(self.target) else type(self.target)
+            if inspect.isclass(made) and made is not own and name[:1] != "_" and not hasattr(made, "parameters"):
+                with suppress(Exception):
+                    # What is only declared, or a container of the library, keeps nothing.
+                    if any(inspect.isfunction(f) for n, f in vars(made).items() if n[:1] != "_"):
+                        return made()
+        raise ArgumentError("no class of the module can be made without arguments")
+
+
+def _drawn(x: Any, random: np.random.Generator) -> Any:
+    """The same with arrays that are one number everywhere, as biases are before they are learned, made unlike it."""
+    if isinstance(x, dict):
+        return type(x)((name, _drawn(part, random)) for name, part in x.items())
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return type(x)(*(_drawn(part, random) for part in x))
+    if isinstance(x, tuple | list):
+        return type(x)(_drawn(part, random) for part in x)
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        with suppress(Exception):
+            return dataclasses.replace(x, **{n: _drawn(part, random) for n, part in vars(x).items()})
+    if hasattr(x, "shape") and hasattr(x, "dtype") and len(x.shape) and not hasattr(x, "parameters"):
+        with suppress(Exception):
+            host = np.asarray(x.detach() if hasattr(x, "detach") else x)
+            if host.dtype.kind == "f" and host.size > 1 and np.isfinite(host).all() and np.ptp(host) == 0:
+                noise = random.normal(size=host.shape).astype(host.dtype) * 0.3
+                return x + (sys.modules["torch"].from_numpy(noise) if hasattr(x, "detach") else noise)
+    return x
+
+
+def _function(kind: str, matrix: Any) -> Any:
+    """What a candidate may call: a module where torch is, whose containers take nothing else."""
+
+    def call(x: Any, *more: Any, **named: Any) -> Any:
+        if kind == "causal pairs":
+            return more[-2] >= more[-1]
+        return x if matrix is None else x @ matrix
+
+    torch = sys.modules.get("torch")
+    if torch is None or kind == "causal pairs":
+        return call
+    module = torch.nn.Module()
+    # A class of its own, since modules are called by their class.
+    module.__class__ = type(kind.capitalize(), (torch.nn.Module,), {"forward": lambda self, *a, **k: call(*a, **k)})
+    return module
