@@ -156,7 +156,8 @@ def probe(
         # Copies of a layer whose first call draws its weights differ, and calls of one of them do not.
         one = replace(plain, extra=again | {"seed": 0, "train": False})
         once, twice = caller.ask([one, one])
-        if differ(same, first) and not differ(once, twice):
+        # So do calls that make what is called.
+        if (differ(same, first) and not differ(once, twice)) or caller.face.description["composed"]:
             findings.entered("modes, precision, what is kept", "each copy of it draws weights of its own", tried=False)
             return
         findings.add("dropout_eval")

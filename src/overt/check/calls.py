@@ -21,7 +21,8 @@ import numpy as np
 from overt.check import shapes
 from overt.check.interface import Interface
 from overt.check.promises import AXIS_WORDS, behind
-from overt.check.roles import Argument, constructor_role, role
+from overt.check.reading import contracted
+from overt.check.roles import INPUTS, Argument, constructor_role, role
 from overt.check.session import Here, Session
 from overt.check.shapes import Path, Shape
 
@@ -211,7 +212,7 @@ _HOLDERS = (*_NAMED, "2 of them", "3 of them", "4 of them")
 # An object of the candidate's module that has what an argument is asked for.
 _OWN = "its own config number"
 # What random numbers are drawn with.
-_RANDOM = "random"
+RANDOM = "random"
 KINDS = (*_FLOATS, *MASKS, *_OTHERS, *VALUES, *_FUNCTIONS, *_HOLDERS)
 # What a constructor takes.
 NUMBERS = (*VALUES, *_NAMED, "identity")
@@ -250,7 +251,7 @@ _PARTS = {
 # Words of what a library raises, and what it wants there.
 _WANTED = {
     "integer": VALUES, "an index": VALUES, "int object": VALUES, "not callable": _FUNCTIONS, "string": _HOLDERS,
-    "list of": _HOLDERS, "unpack": _HOLDERS, "subscriptable": _HOLDERS, "indices": _HOLDERS,
+    "list of": _HOLDERS, "must be Tensor": _FLOATS, "unpack": _HOLDERS, "subscriptable": _HOLDERS, "indices": _HOLDERS,
     "NoneType": (*_FLOATS, *MASKS, *_OTHERS), "mask": MASKS, "bool": MASKS, "Long": _WHOLE,
 }  # fmt: skip
 
@@ -286,7 +287,7 @@ def _with_axes(kind: str, axes: Sequence[str]) -> str:
     return kind.rpartition(": ")[0] + ": " * (": " in kind) + "".join(axes)
 
 
-_NAMES = frozenset((*_OTHERS, *VALUES, *_FUNCTIONS, *_HOLDERS, _RANDOM))
+_NAMES = frozenset((*_OTHERS, *VALUES, *_FUNCTIONS, *_HOLDERS, RANDOM))
 
 
 # What libraries say where an array of whole numbers, or of booleans, is wanted.
@@ -312,7 +313,7 @@ class Guess:
         kept = [(p, k) for p, k in self.kinds if p[: len(path)] != path]
         number = next((n for n, (p, _) in enumerate(self.kinds) if p == path), len(kept))
         inside: list[tuple[Path, str]] = [(path, kind)]
-        if kind[1:] == " of them":
+        if kind[1:] == " of them" and kind[0] in "1234":
             family = ("BTW", "BSW", "BSW") if kind[0] != "4" else ("WW",)
             inside += [((*path, str(n)), family[min(n, len(family) - 1)]) for n in range(int(kind[0]))]
         return replace(self, kinds=(*kept[:number], *inside, *kept[number:]))
@@ -372,9 +373,9 @@ def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Sp
     def spec(path: Path) -> Spec:
         kind, key = kinds[path], prefix + ".".join(path)
         inside = {p[-1]: spec(p) for p in kinds if p[:-1] == path}
-        if kind in _HOLDERS:
-            if kind in _NAMED:
-                return {"config" if kind == "config" else "dict": inside, "path": list(path)}
+        if kind in _NAMED:
+            return {"config" if kind == "config" else "dict": inside, "path": list(path)}
+        if kind.endswith(" of them"):
             return {"list": list(inside.values())}
         if kind in VALUES:
             return {"value": VALUES[kind](n)}
@@ -386,7 +387,7 @@ def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Sp
             return {"by": kind[3:], "given": inside}
         if kind[:5] == "like ":
             return spec((kind[5:],))
-        if kind == _RANDOM:
+        if kind == RANDOM:
             return {"random": True}
         if kind[:10] == "length of ":
             return {"value": n.axis(kind[10:])}
@@ -569,7 +570,10 @@ class Search:
             elif a.name in mine.configs:
                 guess = guess.given(here, f"{_OWN} {mine.configs[a.name]}")
             elif a.role == "seed":
-                guess = guess.given(here, "0" if "seed" in a.name else _RANDOM)
+                guess = guess.given(here, "0" if "seed" in a.name else RANDOM)
+            elif re.search(r"rray|ensor", a.annotation) and (a.name,) not in kinds:
+                beside = "w" + a.name if {"q", "k"} & {other.name for other in mine.arguments} else a.name
+                guess = guess.given(here, self._weight((*path, beside)))
             elif (a.name,) in kinds:
                 known = was.get(here, "")
                 guess = guess.given(here, known if is_floats(known) else kinds[a.name,])
@@ -577,8 +581,6 @@ class Search:
                 guess = self._by(guess, here, inner, depth + 1)
             elif kind in VALUES:
                 guess = guess.given(here, kind)
-            elif re.search(r"rray|ensor", a.annotation):
-                guess = guess.given(here, self._weight(here))
             else:
                 guess = guess.given(
                     here,
@@ -596,19 +598,18 @@ class Search:
         if "--layout" in self.interface.overrides:
             return
         names = [a.name for a in required]
-        source = self.interface.description["source"]
-        held = shapes.held(source + "\n" + self.interface.description["helpers"], names)
+        source, asked = self.interface.description["source"], self.interface.read
         fields = dict.fromkeys(m["source"] for some in self.interface.makers.values() for m in some if m["class"])
         text = "\n".join([self.interface.shaped, *map(behind, fields)])
-        # What asks for more is no array.
-        held = {path: kind for path, kind in held.items() if not any(o[:-1] == path for o in held)}
-        found = shapes.contracted(source, names, shapes.shapes(text, names, held, alone=self.kinds[0] not in VALUES))
+        held = asked.ends
+        told = shapes.shapes(text, names, held, alone=self.kinds[0] not in VALUES)
+        found = contracted(source, names, told)
         if self.kinds[0] in VALUES:
             # A constructor takes matrices, and dictionaries of them, and numbers without a word on their shape.
             found = {path: shape for path, shape in found.items() if len(shape.axes) > 1 or len(path) > 1}
-            held = {path: kind for path, kind in held.items() if kind == "dictionary"}
+            held = {path: kind for path, kind in held.items() if kind != "config"}
         # What is asked for something by its name has no shape.
-        owners = {path[:1] for path, kind in held.items() if kind == "dictionary"}
+        owners = {path[:1] for path, kind in held.items() if kind != "config"}
         found = {path: shape for path, shape in found.items() if path not in owners}
         if not found and not owners:
             return
@@ -626,14 +627,14 @@ class Search:
             params = {a.name for a in required if made or (a.role == "params" and len(required) > 1)} - numbers
             for path in held:
                 if path not in kinds and path[:1] not in kinds:
-                    alone = path[0] not in numbers and not self._means(path[-1])
+                    name = asked.called.get(path, path[-1])
+                    alone = path[0] not in numbers and not self._means(name) and held[path] != "list"
                     among = weights.get(path[0], len(path) > 2 or path[0] in params or alone)
-                    kinds[path] = self._weight(path) if among else self._likely(path[1])[0]
-            yield from self._completed(required, kinds, held, lengths)
+                    told_so = (*path[:-1], name)
+                    kinds[path] = self._weight(told_so) if among or path in asked.weights else self._likely(name)[0]
+            yield from self._completed(required, kinds, lengths)
 
-    def _completed(
-        self, required: Sequence[Argument], kinds: Mapping[Path, str], held: Mapping[Path, str], lengths: Lengths
-    ) -> Iterator[Guess]:
+    def _completed(self, required: Sequence[Argument], kinds: Mapping[Path, str], lengths: Lengths) -> Iterator[Guess]:
         """Calls with these kinds; what has none is what its name suggests, or a number."""
         rest = [a for a in required if not any(path[0] == a.name for path in kinds)]
         guesses = list(islice(self._first(), len(_FAMILIES))) if rest else [Guess((), lengths, self.dtypes[0])]
@@ -646,7 +647,7 @@ class Search:
                 told = self.told(a)
                 told = told if told in VALUES or (told or "").startswith(_OWN) else None
                 if inside and not (told or "").startswith(_OWN):
-                    told = next((held[path] for path in inside if len(path) == 2 and path in held), "dictionary")
+                    told = self.interface.read.of((a.name,)) or "dictionary"
                 # Of nothing there is nothing to see.
                 known = "lengths" if self.told(a) == "lengths" else kinds.get((a.name,), told)
                 kind = known or dict(first.kinds)[a.name,]
@@ -656,8 +657,9 @@ class Search:
                 guess = guess.given((a.name,), kind)
                 for path in inside if not kind.startswith(_OWN) else ():
                     for end in range(2, len(path)):
-                        if path[:end] not in dict(guess.kinds):
-                            guess = guess.given(path[:end], held.get(path[: end + 1], "dictionary"))
+                        holder = self.interface.read.of(path[:end]) or "dictionary"
+                        if dict(guess.kinds).get(path[:end]) != holder:
+                            guess = guess.given(path[:end], holder)
                     guess = guess.given(path, kinds[path])
             yield guess
 
@@ -685,8 +687,18 @@ class Search:
         said = self.interface.overrides.get(argument.name)
         if said is None and argument.name in self.interface.configs:
             return f"{_OWN} {self.interface.configs[argument.name]}"
+        asked, path = self.interface.read, (argument.name,)
+        arrays, hides = self.kinds[0] not in VALUES, argument.role in ("mask", "padding", "lengths", "positions")
+        if said is None and arrays and not hides:
+            # Rows are taken out of a table by numbers, and what is compared with itself counts something.
+            if path in asked.tables and argument.role not in INPUTS:
+                return "UW"
+            if path in asked.indices | asked.compared:
+                return "below 4: T" if path in asked.indices else "below 3: BT"
         part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
         role = said or argument.role or ""
+        if role == "seed" and ("seed" not in argument.name or self.interface.description["backend"] == "jax"):
+            return RANDOM
         for kind in (_ROLES.get(role), role if role in _FAMILIES[0] else None, part):
             if kind is not None and (kind in self.kinds or (kind in _FAMILIES[0] and self.kinds[0] not in VALUES)):
                 return kind
@@ -883,7 +895,8 @@ class Search:
 
     def _weight(self, path: Path) -> str:
         """What lies in something is multiplied with, or added, by its name and that of what it lies in."""
-        whole = _ROLES.get(role("_".join(path[-2:])) or role(path[-2]) or "")
+        mine = next((r for r in map(role, ("_".join(path[-2:]), path[-1])) if r and r[:1] == "W"), None)
+        whole = _ROLES.get(mine or role("_".join(path[-2:])) or role(path[-2]) or "")
         last = path[-1].lower()
         if re.match(r"b(ias)?$|b_|beta|gamma|g$|scale|norm", last):
             return "P" if whole in ("WP", "P") else "W"

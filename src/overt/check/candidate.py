@@ -303,6 +303,7 @@ class Candidate:
             several = THEN in call["method"]
             method = composed(type(thing), call["method"], thing) if several else getattr(thing, call["method"])
         told: dict[str, Any] = {}
+        method = _drained(method)
         if call.get("record") is not None:
             method = watched(method, thing, call["record"], told, self.passing)
         if call.get("seed") is not None:
@@ -344,6 +345,15 @@ class Candidate:
         if call.get("grad"):
             reply["gradients"] = backend.pull(result, {key: given[key] for key in before}, out, number)
         return reply
+
+
+def _drained(method: Callable[..., Any]) -> Callable[..., Any]:
+    """What yields its results one by one gives all of them."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return list(method(*args, **kwargs))
+
+    return call if inspect.isgeneratorfunction(method) else method
 
 
 @contextmanager
@@ -429,11 +439,13 @@ def load(target: str) -> Any:
             module: Any = _LOADED[path]
             return _named(module, name)
         _importable(path.parent)
-        spec = importlib.util.spec_from_file_location(path.stem, path)
+        # Another file may have the name.
+        name_of = path.stem if path.stem not in sys.modules else f"{path.stem} {len(_LOADED)}"
+        spec = importlib.util.spec_from_file_location(name_of, path)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        sys.modules.setdefault(path.stem, module)
+        sys.modules[name_of] = module
         spec.loader.exec_module(module)
         _LOADED[path] = module
     else:

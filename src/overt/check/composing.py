@@ -28,7 +28,7 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     if method == usual:
         return told
     names = method.split(THEN)
-    told |= {"method": method, "parameters": [row for _, _, row in _each(cls, method)]}
+    told |= {"method": method, "composed": THEN in method, "parameters": [row for _, _, row in _each(cls, method)]}
     told["body"] = "\n".join(textwrap.dedent(inspect.getsource(getattr(cls, name))) for name in names if name != MAKE)
     if names[0] == MAKE:
         told |= {"kind": "function", "method": None, "constructor": [], "methods": []}
@@ -40,7 +40,7 @@ def _before(cls: Any, method: str, has: Iterable[str]) -> tuple[str | None, list
     functions = {name: f for base in cls.__mro__[::-1] if base.__module__ == cls.__module__
                  for name, f in vars(base).items() if inspect.isfunction(f)}  # fmt: skip
     trees = {name: _tree(f) for name, f in functions.items()}
-    made = {"__init__", "__post_init__", "setup", "build"} & set(trees)
+    made = {"__init__", "__post_init__", "setup"} & set(trees)
     known = set(has) | set(dir(cls)) | set(getattr(cls, "__annotations__", ())) | set(functions)
     for name in made:
         texts = (n.value for n in ast.walk(trees[name]) if isinstance(n, ast.Constant) and isinstance(n.value, str))

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from overt.check.promises import Promises, layout_of
+from overt.check.reading import Read, read
 from overt.check.roles import Argument, role, settled
-from overt.check.shapes import held
 
 
 class Interface(Promises):
@@ -52,11 +52,16 @@ class Interface(Promises):
         return [replace(a, role=trade.get(a.role or "", a.role)) for a in self.arguments]
 
     @cached_property
+    def read(self) -> Read:
+        """What its code asks of its arguments."""
+        source = self.description["source"] + "\n" + self.description["helpers"]
+        return read(source, [a.name for a in self.arguments])
+
+    @cached_property
     def configs(self) -> dict[str, int]:
         """For arguments that are asked for attributes, the number of an object of the module that has them all."""
-        source = self.description["source"] + "\n" + self.description["helpers"]
         asked: dict[str, set[str]] = {}
-        for path, kind in held(source, [a.name for a in self.arguments]).items():
+        for path, kind in self.read.held.items():
             if kind == "config":
                 asked.setdefault(path[0], set()).add(path[1])
         own = [set(one["names"]) for one in self.description["configs"]]
@@ -66,9 +71,8 @@ class Interface(Promises):
     @cached_property
     def makers(self) -> dict[str, list[dict[str, Any]]]:
         """For arguments that hold others, what of the module may make them: what has, or names, all that is asked."""
-        source = self.description["source"] + "\n" + self.description["helpers"]
         asked: dict[str, set[str]] = {a.name: set() for a in self.arguments}
-        for path in held(source, [a.name for a in self.arguments]):
+        for path in self.read.held:
             asked[path[0]].add(path[1])
         found = {}
         for a in self.arguments:

@@ -71,7 +71,7 @@ _WEIGHTS: tuple[tuple[str, str], ...] = (
 ROLES = tuple(name for name, _ in (*_ROLES, *_WEIGHTS))
 LAYOUTS = ("BHTD", "BTHD", "BTD", "TBD", "TD", "HTD", "THD")
 MASKS = ("keep", "drop", "additive")
-_INPUTS = ("q", "k", "v", "x", "context", "qkv", "kv", "scores")
+INPUTS = ("q", "k", "v", "x", "context", "qkv", "kv", "scores")
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def settled(arguments: list[Argument]) -> list[Argument]:
     """Settle what single letters mean from what stands beside them."""
     roles = [a.role for a in arguments]
     fixed = list(arguments)
-    inputs = [r for r in roles if r in _INPUTS]
+    inputs = [r for r in roles if r in INPUTS]
 
     def change(number: int, to: str | None) -> None:
         fixed[number] = Argument(**{**vars(fixed[number]), "role": to})
@@ -133,7 +133,7 @@ def settled(arguments: list[Argument]) -> list[Argument]:
     for number, argument in enumerate(arguments):
         name = argument.name.lower()
         seen = [a.role for a in fixed[:number]]
-        if argument.role in seen and argument.role in _INPUTS:
+        if argument.role in seen and argument.role in INPUTS:
             other = "context" if argument.role == "x" and "context" not in seen else None
             change(number, other)
         if argument.role == "k" and "rng" in argument.annotation.lower():

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-
 # An argument, or what lies in it by name or number.
 Path = tuple[str, ...]
 
@@ -24,10 +22,6 @@ _SORTS = {
     "0 and 1": r"0\s*/\s*1\b|1(\.0)? (for|where|at|=)|ones (at|for|where)|binary\b|zeros and ones|ones and zeros",
     "whole": r"(u?int(eger)?(32|64|s)?|long|ids?|ind(ex|ices|exes))\b",
 }
-# Functions that hand on to one another.
-_DEPTH = 4
-# Attributes that arrays have in one library or another.
-_OF_ARRAYS = frozenset((*dir(np.ndarray), "at", "data", "device", "grad", "mH", "mT", "requires_grad"))
 
 
 @dataclass(frozen=True)
@@ -102,116 +96,6 @@ def _axes(words: str) -> tuple[str, ...]:
     axes = [re.sub(r"\s+", " ", axis).strip() for axis in words.split(",")]
     known = [axis for axis in axes if not re.fullmatch(_ANY, axis)]
     return tuple(known if len(known) > 2 else ["batch", *known] if len(known) < len(axes) else known)
-
-
-def held(source: str, names: Sequence[str]) -> dict[Path, str]:
-    """What a source asks of its arguments by a name, and what these are therefore.
-
-    ``w["q"]`` asks a dictionary, and ``w.q``, where no array has an attribute q, a configuration.  What is handed on to
-    other functions of the source is asked there.
-    """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return {}
-    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    first = next(iter(tree.body), None)
-    found: dict[Path, str] = {}
-    if first is not None:
-        _asked(first, {name: [(name,)] for name in names}, functions, found, 0)
-    return found
-
-
-def _asked(
-    function: ast.AST,
-    known: dict[str, list[Path]],
-    functions: Mapping[str, ast.FunctionDef],
-    found: dict[Path, str],
-    depth: int,
-) -> None:
-    """Enter what one function asks of what its names stand for: arguments, what lies in them, or texts."""
-    nodes = [*ast.walk(function)]
-    called = [node.func for node in nodes if isinstance(node, ast.Call)]
-    texts: dict[str, list[str]] = {}
-    for node in nodes:
-        if isinstance(node, ast.For | ast.comprehension) and isinstance(node.target, ast.Name):
-            items = node.iter.elts if isinstance(node.iter, ast.Tuple | ast.List) else []
-            some = [x.value for x in items if isinstance(x, ast.Constant) and isinstance(x.value, str)]
-            texts |= {node.target.id: some} if some else {}
-            if isinstance(node.iter, ast.Constant) and isinstance(node.iter.value, str):
-                texts[node.target.id] = [*node.iter.value]
-    for node in nodes:
-        # Another name for something that lies in an argument.
-        if isinstance(node, ast.Assign):
-            paths, target = _paths(node.value, known, texts), node.targets[0]
-            if paths and isinstance(target, ast.Name) and len(paths[0]) > 1:
-                known.setdefault(target.id, paths)
-            elif paths and isinstance(target, ast.Attribute):
-                known.setdefault(ast.unparse(target), paths)
-    for node in nodes:
-        if node not in called:
-            for path in _paths(node, known, texts):
-                if len(path) > 1 and not isinstance(node, ast.Name):
-                    found.setdefault(path, "config" if isinstance(node, ast.Attribute) else "dictionary")
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and depth < _DEPTH:
-            other = functions.get(node.func.id)
-            places = [*zip((a.arg for a in other.args.args), node.args, strict=False)] if other is not None else []
-            handed = {name: _paths(value, known, texts) for name, value in places}
-            for paths in (_paths(one.value, known, texts) for one in node.keywords if one.arg is None):
-                # What is unpacked has the names of the arguments that are not given otherwise.
-                rest = [a.arg for a in other.args.args[len(node.args) :]] if other is not None else []
-                found |= {(*path, name): "dictionary" for path in paths for name in rest if (*path, name) not in found}
-            if other is not None and any(handed.values()):
-                _asked(other, {name: paths for name, paths in handed.items() if paths}, functions, found, depth + 1)
-
-
-def _paths(node: ast.AST, known: Mapping[str, list[Path]], texts: Mapping[str, list[str]]) -> list[Path]:
-    """Arguments, or what lies in them by names; several where the name is one of some texts."""
-    if isinstance(node, ast.Name):
-        return known.get(node.id, [])
-    if isinstance(node, ast.Attribute) and ast.unparse(node) in known:
-        return known[ast.unparse(node)]
-    if isinstance(node, ast.Attribute) and node.attr not in _OF_ARRAYS:
-        return [(*path, node.attr) for path in _paths(node.value, known, texts)]
-    if isinstance(node, ast.Subscript):
-        key = node.slice
-        names = texts.get(key.id, []) if isinstance(key, ast.Name) else []
-        if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            names = [key.value]
-        return [(*path, name) for path in _paths(node.value, known, texts) for name in names]
-    return []
-
-
-def contracted(source: str, names: Sequence[str], found: Mapping[Path, Shape]) -> dict[Path, Shape]:
-    """Shapes that the equations of einsum demand of arguments, and of what lies in them, beside those that are known.
-
-    An axis of what is known has the word that it has there.
-    """
-    made = dict(found)
-    known: dict[str, list[Path]] = {name: [(name,)] for name in names}
-    try:
-        nodes = [*ast.walk(ast.parse(source))]
-    except (SyntaxError, ValueError):
-        return made
-    for node in nodes:
-        equation = node.args[0] if isinstance(node, ast.Call) and node.args else None
-        if not isinstance(equation, ast.Constant) or not isinstance(equation.value, str) or "->" not in equation.value:
-            continue
-        assert isinstance(node, ast.Call)
-        letters = [part.strip() for part in equation.value.partition("->")[0].split(",")]
-        paths = [next(iter(_paths(operand, known, {})), None) for operand in node.args[1:]]
-        if len(letters) != len(paths) or not all(part.isalpha() for part in letters):
-            continue
-        words = {
-            letter: word
-            for part, path in zip(letters, paths, strict=True)
-            if path in made and len(made[path].axes) == len(part)
-            for letter, word in zip(part, made[path].axes, strict=True)
-        }
-        for part, path in zip(letters, paths, strict=True):
-            if path is not None and path not in made:
-                made[path] = Shape(tuple(words.get(letter, letter) for letter in part), "")
-    return made
 
 
 def _any(words: Iterable[str]) -> str:

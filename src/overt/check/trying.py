@@ -244,12 +244,13 @@ def begun(
     if told["kind"] == "function":
         return False
     method, library = told["method"], any(base.startswith(("torch.nn", "keras")) for base in told["bases"])
-    names = [f"{name} then {method}" for name in told.get("starts", ()) if name not in method.split(" then ")]
+    names = []
     if method not in ("forward", "call", "__call__"):
-        names += [name for name in told["methods"] if name != method and name[:1] != "_"]
+        names += [name for name in told["methods"] if name != method and name[:1] != "_"][:_CALLS]
+    names += [f"{name} then {method}" for name in told.get("starts", ()) if name not in method.split(" then ")]
     # What it is made of may be matrices.
     made = [f"__init__ then {method}"] if maker is not None and not library and maker.arguments else []
-    for name in [*made, *names[:_CALLS]]:
+    for name in [*made, *names[: 2 * _CALLS]]:
         reply, _ = session.ask({"op": "method", "name": name})
         if "error" in reply:
             continue
@@ -512,6 +513,9 @@ def _optional(caller: Caller, found: _Found, findings: Findings) -> tuple[list[d
                 kind = dict(way.guess.kinds).get((argument.name,), "")
                 hiding.append(replace(way, extra={}, hides=-np.inf if kind in _ADDED else hides))
             _meant(caller.face, argument, judged, findings)
+    for path, kind in found.guess.kinds:
+        if len(path) > 1 and kind == "lengths":
+            _meant(caller.face, Argument(".".join(path), "lengths", True, None, "", "either"), found.judged, findings)
     # Each may be right by itself, and wrong beside another.
     both = [_both(one, single[one], two, single[two]) for one, two in combinations(single, 2)]
     told += [one.judged for one in caller.ask(both[:_PAIRS])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from types import FrameType
 from typing import Any
 
@@ -102,7 +102,9 @@ def einsum_equation(args: tuple[Any, ...]) -> str:
 
 
 def leaves(x: Any) -> list[Any]:
-    """What lies in tuples, lists and dicts, in their order, by which arguments are numbered."""
+    """What lies in tuples, lists, dicts and dataclasses, in their order, by which arguments are numbered."""
     if isinstance(x, dict):
         x = list(x.values())
+    elif is_dataclass(x) and not isinstance(x, type):
+        x = [getattr(x, part.name) for part in fields(x)]
     return [leaf for y in x for leaf in leaves(y)] if isinstance(x, tuple | list) else [x]

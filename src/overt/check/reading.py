@@ -1,0 +1,224 @@
+"""What code asks of its arguments, read without running it: what lies in them, and what is done with that."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from overt.check.shapes import Path, Shape
+
+# Functions that hand on to one another.
+_DEPTH = 4
+# Attributes that arrays have in one library or another.
+_OF_ARRAYS = frozenset((*dir(np.ndarray), "at", "data", "device", "grad", "mH", "mT", "requires_grad"))
+_PRODUCTS = {"matmul", "dot", "mm", "bmm", "linear"}
+
+
+@dataclass
+class Read:
+    """What lies in arguments, by names or numbers, and how it is asked for there: "dictionary", "config", or "list"."""
+
+    held: dict[Path, str] = field(default_factory=dict)
+    # what it is called where it is taken out
+    called: dict[Path, str] = field(default_factory=dict)
+    # what stands behind and before a product, and what rows are taken out of, and by what
+    behind: set[Path] = field(default_factory=set)
+    before: set[Path] = field(default_factory=set)
+    tables: set[Path] = field(default_factory=set)
+    indices: set[Path] = field(default_factory=set)
+    # what is the same as others of its own numbers, or is not
+    compared: set[Path] = field(default_factory=set)
+
+    @property
+    def weights(self) -> set[Path]:
+        """What others are multiplied with."""
+        return self.behind - self.before
+
+    def enter(self, path: Path, kind: str) -> None:
+        """What lies in something, and what that lies in by its number."""
+        for end in range(2, len(path)):
+            if path[end - 1].isdigit():
+                self.held.setdefault(path[:end], "list")
+        self.held.setdefault(path, kind)
+
+    def of(self, path: Path) -> str | None:
+        """What something is, by how others are asked of it."""
+        inside = {p[-1]: kind for p, kind in self.held.items() if p[:-1] == path}
+        kind = next(iter(inside.values()), None)
+        return f"{len(inside)} of them" if kind == "list" else kind
+
+    @property
+    def ends(self) -> dict[Path, str]:
+        """What asks for more is no array."""
+        owners = {path[:-1] for path in self.held}
+        return {path: kind for path, kind in self.held.items() if path not in owners}
+
+
+def read(source: str, names: Sequence[str]) -> Read:
+    """What a source asks of its arguments.
+
+    ``w["q"]`` asks a dictionary, ``w.q``, where no array has an attribute q, a configuration, and a loop over what lies
+    in something, or several names for it, a list.  What is handed on to other functions of the source is asked there.
+    """
+    found = Read()
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return found
+    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    first = next(iter(tree.body), None)
+    if first is not None:
+        _asked(first, {name: [(name,)] for name in names}, functions, found, 0)
+    return found
+
+
+def _asked(
+    function: ast.AST, known: dict[str, list[Path]], functions: Mapping[str, ast.FunctionDef], found: Read, depth: int
+) -> None:
+    """Enter what one function asks of what its names stand for: arguments, what lies in them, or texts."""
+    nodes = [*ast.walk(function)]
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    texts = _texts(nodes)
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            _named(node.targets[0], _paths(node.value, known, texts), known, found)
+        elif isinstance(node, ast.For | ast.comprehension):
+            _looped(node.target, node.iter, known, texts, found)
+    for node in nodes:
+        if node not in called:
+            for path in _paths(node, known, texts):
+                if len(path) > 1 and not isinstance(node, ast.Name):
+                    found.enter(path, "config" if isinstance(node, ast.Attribute) else "dictionary")
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            found.behind.update(_paths(node.right, known, texts))
+            found.before.update(_paths(node.left, known, texts))
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            one, two = (
+                {n.id for n in ast.walk(x) if isinstance(n, ast.Name)} for x in (node.left, node.comparators[0])
+            )
+            found.compared.update(path for name in one & two for path in known.get(name, ()))
+        if isinstance(node, ast.Subscript) and (
+            (isinstance(node.slice, ast.Name) and node.slice.id in known)
+            or (isinstance(node.slice, ast.Call) and "range" in ast.unparse(node.slice.func))
+        ):
+            found.tables.update(_paths(node.value, known, texts))
+            found.indices.update(_paths(node.slice, known, texts) if _paths(node.value, known, texts) else ())
+        if not isinstance(node, ast.Call):
+            continue
+        name = getattr(node.func, "attr", getattr(node.func, "id", None))
+        if name in _PRODUCTS and node.args:
+            found.behind.update(_paths(node.args[1 if len(node.args) > 1 else 0], known, texts))
+        other = functions.get(name or "")
+        if other is not None and depth < _DEPTH and isinstance(node.func, ast.Name):
+            handed = {a.arg: _paths(value, known, texts) for a, value in zip(other.args.args, node.args, strict=False)}
+            for paths in (_paths(one.value, known, texts) for one in node.keywords if one.arg is None):
+                # What is unpacked has the names of the arguments that are not given otherwise.
+                rest = [a.arg for a in other.args.args[len(node.args) :]]
+                for path in ((*path, name) for path in paths for name in rest):
+                    found.enter(path, "dictionary")
+            if any(handed.values()):
+                _asked(other, {name: paths for name, paths in handed.items() if paths}, functions, found, depth + 1)
+
+
+def _named(target: ast.AST, paths: list[Path], known: dict[str, list[Path]], found: Read) -> None:
+    """Another name for something that lies in an argument, or names for what lies in it in its order."""
+    if not paths:
+        return
+    if isinstance(target, ast.Name) and len(paths[0]) > 1:
+        known.setdefault(target.id, paths)
+    elif isinstance(target, ast.Attribute):
+        known.setdefault(ast.unparse(target), paths)
+    elif isinstance(target, ast.Tuple | ast.List) and not any(isinstance(x, ast.Starred) for x in target.elts):
+        for number, x in enumerate(target.elts):
+            inside = [(*path, str(number)) for path in paths]
+            for path in inside:
+                found.enter(path, "list")
+            if isinstance(x, ast.Name):
+                found.called |= {path: x.id for path in inside if path not in found.called}
+                known.setdefault(x.id, inside)
+            else:
+                _named(x, inside, known, found)
+
+
+def _looped(
+    target: ast.AST, over: ast.AST, known: dict[str, list[Path]], texts: Mapping[str, list[str]], found: Read
+) -> None:
+    """What a loop takes out of a list, where the code says by what it asks of that, that it is none of arrays."""
+    if isinstance(over, ast.Call) and getattr(over.func, "id", "") == "enumerate" and isinstance(target, ast.Tuple):
+        target, over = target.elts[-1], over.args[0]
+    if isinstance(over, ast.Call) and getattr(over.func, "id", "") == "reversed":
+        over = over.args[0]
+    paths = [(*path, "0") for path in _paths(over, known, texts)]
+    if isinstance(target, ast.Tuple) and paths:
+        for path in paths:
+            found.enter(path, "list")
+        _named(target, paths, known, found)
+    elif isinstance(target, ast.Name) and paths:
+        known.setdefault(target.id, paths)
+
+
+def _texts(nodes: Sequence[ast.AST]) -> dict[str, list[str]]:
+    """Names that stand for one text after the other."""
+    texts: dict[str, list[str]] = {}
+    for node in nodes:
+        if isinstance(node, ast.For | ast.comprehension) and isinstance(node.target, ast.Name):
+            items = node.iter.elts if isinstance(node.iter, ast.Tuple | ast.List) else []
+            some = [x.value for x in items if isinstance(x, ast.Constant) and isinstance(x.value, str)]
+            texts |= {node.target.id: some} if some else {}
+            if isinstance(node.iter, ast.Constant) and isinstance(node.iter.value, str):
+                texts[node.target.id] = [*node.iter.value]
+    return texts
+
+
+def _paths(node: ast.AST, known: Mapping[str, list[Path]], texts: Mapping[str, list[str]]) -> list[Path]:
+    """Arguments, or what lies in them by names; several where the name is one of some texts."""
+    if isinstance(node, ast.Name):
+        return known.get(node.id, [])
+    if isinstance(node, ast.Attribute) and ast.unparse(node) in known:
+        return known[ast.unparse(node)]
+    if isinstance(node, ast.Attribute) and node.attr not in _OF_ARRAYS:
+        return [(*path, node.attr) for path in _paths(node.value, known, texts)]
+    if isinstance(node, ast.Subscript):
+        key = node.slice
+        names = texts.get(key.id, []) if isinstance(key, ast.Name) else []
+        if isinstance(key, ast.Constant) and isinstance(key.value, str):
+            names = [key.value]
+        return [(*path, name) for path in _paths(node.value, known, texts) for name in names]
+    return []
+
+
+def contracted(source: str, names: Sequence[str], found: Mapping[Path, Shape]) -> dict[Path, Shape]:
+    """Shapes that the equations of einsum demand of arguments, and of what lies in them, beside those that are known.
+
+    An axis of what is known has the word that it has there.
+    """
+    made = dict(found)
+    known: dict[str, list[Path]] = {name: [(name,)] for name in names}
+    try:
+        nodes = [*ast.walk(ast.parse(source))]
+    except (SyntaxError, ValueError):
+        return made
+    texts = _texts(nodes)
+    for node in nodes:
+        equation = node.args[0] if isinstance(node, ast.Call) and node.args else None
+        if not isinstance(equation, ast.Constant) or not isinstance(equation.value, str) or "->" not in equation.value:
+            continue
+        assert isinstance(node, ast.Call)
+        letters = [part.strip() for part in equation.value.partition("->")[0].split(",")]
+        paths = [_paths(operand, known, texts) for operand in node.args[1:]]
+        if len(letters) != len(paths) or not all(part.isalpha() for part in letters):
+            continue
+        words = {
+            letter: word
+            for part, some in zip(letters, paths, strict=True)
+            for path in some
+            if path in made and len(made[path].axes) == len(part)
+            for letter, word in zip(part, made[path].axes, strict=True)
+        }
+        for part, some in zip(letters, paths, strict=True):
+            for path in some:
+                made.setdefault(path, Shape(tuple(words.get(letter, letter) for letter in part), ""))
+    return made
