@@ -8,6 +8,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -240,6 +241,13 @@ class _Traced:
         return [x for x in found if isinstance(x, jax.Array)]
 
 
+def _known(x: Any) -> Any:
+    """What two things have in common that are the same to a call."""
+    parts = vars(x) if dataclasses.is_dataclass(x) or isinstance(x, SimpleNamespace) else {"": x}
+    plain = all(isinstance(part, int | float | str | None) for part in parts.values())
+    return (type(x), repr(x)) if plain else id(x)
+
+
 class _Jax(Backend):
     compiled: ClassVar[list[tuple[Any, _Traced]]] = []
 
@@ -256,7 +264,7 @@ class _Jax(Backend):
         arrays = [flat[i] for i in places]
         still = [None if isinstance(x, jax.Array) else x for x in flat]
         # Of what was called before, with other numbers, what was compiled is still there.
-        known = [(type(x), x) if isinstance(x, int | float | str) else id(x) for x in still]
+        known = [_known(x) for x in still]
         like = function, tree, known, [(x.shape, x.dtype) for x in arrays]
         kept = next((one for other, one in _Jax.compiled if other == like), None)
         traced = kept or _Traced(function, tree, still)

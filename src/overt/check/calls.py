@@ -573,7 +573,8 @@ class Search:
                 guess = guess.given(here, "0" if "seed" in a.name else RANDOM)
             elif re.search(r"rray|ensor", a.annotation) and (a.name,) not in kinds:
                 beside = "w" + a.name if {"q", "k"} & {other.name for other in mine.arguments} else a.name
-                guess = guess.given(here, self._weight((*path, beside)))
+                some = self._weight((*path, beside))
+                guess = guess.given(here, "WW" if here in self.interface.read.weights and len(some) == 1 else some)
             elif (a.name,) in kinds:
                 known = was.get(here, "")
                 guess = guess.given(here, known if is_floats(known) else kinds[a.name,])
@@ -601,8 +602,11 @@ class Search:
         source, asked = self.interface.description["source"], self.interface.read
         fields = dict.fromkeys(m["source"] for some in self.interface.makers.values() for m in some if m["class"])
         text = "\n".join([self.interface.shaped, *map(behind, fields)])
-        held = asked.ends
+        held = {path: kind for path, kind in asked.ends.items() if path[0] in names}
         told = shapes.shapes(text, names, held, alone=self.kinds[0] not in VALUES)
+        for path in asked.compared | asked.indices:
+            if path in told and not told[path].sort:
+                told[path] = replace(told[path], sort="whole")
         found = contracted(source, names, told)
         if self.kinds[0] in VALUES:
             # A constructor takes matrices, and dictionaries of them, and numbers without a word on their shape.
@@ -631,7 +635,9 @@ class Search:
                     alone = path[0] not in numbers and not self._means(name) and held[path] != "list"
                     among = weights.get(path[0], len(path) > 2 or path[0] in params or alone)
                     told_so = (*path[:-1], name)
-                    kinds[path] = self._weight(told_so) if among or path in asked.weights else self._likely(name)[0]
+                    kinds[path] = self._weight(told_so) if among else self._likely(name)[0]
+                    if path in asked.weights and (len(kinds[path]) == 1 or not among):
+                        kinds[path] = "WW"
             yield from self._completed(required, kinds, lengths)
 
     def _completed(self, required: Sequence[Argument], kinds: Mapping[Path, str], lengths: Lengths) -> Iterator[Guess]:

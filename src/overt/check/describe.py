@@ -338,7 +338,9 @@ def _fill(owner: Any, path: str, array: Any, values: np.ndarray) -> Any:
     else:
         name = path.rpartition(".")[2]
         values = sys.modules["jax"].numpy.asarray(values)
-        if isinstance(owner, dict):
+        if isinstance(owner, list):
+            owner[int(name)] = values
+        elif isinstance(owner, dict):
             owner[name] = values
         else:
             setattr(owner, name, values)

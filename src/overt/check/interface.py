@@ -72,8 +72,8 @@ class Interface(Promises):
     def makers(self) -> dict[str, list[dict[str, Any]]]:
         """For arguments that hold others, what of the module may make them: what has, or names, all that is asked."""
         asked: dict[str, set[str]] = {a.name: set() for a in self.arguments}
-        for path in self.read.held:
-            asked[path[0]].add(path[1])
+        for path, kind in self.read.held.items():
+            asked[path[0]] |= {path[1]} if kind != "list" else set()
         found = {}
         for a in self.arguments:
             wanted = asked[a.name]
@@ -82,8 +82,9 @@ class Interface(Promises):
             named = {m["name"] for m in classes}
             made = [m for m in self.description["makers"] if not m["class"] and (
                 named & set(m["words"]) or (len(wanted) > 1 and wanted <= set(m["words"])))]  # fmt: skip
-            # What asks for the same is no maker.
-            made = [m for m in made if not any(row["name"] == a.name for row in m["parameters"])]
+            # What asks for the same, or for other arrays, is no maker.
+            made = [m for m in made if not any(row["name"] == a.name or role(row["name"]) in ("x", "q", "v")
+                                               for row in m["parameters"])]  # fmt: skip
             if a.name not in self.configs and (classes or made):
                 found[a.name] = [*made, *classes]
         return found

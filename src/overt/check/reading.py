@@ -151,6 +151,9 @@ def _looped(
         target, over = target.elts[-1], over.args[0]
     if isinstance(over, ast.Call) and getattr(over.func, "id", "") == "reversed":
         over = over.args[0]
+    if isinstance(over, ast.Tuple | ast.List) and isinstance(target, ast.Name):
+        known.setdefault(target.id, [path for x in over.elts for path in _paths(x, known, texts) if len(path) > 1])
+        return
     paths = [(*path, "0") for path in _paths(over, known, texts)]
     if isinstance(target, ast.Tuple) and paths:
         for path in paths:
