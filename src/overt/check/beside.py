@@ -93,6 +93,9 @@ def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings
     face, whole = caller.face, caller.handle is None
     ways = [Way(replace(one, lengths=_cube(one.lengths, edge, whole)), extra={"record": face.intents})
             for one in dict.fromkeys(failed) for edge in edges]  # fmt: skip
+    # Where all axes are equal, many calls are one.
+    alike = {str([(n, x.shape, x.dtype) for n, x in caller.arrays(way.guess).items()]): way for way in ways[::-1]}
+    ways = [*alike.values()][::-1]
     told = shapes.shapes(face.described, [a.name for a in face.arguments])
     documented = {len(layout) for layout in face.layouts} | {len(one.axes) for one in told.values() if not one.sort}
     if any(base.startswith("torch.nn") for base in face.description["bases"]) and "TD" not in face.told_layouts:

@@ -611,7 +611,7 @@ class Search:
         if self.kinds[0] in VALUES:
             # A constructor takes matrices, and dictionaries of them, and numbers without a word on their shape.
             found = {path: shape for path, shape in found.items() if len(shape.axes) > 1 or len(path) > 1}
-            held = {path: kind for path, kind in held.items() if kind != "config"}
+            held = {path: kind for path, kind in held.items() if kind == "dictionary" and not path[1].isdigit()}
         # What is asked for something by its name has no shape.
         owners = {path[:1] for path, kind in held.items() if kind != "config"}
         found = {path: shape for path, shape in found.items() if path not in owners}

@@ -1,0 +1,189 @@
+"""Calls of what is given more than arrays: what its module makes, what lies in lists, what is called or made first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from overt.check.checking import examine
+from overt.check.reading import read
+from overt.check.session import Session
+
+NUMPY = """
+import numpy as np
+from dataclasses import dataclass
+from typing import NamedTuple
+
+def soft(z):
+    z = np.exp(z - z.max(-1, keepdims=True))
+    return z / z.sum(-1, keepdims=True)
+
+def mix(q, k, v):
+    return soft(q @ k.swapaxes(-1, -2) * FACTOR) @ v
+
+@dataclass
+class Held:
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+    much: int
+    little: float = 0.5
+
+def fields(held, x):
+    B, T, C = x.shape
+    q, k, v = ((x @ w).reshape(B, T, held.much, -1).swapaxes(1, 2) for w in (held.a, held.b, held.c))
+    return mix(q, k, v).swapaxes(1, 2).reshape(B, T, C)
+
+class Three(NamedTuple):
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+
+def named(w, x):
+    return mix(x @ w.q, x @ w.k, x @ w.v)
+
+def unpacked(these, x):
+    a, b, c = these
+    return mix(x @ a, x @ b, x @ c)
+
+def line(pair, x):
+    w, b = pair
+    return x @ w + b
+
+def pairs(p, x):
+    q, k, v = (line(p[name], x) for name in ("q", "k", "v"))
+    return mix(q, k, v)
+
+def layered(layers, x):
+    for layer in layers:
+        x = x + mix(x @ layer["p"], x @ layer["r"], x @ layer["s"])
+    return x
+
+def rows(ids, table, places, blocks):
+    x = table[ids] + places[range(len(ids))]
+    for block in blocks:
+        x = x + mix(x @ block["in"]["p"], x @ block["in"]["r"], x @ block["in"]["s"])
+    return x
+
+class Matrices:
+    def __init__(self, a, b, c):
+        self.a, self.b, self.c = a, b, c
+
+    def __call__(self, x):
+        return mix(x @ self.a, x @ self.b, x @ self.c)
+
+class Drawn:
+    def __init__(self, width, rng):
+        self.a, self.b, self.c = (rng.normal(size=(width, width)) for _ in range(3))
+
+    def __call__(self, x):
+        return mix(x @ self.a, x @ self.b, x @ self.c)
+
+class Told:
+    def __init__(self, width):
+        self.given = None
+
+    def tell(self, memory):
+        self.given = memory
+
+    def __call__(self, query):
+        return mix(query, self.given, self.given)
+
+def one_by_one(q, k, v):
+    for start in range(0, len(q), 2):
+        yield mix(q[start : start + 2], k, v)
+"""
+JAX = """
+import jax
+import jax.numpy as jnp
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Sizes:
+    n_q: int
+    n_kv: int
+    d: int
+    unused: float = 2.0
+
+def draw(key, width, sizes):
+    a, b = jax.random.split(key)
+    rows = (width, sizes.d)
+    first = {"w": jax.random.normal(a, (sizes.n_q, *rows))}
+    return {"first": first, "rest": jax.random.normal(b, (2, sizes.n_kv, *rows))}
+
+def grouped(params, sizes, x):
+    q = jnp.einsum("btd,hdk->bthk", x, params["first"]["w"])
+    k, v = jnp.einsum("bsd,chdk->cbshk", x, params["rest"])
+    q = q.reshape(*q.shape[:2], sizes.n_kv, sizes.n_q // sizes.n_kv, sizes.d)
+    w = jax.nn.softmax(jnp.einsum("btgrk,bsgk->bgrts", q, k) FACTOR, axis=-1)
+    return jnp.einsum("bgrts,bsgk->btgrk", w, v)
+
+def scanned(q, k, v):
+    def one(carry, row):
+        w = jax.nn.softmax(k @ row FACTOR)
+        return carry, w @ v
+    return jax.lax.scan(one, 0, q)[1]
+"""
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with Session() as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    for name, factor in (("right", "q.shape[-1] ** -0.5"), ("wrong", "q.shape[-1] ** -1.0")):
+        (folder / f"{name}.py").write_text(NUMPY.replace("FACTOR", factor))
+        (folder / f"jax_{name}.py").write_text(JAX.replace("FACTOR", "/ k.shape[-1] ** 0.5" if name == "right" else ""))
+    return folder
+
+
+NAMES = ("fields", "named", "unpacked", "pairs", "layered", "rows", "Matrices", "Drawn", "Told", "one_by_one")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_given_is_found_and_judged(session: Session, files: Path, name: str) -> None:
+    right = examine(session, f"{files / 'right.py'}:{name}")
+    wrong = examine(session, f"{files / 'wrong.py'}:{name}")
+    assert not [f.id for f in right.findings if f.kind in ("mistake", "unknown")], right.findings
+    assert [f.id for f in wrong.findings if f.kind == "mistake"] == ["scale_d"], wrong.convention
+
+
+@pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed")
+def test_jax_is_given_what_its_module_draws(session: Session, files: Path) -> None:
+    right = examine(session, f"{files / 'jax_right.py'}:grouped")
+    assert "by draw" in right.convention["called with"]
+    assert not [f.id for f in right.findings if f.kind in ("mistake", "unknown")], right.findings
+    wrong = examine(session, f"{files / 'jax_wrong.py'}:grouped")
+    assert [f.id for f in wrong.findings if f.kind == "mistake"] == ["scale_missing"]
+
+
+@pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed")
+def test_rounds_of_a_scan_are_recorded(session: Session, files: Path) -> None:
+    report = examine(session, f"{files / 'jax_right.py'}:scanned")
+    assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], report.findings
+
+
+def test_what_code_asks_of_its_arguments_is_read() -> None:
+    source = """
+def f(layers, p, ids):
+    x = p["table"][ids]
+    for layer in layers:
+        w, b = layer["line"]
+        x = x @ w + b
+    return x
+"""
+    found = read(source, ["layers", "p", "ids"])
+    assert found.of(("layers",)) == "1 of them"
+    assert found.of(("layers", "0")) == "dictionary"
+    assert found.of(("layers", "0", "line")) == "2 of them"
+    assert found.weights == {("layers", "0", "line", "0")}
+    assert found.called["layers", "0", "line", "1"] == "b"
+    assert found.tables == {("p", "table")}
+    assert found.indices == {("ids",)}
