@@ -85,6 +85,10 @@ class Interface(Promises):
             # What asks for the same, or for other arrays, is no maker.
             made = [m for m in made if not any(row["name"] == a.name or role(row["name"]) in ("x", "q", "v")
                                                for row in m["parameters"])]  # fmt: skip
+            if not wanted and not classes and a.role == "params" and a.required:
+                # Whoever draws numbers makes weights.
+                made = [m for m in self.description["makers"] if not m["class"]
+                        and any(role(row["name"]) == "seed" for row in m["parameters"])]  # fmt: skip
             if a.name not in self.configs and (classes or made):
                 found[a.name] = [*made, *classes]
         return found

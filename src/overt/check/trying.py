@@ -14,12 +14,13 @@ import numpy as np
 
 from overt.check import beside, calls, continuing, contracts, effects, outside
 from overt.check.asking import Answer, Caller, Way, differ, probe
-from overt.check.calls import Guess, Lengths, Search, Tried
+from overt.check.calls import Guess, Lengths, Tried
 from overt.check.findings import Findings
 from overt.check.interface import Interface
 from overt.check.recorded import enter, tell
 from overt.check.report import CallError, UnattendedError
 from overt.check.roles import LAYOUTS, Argument
+from overt.check.search import Search
 from overt.check.session import Here, Session
 
 # Instances, calls of one request that are looked into and of all, and constructors that are tried.
@@ -117,7 +118,7 @@ def check(
             left = (entry["step"] for entry in judged.get("ledger", ()) if entry["outcome"] == "not tried")
             # The same of each attention is one thing.
             lost = len({step.rpartition(", ")[2] for step in left})
-            single = any("1" in kind for _, kind in tried.guess.kinds if kind in calls._FLOATS)
+            single = any("1" in kind for _, kind in tried.guess.kinds if kind in calls.FLOATS)
             few = pairs and (single or tried.guess.lengths.T == 1)
             one = _Found(lost, handle, tried.guess, judged, _kinds(face, tried.guess), few)
             if any(entry["outcome"] != "not tried" for entry in judged.get("ledger", ())) and not one.gates:

@@ -1,0 +1,128 @@
+"""What the failure of a call asks for: another length where two did not fit, another number of axes, whole numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import gcd, prod
+from typing import Any
+
+from overt.check import shapes
+from overt.check.calls import FLOATS, PLAIN, Guess, axes_of, is_floats, is_mask, with_axes
+from overt.check.shapes import Path
+
+# What libraries say where an array of whole numbers, or of booleans, is wanted.
+_WHOLE_WANTED = r"[Ll]ong|int(eger)?(32|64|s)?\b.*(index|indices|type)|ind(ex|ices).*([Ii]nt|boolean)"
+_BOOLEANS_WANTED = r"[Bb]ool|boolean"
+
+
+def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool]) -> Iterator[Guess]:
+    """What the failure asks for: whole numbers, another number of axes, another length where two did not fit."""
+    message = str(error.get("message", ""))
+    kinds = {path: kind for path, kind in guess.kinds if axes_of(kind) and free(path)}
+    here = [path for path in kinds if ".".join(path) in error.get("arguments", ())]
+    if re.search(_WHOLE_WANTED, message) and "only integers" not in message:
+        for path in here or kinds:
+            if is_floats(kinds[path]):
+                # Of words there is one number where a vector has many.
+                fewer = dict.fromkeys((kinds[path][:-1], kinds[path], kinds[path][:1]))
+                yield from (guess.given(path, f"below 4: {some}") for some in fewer if some)
+    out_of_range = re.search(r"out of (range|bounds)", message)
+    if out_of_range:
+        for path in here or kinds:
+            below = re.fullmatch(r"below (\d+): (\w+)", kinds[path])
+            if below and int(below[1]) > 2:
+                yield guess.given(path, f"below 2: {below[2]}")
+    if re.search(_BOOLEANS_WANTED, message):
+        for path in here or kinds:
+            if not is_mask(kinds[path]):
+                yield guess.given(path, f"mask ({', '.join(axes_of(kinds[path]))})")
+    axis = re.search(r"range of \[-\d, \d\], but got (\d)|axis (\d) is out of bounds", message)
+    if axis is not None:
+        # It has at least one axis more than that.
+        least = int(axis[1] or axis[2]) + 1
+        for count in (least, least + 1):
+            some = [kind for kind in FLOATS if len(kind) == count and not set("PX3") & set(kind)][:4]
+            yield from (guess.given(path, with_axes(kinds[path], kind)) for path in here or kinds for kind in some)
+    rank = re.search(r"expected (\d)[- ]?[dD]\b|(\d)-?[dD]\b|to unpack \(expected (\d+)|einstein.* (\d) dim", message)
+    wanted = int(next(n for n in rank.groups() if n)) if rank else 0
+    if wanted and error.get("unpacks") == "array":
+        for path in here or kinds:
+            yield _resized(guess, path, 0, wanted)
+    elif wanted:
+        for path in here or kinds:
+            likely = [kind for kind in FLOATS if len(kind) == wanted and not set("PX3") & set(kind)]
+            yield from (guess.given(path, with_axes(kinds[path], kind)) for kind in likely[:6])
+    if re.search(r"number of dim|dimension.*got \d and \d", message):
+        # Words have fewer axes than vectors; what is given last may have one too many.
+        for path in sorted(kinds, key=lambda path: is_floats(kinds[path])):
+            axes = axes_of(kinds[path])
+            less = [axes[:i] + axes[i + 1 :] for i in reversed(range(len(axes)))] if len(axes) > 1 else []
+            yield from (guess.given(path, with_axes(kinds[path], some)) for some in less)
+    yield from _fitted(guess, {path: kinds[path] for path in here} or kinds, message)
+
+
+def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str) -> Iterator[Guess]:
+    """Other lengths, of the numbers in a message: one of them is a length that was given, and another is wanted."""
+    places = [(path, i, letter) for path, kind in kinds.items() for i, letter in enumerate(axes_of(kind))
+              if letter not in PLAIN and len(letter) == 1]  # fmt: skip
+    lengths = {letter: guess.lengths.axis(letter) for _, _, letter in places}
+    pairs: list[tuple[int, int]] = []
+    reshaped = re.search(r"shape '?[\[(]([-\d, ]+)[\])]'? is invalid for input of size (\d+)", message)
+    numpy = re.search(r"array of size (\d+) into shape [\[(]([-\d, ]+)[\])]", message)
+    if reshaped or numpy:
+        shape, size = (reshaped[1], reshaped[2]) if reshaped else (numpy[2], numpy[1])  # type: ignore[index]
+        sides = [int(n) for n in re.findall(r"-?\d+", shape)]
+        whole, size = abs(prod(sides)) or 1, int(size)
+        step = whole // gcd(whole, size)
+        for length in dict.fromkeys(lengths.values()):
+            if -1 in sides:
+                pairs += [(length, length * step)] if step < 32 else []
+            elif length * whole % size == 0:
+                pairs.append((length, length * whole // size))
+    else:
+        numbers = list(dict.fromkeys(int(n) for n in re.findall(r"(?<![A-Za-wyz_.\d])\d{1,5}", message)))[:8]
+        # An axis of 1 fits everything, and hides what can be wrong.
+        yield from _sided(guess, kinds, numbers)
+        pairs = [(a, b) for a in numbers if a in lengths.values() for b in numbers if 1 < b != a]
+        # What nobody gave is the candidate's own; and what did not fit stands together.
+        pairs.sort(key=lambda pair: (pair[1] in lengths.values(), abs(numbers.index(pair[0]) - numbers.index(pair[1]))))
+    for length, wanted in pairs:
+        mine = [place for place in places if lengths[place[2]] == length]
+        same = next((letter for letter, n in lengths.items() if n == wanted), None)
+        if same is None:
+            letters = dict.fromkeys(letter for _, _, letter in mine)
+            yield from (replace(guess, lengths=guess.lengths.resized(letter, wanted)) for letter in letters
+                        if letter in "BHTSDWGU" or not letter.isupper())  # fmt: skip
+        for path, axis, _ in mine:
+            if same is None:
+                yield _resized(guess, path, axis, wanted)
+            else:
+                # Two axes that have one length by accident hide what is wrong; one axis may be the other.
+                axes = list(axes_of(kinds[path]))
+                axes[axis] = same
+                yield guess.given(path, with_axes(kinds[path], axes))
+
+
+def _sided(guess: Guess, kinds: Mapping[Path, str], numbers: Sequence[int]) -> Iterator[Guess]:
+    """Other sides of an image, where as many positions as it has are named, and others are wanted."""
+    for kind in kinds.values():
+        axes = axes_of(kind)
+        sides = next((i for i in range(len(axes) - 1) if axes[i : i + 2] == ("h", "w")), None)
+        area = guess.lengths.axis("h") * guess.lengths.axis("w")
+        if sides is None or area not in numbers:
+            continue
+        for wanted in numbers:
+            height = max((n for n in range(1, int(wanted**0.5) + 1) if wanted % n == 0), default=1)
+            if wanted != area and height > 1:
+                yield replace(guess, lengths=guess.lengths.resized("h", height).resized("w", wanted // height))
+
+
+def _resized(guess: Guess, path: Path, axis: int, length: int) -> Guess:
+    """With a length of its own for one axis of one argument."""
+    kind = dict(guess.kinds)[path]
+    axes = list(axes_of(kind))
+    axes[axis] = next(shapes.unseen("".join(letter for letter, _ in guess.lengths.more)))
+    resized = replace(guess, lengths=guess.lengths.resized(axes[axis], length))
+    return resized.given(path, with_axes(kind, axes))

@@ -1,0 +1,166 @@
+"""A call that works, by trying: what each argument may be is a hypothesis, names order them, and running settles it.
+
+What documentation gives as shapes is tried first.  From there the search is best-first: of the calls tried, the one
+that came furthest in the candidate's own code is changed until one comes further, first by what its failure asks for.
+A call that fails proves nothing about the candidate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice, zip_longest
+from typing import Any
+
+from overt.check.calls import (
+    BATCH,
+    FLOATS,
+    FUNCTIONS,
+    HOLDERS,
+    MASKS,
+    NAMED,
+    OTHERS,
+    PLAIN,
+    VALUES,
+    WHOLE,
+    Guess,
+    Tried,
+    axes_of,
+    is_floats,
+    is_mask,
+)
+from overt.check.mending import mended
+from overt.check.shapes import Path
+from overt.check.suggesting import FAMILIES, Suggestions
+
+_TURNS = (0, 0, 1, 0, 0, 2, 0, 1, 3)
+# What a failure asks for, as far as it is likely.
+_MENDED = 10
+# Words of what a library raises, and what it wants there.
+_WANTED = {
+    "integer": VALUES, "an index": VALUES, "int object": VALUES, "not callable": FUNCTIONS, "string": HOLDERS,
+    "list of": HOLDERS, "must be Tensor": FLOATS, "unpack": HOLDERS, "subscriptable": HOLDERS, "indices": HOLDERS,
+    "NoneType": (*FLOATS, *MASKS, *OTHERS), "mask": MASKS, "bool": MASKS, "Long": WHOLE,
+}  # fmt: skip
+
+
+@dataclass(eq=False)
+class _Node:
+    """A call that failed, and the changes of it that were not tried yet."""
+
+    tried: Tried
+    changes: Iterator[Guess]
+
+
+@dataclass
+class Search(Suggestions):
+    """Calls of one function, one instance or one constructor."""
+
+    def run(self) -> Iterator[list[Tried]]:
+        """What ran of each few guesses, the likelier first; what came furthest is changed until more is reached."""
+        nodes: dict[tuple[Any, str], _Node] = {}
+        first: Iterator[Guess] = chain(self._supplied(), self._documented(), self._first())
+        guesses = first
+        turn = -1
+        while len(self.tried) < self.most:
+            # A few of the first tell already which of several instances is the right one.
+            most = BATCH if self.tried else len(FAMILIES)
+            batch = list(dict.fromkeys(islice((g for g in (g.alone for g in guesses) if g not in self._known), most)))
+            self._known.update(batch)
+            made = [Tried(g, reply) for g, reply in zip(batch, self.ask(batch) if batch else [], strict=True)]
+            self.tried += made
+            for tried in made:
+                if tried.error is not None:
+                    alike = tried.reached, _words(tried.error["message"])
+                    if alike not in nodes:
+                        nodes[alike] = _Node(tried, self._changed(tried))
+            yield [tried for tried in made if tried.error is None]
+            if batch and guesses is first:
+                continue
+            if not batch:
+                nodes = {key: node for key, node in nodes.items() if node.changes is not guesses}
+            if not nodes:
+                return
+            # The furthest most of the time: what came far may have come the wrong way.
+            far = sorted(nodes, key=lambda key: key[0], reverse=True)
+            turn += 1
+            guesses = nodes[far[min(_TURNS[turn % len(_TURNS)], len(far) - 1)]].changes
+
+    @property
+    def reached(self) -> tuple[Any, ...]:
+        """How far the furthest came."""
+        return max((tried.reached for tried in self.tried if tried.error is not None), default=())
+
+    def _changed(self, tried: Tried) -> Iterator[Guess]:
+        """A guess with one thing changed: a length, what was asked for, one argument, the dtype, one argument more."""
+        guess, error = tried.guess, tried.error or {}
+        missing = error.get("missing")
+        holders = [path for path, kind in guess.kinds if kind in NAMED]
+        if missing is not None and missing["called"] and holders:
+            # What is called is a method, and what has it is an array.
+            missing = None
+        if missing is not None and (holders or missing["owner"] not in ("module", "NoneType")):
+            kind = "dictionary" if missing["owner"] == "dict" else "config"
+            owners = [path for path in holders if list(path) == missing.get("path", list(path))]
+            owners = [path for path in owners if dict(guess.kinds)[path] == kind]
+            if not owners:
+                yield from (guess.given(path, kind) for path, k in guess.kinds if k != kind and self._free(path))
+            taken = [k for _, k in guess.kinds]
+            for path in owners:
+                for kind in self._likely(missing["name"], taken):
+                    yield guess.given((*path, missing["name"]), kind)
+        others = (replace(guess, lengths=replace(lengths, more=guess.lengths.more)) for lengths in self.ladder)
+        if error.get("raised"):
+            # What it refuses itself is a length more often than a kind.
+            yield from others
+        if self.kinds[0] not in VALUES:
+            yield from islice(mended(guess, error, self._free), _MENDED)
+        yield from others
+        # What lies in something else is changed before that.
+        paths = [path for path, _ in guess.kinds if self._free(path)]
+        paths.sort(key=lambda path: -len(path))
+        # A number may be the length of any axis.
+        letters = dict.fromkeys(letter for _, kind in guess.kinds for letter in axes_of(kind) if letter not in PLAIN)
+        numbers = [f"length of {letter}" for letter in letters if len(letter) == 1] if self.interface.makers else []
+        kinds = [*self.kinds, *self._texts, *numbers]
+        message = str(error.get("message", ""))
+        wanted = {kind for word, some in _WANTED.items() if word in message for kind in some}
+        rank = re.search(r"expected (\d)\b|(\d)-?[dD]\b", message)
+        if rank is not None:
+            wanted |= {kind for kind in FLOATS if len(kind) == int(rank[1] or rank[2])}
+
+        def ways(path: Path) -> list[Guess]:
+            # Nothing holds what holds others, but names may.
+            some = [kind for kind in kinds if len(path) == 1 or kind not in HOLDERS[2:]]
+            now = dict(guess.kinds)[path]
+            if dict(guess.kinds).get(path[:-1], "")[:3] == "by ":
+                # What makes something is given numbers.
+                some = [*VALUES, *numbers] if now in VALUES or now[:10] == "length of " else []
+            return [guess.given(path, k) for k in sorted(some, key=lambda k: (k not in wanted, _apart(now, k)))]
+
+        for some in zip_longest(*(ways(path) for path in paths)):
+            yield from (other for other in some if other is not None)
+        yield from (replace(guess, dtype=dtype) for dtype in self.dtypes)
+        for argument in self.interface.arguments:
+            if argument.name not in guess.names:
+                told = self.told(argument) or ""
+                first = [FAMILIES[0].get(told, told or "BTW")]
+                yield from (guess.given((argument.name,), kind) for kind in dict.fromkeys([*first, *kinds]))
+
+    def _free(self, path: Path) -> bool:
+        return path[0] not in self.interface.overrides
+
+
+def _apart(one: str, two: str) -> tuple[bool, int]:
+    """How much two kinds differ: whether they are of one sort, and axes of one that the other does not have."""
+    sorts = (WHOLE, VALUES, FUNCTIONS, HOLDERS)
+    apart = not any(one in sort and two in sort for sort in sorts) and not (is_mask(one) and is_mask(two))
+    if is_floats(one) and is_floats(two):
+        return False, len(set(one) ^ set(two)) + abs(len(one) - len(two))
+    return apart, 0
+
+
+def _words(message: str) -> str:
+    """What a message says without its numbers, but for the axis that it names."""
+    return re.sub(r"(?<!dimension )(?<!axis )\d+", "", message)[:120]

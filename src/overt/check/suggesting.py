@@ -1,0 +1,442 @@
+"""The calls that names, annotations, documentation and the module itself suggest, the likelier first."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice, product
+from typing import Any
+
+from overt.check import shapes
+from overt.check.calls import (
+    DEGREE,
+    FUNCTIONS,
+    HOLDERS,
+    KINDS,
+    LADDER,
+    MOST,
+    OTHERS,
+    OWN,
+    PLAIN,
+    RANDOM,
+    VALUES,
+    Guess,
+    Lengths,
+    Tried,
+    is_floats,
+    is_mask,
+)
+from overt.check.interface import Interface
+from overt.check.promises import AXIS_WORDS, behind
+from overt.check.reading import contracted
+from overt.check.roles import INPUTS, Argument, constructor_role, role
+from overt.check.session import Here, Session
+from overt.check.shapes import Path, Shape
+
+# Ways to give numbers to a constructor.
+_WAYS = 40
+# Calls of which arguments are replaced by what the module makes.
+_BASES = 8
+# The kinds that each role of a name suggests, by family: how the arrays of one call lie together.
+FAMILIES: tuple[dict[str, str], ...] = (
+    {"q": "BHTD", "k": "BGSD", "v": "BGSD", "x": "BTW", "context": "BSW", "qkv": "BTP"},
+    {"q": "BTW", "k": "BSW", "v": "BSW", "x": "BHTD", "context": "BGSD", "qkv": "BT3HD"},
+    {"q": "BTHD", "k": "BSGD", "v": "BSGD", "x": "BWhw", "context": "BWhw", "qkv": "3BHTD"},
+    {"q": "TW", "k": "SW", "v": "SW", "x": "TW", "context": "SW", "qkv": "TP"},
+    {"q": "BW", "k": "BSW", "v": "BSW", "x": "BW", "context": "BSW", "qkv": "B3HTD"},
+    {"q": "NHD", "k": "NHD", "v": "NHD", "x": "TBW", "context": "SBW", "qkv": "T3HD"},
+    {"q": "HTD", "k": "GSD", "v": "GSD", "x": "BW", "context": "BSU", "qkv": "BTH3"},
+    {"q": "BHTD", "k": "BSD", "v": "BSD", "x": "BW", "context": "SBU", "qkv": "BTP"},
+)
+# The same where one array asks another: a state and a memory.
+_PAIRS = (
+    ("BTW", "BSW"), ("BW", "BSW"), ("1BW", "BSW"), ("1BW", "SBW"), ("BW", "SBW"), ("TW", "SW"), ("W", "SW"),
+    ("BHTD", "BGSD"), ("BW", "BSU"),
+)  # fmt: skip
+_ROLES = {
+    "mask": "mask (T, S)", "padding": "mask (B, S)", "lengths": "lengths", "heads": "number of heads",
+    "groups": "number of key heads", "model_dim": "width of all", "att_dim": "width of all",
+    "head_dim": "width of a head", "length": "length", "key_length": "length", "window": "side", "drop": "0.0",
+    "causal": "False", "training": "False", "scale": "scale", "temperature": "1.0", "offset": "0", "seed": "0",
+    "cache": "None", "positions": "positions", "cos": "cosines", "sin": "sines", "repeats": "1", "vocab": "length",
+    "bias": "BHTS", "first": "True", "config": "config", "params": "dictionary", "Wq": "WW", "Wk": "WW", "Wv": "WW",
+    "Wo": "WW", "Wqkv": "WP", "bqkv": "P", "bq": "W", "bk": "W", "bv": "W", "bo": "W",
+}  # fmt: skip
+# Weights, biases and gains by their letters.
+_LETTERS = ("w", "W", "b", "B", "g")
+# Parts of names that no role has, and what goes by them.
+_PARTS = {
+    "freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages", "edge_ind": "edges", "sender": "sources",
+    "receiver": "targets",
+}  # fmt: skip
+# What a constructor is given first, where no name tells.
+_NUMBERS = ("width of all", "number of heads", "width of a head", "length", "another width")
+
+
+@dataclass
+class Suggestions:
+    """A function, an instance or a constructor, and what names and documentation say of its arguments."""
+
+    session: Session | Here
+    interface: Interface
+    # makes the request for many guesses, and gives a reply for each
+    ask: Callable[[Sequence[Guess]], list[dict[str, Any]]]
+    ladder: Sequence[Lengths] = LADDER
+    kinds: Sequence[str] = KINDS
+    dtypes: Sequence[str] = ("float64", "float32", "bfloat16", "float16")
+    most: int = MOST
+    # numbers that have a name: those of an instance, or defaults
+    named: Mapping[str, int] = field(default_factory=dict)
+    tried: list[Tried] = field(default_factory=list)
+    _known: set[Guess] = field(default_factory=set)
+
+    def _first(self) -> Iterator[Guess]:
+        """One guess a family and a size, with the roles that names suggest; nameless arrays are inputs in order."""
+        required = [a for a in self.interface.arguments if a.required]
+        told = {a.name: self.told(a) for a in required}
+        unknown = [name for name, kind in told.items() if kind is None]
+        if self.kinds[0] in VALUES:
+            yield from self._numbers(told)
+            return
+        inputs = {1: ("x",), 2: ("q", "context"), 3: ("q", "k", "v")}.get(len(unknown), ("q", "k", "v", "x"))
+        if "q" in told.values():
+            inputs = ("context",) if len(unknown) == 1 else ("k", "v", "x")
+        roles = {name: inputs[min(n, len(inputs) - 1)] for n, name in enumerate(unknown)}
+        asked = {told[a.name] or roles[a.name] for a in required}
+        # Where one array asks another, what is called values is more likely a parameter.
+        pairs = [{"q": one, "x": one, "context": two, "v": "W"} for one, two in _PAIRS]
+        families: Sequence[dict[str, str]] = FAMILIES
+        if self.interface.description["kind"] != "function" and "q" in asked:
+            # An instance splits heads by itself.
+            families = sorted(families, key=lambda family: "H" in family["q"])
+        if "--layout" in self.interface.overrides:
+            families = [_laid(self.interface.overrides["--layout"])]
+        if "context" in asked and "k" not in asked:
+            families = [*FAMILIES, *pairs] if "x" in asked else pairs
+        if "pages" in asked:
+            families = [{"q": "BHD", "k": "npGD", "v": "npGD", "x": "npGD", "context": "npGD"}, *FAMILIES]
+        # What takes half precision alone says so at its first line.
+        first = [(lengths, self.dtypes[0]) for lengths in self.ladder[:2]]
+        for lengths, dtype in [*first, *((self.ladder[0], narrow) for narrow in self.dtypes[-1:])]:
+            for family in families:
+                if family["q"] == "NHD" and (lengths, dtype) == first[0] and "bounds" not in asked:
+                    # Heads would pass for positions where as many keys as queries are wanted.
+                    continue
+                guess = Guess((), lengths, dtype)
+                for a in required:
+                    kind = told[a.name] or roles[a.name]
+                    guess = guess.given((a.name,), family.get(kind, kind))
+                yield guess
+        arrays = [a.name for a in required if told[a.name] not in (*OTHERS, *FUNCTIONS, *HOLDERS)]
+        if len(arrays) > 2:
+            # A state, the states that it asks, and what both are multiplied with, at last a vector or both together.
+            for last, (one, two) in product(("W", "WW", "UW", "W1"), (("BW", "BSW"), ("BTW", "BSW"), ("TW", "SW"))):
+                taken = dict(zip(arrays, (one, two, *["WW"] * (len(arrays) - 3), last), strict=True))
+                guess = Guess((), self.ladder[0], self.dtypes[0])
+                for a in required:
+                    guess = guess.given((a.name,), taken.get(a.name) or told[a.name] or "")
+                yield guess
+        if len(required) > 3:
+            # Whatever they are called: one input, and what it is multiplied with; the last may be a number.
+            for one, (others, end) in product(("TW", "BTW"), product((("WW", "WW"), ("WHD", "HDW")), (True, False))):
+                kinds = [one, *(others[:1] * (len(required) - 2 - end)), others[1], *(["number of heads"] * end)]
+                guess = Guess((), self.ladder[0], self.dtypes[0])
+                for a, kind in zip(required, kinds, strict=True):
+                    guess = guess.given((a.name,), kind)
+                yield guess
+
+    def _supplied(self) -> Iterator[Guess]:
+        """Calls in which arguments are what functions and classes of the module make."""
+        makers = self.interface.makers
+        if not makers:
+            return
+        for number in range(max(map(len, makers.values()))):
+            for guess in islice(chain(self._documented(), self._first()), _BASES):
+                for name, some in makers.items():
+                    if (name,) in dict(guess.kinds):
+                        guess = self._by(guess, (name,), some[min(number, len(some) - 1)], 0)
+                yield guess
+
+    def _by(self, guess: Guess, path: Path, maker: Mapping[str, Any], depth: int) -> Guess:
+        """With what a maker makes at one place, of numbers that names suggest, or of arguments of the same names."""
+        was = dict(guess.kinds)
+        guess = guess.given(path, f"by {maker['name']}")
+        mine = Interface({**self.interface.description, "source": maker["source"], "doc": ""}, maker["parameters"], {})
+        told = shapes.shapes(mine.shaped, [a.name for a in mine.arguments], alone=False)
+        kinds, lengths = lettered({path: shape for path, shape in told.items() if len(path) == 1}, guess.lengths, {})
+        guess = replace(guess, lengths=lengths)
+        for a in mine.arguments:
+            here = (*path, a.name)
+            kind = _ROLES.get(constructor_role(a.name) or "")
+            inner = next((m for m in mine.makers.get(a.name, ()) if m["class"]), None)
+            if (a.name,) in dict(guess.kinds) or a.name in guess.names:
+                guess = guess.given(here, f"like {a.name}")
+            elif not a.required and (kind not in _NUMBERS or type(a.default) is not int):
+                continue
+            elif a.name in mine.configs:
+                guess = guess.given(here, f"{OWN} {mine.configs[a.name]}")
+            elif a.role == "seed":
+                guess = guess.given(here, "0" if "seed" in a.name else RANDOM)
+            elif re.search(r"rray|ensor", a.annotation) and (a.name,) not in kinds:
+                beside = "w" + a.name if {"q", "k"} & {other.name for other in mine.arguments} else a.name
+                some = self._weight((*path, beside))
+                guess = guess.given(here, "WW" if here in self.interface.read.weights and len(some) == 1 else some)
+            elif (a.name,) in kinds:
+                known = was.get(here, "")
+                guess = guess.given(here, known if is_floats(known) else kinds[a.name,])
+            elif inner is not None and depth < 2:
+                guess = self._by(guess, here, inner, depth + 1)
+            elif kind in VALUES:
+                guess = guess.given(here, kind)
+            else:
+                guess = guess.given(
+                    here,
+                    "1.0"
+                    if "float" in a.annotation
+                    else "number of heads"
+                    if depth or maker["class"]
+                    else "width of all",
+                )
+        return guess
+
+    def _documented(self) -> Iterator[Guess]:
+        """The shapes that documentation gives, in two dtypes; what has none is what its name suggests."""
+        required = [a for a in self.interface.arguments if a.required]
+        if "--layout" in self.interface.overrides:
+            return
+        names = [a.name for a in required]
+        source, asked = self.interface.description["source"], self.interface.read
+        fields = dict.fromkeys(m["source"] for some in self.interface.makers.values() for m in some if m["class"])
+        text = "\n".join([self.interface.shaped, *map(behind, fields)])
+        held = {path: kind for path, kind in asked.ends.items() if path[0] in names}
+        told = shapes.shapes(text, names, held, alone=self.kinds[0] not in VALUES)
+        for path in asked.compared | asked.indices:
+            if path in told and not told[path].sort:
+                told[path] = replace(told[path], sort="whole")
+        found = contracted(source, names, told)
+        if self.kinds[0] in VALUES:
+            # A constructor takes matrices, and dictionaries of them, and numbers without a word on their shape.
+            found = {path: shape for path, shape in found.items() if len(shape.axes) > 1 or len(path) > 1}
+            held = {path: kind for path, kind in held.items() if kind == "dictionary" and not path[1].isdigit()}
+        # What is asked for something by its name has no shape.
+        owners = {path[:1] for path, kind in held.items() if kind != "config"}
+        found = {path: shape for path, shape in found.items() if path not in owners}
+        if not found and not owners:
+            return
+        # What asks has the first letters, and what lies in something the last.
+        found = {path: found[path] for path in sorted(found, key=lambda path: (len(path), names.index(path[0])))}
+        for size in (self.ladder[0], *self.ladder[3:4]):
+            kinds, lengths = lettered(found, size, self.named)
+            # Beside weights there are weights.
+            weights = {path[0]: not set(kind) & set("BTSN") for path, kind in kinds.items() if len(path) > 1}
+            # Beside numbers there are numbers.
+            numbers = {
+                path[0] for path in held if _ROLES.get(role(path[-1]) or "") in VALUES and path[-1] not in _LETTERS
+            }
+            made = self.kinds[0] in VALUES
+            params = {a.name for a in required if made or (a.role == "params" and len(required) > 1)} - numbers
+            for path in held:
+                if path not in kinds and path[:1] not in kinds:
+                    name = asked.called.get(path, path[-1])
+                    alone = path[0] not in numbers and not self._means(name) and held[path] != "list"
+                    among = weights.get(path[0], len(path) > 2 or path[0] in params or alone)
+                    told_so = (*path[:-1], name)
+                    kinds[path] = self._weight(told_so) if among else self._likely(name)[0]
+                    if path in asked.weights and (len(kinds[path]) == 1 or not among):
+                        kinds[path] = "WW"
+            # A pair of numbers is one of the values that are tried.
+            lists = {path[:1] for path in held if held[path] == "list" and len(path) == 2}
+            plain = {o for o in lists if all(kind in VALUES for path, kind in kinds.items() if path[:1] == o)}
+            kinds = {path: kind for path, kind in kinds.items() if path[:1] not in plain}
+            yield from self._completed(required, kinds, lengths)
+
+    def _completed(self, required: Sequence[Argument], kinds: Mapping[Path, str], lengths: Lengths) -> Iterator[Guess]:
+        """Calls with these kinds; what has none is what its name suggests, or a number."""
+        rest = [a for a in required if not any(path[0] == a.name for path in kinds)]
+        guesses = list(islice(self._first(), len(FAMILIES))) if rest else [Guess((), lengths, self.dtypes[0])]
+        numbers = ("2", "length", "number of heads", "side")
+        guesses += [Guess(tuple(((a.name,), kind) for a in rest), lengths) for kind in numbers if rest]
+        for first, dtype in product(guesses, (self.dtypes[0], *self.dtypes[-1:])):
+            guess = Guess((), lengths, dtype)
+            for a in required:
+                inside = sorted((path for path in kinds if path[0] == a.name and len(path) > 1), key=len)
+                told = self.told(a)
+                told = told if told in VALUES or (told or "").startswith(OWN) else None
+                if inside and not (told or "").startswith(OWN):
+                    told = self.interface.read.of((a.name,)) or "dictionary"
+                # Of nothing there is nothing to see.
+                known = "lengths" if self.told(a) == "lengths" else kinds.get((a.name,), told)
+                kind = known or dict(first.kinds)[a.name,]
+                if is_floats(kind) and is_mask(self.told(a) or ""):
+                    sort = "added" if self.interface.declared_mask() == "additive" else "mask"
+                    kind = f"{sort} ({', '.join(kind)})"
+                guess = guess.given((a.name,), kind)
+                for path in inside if not kind.startswith(OWN) else ():
+                    for end in range(2, len(path)):
+                        holder = self.interface.read.of(path[:end]) or "dictionary"
+                        if dict(guess.kinds).get(path[:end]) != holder:
+                            guess = guess.given(path[:end], holder)
+                    guess = guess.given(path, kinds[path])
+            yield guess
+
+    def _numbers(self, told: dict[str, str | None]) -> Iterator[Guess]:
+        """Numbers for a constructor: what names suggest, then others, the fewer changes first."""
+        some = _NUMBERS[: 5 if len(told) < 4 else 3]
+        choices = []
+        for number, kind in enumerate(told.values()):
+            rest = [*some[number % len(some) :], *some[: number % len(some)]]
+            if len(told) < 3:
+                # Of more, several are widths.
+                rest.sort(key=lambda k: k in told.values())
+            choices.append(list(dict.fromkeys([kind, *rest] if kind else rest)))
+        ways = sorted(islice(product(*(range(len(c)) for c in choices)), 4096), key=lambda way: (sum(way), way))
+        for number, way in enumerate(ways[:_WAYS]):
+            kinds = [choice[n] for choice, n in zip(choices, way, strict=True)]
+            for lengths in self.ladder if not number else self.ladder[:1]:
+                guess = Guess((), lengths, self.dtypes[0])
+                for name, kind in zip(told, kinds, strict=True):
+                    guess = guess.given((name,), kind)
+                yield guess
+
+    def told(self, argument: Argument) -> str | None:
+        """The kind, or the role in a family, that is said or that the name suggests, of those that can be."""
+        said = self.interface.overrides.get(argument.name)
+        if said is None and argument.name in self.interface.configs:
+            return f"{OWN} {self.interface.configs[argument.name]}"
+        asked, path = self.interface.read, (argument.name,)
+        arrays, hides = self.kinds[0] not in VALUES, argument.role in ("mask", "padding", "lengths", "positions")
+        if said is None and arrays and not hides:
+            # Rows are taken out of a table by numbers, and what is compared with itself counts something.
+            if path in asked.tables and argument.role not in INPUTS:
+                return "UW"
+            if path in asked.indices | asked.compared:
+                return "below 4: T" if path in asked.indices else "below 3: BT"
+        part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
+        role = said or argument.role or ""
+        if role == "seed" and ("seed" not in argument.name or self.interface.description["backend"] == "jax"):
+            return RANDOM
+        for kind in (_ROLES.get(role), role if role in FAMILIES[0] else None, part):
+            if kind is not None and (kind in self.kinds or (kind in FAMILIES[0] and self.kinds[0] not in VALUES)):
+                return kind
+        # What is annotated with a number's type is none of the arrays.
+        plain = self.kinds[0] not in VALUES
+        types: dict[str, str | None] = {"[Dd]ict": "dictionary", "Callable": "identity", "bool": "False"}
+        types |= {"int": "number of heads" if plain else None, "float": "scale" if plain else "0.0"}
+        types |= {"str": next(iter(self._texts), None)}
+        for word, suggested in types.items():
+            found = re.search(rf"\b{word}\b", argument.annotation)
+            if found and suggested is not None and "Tensor" not in argument.annotation[: found.start()]:
+                return suggested if suggested in self.kinds or suggested[:6] == "text: " else None
+        return None
+
+    @property
+    def _texts(self) -> list[str]:
+        """Texts that the code compares something with: what an argument may be."""
+        return [f"text: {text}" for text in _compared(self.interface.description["source"])]
+
+    def _means(self, name: str) -> bool:
+        """Whether a name says that something is no weight."""
+        found = "params" if name in _LETTERS else role(name) or "params"
+        return found != "params" and (found[0] not in "Wb" or found in ("base", "bias"))
+
+    def _weight(self, path: Path) -> str:
+        """What lies in something is multiplied with, or added, by its name and that of what it lies in."""
+        mine = next((r for r in map(role, ("_".join(path[-2:]), path[-1])) if r and r[:1] == "W"), None)
+        whole = _ROLES.get(mine or role("_".join(path[-2:])) or role(path[-2]) or "")
+        last = path[-1].lower()
+        if re.match(r"b(ias)?$|b_|beta|gamma|g$|scale|norm", last):
+            return "P" if whole in ("WP", "P") else "W"
+        if re.match(r"v(_.*)?$", last):
+            # The vector of an additive score.
+            return "W"
+        return whole if whole in ("WP", "WW") else "WW"
+
+    def _likely(self, name: str, taken: Sequence[str] = ()) -> tuple[str, ...]:
+        """What is asked for by name, the likelier first: numbers that no other one is."""
+        first = _ROLES.get(constructor_role(name) or "") if self.kinds[0] in VALUES else _ROLES.get(role(name) or "")
+        if first is None and self.kinds[0] not in VALUES:
+            first = FAMILIES[0].get(role(name) or "")
+        rest = sorted((k for k in self.kinds if self.kinds[0] not in VALUES or k in VALUES), key=lambda k: k in taken)
+        return tuple(dict.fromkeys(kind for kind in (first, *rest) if kind is not None and kind in self.kinds))
+
+
+def _laid(layout: str) -> dict[str, str]:
+    """The kinds of inputs in a layout such as BHTD."""
+    query = layout if "H" in layout else layout.replace("D", "W")
+    key = query.replace("T", "S").replace("H", "G")
+    return {"q": query, "k": key, "v": key, "x": query, "context": key}
+
+
+def lettered(
+    found: Mapping[Path, Shape], lengths: Lengths, named: Mapping[str, int]
+) -> tuple[dict[Path, str], Lengths]:
+    """Documented shapes as kinds: a letter for each word, with the length that its name has, or one of its own."""
+    letters: dict[str, str] = {}
+    lengths = replace(lengths, U=lengths.axis("U"))
+    spare = shapes.unseen("")
+    sizes: dict[str, int] = {}
+    unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
+    # Masks have axes that arrays have.
+    for shape in sorted(found.values(), key=lambda shape: shape.sort in ("mask", "0 and 1")):
+        sides = shapes.image(shape.axes)
+        for place, axis in enumerate(shape.axes):
+            if axis in letters:
+                continue
+            edges = re.fullmatch(shapes.EDGES, axis)
+            known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
+            letter = axis if axis in PLAIN else _letter(shape, place, sides, set(letters.values()))
+            if letter is None or edges or (known is not None and (axis.isdigit() or not axis.isidentifier())):
+                letter = axis if axis in PLAIN else next(spare)
+                known = known or next(unlike, 12)
+            if known is not None and letter not in PLAIN:
+                lengths = lengths.resized(letter, known)
+            letters[axis] = letter
+            sizes[axis] = lengths.axis(letter)
+    kinds: dict[Path, str] = {}
+    for path, shape in found.items():
+        axes = [letters[axis] for axis in shape.axes]
+        if shape.sort == "whole" and re.fullmatch(shapes.EDGES, shape.axes[-1]):
+            kinds[path] = "edges" if len(axes) > 1 else "targets" if "sources" in kinds.values() else "sources"
+        elif shape.sort in ("mask", "0 and 1"):
+            kinds[path] = f"{shape.sort} ({', '.join(axes)})"
+        else:
+            kinds[path] = "below 3: " * (shape.sort == "whole") + "".join(axes)
+    return kinds, lengths
+
+
+def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[str]) -> str | None:
+    """The letter of an axis by its word and its place, of those that no other word has."""
+    rank = len(shape.axes)
+    axis = next(
+        (letter for letter, words in AXIS_WORDS.items() if re.fullmatch(words, shape.axes[place].lower())), None
+    )
+    if place == 0 and rank > 2 and shape.axes[0] in ("n", "N"):
+        axis = "B"
+    likely: tuple[str, ...] = ()
+    if sides is not None and place in sides:
+        likely = ("h", "w")[sides.index(place) :][:1]
+    elif axis == "B" or (place == 0 and rank > 2 and (axis is None or sides is not None)):
+        likely = ("B",)
+    elif sides is not None:
+        likely = ("W", "U")
+    elif axis == "H" and rank > 2 and place < rank - 1:
+        likely = ("H", "G")
+    elif place == rank - 1 and not shape.sort and rank > 1:
+        likely = ("D", "W", "U") if rank > 3 and sides is None else ("W", "U")
+    elif axis == "T" or place < rank - 1 or shape.sort:
+        likely = ("S", "T") if shape.sort in ("mask", "0 and 1") and place == rank - 1 else ("T", "S")
+    return next((letter for letter in likely if letter not in taken), None)
+
+
+def _compared(source: str) -> list[str]:
+    try:
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return []
+    parts = [x for node in nodes if isinstance(node, ast.Compare) for x in (node.left, *node.comparators)]
+    parts += [node.value for node in nodes if isinstance(node, ast.MatchValue)]
+    parts += [x for node in parts if isinstance(node, ast.Tuple | ast.List | ast.Set) for x in node.elts]
+    found = [x.value for x in parts if isinstance(x, ast.Constant) and isinstance(x.value, str)]
+    return list(dict.fromkeys(text for text in found if text != "__main__"))[:6]
