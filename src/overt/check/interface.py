@@ -87,8 +87,9 @@ class Interface(Promises):
                                                for row in m["parameters"])]  # fmt: skip
             if not wanted and not classes and a.role == "params" and a.required:
                 # Whoever draws numbers makes weights.
-                made = [m for m in self.description["makers"] if not m["class"]
-                        and any(role(row["name"]) == "seed" for row in m["parameters"])]  # fmt: skip
+                made = [m for m in self.description["makers"] if not m["class"] and "seed" in {
+                    one.role for one in settled([Argument(role=role(row["name"]), **row) for row in m["parameters"]])
+                }]  # fmt: skip
             if a.name not in self.configs and (classes or made):
                 found[a.name] = [*made, *classes]
         return found

@@ -246,10 +246,11 @@ class Suggestions:
                     kinds[path] = self._weight(told_so) if among else self._likely(name)[0]
                     if path in asked.weights and (len(kinds[path]) == 1 or not among):
                         kinds[path] = "WW"
-            # A pair of numbers is one of the values that are tried.
+            # Of several names for what nothing more is asked of, such as h and w, each may be a number.
             lists = {path[:1] for path in held if held[path] == "list" and len(path) == 2}
-            plain = {o for o in lists if all(kind in VALUES for path, kind in kinds.items() if path[:1] == o)}
-            kinds = {path: kind for path, kind in kinds.items() if path[:1] not in plain}
+            sure = {path[:1] for path in held if len(path) > 2 or path in asked.behind | asked.before}
+            sure |= {path[:1] for path in lists for n in [*asked.called] if n[:1] == path and len(asked.called[n]) > 2}
+            kinds = {path: kind for path, kind in kinds.items() if path[:1] not in lists - sure}
             yield from self._completed(required, kinds, lengths)
 
     def _completed(self, required: Sequence[Argument], kinds: Mapping[Path, str], lengths: Lengths) -> Iterator[Guess]:
