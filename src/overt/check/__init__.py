@@ -1,11 +1,11 @@
 """What is wrong with somebody's attention: ``overt.check``.
 
 The candidate runs in a process of its own, which this package's ``child`` is; ``session`` talks to it.
-``interface`` and ``promises`` read names and text, ``shapes`` those of arguments, ``reading`` the code; ``search`` finds
-a call that works, of those that ``suggesting`` and ``mending`` hand it as ``calls``, whose arguments ``giving`` makes
-there, and ``trying`` has its recording judged by ``judging``, whose steps are ``pipeline``, ``positional``,
-``alignment`` and ``additive``.  ``asking``, ``contracts``, ``beside``, ``effects`` and ``continuing`` vary the call, ``outside`` asks
-what no recording shows, and ``report`` tells.  Parts of attention by themselves are ``parts``.
+``interface`` and ``promises`` read names and text, ``shapes`` those of arguments, ``reading`` the code; ``search``
+finds a call that works, of those that ``suggesting`` and ``mending`` hand it as ``calls``, whose arguments ``giving``
+makes there, and ``trying`` has its recording judged by ``judging``, whose steps are ``pipeline``, ``positional``,
+``alignment`` and ``additive``. ``asking``, ``contracts``, ``beside``, ``effects`` and ``continuing`` vary the call,
+``outside`` asks what no recording shows, and ``report`` tells. Parts of attention by themselves are ``parts``.
 """
 
 from __future__ import annotations
