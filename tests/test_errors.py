@@ -436,7 +436,7 @@ def test_nothing_else_is_raised_on_purpose() -> None:
                         "EndedError",
                         "ForgedError",
                         "UnattendedError",
-                        "_LackedError",
+                        "LackedError",
                     ],
                 }
                 known = {*allowed, *own.get(path.name, []), *own.get(path.parent.name, [])}

@@ -310,7 +310,8 @@ class Session:
             self._checked(call, name, instead)
 
     def _checked(self, call: Call, name: str, instead: Call | None) -> None:
-        numbered(f"the queries of {name or 'the model'}", call.q)
+        if self._check:
+            numbered(f"the queries of {name or 'the model'}", call.q)
         if 0 in call.sizes:
             self._empty.add(name)
             return
