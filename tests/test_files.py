@@ -263,3 +263,13 @@ def test_memory_is_the_arrays_and_64_mib(tmp_path: Path) -> None:
     outputs = T * (64 * 4 + 4 + 4 + 4 + 8 * 12)
     assert max(json.loads(done.stdout)) <= 3 * x.nbytes + outputs + 64 * MIB
     assert os.path.getsize(tmp_path / "window" / "output.npy") > x.nbytes
+
+
+def test_what_was_stored_is_printed_however_long(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [tmp_path / f"{name}.npy" for name in "qkv"]
+    for path, x in zip(paths, arrays(400, 400, batch=()), strict=True):
+        np.save(path, x)
+    assert said(capsys, "attend", *paths, "-o", tmp_path / "seen", "--causal")[0] == 0
+    code, out, err = said(capsys, "show", tmp_path / "seen")
+    assert (code, err) == (0, "")
+    assert "400 queries × 400 keys" in out

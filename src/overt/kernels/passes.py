@@ -276,7 +276,8 @@ def _log_sums(
         return value, (finite - np.where(np.isfinite(lse), value, 0)).astype(value.dtype, order="C")
     # One comparison is enough nearly always; the second knows what to make of rows that see nothing.
     if len(problem.s) < problem.shape.S or (np.abs(lse) <= LARGE).all() or not is_large(np, lse):
-        return np.ascontiguousarray(lse), None
+        # Of a file it may be read only, which the kernels do not take.
+        return np.require(lse, requirements=("C", "W")), None
     if back and (level or levels()[0]) == "amx":
         # Tiles know no way back.
         level = "v4"
