@@ -14,7 +14,6 @@ from overt.errors import ArgumentError
 from overt.grid import ArrayT, host, numbered
 from overt.problem import Problem
 from overt.recorder import Line, record_operations
-from overt.recorder.core import roles
 from overt.reference import Step
 
 # Larger arrays are summarised by their mean and variance alone.
@@ -150,6 +149,9 @@ def trace_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> CodeT
         raise ArgumentError(
             f"{name} did nothing with arrays that could be seen: give it arrays of NumPy, torch or JAX, uncompiled"
         )
+    # What finds attention in code is loaded when some is traced, so that importing overt stays quick.
+    from overt.recorder.core import roles
+
     found = roles(operations)
     role: dict[int, str] = {}
     for parts in found.values():
