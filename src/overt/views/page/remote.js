@@ -69,7 +69,12 @@ export class Python {
   }
 }
 
-/** Cells that Python gave. @typedef {{alike: string, t0: number, t1: number, s0: number, s1: number, values: Cells}} Tile */
+/** @typedef {{alike: string, t0: number, t1: number, s0: number, s1: number}} Region */
+/** Cells that Python gave. @typedef {Region & {values: Cells}} Tile */
+
+/** Whether a region has all of another one. @param {Region} outer @param {Region} inner */
+const covers = (outer, inner) =>
+  outer.alike === inner.alike && outer.t0 <= inner.t0 && inner.t1 <= outer.t1 && outer.s0 <= inner.s0 && inner.s1 <= outer.s1;
 
 export class Remote extends Attention {
   /** @param {PartMeta} meta @param {string[][]} lists @param {number} index @param {Python} python */
@@ -80,6 +85,8 @@ export class Remote extends Attention {
     this.answers = new Map();
     /** @type {Tile[]} */
     this.tiles = [];
+    /** Regions on their way. @type {(Region & {coming: unknown})[]} */
+    this.coming = [];
     /** What `prepare` found last. @type {Scan | null} */
     this.passed = null;
     /** The share of a pass that is done. @type {number | null} */
@@ -115,13 +122,11 @@ export class Remote extends Attention {
   /** @param {number} row @param {number[]} heads @param {string} how @param {number} t0 @param {number} t1 @param {number} s0 @param {number} s1 @returns {Cells} */
   blend(row, heads, how, t0, t1, s0, s1) {
     const alike = `${row} ${heads} ${heads.length > 1 ? how : ""}`,
-      n = s1 - s0;
-    let tile = this.tiles.find(
-      (x) => x.alike === alike && x.t0 <= t0 && t1 <= x.t1 && x.s0 <= s0 && s1 <= x.s1,
-    );
+      n = s1 - s0,
+      wanted = { alike, t0, t1, s0, s1 };
+    let tile = this.tiles.find((x) => covers(x, wanted));
     if (!tile) {
-      const [values] = this._get({ what: "cells", row, heads, how, t: [t0, t1], s: [s0, s1] });
-      tile = { alike, t0, t1, s0, s1, values: /** @type {Cells} */ (values) };
+      tile = { ...wanted, values: this._cells(wanted, { row, heads, how, t: [t0, t1], s: [s0, s1] }) };
       this.tiles = [tile, ...this.tiles.slice(0, KEPT - 1)];
     }
     if (tile.t0 === t0 && tile.t1 === t1 && tile.s0 === s0 && tile.s1 === s1) return tile.values;
@@ -133,6 +138,22 @@ export class Remote extends Attention {
       out.set(tile.values.subarray(at, at + n), (t - t0) * n);
     }
     return out;
+  }
+
+  /** A region's cells, or the promise of them: of a wider region where that one is on its way. @param {Region} wanted @param {Question} place @returns {Cells} */
+  _cells(wanted, place) {
+    const wider = this.coming.find((x) => covers(x, wanted));
+    if (wider) throw wider.coming;
+    try {
+      return /** @type {Cells} */ (this._get({ what: "cells", ...place })[0]);
+    } catch (coming) {
+      if (coming instanceof Promise) {
+        this.coming.push({ ...wanted, coming });
+        const here = () => void (this.coming = this.coming.filter((x) => x.coming !== coming));
+        coming.then(here, here);
+      }
+      throw coming;
+    }
   }
 
   /** @param {number} row @param {number} head @param {number} t0 @param {number} t1 @param {number} s0 @param {number} s1 */
