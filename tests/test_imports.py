@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import os
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -188,8 +189,10 @@ print(json.dumps([middle - start, time.process_time() - start, sorted(sys.module
 
 def fresh() -> tuple[float, float, set[str]]:
     """Processor seconds of importing NumPy, of NumPy and overt, and what is there then."""
+    # Threads of OpenBLAS wait by spinning, which would count as work of the import.
+    alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     output = subprocess.run(
-        [sys.executable, "-c", FRESH], check=True, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", FRESH], check=True, capture_output=True, text=True, timeout=60, env=alone
     ).stdout
     numpy, everything, modules = json.loads(output)
     return numpy, everything, set(modules)
