@@ -141,12 +141,14 @@ class Attended(Generic[ArrayT]):
 
     def _lent(self, x: Array) -> Array:
         """A result that later answers are computed from, so that nobody may write to it."""
-        if self._problem.xp is not np:
-            return self._problem.outward(x)
-        if self._problem.back is not None:
-            return self._problem.outward(x.copy())
-        view = self._problem.outward(x).view()
-        view.flags.writeable = False
+        problem = self._problem
+        if problem.xp is not np:
+            return problem.outward(x)
+        if problem.back is not None:
+            return problem.outward(x.copy())
+        view = problem.outward(x)
+        view = x.view() if view is x else view
+        view.setflags(write=False)
         return view
 
     @cached_property

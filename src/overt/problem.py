@@ -289,7 +289,7 @@ def check_values(k: Array, v: Array) -> None:
 
 def namespace(**arrays: Array) -> Any:
     """The array library that all these named arrays share."""
-    if all(type(x) is np.ndarray for x in arrays.values()):
+    if {*map(type, arrays.values())} == {np.ndarray}:
         return np
     from array_api_compat import array_namespace, is_array_api_obj
 
@@ -306,8 +306,8 @@ def namespace(**arrays: Array) -> Any:
 def common_dtype(**arrays: Array) -> str:
     """The dtype that all these named arrays share."""
     names = {name: dtype_name(x) for name, x in arrays.items()}
-    first, *others = names.values()
-    if first in _DTYPES and all(other == first for other in others):
+    first = next(iter(names.values()))
+    if first in _DTYPES and len(set(names.values())) == 1:
         return first
     for name, dtype in names.items():
         if dtype not in _DTYPES:

@@ -49,7 +49,7 @@ def calls(problem: Problem, *, wide: bool = False, step: int | None = None) -> I
         "whole_keys": problem.shape.S,
     }
     if isinstance(score, Additive):
-        same["additive"] = np.array(host("v", score.v), problem.accumulate, order="C")
+        same["additive"] = np.ascontiguousarray(host("v", score.v), problem.accumulate)
         # NaN are no reason to take care.
         same["bounded"] = not (any_beyond(q, _BOUND) or any_beyond(k, _BOUND))
     if problem.dropout is not None:

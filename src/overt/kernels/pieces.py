@@ -44,8 +44,9 @@ def copied(x: np.ndarray, dtype: Any) -> np.ndarray:
 
 def any_beyond(x: np.ndarray, most: float) -> bool:
     """Whether some number is larger than that, or smaller than its negative.  NaN are not."""
-    if x.size <= _NUMBERS and x.dtype != WORDS:
-        return bool((np.abs(x) > most).any())
+    if 0 < x.size <= _NUMBERS and x.dtype != WORDS and -most <= x.item(x.argmin()) and x.item(x.argmax()) <= most:
+        # Of NaN, which would be both, neither is true.
+        return False
     for at in pieces(x.shape, _NUMBERS):
         some = widened(x[at], np.dtype(np.float32)) if x.dtype == WORDS else x[at]
         if (np.abs(some) > most).any():
@@ -55,9 +56,11 @@ def any_beyond(x: np.ndarray, most: float) -> bool:
 
 def factors(score: Score, q: np.ndarray, k: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """``Score.factors`` of arrays (B, H, T, D) and (B, G, S, D)."""
+    if score.identity:
+        return score.factors(np, q, k)
     # What a masked key holds may overflow here.
     with np.errstate(invalid="ignore", over="ignore"):
-        if score.identity or q.size + k.size <= _NUMBERS:
+        if q.size + k.size <= _NUMBERS:
             return score.factors(np, q, k)
         # Rows of one, and none of the other.
         left = by_rows(lambda x: score.factors(np, x, k[:0])[0], q)
