@@ -1052,6 +1052,11 @@ def test_what_is_shown_may_be_changed_whatever_it_is(tmp_path: Path) -> None:
         (["bat", "--figure", "x.bmp"], "give .png, .svg or .pdf"),
         (["bat", "--head", "7"], "there is no head 7"),
         (["bat", "--top", "0"], "--top"),
+        (["bat", "--kind", "heads"], "--kind is for --figure, which is not asked for: leave it out"),
+        (["bat", "--top", "3"], "--top is for --csv or --json, which is not asked for"),
+        (["bat", "--page", "x.html", "--head", "0"], "--head is for --figure or what is printed, which is not"),
+        (["bat", "--json", "--query", "0"], "--query is for what is printed, which is not asked for"),
+        (["--page", "x.html"], "there is nothing named to show"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -1061,6 +1066,17 @@ def test_mistakes_are_one_line(arguments: list[str], message: str, capsys: pytes
     assert stop.value.code == 2
     assert message in error
     assert len(error.splitlines()) == 1
+
+
+def test_options_are_listed_by_what_they_are_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["show", "--help"])
+    out = capsys.readouterr().out
+    titles = "What is shown:", "Where it goes", "How:", "Options:", "Examples:", "Lessons:"
+    assert sorted(map(out.index, titles)) == [out.index(title) for title in titles]
+    from overt.cli.show import command
+
+    assert all(f"  {option.opts[0]}" in out for option in command.params if option.opts[0] != "what")
 
 
 def test_an_overview_in_bands_is_that_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+from click.core import ParameterSource
 
 from overt.attended import Attended
 from overt.cli.progress import progress
@@ -41,6 +42,50 @@ Examples:
 """
 
 
+# Where attention goes, and which options say how: the terminal is where nothing else is asked for.
+_READS = {
+    "page": (),
+    "figure": ("kind", "head", "row"),
+    "save": (),
+    "csv": ("top",),
+    "as_json": ("top",),
+    "terminal": ("head", "row", "query"),
+}
+_SECTIONS = {
+    "What is shown": ("models", "layer", "name", "is_causal", "tokens", "queries", "steps"),
+    "Where it goes, by default to the terminal; these go together": [way for way in _READS if way != "terminal"],
+    "How": ("head", "row", "query", "kind", "top"),
+}
+
+
+class _Sectioned(click.Command):
+    """A command whose options are listed by what they are for."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        every = (option for option in self.get_params(ctx) if isinstance(option, click.Option))
+        options = {option.name: record for option in every if (record := option.get_help_record(ctx))}
+        for title, names in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([options.pop(name) for name in names])
+        with formatter.section("Options"):
+            formatter.write_dl(list(options.values()))
+
+
+def _given(context: click.Context) -> list[str]:
+    """The options that somebody gave."""
+    return [name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT]
+
+
+def _refuse_unread(context: click.Context) -> None:
+    """Raise ArgumentError for an option that no chosen way out reads."""
+    ways = [way for way in _READS if context.params.get(way)] or ["terminal"]
+    flags = {option.name: option.opts[-1] for option in context.command.params}
+    for name in _given(context):
+        if name in _SECTIONS["How"] and not any(name in _READS[way] for way in ways):
+            readers = [flags.get(way, "what is printed") for way, reads in _READS.items() if name in reads]
+            raise ArgumentError(f"{flags[name]} is for {' or '.join(readers)}, which is not asked for: leave it out")
+
+
 def _first(lesson: Callable[[], View]) -> str:
     """The first line about a lesson; python -OO leaves none."""
     return (lesson.__doc__ or "").partition("\n")[0]
@@ -51,7 +96,7 @@ def _epilog() -> str:
     return f"{_EXAMPLES}\n\b\nLessons:\n{lessons}"
 
 
-@click.command(epilog=_epilog())
+@click.command(cls=_Sectioned, epilog=_epilog())
 @click.argument("what", nargs=-1)
 @click.option(
     "-m",
@@ -80,7 +125,9 @@ def _epilog() -> str:
     "--top", type=click.IntRange(1), default=5, show_default=True, help="How many of them, for --csv and --json."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@click.pass_context
 def command(
+    context: click.Context,
     what: tuple[str, ...],
     models: tuple[str, ...],
     layer: int | None,
@@ -107,8 +154,11 @@ def command(
     tokens; an .npy file has weights.
     Attention is printed where no option writes it.
     """
+    _refuse_unread(context)
     if models and not what:
         raise ArgumentError(f'there is no text to translate: overt show "I love you." --model {models[0]}')
+    if not what and _given(context):
+        raise ArgumentError("there is nothing named to show: overt show without options lists the lessons")
     if not what:
         for lesson, make in LESSONS.items():
             click.echo(f"{lesson:<18}{_first(make)}")
