@@ -197,7 +197,7 @@ def test_libraries_have_room_to_load(overt: Run, tmp_path: Path) -> None:
 
 
 def test_slow_is_not_wrong(tmp_path: Path) -> None:
-    slow = RIGHT.replace("    s = q", "    time.sleep(0.1)\n    s = q").replace(
+    slow = RIGHT.replace("    s = q", "    time.sleep(0.03)\n    s = q").replace(
         "import numpy", "import time\nimport numpy"
     )
     target = f"{write(tmp_path, slow)}:attend"
