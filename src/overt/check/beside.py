@@ -43,15 +43,37 @@ class Made:
             self.guesses[reply["handle"]] = guess
         return reply, out
 
+    def of(self, caller: Caller) -> tuple[Guess, Interface] | None:
+        """What the instance that is called was made of, where it was made here."""
+        guess = self.guesses.get(-1 if caller.handle is None else caller.handle)
+        return None if guess is None or self.maker is None else (guess, self.maker)
+
+    def other(
+        self, caller: Caller, values: Mapping[str, Any], guess: Guess | None = None, **asked: Any
+    ) -> Caller | None:
+        """A caller of another such instance, with other values or another guess."""
+        was = self.of(caller)
+        reply = self.build(guess or was[0], values, **asked)[0] if was is not None else {"error": None}
+        return None if "error" in reply else replace(caller, handle=reply["handle"])
+
+    def numbers(self, caller: Caller) -> dict[str, int]:
+        """Numbers and flags that the instance was made of."""
+        guess, maker = self.of(caller) or (None, None)
+        if guess is None or maker is None:
+            return {}
+        kinds = {path[0]: kind for path, kind in guess.kinds if len(path) == 1}
+        told = {a.name: a.default for a in maker.arguments if a.name not in kinds}
+        told |= {name: calls.VALUES[kind](guess.lengths) for name, kind in kinds.items() if kind in calls.VALUES}
+        return {a.name: told[a.name] for a in maker.arguments if isinstance(told.get(a.name), bool | int)}
+
     def training(self, caller: Caller) -> Caller | None:
         """A caller of another such instance that was never put out of training, and drops half."""
-        guess = self.guesses.get(-1 if caller.handle is None else caller.handle)
-        if guess is None or self.maker is None:
+        guess, maker = self.of(caller) or (None, None)
+        if guess is None or maker is None:
             return None
-        drop = self.maker.by_role.get("drop")
+        drop = maker.by_role.get("drop")
         dropping = [drop.name] if drop else [path[0] for path, kind in guess.kinds if kind == "0.0"][:1]
-        reply, _ = self.build(guess, dict.fromkeys(dropping, 0.5), evaluate=False)
-        return None if "error" in reply else replace(caller, handle=reply["handle"])
+        return self.other(caller, dict.fromkeys(dropping, 0.5), evaluate=False)
 
 
 def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:
@@ -65,15 +87,14 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
     if key is not None:
         lengths = lengths.resized(key, _KEY_HEADS)
     if caller.handle is not None:
-        first = made.guesses.get(caller.handle)
-        if first is None or made.maker is None or "groups" not in made.maker.by_role:
+        first, maker = made.of(caller) or (None, None)
+        if first is None or maker is None or "groups" not in maker.by_role:
             return
-        path = (made.maker.by_role["groups"].name,)
-        other = replace(first.given(path, "number of key heads"), lengths=lengths)
-        reply, _ = made.build(other)
-        if "error" in reply:
+        path = (maker.by_role["groups"].name,)
+        other = made.other(caller, {}, replace(first.given(path, "number of key heads"), lengths=lengths))
+        if other is None:
             return
-        caller = replace(caller, handle=reply["handle"])
+        caller = other
     elif key is None or "H" not in letters:
         return
     way = Way(replace(guess, lengths=lengths), extra={"record": caller.face.intents})

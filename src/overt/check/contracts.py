@@ -5,14 +5,15 @@ What is there is seen in a recording, or by another call; whether it should be, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from overt.check import calls
 from overt.check.asking import Caller, Way, reach
+from overt.check.beside import Made
 from overt.check.calls import Guess
 from overt.check.findings import Findings
 from overt.check.recorded import tell
@@ -45,31 +46,20 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
     _one_length(caller, guess, facts, findings)
 
 
-@dataclass(frozen=True)
-class Option:
-    """An argument of a constructor that is a number or a flag, what it was, and what makes the same with another."""
-
-    name: str
-    was: int
-    other: Callable[[Any], Caller | None]
-
-
-def options(caller: Caller, guess: Guess, made: Sequence[Option], findings: Findings) -> None:
+def options(caller: Caller, guess: Guess, made: Made, findings: Findings) -> None:
     """What other numbers and flags come to, of the call and of the constructor."""
-    known = set(findings.found)
-    for option in made:
-        if not isinstance(option.was, bool):
-            continue
-        other = option.other(not option.was)
+    known, numbers = set(findings.found), made.numbers(caller)
+    for name, was in numbers.items():
+        other = made.other(caller, {name: not was}) if isinstance(was, bool) else None
         way = Way(guess, extra={"record": caller.face.intents})
         # Which keys are hidden, where nobody gave a mask, no flag turns into something else.
         for fault in other.ask([way])[0].judged.get("faults", ()) if other is not None else ():
             if fault["step"] == "causal" and fault["mistake"] not in known:
                 tell(findings, fault["mistake"], fault)
-    _window(caller, guess, made, findings)
+    _window(caller, guess, made, numbers, findings)
 
 
-def _window(caller: Caller, guess: Guess, made: Sequence[Option], findings: Findings) -> None:
+def _window(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int], findings: Findings) -> None:
     """A number that says how far back a query sees, by how far it does."""
     for argument in caller.face.arguments:
         kind = dict(guess.kinds).get((argument.name,))
@@ -79,13 +69,13 @@ def _window(caller: Caller, guess: Guess, made: Sequence[Option], findings: Find
             if back is not None and reach(caller, guess, {argument.name: 3}) == back + 1:
                 _counted(caller, 2, back, findings)
                 return
-    back = reach(caller, guess) if made else None
-    for option in made:
-        if back is None or isinstance(option.was, bool) or abs(option.was - back) > 1:
+    back = reach(caller, guess) if numbers else None
+    for name, was in numbers.items():
+        if back is None or isinstance(was, bool) or abs(was - back) > 1:
             continue
-        other = option.other(option.was + 1)
+        other = made.other(caller, {name: was + 1})
         if other is not None and reach(other, guess) == back + 1:
-            _counted(caller, option.was, back, findings)
+            _counted(caller, was, back, findings)
             return
 
 

@@ -130,15 +130,14 @@ def _memory(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
     if face.description["backend"] not in ("numpy", "torch") or "T" not in letters:
         return
     if caller.handle is not None:
-        first = made.guesses.get(caller.handle)
-        if first is None or made.maker is None:
-            return
         # Widths are those of the instance, and so is the longest sequence that it takes.
         one_of_each = replace(guess.lengths, B=1)
-        reply, _ = made.build(replace(first, lengths=replace(first.lengths, T=_BEYOND[1], S=_BEYOND[1])))
-        if "error" in reply:
+        first, _ = made.of(caller) or (None, None)
+        longest = first and replace(first, lengths=replace(first.lengths, T=_BEYOND[1], S=_BEYOND[1]))
+        other = made.other(caller, {}, longest)
+        if other is None:
             return
-        caller = replace(caller, handle=reply["handle"])
+        caller = other
     pairs = [_LENGTHS]
     if re.search(r"\b(for|while|map|vmap|fori_loop|scan)\b", face.code + face.description["helpers"]):
         pairs.append(_BEYOND)
