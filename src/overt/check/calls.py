@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -237,6 +237,8 @@ class Guess:
     kinds: tuple[tuple[Path, str], ...]
     lengths: Lengths
     dtype: str = "float64"
+    # whether documentation gives the shapes of all arrays
+    told: bool = field(default=False, compare=False)
 
     @property
     def names(self) -> set[str]:
@@ -251,7 +253,7 @@ class Guess:
         if kind[1:] == " of them" and kind[0] in "1234":
             family = ("BTW", "BSW", "BSW") if kind[0] != "4" else ("WW",)
             inside += [((*path, str(n)), family[min(n, len(family) - 1)]) for n in range(int(kind[0]))]
-        return replace(self, kinds=(*kept[:number], *inside, *kept[number:]))
+        return replace(self, kinds=(*kept[:number], *inside, *kept[number:]), told=False)
 
     @property
     def alone(self) -> Guess:

@@ -9,11 +9,13 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from overt.check.arrays import leaves
 from overt.check.describe import configs, scope
 from overt.errors import ArgumentError
 
@@ -38,23 +40,25 @@ class LackedError(KeyError):
 
 
 class Lacking(dict):
-    """A dictionary that knows which argument it is, a tree to JAX as others are."""
-
-    known_to_jax = False
+    """A dictionary that knows which argument it is."""
 
     def __init__(self, path: list[str], parts: dict[str, Any]) -> None:
         super().__init__(parts)
         self.path = path
-        if "jax" in sys.modules and not Lacking.known_to_jax:
-            sys.modules["jax"].tree_util.register_pytree_node(
-                Lacking,
-                lambda x: (tuple(x.values()), (x.path, tuple(x))),
-                lambda told, parts: Lacking(told[0], dict(zip(told[1], parts, strict=True))),
-            )
-            Lacking.known_to_jax = True
 
     def __missing__(self, name: Any) -> Any:
         raise LackedError(name, self.path)
+
+
+@cache
+def _planted(jax: Any) -> None:
+    """Make both trees to JAX, as other dictionaries are."""
+    for kind, parts_of in ((Asked, vars), (Lacking, dict)):
+        jax.tree_util.register_pytree_node(
+            kind,
+            lambda x, parts_of=parts_of: ((*parts_of(x).values(),), (tuple(x.path), tuple(parts_of(x)))),
+            lambda told, parts, kind=kind: kind([*told[0]], dict(zip(told[1], parts, strict=True))),
+        )
 
 
 class Giver:
@@ -68,12 +72,17 @@ class Giver:
         results: list[Any] | None = None,
         kept: dict[str, Any] | None = None,
         made: dict[str, Any] | None = None,
+        outline: Callable[..., Any] | None = None,
     ) -> None:
-        """kept: what calls of one request share, filled by the first; made: what the module made, by its request."""
+        """kept: what calls of one request share, filled by the first; made: what the module made, by its request.
+
+        outline: gives what is like the result of a function, where no numbers are asked for.
+        """
         self.target, self.library, self.array = target, library, array
         self.results = [] if results is None else results
         self.kept: dict[str, Any] = {} if kept is None else kept
         self.made: dict[str, Any] = {} if made is None else made
+        self.outline = outline
 
     def each(self, specs: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by their names."""
@@ -81,6 +90,8 @@ class Giver:
 
     def make(self, spec: Mapping[str, Any]) -> Any:
         """One argument."""
+        if "jax" in sys.modules:
+            _planted(sys.modules["jax"])
         if "array" in spec:
             return self.array(spec["array"])
         if "own" in spec:
@@ -112,12 +123,17 @@ class Giver:
         """What something of the module makes, where it was made before a copy of that."""
         own = json.dumps(spec)
         if own not in self.made:
-            made = scope(self.target)[spec["by"]](**self.each(spec["given"]))
-            made = _drawn(made, np.random.default_rng(0))
+            make, given = scope(self.target)[spec["by"]], self.each(spec["given"])
+            if self.outline is not None:
+                made = self.outline(make, given)
+            else:
+                made = _drawn(make(**given), np.random.default_rng(0))
             if '"array"' in own:
                 return made
             self.made[own] = made
-        return copy.deepcopy(self.made[own])
+        # What nobody can write to is no copy.
+        fixed = {id(x): x for _, x in leaves(self.made[own]) if hasattr(x, "addressable_shards")}
+        return copy.deepcopy(self.made[own], fixed)
 
     def _random(self) -> Any:
         """What draws numbers."""
