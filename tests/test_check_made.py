@@ -92,6 +92,42 @@ class Told:
     def __call__(self, query):
         return mix(query, self.given, self.given)
 
+def block(x, mix_in, mix_out):
+    q, k, v = np.split(affine(x, **mix_in), 3, axis=-1)
+    return x + affine(mix(q, k, v), **mix_out)
+
+def affine(x, w, b, unused=1):
+    return x @ w + b
+
+def spread(x, blocks, *, heads=1):
+    for one in blocks:
+        x = block(x, **one)
+    return x
+
+def stated(state, prefix, x):
+    q, k, v = (x @ state[prefix + f".{n}_proj"] for n in "qkv")
+    return mix(q, k, v) @ state[f"{prefix}.out.weight"]
+
+def segments(q, k, v, ends):
+    return np.concatenate([mix(q[a:b], k[a:b], v[a:b]) for a, b in zip(ends[:-1], ends[1:])])
+
+def maker(width, seed=0):
+    a, b, c = np.random.default_rng(seed).normal(size=(3, width, width))
+    def attend(x):
+        return mix(x @ a, x @ b, x @ c)
+    return attend
+
+class Nested:
+    def __init__(self, cfg):
+        rng = np.random.default_rng(cfg.run.seed)
+        self.heads = cfg.model.attention.heads
+        self.w = rng.normal(size=(3, cfg.model.dim, cfg.model.dim))
+
+    def __call__(self, x):
+        B, T, W = x.shape
+        q, k, v = ((x @ w).reshape(B, T, self.heads, -1).swapaxes(1, 2) for w in self.w)
+        return mix(q, k, v).swapaxes(1, 2).reshape(B, T, W)
+
 def one_by_one(q, k, v):
     for start in range(0, len(q), 2):
         yield mix(q[start : start + 2], k, v)
@@ -144,7 +180,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-NAMES = ("fields", "named", "unpacked", "pairs", "layered", "rows", "Matrices", "Drawn", "Told", "one_by_one")
+NAMES = ("fields", "named", "unpacked", "pairs", "layered", "rows", "Matrices", "Drawn", "Told", "one_by_one",
+         "spread", "stated", "segments", "maker", "Nested")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -187,3 +224,19 @@ def f(layers, p, ids):
     assert found.called["layers", "0", "line", "1"] == "b"
     assert found.tables == {("p", "table")}
     assert found.indices == {("ids",)}
+
+
+def test_texts_and_the_ends_of_slices_are_read() -> None:
+    source = """
+def f(sd, name, x, table, ends, sizes, place):
+    x = x + place
+    y = F.linear(x, sd[name + ".weight"], sd[f"{name}.{0}.bias"])
+    for b, n in enumerate(sizes):
+        y[b, :n] = 0
+    return [y[start:stop] for start, stop in zip(ends[:-1], ends[1:])]
+"""
+    found = read(source, ["sd", "name", "x", "table", "ends", "sizes", "place"])
+    assert {path[-1] for path in found.held} == {"name.weight", "name.0.bias"}
+    assert found.linear == {("sd", "name.weight")}
+    assert (found.texts, found.bounds, found.lengths) == ({("name",)}, {("ends",)}, {("sizes",)})
+    assert found.added == {"place": "x"}

@@ -25,7 +25,7 @@ import numpy as np
 
 from overt.check import wire
 from overt.check.arrays import backends, leaves
-from overt.check.composing import MAKE, THEN, composed, described
+from overt.check.composing import MAKE, THEN, closing, composed, described
 from overt.check.describe import is_keras, parameters, widen
 from overt.check.giving import Asked, Giver, LackedError
 from overt.check.watching import watched
@@ -140,6 +140,7 @@ class Candidate:
         self.target, self.whole = self.whole or self.target, None
         if message["target"] is not None:
             self.target = load(message["target"])
+        self.target = closing(self.target)
         with suppress(TypeError, OSError):
             thing = self.target
             self.file = inspect.getsourcefile(
@@ -285,9 +286,9 @@ class Candidate:
                 before[name] = np.array(backend.take(given[name]))
             return given[name]
 
-        giver = Giver(
-            self.target, call["backend"], handed, results, self.kept, self.made.setdefault(call.get("dtype", ""), {})
-        )
+        made = self.made.setdefault(f"{call.get('dtype')}{call.get('search')}", {})
+        outline = backend.outline if call.get("search") else None
+        giver = Giver(self.target, call["backend"], handed, results, self.kept, made, outline)
         with backend.typed():
             args, kwargs = [giver.make(spec) for spec in call["args"]], giver.each(call["kwargs"])
         self.passing = {id(x): re.sub(r"^\d+[_ ]", "", name) for name, x in given.items()}

@@ -11,14 +11,46 @@ import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from overt.check.describe import describe, is_keras, rows_of
+from overt.check.describe import arguments_of, describe, is_keras, rows_of
 
 # What stands between the names of methods that are called one after the other, and the name that makes the object.
 THEN, MAKE = " then ", "__init__"
 
 
+def closing(function: Any) -> Any:
+    """A class in place of a function that returns a function of its own, or several, of which the last is called."""
+    outer = next(iter(getattr(_tree(function), "body", ())), None) if inspect.isfunction(function) else None
+    inner = {node.name: node for node in getattr(outer, "body", ()) if isinstance(node, ast.FunctionDef)}
+    for node in getattr(outer, "body", ()):
+        given = node.value if isinstance(node, ast.Return) else None
+        several = given.elts if isinstance(given, ast.Tuple) else [given]
+        names = [x.id for x in several if isinstance(x, ast.Name) and x.id in inner]
+        if names and len(names) == len(several):
+            arguments = inner[names[-1]].args
+            for one in (*arguments.args, *arguments.kwonlyargs):
+                one.annotation = None
+            alike = eval(f"lambda {ast.unparse(arguments)}: 0", dict(function.__globals__))
+
+            def make(self: Any, *args: Any, **kwargs: Any) -> None:
+                made = function(*args, **kwargs)
+                self.function = made[-1] if isinstance(made, tuple) else made
+
+            own: dict[str, Any] = {
+                "__init__": make,
+                "__call__": lambda self, *args, **kwargs: self.function(*args, **kwargs),
+            }
+            own |= {"__module__": function.__module__, "__doc__": function.__doc__, "made": (function, alike)}
+            return type(function.__name__, (), own)
+    return function
+
+
 def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     """A candidate that is called by a method, its usual one where none is named, after what that needs."""
+    if inspect.isclass(thing) and "made" in vars(thing):
+        function, alike = vars(thing)["made"]
+        told = describe(function)
+        told |= {"kind": "class", "method": "__call__", "methods": [], "starts": [], "constructor": told["parameters"]}
+        return told | {"parameters": arguments_of(alike), "globals": []}
     told = describe(thing)
     usual, cls = told["method"], thing if inspect.isclass(thing) else type(thing)
     if told["kind"] == "function" or usual is None or is_keras(cls):

@@ -55,12 +55,13 @@ def describe(thing: Any) -> dict[str, Any]:
         "methods": [n for n in dir(cls) if not n.startswith("_") and callable(getattr(cls, n, None))]
         if kind != "function" and "torch" not in str(cls.__mro__)
         else [n for n, f in vars(cls).items() if inspect.isfunction(f)],
-        "parameters": _parameters(call, skip=False) if kind == "function" else rows_of(cls, method or "__call__"),
+        "parameters": arguments_of(call) if kind == "function" else rows_of(cls, method or "__call__"),
         "constructor": rows_of(cls, "__init__") if kind == "class" else [],
         "doc": (inspect.getdoc(thing) or "") if kind == "function" else _doc(cls),
         "source": source,
         "body": _source(call)[0],
         "helpers": _helpers(functions, names),
+        "reached": _reached(thing if kind == "function" else cls, functions),
         "around": around(thing),
         "line": line,
         "file": _file(thing if kind == "function" else cls),
@@ -86,7 +87,7 @@ def _makers(thing: Any) -> list[dict[str, Any]]:
             # What a function may hand on has the names of a class, or stands in it as keywords or texts.
             words = [*_public(made), *getattr(made, "__annotations__", ())] if classed else re.findall(r"\w+", source)
             with suppress(TypeError, ValueError):
-                rows = _parameters(made, skip=False)
+                rows = arguments_of(made)
                 found.append(
                     {"name": name, "class": classed, "parameters": rows, "words": sorted({*words}), "source": source}
                 )
@@ -162,6 +163,21 @@ def _helpers(functions: list[Any], names: set[str]) -> str:
     )
 
 
+def _reached(thing: Any, functions: list[Any]) -> str:
+    """Source of the functions and classes of the module that are called, and of those that these call."""
+    own, found, open_ = scope(thing), dict[str, str](), list(functions)
+    module = getattr(functions[0], "__module__", None) if functions else None
+    while open_:
+        for name in sorted(_names(open_.pop(), 4) - found.keys()):
+            other = own.get(name)
+            if other is not thing and getattr(other, "__module__", None) == module and callable(other):
+                found[name] = _source(other)[0]
+                open_ += (
+                    [f for f in vars(other).values() if inspect.isfunction(f)] if inspect.isclass(other) else [other]
+                )
+    return "\n".join(found.values())
+
+
 def _file(thing: Any) -> str | None:
     with suppress(TypeError, OSError):
         return inspect.getsourcefile(thing)
@@ -170,10 +186,11 @@ def _file(thing: Any) -> str | None:
 
 def rows_of(cls: Any, method: str) -> list[dict[str, Any]]:
     """The arguments of a method, without the instance."""
-    return _parameters(getattr(cls, method, None), skip=_gets_instance(cls, method))
+    return arguments_of(getattr(cls, method, None), skip=_gets_instance(cls, method))
 
 
-def _parameters(call: Any, skip: bool) -> list[dict[str, Any]]:
+def arguments_of(call: Any, skip: bool = False) -> list[dict[str, Any]]:
+    """What can be said about each argument of something that is called; without the first, where that is skipped."""
     try:
         found = list(inspect.signature(call).parameters.values())
     except (TypeError, ValueError):

@@ -54,7 +54,7 @@ class Interface(Promises):
     @cached_property
     def read(self) -> Read:
         """What its code asks of its arguments."""
-        source = self.description["source"] + "\n" + self.description["helpers"]
+        source = self.description["source"] + "\n" + self.description["reached"]
         return read(source, [a.name for a in self.arguments])
 
     @cached_property

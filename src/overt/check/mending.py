@@ -9,12 +9,14 @@ from math import gcd, prod
 from typing import Any
 
 from overt.check import shapes
-from overt.check.calls import FLOATS, PLAIN, Guess, axes_of, is_floats, is_mask, with_axes
+from overt.check.calls import FLOATS, PLAIN, VALUES, Guess, axes_of, is_floats, is_mask, with_axes
 from overt.check.shapes import Path
 
 # What libraries say where an array of whole numbers, or of booleans, is wanted.
 _WHOLE_WANTED = r"[Ll]ong|int(eger)?(32|64|s)?\b.*(index|indices|type)|ind(ex|ices).*([Ii]nt|boolean)"
 _BOOLEANS_WANTED = r"[Bb]ool|boolean"
+# Letters of axes that are no positions.
+_WIDTHS = "DWUEPr"
 
 
 def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool]) -> Iterator[Guess]:
@@ -25,8 +27,9 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
     if re.search(_WHOLE_WANTED, message) and "only integers" not in message:
         for path in here or kinds:
             if is_floats(kinds[path]):
-                # Of words there is one number where a vector has many.
-                fewer = dict.fromkeys((kinds[path][:-1], kinds[path], kinds[path][:1]))
+                # Of words there is one number where a vector has many, but for an axis that other whole numbers have.
+                last = any(k[:6] == "below " and k[-1] == kinds[path][-1] for k in kinds.values())
+                fewer = dict.fromkeys((kinds[path][: None if last else -1], kinds[path], kinds[path][:1]))
                 yield from (guess.given(path, f"below 4: {some}") for some in fewer if some)
     out_of_range = re.search(r"out of (range|bounds)", message)
     if out_of_range:
@@ -60,15 +63,53 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
             axes = axes_of(kinds[path])
             less = [axes[:i] + axes[i + 1 :] for i in reversed(range(len(axes)))] if len(axes) > 1 else []
             yield from (guess.given(path, with_axes(kinds[path], some)) for some in less)
-    yield from _fitted(guess, {path: kinds[path] for path in here} or kinds, message)
+    counts = re.search(
+        r"subscripts in the equation \((\d+)\) does not match the number of dimensions \((\d+)\)", message
+    )
+    more = int(counts[1]) - int(counts[2]) if counts else ("too many subscripts" in message) - ("extra dim" in message)
+    for path in (here or kinds) if more else ():
+        mine = set(axes_of(kinds[path]))
+        some = [kind for kind in FLOATS if len(kind) == len(axes_of(kinds[path])) + more and not set("PX3") & set(kind)]
+        some = [kind for kind in some if mine <= set(kind) or set(kind) <= mine]
+        yield from (guess.given(path, with_axes(kinds[path], kind)) for kind in some[:4])
+    yield from _told(guess, kinds, message)
+    yield from _fitted(guess, {path: kinds[path] for path in here} or kinds, message, free)
 
 
-def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str) -> Iterator[Guess]:
+def _told(guess: Guess, kinds: Mapping[Path, str], message: str) -> Iterator[Guess]:
+    """Another shape of an argument, where a message has its own and one of as many axes."""
+    told = [tuple(map(int, re.findall(r"\d+", some))) for some in re.findall(r"[\[(](\d+(?:, *\d+)+)[\])]", message)]
+    for path, kind in kinds.items():
+        axes = axes_of(kind)
+        shape = tuple(guess.lengths.axis(letter) if len(letter) == 1 else 0 for letter in axes)
+        for other in told if shape in told else ():
+            if len(other) == len(shape) and other != shape:
+                yield _shaped(guess, path, other)
+
+
+def _shaped(guess: Guess, path: Path, shape: Sequence[int]) -> Guess:
+    """With an argument of a shape, by letters that have these lengths, or new ones."""
+    kind = dict(guess.kinds)[path]
+    axes = list(axes_of(kind))
+    known = {letter: guess.lengths.axis(letter) for _, k in guess.kinds for letter in axes_of(k) if len(letter) == 1}
+    for place, length in enumerate(shape):
+        if known.get(axes[place]) != length:
+            same = next((letter for letter, n in known.items() if n == length), "1" if length == 1 else None)
+            if same is None:
+                guess = _resized(guess, path, place, length)
+                same = axes_of(dict(guess.kinds)[path])[place]
+            axes[place] = same
+            guess = guess.given(path, with_axes(kind, axes))
+    return guess
+
+
+def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callable[[Path], bool]) -> Iterator[Guess]:
     """Other lengths, of the numbers in a message: one of them is a length that was given, and another is wanted."""
     places = [(path, i, letter) for path, kind in kinds.items() for i, letter in enumerate(axes_of(kind))
               if letter not in PLAIN and len(letter) == 1]  # fmt: skip
     lengths = {letter: guess.lengths.axis(letter) for _, _, letter in places}
     pairs: list[tuple[int, int]] = []
+    numbers: list[int] = []
     reshaped = re.search(r"shape '?[\[(]([-\d, ]+)[\])]'? is invalid for input of size (\d+)", message)
     numpy = re.search(r"array of size (\d+) into shape [\[(]([-\d, ]+)[\])]", message)
     if reshaped or numpy:
@@ -81,6 +122,10 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str) -> Iterator[G
                 pairs += [(length, length * step)] if step < 32 else []
             elif length * whole % size == 0:
                 pairs.append((length, length * whole // size))
+            # What is reshaped may be the candidate's own, and the length what does not fit it.
+            rest = whole // length ** sides.count(length)
+            fits = [n for n in range(16, 1, -1) if n != length and size % (rest * n ** sides.count(length)) == 0]
+            pairs += [(length, n) for n in fits[:2] if sides.count(length) > 1]
     else:
         numbers = list(dict.fromkeys(int(n) for n in re.findall(r"(?<![A-Za-wyz_.\d])\d{1,5}", message)))[:8]
         # An axis of 1 fits everything, and hides what can be wrong.
@@ -95,14 +140,26 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str) -> Iterator[G
             letters = dict.fromkeys(letter for _, _, letter in mine)
             yield from (replace(guess, lengths=guess.lengths.resized(letter, wanted)) for letter in letters
                         if letter in "BHTSDWGU" or not letter.isupper())  # fmt: skip
-        for path, axis, _ in mine:
-            if same is None:
+        for path, axis, letter in mine:
+            if same is None or (same in _WIDTHS) > (letter in _WIDTHS):
+                # Positions are no width by accident.
                 yield _resized(guess, path, axis, wanted)
-            else:
+            if same is not None:
                 # Two axes that have one length by accident hide what is wrong; one axis may be the other.
                 axes = list(axes_of(kinds[path]))
                 axes[axis] = same
                 yield guess.given(path, with_axes(kinds[path], axes))
+    # What somebody else's axis of 1 goes with may be one too; and a number may be another.
+    single = [n for n in dict.fromkeys(lengths.values()) if re.search(rf"\b({n}\D+1|1\D+{n})\b", message)]
+    for path, axis, letter in places:
+        if lengths[letter] in single and letter not in _WIDTHS:
+            axes = list(axes_of(kinds[path]))
+            axes[axis] = "1"
+            yield guess.given(path, with_axes(kinds[path], axes))
+    for path, kind in guess.kinds:
+        if kind in VALUES and VALUES[kind](guess.lengths) in numbers and free(path):
+            some = [other for other in VALUES if VALUES[other](guess.lengths) in numbers and other not in (kind, "1")]
+            yield from (guess.given(path, other) for other in some[:2])
 
 
 def _sided(guess: Guess, kinds: Mapping[Path, str], numbers: Sequence[int]) -> Iterator[Guess]:

@@ -26,7 +26,7 @@ def shared(
     made: of queries, keys and values the last operation and the product before it; idle: shapes of what nobody used.
     Where nothing of that shape is idle, two may share their weights, as in Reformer; all three do not.
     """
-    known = [(name, last, one) for name, last, one in made if one is not None and last is not None]
+    known = [(name, last, one) for name, last, one in made if one is not None and last is not None and not _weighs(one)]
     pairs = [(a, b) for a, b in combinations(known, 2) if a[2].number != b[2].number]
     lost = [*idle.values(), *_unread(operations)]
     unused = f", and {', '.join(name.partition(' ')[2] for name in list(idle)[:3])} is never used" if idle else ""
@@ -43,6 +43,12 @@ def shared(
     if common is not None and all(learned) and all(x is not None and _equal(x, common) for x in weights):
         return known[1][2].number, "Queries, keys and values have one projection."
     return None
+
+
+def _weighs(one: Product) -> bool:
+    """Whether what is learned, or kept, has no axis of its own: it weighs rows and projects nothing."""
+    sides = zip(one.origins, one.labels[:2], one.labels[1::-1], strict=True)
+    return any(origin.startswith("parameter") and set(mine) <= set(other) for origin, mine, other in sides)
 
 
 def alike(one: Sequence[Origin], two: Sequence[Origin]) -> bool:

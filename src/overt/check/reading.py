@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
@@ -29,8 +30,17 @@ class Read:
     before: set[Path] = field(default_factory=set)
     tables: set[Path] = field(default_factory=set)
     indices: set[Path] = field(default_factory=set)
+    # what takes something out of whatever it is
+    picking: set[Path] = field(default_factory=set)
     # what is the same as others of its own numbers, or is not
     compared: set[Path] = field(default_factory=set)
+    # what has its outputs before its inputs, what slices begin and end at, or end at, and what is joined with texts
+    linear: set[Path] = field(default_factory=set)
+    bounds: set[Path] = field(default_factory=set)
+    lengths: set[Path] = field(default_factory=set)
+    texts: set[Path] = field(default_factory=set)
+    # arguments that are added to others, by their names
+    added: dict[str, str] = field(default_factory=dict)
 
     @property
     def weights(self) -> set[Path]:
@@ -69,58 +79,127 @@ def read(source: str, names: Sequence[str]) -> Read:
     except (SyntaxError, ValueError):
         return found
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    for node in tree.body[1:]:
+        # What makes an instance is called by the name of its class.
+        made = {f.name: f for f in getattr(node, "body", ()) if isinstance(f, ast.FunctionDef)}.get("__init__")
+        functions |= {node.name: made} if isinstance(node, ast.ClassDef) and made is not None else {}
     first = next(iter(tree.body), None)
     if first is not None:
-        _asked(first, {name: [(name,)] for name in names}, functions, found, 0)
+        texts = {name: [name] for name in names if name in _joined(first)}
+        found.texts = {(name,) for name in texts}
+        _asked(first, {name: [(name,)] for name in names}, texts, functions, found, 0)
     return found
 
 
+def _joined(function: ast.AST) -> set[str]:
+    """Names that stand beside texts in sums, or in texts themselves."""
+    both = [(x.left, x.right) for x in ast.walk(function) if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Add)]
+    sums = [names for pair in both for one, names in (pair, pair[::-1]) if isinstance(one, ast.Constant | ast.JoinedStr)
+            and isinstance(getattr(one, "value", ""), str)]  # fmt: skip
+    keys = [x.slice for x in ast.walk(function) if isinstance(x, ast.Subscript)]
+    inside = [part.value for key in keys for part in ast.walk(key) if isinstance(part, ast.FormattedValue)]
+    return {x.id for x in (*sums, *inside) if isinstance(x, ast.Name)}
+
+
 def _asked(
-    function: ast.AST, known: dict[str, list[Path]], functions: Mapping[str, ast.FunctionDef], found: Read, depth: int
+    function: ast.AST,
+    known: dict[str, list[Path]],
+    told: Mapping[str, list[str]],
+    functions: Mapping[str, ast.FunctionDef],
+    found: Read,
+    depth: int,
 ) -> None:
     """Enter what one function asks of what its names stand for: arguments, what lies in them, or texts."""
     nodes = [*ast.walk(function)]
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
-    texts = _texts(nodes)
+    texts = {**_texts(nodes), **told}
     for node in nodes:
         if isinstance(node, ast.Assign):
             _named(node.targets[0], _paths(node.value, known, texts), known, found)
         elif isinstance(node, ast.For | ast.comprehension):
             _looped(node.target, node.iter, known, texts, found)
+    _sliced(nodes, known, found)
     for node in nodes:
-        if node not in called:
+        if node not in called and not (isinstance(node, ast.Attribute) and ast.unparse(node) in known):
             for path in _paths(node, known, texts):
                 if len(path) > 1 and not isinstance(node, ast.Name):
                     found.enter(path, "config" if isinstance(node, ast.Attribute) else "dictionary")
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             found.behind.update(_paths(node.right, known, texts))
             found.before.update(_paths(node.left, known, texts))
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            one, two = (_paths(x, known, texts) for x in (node.left, node.right))
+            if one and two and len(one[0]) == len(two[0]) == 1 and one != two:
+                found.added.setdefault(two[0][0], one[0][0])
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
-            one, two = (
-                {n.id for n in ast.walk(x) if isinstance(n, ast.Name)} for x in (node.left, node.comparators[0])
+            alike = set.intersection(
+                *({n.id for n in ast.walk(x) if isinstance(n, ast.Name)} for x in (node.left, node.comparators[0]))
             )
-            found.compared.update(path for name in one & two for path in known.get(name, ()))
+            found.compared.update(path for name in alike for path in known.get(name, ()))
         if isinstance(node, ast.Subscript) and (
             (isinstance(node.slice, ast.Name) and node.slice.id in known)
             or (isinstance(node.slice, ast.Call) and "range" in ast.unparse(node.slice.func))
         ):
             found.tables.update(_paths(node.value, known, texts))
+            found.picking.update(_paths(node.slice, known, texts))
             found.indices.update(_paths(node.slice, known, texts) if _paths(node.value, known, texts) else ())
         if not isinstance(node, ast.Call):
             continue
         name = getattr(node.func, "attr", getattr(node.func, "id", None))
         if name in _PRODUCTS and node.args:
-            found.behind.update(_paths(node.args[1 if len(node.args) > 1 else 0], known, texts))
+            behind = _paths(node.args[1 if len(node.args) > 1 else 0], known, texts)
+            found.behind.update(behind)
+            found.linear.update(behind if name == "linear" else ())
         other = functions.get(name or "")
-        if other is not None and depth < _DEPTH and isinstance(node.func, ast.Name):
-            handed = {a.arg: _paths(value, known, texts) for a, value in zip(other.args.args, node.args, strict=False)}
+        if other is not None and depth < _DEPTH and (isinstance(node.func, ast.Name) or _own(node.func)):
+            names = [a.arg for a in other.args.args][other.name == "__init__" or _own(node.func) :]
+            given = dict(zip(names, node.args, strict=False))
+            given |= {one.arg: one.value for one in node.keywords if one.arg is not None}
+            handed = {name: _paths(value, known, texts) for name, value in given.items()}
+            spelt = {name: some for name, value in given.items() if (some := _spelt(value, texts))}
+            needed = other.args.args[: len(other.args.args) - len(other.args.defaults)]
             for paths in (_paths(one.value, known, texts) for one in node.keywords if one.arg is None):
                 # What is unpacked has the names of the arguments that are not given otherwise.
-                rest = [a.arg for a in other.args.args[len(node.args) :]]
-                for path in ((*path, name) for path in paths for name in rest):
-                    found.enter(path, "dictionary")
+                for path, rest in ((path, a.arg) for path in paths for a in needed if a.arg not in given):
+                    found.enter((*path, rest), "dictionary")
+                    handed.setdefault(rest, []).append((*path, rest))
             if any(handed.values()):
-                _asked(other, {name: paths for name, paths in handed.items() if paths}, functions, found, depth + 1)
+                inside = {name: paths for name, paths in handed.items() if paths}
+                _asked(other, inside, spelt, functions, found, depth + 1)
+
+
+def _own(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+def _sliced(nodes: Sequence[ast.AST], known: Mapping[str, list[Path]], found: Read) -> None:
+    """Enter what holds the bounds of slices, or their ends alone: in its elements, or where a loop takes these."""
+    taken: dict[str, Path] = {}
+    for node in nodes:
+        if isinstance(node, ast.For | ast.comprehension):
+            some = {path for n in ast.walk(node.iter) if isinstance(n, ast.Name) for path in known.get(n.id, ())
+                    if len(path) == 1}  # fmt: skip
+            targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
+            over = node.iter.args if isinstance(node.iter, ast.Call) and len(node.iter.args) == len(targets) else []
+            each = [
+                {path for n in ast.walk(x) if isinstance(n, ast.Name) for path in known.get(n.id, ())} for x in over
+            ]
+            for number, target in enumerate(targets):
+                mine = each[number] if each else some
+                if isinstance(target, ast.Name) and len(mine) == 1:
+                    taken[target.id] = next(iter(mine))
+
+    def of(node: ast.AST | None) -> Path | None:
+        if isinstance(node, ast.Call) and node.args:
+            return of(node.args[0])
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+            return next((path for path in known.get(node.value.id, ()) if len(path) == 1), None)
+        return taken.get(node.id) if isinstance(node, ast.Name) else None
+
+    for node in nodes:
+        if isinstance(node, ast.Slice) and (path := of(node.upper)) is not None:
+            both = of(node.lower) == path
+            (found.bounds if both else found.lengths).update([path] if both or node.lower is None else [])
 
 
 def _named(target: ast.AST, paths: list[Path], known: dict[str, list[Path]], found: Read) -> None:
@@ -185,11 +264,23 @@ def _paths(node: ast.AST, known: Mapping[str, list[Path]], texts: Mapping[str, l
     if isinstance(node, ast.Attribute) and node.attr not in _OF_ARRAYS:
         return [(*path, node.attr) for path in _paths(node.value, known, texts)]
     if isinstance(node, ast.Subscript):
-        key = node.slice
-        names = texts.get(key.id, []) if isinstance(key, ast.Name) else []
-        if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            names = [key.value]
-        return [(*path, name) for path in _paths(node.value, known, texts) for name in names]
+        return [(*path, name) for path in _paths(node.value, known, texts) for name in _spelt(node.slice, texts)]
+    return []
+
+
+def _spelt(node: ast.AST, texts: Mapping[str, list[str]]) -> list[str]:
+    """The texts that an expression may be, with 0 for a number in them."""
+    match node:
+        case ast.Constant(value=str() as text):
+            return [text]
+        case ast.Name(id=name):
+            return texts.get(name, [])
+        case ast.BinOp(op=ast.Add()):
+            return [one + two for one in _spelt(node.left, texts) for two in _spelt(node.right, texts)]
+        case ast.FormattedValue() | ast.Call(func=ast.Name(id="str")):
+            return _spelt(node.value if isinstance(node, ast.FormattedValue) else node.args[0], texts) or ["0"]
+        case ast.JoinedStr():
+            return ["".join(parts) for parts in product(*(_spelt(part, texts) for part in node.values))]
     return []
 
 

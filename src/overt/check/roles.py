@@ -36,7 +36,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("length", r"(max|block|context|ctx|seq|sequence|target|src|tgt|n|num|query|q|total)_?(len|length|size|window|seq_?len(gth)?|pos|positions?|position_?embeddings|ctx|steps|timesteps|tokens)|max_?len|max_?length|t|l|n|length|size|seq|n_?ctx|max_sequence_length|max_?position"),
     ("key_length", r"(key|kv|k|src|source|memory|total|s)_?(len|length|seq_?len)|s|total_?len|lk|tk|s_?len"),
     ("vocab", r"(n_?|src_|tgt_)?vocab(_?size)?|num_?embeddings|ntoken|n_?tokens|vocab_?len"),
-    ("drop", r"dropout|drop|dropout_?(p|rate|prob)|attn_?(dropout|drop|pdrop)|p|rate|drop_?(prob|rate)|p_?drop|attention_?dropout|(attn|resid|proj)_?(p)?drop(out)?|pdrop|att_?dropout|dropout_?ratio"),
+    ("drop", r"dropout|drop|dropout_?(p|rate|prob)|attn_?(dropout|drop|pdrop)|p|rate|drop_?(prob|rate)|p_?drop|attention_?dropout|(attn|resid|proj)_?(p)?drop(out)?|pdrop|\w*_p?drop(out)?(_?(p|rate|prob|ratio))?|dropout_?ratio"),
     ("temperature", r"temperature|temp|tau"),
     ("training", r"training|train|is_?training"),
     ("deterministic", r"deterministic|inference"),
@@ -44,6 +44,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("positions", r"positions?|pos|position_?ids|pos_?ids|p|idx|m|t|index"),
     ("cache", r"cache|kv_?cache|past|layer_?past|past_?key_?values?|past_?kv|state|layer_?cache|prev_?kv"),
     ("use_cache", r"use_?cache"),
+    ("layers", r"(n|num|num_?hidden|number_of|(enc|dec)(oder)?)_?(layers?|blocks?|hops|stages)|depth|layers|hops"),
     ("want_weights", r"(need|return|output|with|ret|get)_?(weights?|attn|attention|attentions?|attn_?weights|attention_?weights|attention_?scores|att|probs?)"),
     ("want_lse", r"return_?(lse|softmax_?lse|logsumexp)"),
     ("axis", r"axis|dim|ax|d"),
@@ -109,7 +110,7 @@ def role(name: str, among: tuple[str, ...] | None = None) -> str | None:
 
 def constructor_role(name: str) -> str | None:
     """The role that the name of an argument of a constructor suggests."""
-    order = ("heads", "groups", "repeats", "vocab", "drop", "causal", "head_dim", "model_dim", "att_dim",
+    order = ("layers", "heads", "groups", "repeats", "vocab", "drop", "causal", "head_dim", "model_dim", "att_dim",
              "cap", "window", "length", "first", "config", "seed", "scale", "temperature",
              "base", "key_length", "Wq", "Wk", "Wv", "Wo", "x", "k", "q", "v")  # fmt: skip
     if name in ("h", "H", "nh"):
@@ -134,7 +135,7 @@ def settled(arguments: list[Argument]) -> list[Argument]:
         name = argument.name.lower()
         seen = [a.role for a in fixed[:number]]
         if argument.role in seen and argument.role in INPUTS:
-            other = "context" if argument.role == "x" and "context" not in seen else None
+            other = "context" if argument.role == "x" and "context" not in roles else None
             change(number, other)
         if argument.role == "k" and "rng" in argument.annotation.lower():
             change(number, "seed")

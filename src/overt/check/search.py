@@ -103,18 +103,23 @@ class Search(Suggestions):
         if missing is not None and (holders or missing["owner"] not in ("module", "NoneType")):
             kind = "dictionary" if missing["owner"] == "dict" else "config"
             owners = [path for path in holders if list(path) == missing.get("path", list(path))]
-            owners = [path for path in owners if dict(guess.kinds)[path] == kind]
+            owners = [
+                path for path in owners if dict(guess.kinds)[path] == kind and missing["owner"] in ("Asked", "dict")
+            ]
             if not owners:
                 yield from (guess.given(path, kind) for path, k in guess.kinds if k != kind and self._free(path))
             taken = [k for _, k in guess.kinds]
             for path in owners:
-                for kind in self._likely(missing["name"], taken):
+                # What differs in numbers alone is alike.
+                bare = re.sub(r"\d+", "", missing["name"])
+                alike = [k for p, k in guess.kinds if p[:-1] == path and re.sub(r"\d+", "", p[-1]) == bare]
+                for kind in dict.fromkeys([*alike, *self._likely(missing["name"], taken)]):
                     yield guess.given((*path, missing["name"]), kind)
         others = (replace(guess, lengths=replace(lengths, more=guess.lengths.more)) for lengths in self.ladder)
         if error.get("raised"):
             # What it refuses itself is a length more often than a kind.
             yield from others
-        if self.kinds[0] not in VALUES:
+        if not self.makes:
             yield from islice(mended(guess, error, self._free), _MENDED)
         yield from others
         # What lies in something else is changed before that.

@@ -25,6 +25,7 @@ from overt.check.calls import (
     Guess,
     Lengths,
     Tried,
+    axes_of,
     is_floats,
     is_mask,
 )
@@ -61,8 +62,9 @@ _ROLES = {
     "head_dim": "width of a head", "length": "length", "key_length": "length", "window": "side", "drop": "0.0",
     "causal": "False", "training": "False", "scale": "scale", "temperature": "1.0", "offset": "0", "seed": "0",
     "cache": "None", "positions": "positions", "cos": "cosines", "sin": "sines", "repeats": "1", "vocab": "length",
-    "bias": "BHTS", "first": "True", "config": "config", "params": "dictionary", "Wq": "WW", "Wk": "WW", "Wv": "WW",
-    "Wo": "WW", "Wqkv": "WP", "bqkv": "P", "bq": "W", "bk": "W", "bv": "W", "bo": "W",
+    "bias": "BHTS", "first": "True", "layers": "2", "config": "config", "params": "dictionary",
+    "Wq": "WW", "Wk": "WW", "Wv": "WW", "Wo": "WW", "Wqkv": "WP", "bqkv": "P",
+    "bq": "W", "bk": "W", "bv": "W", "bo": "W",
 }  # fmt: skip
 # Weights, biases and gains by their letters.
 _LETTERS = ("w", "W", "b", "B", "g")
@@ -91,13 +93,22 @@ class Suggestions:
     named: Mapping[str, int] = field(default_factory=dict)
     tried: list[Tried] = field(default_factory=list)
     _known: set[Guess] = field(default_factory=set)
+    # the letters of axes by the words of the documentation
+    _words: dict[str, str] = field(default_factory=dict)
+    # what documentation gives shapes of
+    _found: set[Path] = field(default_factory=set)
+
+    @property
+    def makes(self) -> bool:
+        """Whether it is a constructor, which is given numbers."""
+        return self.kinds[0] in VALUES
 
     def _first(self) -> Iterator[Guess]:
         """One guess a family and a size, with the roles that names suggest; nameless arrays are inputs in order."""
         required = [a for a in self.interface.arguments if a.required]
         told = {a.name: self.told(a) for a in required}
         unknown = [name for name, kind in told.items() if kind is None]
-        if self.kinds[0] in VALUES:
+        if self.makes:
             yield from self._numbers(told)
             return
         inputs = {1: ("x",), 2: ("q", "context"), 3: ("q", "k", "v")}.get(len(unknown), ("q", "k", "v", "x"))
@@ -138,6 +149,11 @@ class Suggestions:
                 for a in required:
                     guess = guess.given((a.name,), taken.get(a.name) or told[a.name] or "")
                 yield guess
+        if len(required) == 3 and "context" in asked and "k" not in asked:
+            # One token or vector, a state, and what it asks.
+            tokens = ("below 4: B1", "below 4: B", "BW", "B1W", "below 4: 1B", "1BW")
+            for some in product(tokens, ("1BW", "BW"), ("BSW", "SBW")):
+                yield Guess(tuple(((a.name,), kind) for a, kind in zip(required, some, strict=True)), self.ladder[0])
         if len(required) > 3:
             # Whatever they are called: one input, and what it is multiplied with; the last may be a number.
             for one, (others, end) in product(("TW", "BTW"), product((("WW", "WW"), ("WHD", "HDW")), (True, False))):
@@ -171,7 +187,7 @@ class Suggestions:
             here = (*path, a.name)
             kind = _ROLES.get(constructor_role(a.name) or "")
             inner = next((m for m in mine.makers.get(a.name, ()) if m["class"]), None)
-            if (a.name,) in dict(guess.kinds) or a.name in guess.names:
+            if a.name in guess.names and (a.name,) not in kinds:
                 guess = guess.given(here, f"like {a.name}")
             elif not a.required and (kind not in _NUMBERS or type(a.default) is not int):
                 continue
@@ -183,6 +199,8 @@ class Suggestions:
                 beside = "w" + a.name if {"q", "k"} & {other.name for other in mine.arguments} else a.name
                 some = self._weight((*path, beside))
                 guess = guess.given(here, "WW" if here in self.interface.read.weights and len(some) == 1 else some)
+            elif a.name.lower() in self._words or re.fullmatch(AXIS_WORDS["B"], a.name.lower()):
+                guess = guess.given(here, f"length of {self._words.get(a.name.lower(), 'B')}")
             elif (a.name,) in kinds:
                 known = was.get(here, "")
                 guess = guess.given(here, known if is_floats(known) else kinds[a.name,])
@@ -211,17 +229,19 @@ class Suggestions:
         fields = dict.fromkeys(m["source"] for some in self.interface.makers.values() for m in some if m["class"])
         text = "\n".join([self.interface.shaped, *map(behind, fields)])
         held = {path: kind for path, kind in asked.ends.items() if path[0] in names}
-        told = shapes.shapes(text, names, held, alone=self.kinds[0] not in VALUES)
-        for path in asked.compared | asked.indices:
+        told = shapes.shapes(text, names, held, alone=not self.makes)
+        hide = [a.name for a in required if is_mask(self.told(a) or "")]
+        told |= {(n,): replace(told[n,], sort="mask") for n in hide if (n,) in told and not told[n,].sort}
+        for path in asked.compared | asked.indices | asked.picking:
             if path in told and not told[path].sort:
                 told[path] = replace(told[path], sort="whole")
         found = contracted(source, names, told)
-        if self.kinds[0] in VALUES:
+        if self.makes:
             # A constructor takes matrices, and dictionaries of them, and numbers without a word on their shape.
             found = {path: shape for path, shape in found.items() if len(shape.axes) > 1 or len(path) > 1}
-            held = {path: kind for path, kind in held.items() if kind == "dictionary" and not path[1].isdigit()}
+            held = {path: kind for path, kind in held.items() if kind != "list" and not path[1].isdigit()}
         # What is asked for something by its name has no shape.
-        owners = {path[:1] for path, kind in held.items() if kind != "config"}
+        owners = {path[:1] for path, kind in held.items() if kind != "config" or self.makes}
         found = {path: shape for path, shape in found.items() if path not in owners}
         if not found and not owners:
             return
@@ -229,23 +249,30 @@ class Suggestions:
         found = {path: found[path] for path in sorted(found, key=lambda path: (len(path), names.index(path[0])))}
         for size in (self.ladder[0], *self.ladder[3:4]):
             kinds, lengths = lettered(found, size, self.named)
+            self._found = {*found}
+            self._words = {axis.lower(): letter for path, shape in found.items()
+                           for axis, letter in zip(shape.axes, axes_of(kinds[path]), strict=False)}  # fmt: skip
             # Beside weights there are weights.
             weights = {path[0]: not set(kind) & set("BTSN") for path, kind in kinds.items() if len(path) > 1}
             # Beside numbers there are numbers.
             numbers = {
                 path[0] for path in held if _ROLES.get(role(path[-1]) or "") in VALUES and path[-1] not in _LETTERS
             }
-            made = self.kinds[0] in VALUES
-            params = {a.name for a in required if made or (a.role == "params" and len(required) > 1)} - numbers
+            params = {a.name for a in required if self.makes or (a.role == "params" and len(required) > 1)} - numbers
             for path in held:
                 if path not in kinds and path[:1] not in kinds:
                     name = asked.called.get(path, path[-1])
                     alone = path[0] not in numbers and not self._means(name) and held[path] != "list"
                     among = weights.get(path[0], len(path) > 2 or path[0] in params or alone)
+                    among = among and not (self.makes and held[path] == "config")
                     told_so = (*path[:-1], name)
                     kinds[path] = self._weight(told_so) if among else self._likely(name)[0]
-                    if path in asked.weights and (len(kinds[path]) == 1 or not among):
+                    if path in asked.tables:
+                        kinds[path] = "UW"
+                    elif path in asked.weights and (len(kinds[path]) == 1 or set(kinds[path]) - set("WPDHG")):
                         kinds[path] = "WW"
+                    if path in asked.linear:
+                        kinds[path] = kinds[path][::-1]
             # Of several names for what nothing more is asked of, such as h and w, each may be a number.
             lists = {path[:1] for path in held if held[path] == "list" and len(path) == 2}
             sure = {path[:1] for path in held if len(path) > 2 or path in asked.behind | asked.before}
@@ -270,9 +297,8 @@ class Suggestions:
                 # Of nothing there is nothing to see.
                 known = "lengths" if self.told(a) == "lengths" else kinds.get((a.name,), told)
                 kind = known or dict(first.kinds)[a.name,]
-                if is_floats(kind) and is_mask(self.told(a) or ""):
-                    sort = "added" if self.interface.declared_mask() == "additive" else "mask"
-                    kind = f"{sort} ({', '.join(kind)})"
+                if kind[:6] == "mask (" and known and self.interface.declared_mask() == "additive":
+                    kind = f"added {kind[5:]}"
                 guess = guess.given((a.name,), kind)
                 for path in inside if not kind.startswith(OWN) else ():
                     for end in range(2, len(path)):
@@ -280,7 +306,8 @@ class Suggestions:
                         if dict(guess.kinds).get(path[:end]) != holder:
                             guess = guess.given(path[:end], holder)
                     guess = guess.given(path, kinds[path])
-            yield guess
+            arrays = [path for path, kind in guess.kinds if is_floats(kind)]
+            yield replace(guess, told=bool(arrays) and all(path in self._found for path in arrays))
 
     def _numbers(self, told: dict[str, str | None]) -> Iterator[Guess]:
         """Numbers for a constructor: what names suggest, then others, the fewer changes first."""
@@ -307,24 +334,31 @@ class Suggestions:
         if said is None and argument.name in self.interface.configs:
             return f"{OWN} {self.interface.configs[argument.name]}"
         asked, path = self.interface.read, (argument.name,)
-        arrays, hides = self.kinds[0] not in VALUES, argument.role in ("mask", "padding", "lengths", "positions")
-        if said is None and arrays and not hides:
+        hides = argument.role in ("mask", "padding", "lengths")
+        if said is None and path in asked.texts:
+            return f"text: {argument.name}"
+        ends = path in asked.bounds | asked.lengths and argument.annotation[:3] != "int"
+        if said is None and not self.makes and ends:
+            return "bounds" if path in asked.bounds else "lengths"
+        if said is None and not self.makes and not hides:
             # Rows are taken out of a table by numbers, and what is compared with itself counts something.
-            if path in asked.tables and argument.role not in INPUTS:
+            if path in asked.tables and argument.role not in (*INPUTS, "positions"):
                 return "UW"
-            if path in asked.indices | asked.compared:
+            if path in asked.indices | asked.compared and argument.role != "positions":
                 return "below 4: T" if path in asked.indices else "below 3: BT"
+        beside = next((a.role for a in self.interface.arguments if a.name == asked.added.get(argument.name)), None)
+        if said is None and beside in FAMILIES[0] and not hides | (argument.role in (*FAMILIES[0], "bias", "params")):
+            return beside
         part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
         role = said or argument.role or ""
         if role == "seed" and ("seed" not in argument.name or self.interface.description["backend"] == "jax"):
             return RANDOM
         for kind in (_ROLES.get(role), role if role in FAMILIES[0] else None, part):
-            if kind is not None and (kind in self.kinds or (kind in FAMILIES[0] and self.kinds[0] not in VALUES)):
+            if kind is not None and (kind in self.kinds or (kind in FAMILIES[0] and not self.makes)):
                 return kind
         # What is annotated with a number's type is none of the arrays.
-        plain = self.kinds[0] not in VALUES
         types: dict[str, str | None] = {"[Dd]ict": "dictionary", "Callable": "identity", "bool": "False"}
-        types |= {"int": "number of heads" if plain else None, "float": "scale" if plain else "0.0"}
+        types |= {"int": None if self.makes else "number of heads", "float": "0.0" if self.makes else "scale"}
         types |= {"str": next(iter(self._texts), None)}
         for word, suggested in types.items():
             found = re.search(rf"\b{word}\b", argument.annotation)
@@ -344,10 +378,13 @@ class Suggestions:
 
     def _weight(self, path: Path) -> str:
         """What lies in something is multiplied with, or added, by its name and that of what it lies in."""
-        mine = next((r for r in map(role, ("_".join(path[-2:]), path[-1])) if r and r[:1] == "W"), None)
+        path = (*path[:-1], *path[-1].split("."))
+        mine = next((r for r in map(role, ("_".join(path[-2:]), path[-1])) if r in _ROLES and r[:1] in "Wb"), None)
+        if mine in ("bqkv", "bq", "bk", "bv", "bo"):
+            return _ROLES[mine]
         whole = _ROLES.get(mine or role("_".join(path[-2:])) or role(path[-2]) or "")
         last = path[-1].lower()
-        if re.match(r"b(ias)?$|b_|beta|gamma|g$|scale|norm", last):
+        if re.match(r"b(ias)?$|b_|beta|gamma|g$|scale|norm", last) or re.search(r"(^|_)ln|norm", path[-2].lower()):
             return "P" if whole in ("WP", "P") else "W"
         if re.match(r"v(_.*)?$", last):
             # The vector of an additive score.
@@ -356,10 +393,10 @@ class Suggestions:
 
     def _likely(self, name: str, taken: Sequence[str] = ()) -> tuple[str, ...]:
         """What is asked for by name, the likelier first: numbers that no other one is."""
-        first = _ROLES.get(constructor_role(name) or "") if self.kinds[0] in VALUES else _ROLES.get(role(name) or "")
-        if first is None and self.kinds[0] not in VALUES:
+        first = _ROLES.get(constructor_role(name) or "") if self.makes else _ROLES.get(role(name) or "")
+        if first is None and not self.makes:
             first = FAMILIES[0].get(role(name) or "")
-        rest = sorted((k for k in self.kinds if self.kinds[0] not in VALUES or k in VALUES), key=lambda k: k in taken)
+        rest = sorted((k for k in self.kinds if not self.makes or k in VALUES), key=lambda k: k in taken)
         return tuple(dict.fromkeys(kind for kind in (first, *rest) if kind is not None and kind in self.kinds))
 
 
@@ -379,13 +416,15 @@ def lettered(
     spare = shapes.unseen("")
     sizes: dict[str, int] = {}
     unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
+    # A graph has an array of edges; elsewhere their letter is a width.
+    graph = {s.axes[-1] for s in found.values() if s.sort == "whole" or s.axes[0] == "2" or len(s.axes) == 1}
     # Masks have axes that arrays have.
     for shape in sorted(found.values(), key=lambda shape: shape.sort in ("mask", "0 and 1")):
         sides = shapes.image(shape.axes)
         for place, axis in enumerate(shape.axes):
             if axis in letters:
                 continue
-            edges = re.fullmatch(shapes.EDGES, axis)
+            edges = axis in graph and re.fullmatch(shapes.EDGES, axis)
             known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
             letter = axis if axis in PLAIN else _letter(shape, place, sides, set(letters.values()))
             if letter is None or edges or (known is not None and (axis.isdigit() or not axis.isidentifier())):

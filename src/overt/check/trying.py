@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -58,8 +57,13 @@ class _Found(NamedTuple):
     @property
     def doubtful(self) -> bool:
         """Whether what was seen contradicts what the arguments were taken for: what is attended to has positions."""
+        if self.guess.told:
+            # Of what is documented there is no doubt.
+            return self.one
         attended = [self.arrays[n] for n in self.judged["facts"].get("attended", ()) if n < len(self.arrays)]
         weights = bool(attended) and not any(set(kind) & set("TSNnh") for kind in attended)
+        # What the module makes may have positions.
+        weights = weights and not any(kind[:3] == "by " for _, kind in self.guess.kinds)
         # Tables of positions have no samples.
         return calls.mixed([*self.arrays[:1], *attended]) or weights or self.one
 
@@ -180,7 +184,7 @@ def check(
         raw = made.training(caller)
         probe(caller, one.guess, masks, one.judged["facts"], findings, ran_with, raw or caller)
         contracts.check(caller, one.guess, one.judged["facts"], findings)
-        contracts.options(caller, one.guess, _options(made, caller), findings)
+        contracts.options(caller, one.guess, made, findings)
         continuing.check(session, face, one.handle, one.guess, findings)
         effects.check(made, caller, one.guess, findings)
         return
@@ -405,26 +409,6 @@ def _made(
         if len(known) >= _MADE or (known and len(search.tried) >= calls.BATCH * 2):
             break
     failed += [tried for tried in search.tried if tried.error is not None]
-
-
-def _options(made: beside.Made, caller: Caller) -> list[contracts.Option]:
-    """Numbers and flags of a constructor: what they were, and what makes the same with another."""
-    guess = made.guesses.get(-1 if caller.handle is None else caller.handle)
-    if guess is None or made.maker is None:
-        return []
-    kinds = dict(guess.kinds)
-
-    def remade(name: str, value: Any) -> Caller | None:
-        reply, _ = made.build(guess, {name: value})
-        return None if "error" in reply else replace(caller, handle=reply["handle"])
-
-    told = []
-    for a in made.maker.arguments:
-        kind = kinds.get((a.name,))
-        was = calls.VALUES[kind](guess.lengths) if kind in calls.VALUES else a.default if kind is None else None
-        if isinstance(was, bool | int):
-            told.append(contracts.Option(a.name, was, partial(remade, a.name)))
-    return told
 
 
 def _defaults(face: Interface) -> dict[str, int]:
