@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from overt.recorder.core import ADDS, GATHERS, VIEWS, Core, key_labels, product, reach_of, sums_to_one
+from overt.recorder.core import ADDS, Core, key_labels
+from overt.recorder.flow import GATHERS, VIEWS, reach_of, sums_to_one
 from overt.recorder.operations import Operation
+from overt.recorder.products import product
 
 _JOINS = {"cat", "concat", "concatenate", "hstack"}
 # Linear in the one operand that is data.

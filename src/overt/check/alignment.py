@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from overt.recorder.core import GATHERS, VIEWS, Core, carriers, masklike, product
+from overt.recorder.core import Core
+from overt.recorder.flow import GATHERS, VIEWS, carriers, masklike
 from overt.recorder.operations import Operation
+from overt.recorder.products import product
 
 # Numbers of all recorded values together, and rows of one matrix, beyond which nothing is followed.
 _MOST, _ROWS = 2_000_000, 12

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from overt.check.positional import Operand
-from overt.recorder.core import VIEWS, Core
+from overt.recorder.core import Core
+from overt.recorder.flow import VIEWS
 from overt.recorder.operations import Line
 
 

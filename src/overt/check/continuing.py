@@ -232,7 +232,8 @@ class Continued:
         if top_left is not None:
             findings.add("causal_top_left", kind="mistake")
         elif _turned(one, all_):
-            findings.add("rope_offset", kind="mistake")
+            turned = (e["line"] for e in whole["ledger"] if e["step"].endswith("rotation"))
+            findings.add("rope_offset", kind="mistake", line=next(turned, None))
         elif not right and not self._open(way):
             findings.add(
                 "decode_differs",

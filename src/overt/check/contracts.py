@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from overt.check import calls
-from overt.check.asking import Caller, Way, reach
+from overt.check.asking import Caller, Way, reach, sees
 from overt.check.beside import Made
 from overt.check.calls import Guess
 from overt.check.findings import Findings
@@ -42,11 +42,27 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
             findings.add("qkv_order", kind="convention" if named else None, line=packing["line"])
     if "time first" in facts and face.batches_first is not False:
         findings.add("batch_first", kind=None if face.batches_first else "convention", line=facts["time first"]["line"])
+    _ahead(caller, guess, facts, findings)
     _lengths(caller, guess, facts, findings)
     _one_length(caller, guess, facts, findings)
 
 
-def options(caller: Caller, guess: Guess, made: Made, findings: Findings) -> None:
+def _ahead(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """What is promised to see nothing that comes later, and hides it in its scores, and yet depends on it."""
+    wrong = any(finding.kind in ("mistake", "unknown") for finding in findings.found.values())
+    if facts.get("causal") != 0 or not caller.face.declared_causal or wrong:
+        return
+    cells = sees(caller, Way(guess))
+    if cells is not None and cells.shape[0] == cells.shape[1] and np.triu(cells, 1).any():
+        findings.add(
+            "unknown", kind="unknown",
+            message="It promises causal attention, and hides later keys, and yet what comes later changes the output: "
+            "something else is taken over all positions.",
+            mend="Look for norms, means or maxima along the axis of the positions.", look="(?!)",
+        )  # fmt: skip
+
+
+def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], findings: Findings) -> None:
     """What other numbers and flags come to, of the call and of the constructor."""
     known, numbers = set(findings.found), made.numbers(caller)
     for name, was in numbers.items():
@@ -56,10 +72,12 @@ def options(caller: Caller, guess: Guess, made: Made, findings: Findings) -> Non
         for fault in other.ask([way])[0].judged.get("faults", ()) if other is not None else ():
             if fault["step"] == "causal" and fault["mistake"] not in known:
                 tell(findings, fault["mistake"], fault)
-    _window(caller, guess, made, numbers, findings)
+    _window(caller, guess, made, numbers, facts.get("mask made"), findings)
 
 
-def _window(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int], findings: Findings) -> None:
+def _window(
+    caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int], line: int | None, findings: Findings
+) -> None:
     """A number that says how far back a query sees, by how far it does."""
     for argument in caller.face.arguments:
         kind = dict(guess.kinds).get((argument.name,))
@@ -67,7 +85,7 @@ def _window(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int]
         if whole or (kind is None and (argument.role == "window" or type(argument.default) is int)):
             back = reach(caller, guess, {argument.name: 2})
             if back is not None and reach(caller, guess, {argument.name: 3}) == back + 1:
-                _counted(caller, 2, back, findings)
+                _counted(caller, 2, back, line, findings)
                 return
     back = reach(caller, guess) if numbers else None
     for name, was in numbers.items():
@@ -75,19 +93,19 @@ def _window(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int]
             continue
         other = made.other(caller, {name: was + 1})
         if other is not None and reach(other, guess) == back + 1:
-            _counted(caller, was, back, findings)
+            _counted(caller, was, back, line, findings)
             return
 
 
-def _counted(caller: Caller, window: int, back: int, findings: Findings) -> None:
+def _counted(caller: Caller, window: int, back: int, line: int | None, findings: Findings) -> None:
     """Keys before a query that it sees, where so many are said to be in its window, with it or besides."""
     with_self, besides = caller.face.counts_itself
     counted = back == window - 1
     findings.convention["window"] = "the query is counted" if counted else "the query is not counted"
     if (not counted and back != window) or (counted != with_self and with_self != besides):
-        findings.add("window_off_by_one")
+        findings.add("window_off_by_one", line=line)
     elif counted and not with_self:
-        findings.add("window_off_by_one", kind="convention")
+        findings.add("window_off_by_one", kind="convention", line=line)
 
 
 def _lengths(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
@@ -110,7 +128,9 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
     names, asked = list(caller.arrays(guess)), facts.get("asked by others", ())
     kinds = {".".join(path): (path, kind) for path, kind in guess.kinds}
     # Samples may be taken for positions.
-    own = {"hidden", "causal", "bias", "term", "additive"} & set(facts) or facts.get("queries") != guess.lengths.T
+    own = {"hidden", "causal", "bias", "term", "additive", "rotation"} & set(facts) or facts.get(
+        "queries"
+    ) != guess.lengths.T
     works = guess.lengths.T != guess.lengths.S and any("S" in kinds[name][1] for name in names)
     if not asked or max(asked) >= len(names) or own or works or caller.face.one_length:
         return

@@ -113,19 +113,18 @@ class Findings:
 
     def where(self, name: str, line: int | None, look: str) -> dict[str, Any] | None:
         """The line to look at: the one given, or the last one of the code that contains what the mistake is made of."""
-        source, first = self.description["source"], self.description["line"]
+        source, first, file = (self.description[what] for what in ("source", "line", "file"))
         lines = source.splitlines()
         if line is None and look:
-            code = [
-                (n, text)
-                for n, text in enumerate(lines)
-                if not text.strip().startswith(("#", "def ", '"""', "class ", "@"))
-            ]
-            hits = [n for n, text in code if re.search(look.split("|")[0], text)] or [
-                n for n, text in code if re.search(look, text)
-            ]
-            line = hits[-1 if name in _LAST else 0] + first if hits else None
-        file = self.description["file"]
+            # What it is rather made of first, and its own source before the rest of the file.
+            texts = [(first, lines), (1, linecache.getlines(file) if file else [])]
+            found = (
+                [n + start for n, text in enumerate(some)
+                 if not text.strip().startswith(("#", "def ", '"""', "class ", "@")) and re.search(pattern, text)]
+                for pattern in (look.split("|")[0], look) for start, some in texts
+            )  # fmt: skip
+            hits = next(filter(None, found), [])
+            line = hits[-1 if name in _LAST else 0] if hits else None
         if line is None or not file:
             return None
         inside = 0 <= line - first < len(lines)

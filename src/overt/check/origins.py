@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from overt.recorder.core import GATHERS, VIEWS
+from overt.recorder.flow import GATHERS, VIEWS
 from overt.recorder.operations import Line, Operation
 
 PRODUCTS = {"mm", "addmm", "bmm", "matmul", "einsum", "dot", "linear", "baddbmm", "dot_general", "tensordot"}
@@ -49,7 +49,7 @@ def followed(
         own = [
             (x, s)
             for x, s, o in zip(operation.operands, operation.sources, operation.origins, strict=True)
-            if (x.dtype.kind == "f" and (x.size == size or bool(o)) if s is None else data[s])
+            if (x.dtype.kind == "f" and x.ndim and (x.size == size or bool(o)) if s is None else data[s])
         ]
         if len(own) > 1 and operation.name in GATHERS and len({id(s) if s is None else s for _, s in own}) == 1:
             # The same once more, as where heads are repeated.

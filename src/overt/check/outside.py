@@ -13,7 +13,8 @@ import numpy as np
 
 from overt.check.asking import Caller, Way
 from overt.check.calls import Guess, is_floats
-from overt.check.judging import Fault, judge
+from overt.check.judged import Fault
+from overt.check.judging import judge
 from overt.check.ledger import Entry
 from overt.recorder.operations import Line, Operation
 
@@ -102,6 +103,9 @@ def _judged(
     operations.append(made("matmul", mixed, (len(operations) - 1, weights, ""), (None, values, "argument 2")))
     intents = caller.face.intents
     judged = judge(operations, [mixed], causal=intents.get("causal"), intended=intents)
+    if "unknown" in {fault.mistake for fault in judged.faults} and not _shares(raw, weights)[2].any():
+        # Of these products no row is made: others are, which are not seen from here.
+        return {}
     if not judged.faults and _overflows(caller, guess, q):
         says = "exp is taken without subtracting the maximum of the row: with large scores the output is no number."
         number, file = (None, "") if line is None else (line.number, line.file)
@@ -120,13 +124,8 @@ def _scores(raw: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
     """Products with their factor, and the scores, where some rows of weights are a softmax of the products and more is
     done to the others; nothing where all rows are alike.
     """
-    products, shares = raw.reshape(-1, raw.shape[-1]), weights.reshape(-1, raw.shape[-1])
-    if raw.shape[-1] < 3 or not (shares > 0).all():
-        return []
-    logs = np.log(shares)
-    centred, above = (x - x.mean(1, keepdims=True) for x in (products, logs))
-    factors = (centred * above).sum(1) / (centred**2).sum(1)
-    fits = np.abs(above - factors[:, None] * centred).max(1) < _SAME
+    products = raw.reshape(-1, raw.shape[-1])
+    logs, factors, fits = _shares(raw, weights)
     if fits.all() or not fits.any() or np.ptp(factors[fits]) > _SAME:
         return []
     scaled = products * factors[fits][0]
@@ -139,6 +138,17 @@ def _scores(raw: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
     fill = _common(np.array(others))[0]
     own = [b if count > 1 else _common(row)[0] - fill for row, (b, count) in zip(logs, missing, strict=True)]
     return [scaled.reshape(raw.shape), (logs - np.array(own)[:, None]).reshape(raw.shape)]
+
+
+def _shares(raw: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of rows of weights their logs, the factor of the products in them, and whether they are a softmax of these."""
+    products, shares = raw.reshape(-1, raw.shape[-1]), weights.reshape(-1, raw.shape[-1])
+    if raw.shape[-1] < 3 or not (shares > 0).all():
+        return shares, np.zeros(len(shares)), np.zeros(len(shares), bool)
+    logs = np.log(shares)
+    centred, above = (x - x.mean(1, keepdims=True) for x in (products, logs))
+    factors = (centred * above).sum(1) / (centred**2).sum(1)
+    return logs, factors, np.abs(above - factors[:, None] * centred).max(1) < _SAME
 
 
 def _common(row: np.ndarray) -> tuple[float, int]:

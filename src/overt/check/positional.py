@@ -7,7 +7,8 @@ and not those of the definition; what is neither is somebody's own encoding, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy as np
 from overt.check.definitions import slopes_of
 from overt.check.pipeline import classify
 from overt.check.positions import every_second, sinusoids, waves
-from overt.recorder.core import VIEWS, Core
+from overt.recorder.core import Core
+from overt.recorder.flow import VIEWS
 from overt.recorder.operations import Line, Operation
 
 _PRODUCTS = {"mm", "addmm", "bmm", "matmul", "einsum", "dot", "linear", "baddbmm", "dot_general", "tensordot"}
@@ -137,12 +139,13 @@ def _turned(
             yield Told(step, None, k.line, "queries and keys are turned by different angles")
         return
     T, S = len(q.turns), len(k.turns)
+    line = _made_at(core.operations, lambda x: np.array_equal(x.ravel(), np.arange(T)), q.line) or q.line
     first = q.turns[0] * k.turns[0].conj()
     if S > T and facts.get("causal") == S - T and np.allclose(first / np.abs(first), 1, atol=_CLOSE):
         says = f"The queries are the last {T} of {S} positions, and are turned as the first."
-        yield Told(step, "rope_offset", q.line, says)
+        yield Told(step, "rope_offset", line, says)
     else:
-        yield Told(step, "", q.line, f"queries and keys are turned by their positions, paired as {q.layout}")
+        yield Told(step, "", line, f"queries and keys are turned by their positions, paired as {q.layout}")
 
 
 def _paired(one: Turn, layout: str) -> bool:
@@ -277,15 +280,30 @@ def _tables(core: Core, data: Sequence[bool]) -> Iterator[Told]:
         W = operation.host.shape[-1]
         if rows.ndim != 2 or rows.shape[1] != W or W % 2 or W < 4 or rows.dtype.kind != "f" or not np.ptp(rows):
             continue
-        yield from _sines(rows.astype(float), operation, _made_at(core.operations, operation, moving.index(False)))
+        made = _made_at(core.operations[:number], partial(_holds, rows), operation.line)
+        yield from _sines(rows.astype(float), operation, made)
 
 
-def _made_at(operations: Sequence[Operation], operation: Operation, place: int) -> Line | None:
-    """Where a constant was last computed in the recording, or else where it is used."""
-    source = operation.sources[place]
-    while source is not None and operations[source].name in VIEWS and operations[source].sources:
-        operation, source = operations[source], operations[source].sources[0]
-    return operations[source].line if source is not None else operation.line
+def _holds(rows: np.ndarray, x: np.ndarray) -> bool:
+    """Whether these are rows of x."""
+    wide = x.reshape([n for n in x.shape if n != 1])
+    return (
+        wide.ndim == 2
+        and wide.shape[1] == rows.shape[1]
+        and len(wide) >= len(rows)
+        and bool(np.array_equal(wide[: len(rows)], rows))
+    )
+
+
+def _made_at(operations: Sequence[Operation], fits: Callable[[np.ndarray], bool], line: Line | None) -> Line | None:
+    """Where numbers were first computed in a recording; None where they were kept from before, ``line`` where lost."""
+    for operation in operations:
+        for x, origin in zip(operation.operands, operation.origins, strict=True):
+            if origin.startswith("parameter") and fits(x):
+                return None
+        if fits(operation.host):
+            return operation.line
+    return line
 
 
 def _sines(rows: np.ndarray, operation: Operation, line: Line | None) -> Iterator[Told]:
@@ -386,7 +404,7 @@ def _biases(core: Core, data: Sequence[bool], intended: Mapping[str, Any], facts
             continue
         cells = _by_head(core, gap)
         if cells is not None:
-            yield from _linear(cells, operation.line, facts, intended)
+            yield from _linear(cells, core.operations[: number + 1], facts, intended)
 
 
 def _by_head(core: Core, gap: np.ndarray) -> np.ndarray | None:
@@ -412,10 +430,10 @@ def _by_head(core: Core, gap: np.ndarray) -> np.ndarray | None:
 
 
 def _linear(
-    cells: np.ndarray, line: Line | None, facts: Mapping[str, Any], intended: Mapping[str, Any]
+    cells: np.ndarray, operations: Sequence[Operation], facts: Mapping[str, Any], intended: Mapping[str, Any]
 ) -> Iterator[Told]:
     H, T, S = cells.shape
-    step = "bias"
+    step, line = "bias", operations[-1].line
     ahead = np.arange(S) - np.arange(T)[:, None] - (S - T)
     causal = facts.get("causal") == S - T or bool(np.isnan(cells[0][ahead > 0]).all())
     seen = cells.copy()
@@ -443,10 +461,13 @@ def _linear(
         yield Told(step, "alibi_sign", line, "The farther a key is, the more it is rewarded.", -slopes, slopes)
     # The plain formula for any number of heads is many people's own.
     if how and ((intended.get("alibi") and sign[0] > 0) or how != "formula"):
-        yield Told(step, "alibi_slopes", line, "The slopes are none of the paper's.", slopes_of(H, None), size)
+        made = _made_at(operations, lambda x: x.size == H and bool(np.allclose(np.abs(x.ravel()), size)), line)
+        yield Told(step, "alibi_slopes", made, "The slopes are none of the paper's.", slopes_of(H, None), size)
     if at is not None and at != S - T:
         says = f"The distance is counted as if the first of {T} queries stood at the first of {S} keys."
-        yield Told(step, "alibi_offset", line, says)
+        away = np.abs(np.arange(S) - np.arange(T)[:, None] - at).ravel()
+        made = _made_at(operations, lambda x: np.array_equal(np.abs(x).ravel(), away), line)
+        yield Told(step, "alibi_offset", made, says)
     elif sign[0] > 0 and not how:
         yield Told(step, "", line, "ALiBi: slope times distance")
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from overt.check.origins import Origin
 from overt.check.pipeline import near
-from overt.recorder.core import Product
+from overt.recorder.core import ADDS
 from overt.recorder.operations import Operation
+from overt.recorder.products import Product
 
 # What takes some of an array.
 PIECES = {"index", "split", "chunk", "unbind", "select", "array_split", "getitem"}
@@ -18,12 +19,14 @@ PIECES = {"index", "split", "chunk", "unbind", "select", "array_split", "getitem
 
 def shared(
     operations: Sequence[Operation],
+    data: Sequence[bool],
     made: Sequence[tuple[str, int | None, Product | None]],
     idle: Mapping[str, tuple[int, ...]],
 ) -> tuple[int, str] | None:
     """The product of which two sides are projected alike, and what to say; None where that may be meant.
 
-    made: of queries, keys and values the last operation and the product before it; idle: shapes of what nobody used.
+    data: of each operation, whether it depends on the arguments; made: of queries, keys and values the last operation
+    and the product before it; idle: shapes of what nobody used.
     Where nothing of that shape is idle, two may share their weights, as in Reformer; all three do not.
     """
     known = [(name, last, one) for name, last, one in made if one is not None and last is not None and not _weighs(one)]
@@ -31,13 +34,13 @@ def shared(
     lost = [*idle.values(), *_unread(operations)]
     unused = f", and {', '.join(name.partition(' ')[2] for name in list(idle)[:3])} is never used" if idle else ""
     for (one, before, first), (two, last, second) in pairs:
-        weight = _weight(first, second)
+        weight = _weight(first, second, data)
         if weight is not None and any(sorted(shape) == sorted(weight.shape) for shape in lost):
             return second.number, f"{one} and {two} have one projection{unused}."
         biases = _bias(operations, before), _bias(operations, last)
         if biases[0] and biases[0] == biases[1] and any(shape == operations[last].host.shape[-1:] for shape in lost):
             return last, f"{one} and {two} have one bias{unused}."
-    weights = [_weight(first, second) for (_, _, first), (_, _, second) in pairs]
+    weights = [_weight(first, second, data) for (_, _, first), (_, _, second) in pairs]
     common = weights[0] if len(weights) == 3 else None
     learned = [any(origin.startswith("parameter") for origin in one.origins) for _, _, one in known]
     if common is not None and all(learned) and all(x is not None and _equal(x, common) for x in weights):
@@ -57,12 +60,23 @@ def alike(one: Sequence[Origin], two: Sequence[Origin]) -> bool:
     return again and all(near(x.form, y.form) for x, y in zip(one, two, strict=True))
 
 
-def _weight(one: Product, two: Product) -> np.ndarray | None:
+def _weight(one: Product, two: Product, data: Sequence[bool]) -> np.ndarray | None:
     """The matrix that two products have in common, and not what it is applied to."""
-    left, right = _equal(one.left, two.left), _equal(one.right, two.right)
-    if right:
-        return one.left if left and one.left.ndim < one.right.ndim else one.right
-    return one.left if left and one.left.ndim < one.right.ndim else None
+    moving = [[data[s] if s is not None else o.startswith("argument")
+               for s, o in zip(x.sources, x.origins, strict=True)] for x in (one, two)]  # fmt: skip
+    if moving[0] == moving[1] and sum(moving[0]) == 1:
+        # What depends on the arguments is what is projected.
+        side = moving[0].index(False)
+        return (one.left, one.right)[side] if _one(one, two, side) else None
+    if _one(one, two, 0) and 1 < one.left.ndim < one.right.ndim:
+        return one.left
+    return one.right if _one(one, two, 1) and one.right.ndim > 1 else None
+
+
+def _one(one: Product, two: Product, side: int) -> bool:
+    """Whether a side of two products is one array; two of different names that begin with equal numbers are not."""
+    names = {one.origins[side], two.origins[side]} - {""}
+    return len(names) < 2 and _equal((one.left, one.right)[side], (two.left, two.right)[side])
 
 
 def _equal(x: np.ndarray, y: np.ndarray) -> bool:
@@ -72,8 +86,10 @@ def _equal(x: np.ndarray, y: np.ndarray) -> bool:
 def _bias(operations: Sequence[Operation], last: int) -> frozenset[str]:
     """What is learned or given and added last."""
     operation = operations[last]
-    named = {o for o, x in zip(operation.origins, operation.operands, strict=True) if o and x.ndim == 1}
-    return frozenset(named)
+    if operation.name not in ADDS and len(operation.operands) < 3:
+        # A row that is multiplied is none.
+        return frozenset()
+    return frozenset(o for o, x in zip(operation.origins, operation.operands, strict=True) if o and x.ndim == 1)
 
 
 def _unread(operations: Sequence[Operation]) -> list[tuple[int, ...]]:

@@ -437,7 +437,9 @@ def lettered(
     kinds: dict[Path, str] = {}
     for path, shape in found.items():
         axes = [letters[axis] for axis in shape.axes]
-        if shape.sort == "whole" and re.fullmatch(shapes.EDGES, shape.axes[-1]):
+        if shape.sort == "whole" and len(axes) == 2 and re.fullmatch(shapes.EDGES, shape.axes[0]):
+            kinds[path] = "pairs of edges"
+        elif shape.sort == "whole" and re.fullmatch(shapes.EDGES, shape.axes[-1]):
             kinds[path] = "edges" if len(axes) > 1 else "targets" if "sources" in kinds.values() else "sources"
         elif shape.sort in ("mask", "0 and 1"):
             kinds[path] = f"{shape.sort} ({', '.join(axes)})"

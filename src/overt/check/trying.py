@@ -184,7 +184,7 @@ def check(
         raw = made.training(caller)
         probe(caller, one.guess, masks, one.judged["facts"], findings, ran_with, raw or caller)
         contracts.check(caller, one.guess, one.judged["facts"], findings)
-        contracts.options(caller, one.guess, made, findings)
+        contracts.options(caller, one.guess, made, one.judged["facts"], findings)
         continuing.check(session, face, one.handle, one.guess, findings)
         effects.check(made, caller, one.guess, findings)
         return

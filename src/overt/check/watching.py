@@ -14,7 +14,7 @@ from overt.check.arrays import leaves
 from overt.check.describe import parameters
 from overt.check.judging import judge
 from overt.recorder import record_operations
-from overt.recorder.core import masklike
+from overt.recorder.flow import masklike
 from overt.recorder.operations import Operation
 
 # Operations on arrays in one call.

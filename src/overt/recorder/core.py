@@ -8,352 +8,24 @@ values, so that views vanish and each step left is a map from matrix to matrix.
 
 from __future__ import annotations
 
-import ast
-import string
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations, pairwise, permutations
+from itertools import pairwise, permutations
 from math import prod
 
 import numpy as np
 
 from overt.recorder.edges import regular
+from overt.recorder.flow import CASTS, GATHERS, GROWS, VIEWS, carriers, equal, reaches, sums_to_one, untag
 from overt.recorder.fused import expand, unsummed
 from overt.recorder.operations import Operation
+from overt.recorder.products import SUMMED, Product, contracted, outer_sum
+from overt.recorder.reordered import reordered
 
-_MATRICES = {"matmul", "mm", "bmm", "mv", "baddbmm", "addmm", "addbmm", "addmv"}
-_TIMES = {"mul", "multiply", "rmul", "imul"}
-_SUMS = {"sum", "reduce_sum", "nansum"}
 _PLUS = {"add", "iadd", "radd", "add_any"}
 ADDS = _PLUS | {"sub", "isub", "subtract", "rsub"}
-# What changes no number.
-VIEWS = {
-    "view", "reshape", "transpose", "permute", "t", "T", "mT", "expand", "unsqueeze", "squeeze", "clone", "index",
-    "select", "contiguous", "view_as", "astype", "copy", "unbind", "split", "chunk", "swapaxes", "swapdims", "movedim",
-    "moveaxis", "expand_dims", "flatten", "unflatten", "ravel", "array", "asarray", "ascontiguousarray", "to", "float",
-    "double", "type_as", "type", "squeeze_", "broadcast_to", "broadcast_in_dim", "convert_element_type", "written",
-    "expand_as", "reshape_as", "rollaxis", "H", "real", "atleast_2d", "atleast_3d", "tensor", "half", "bfloat16",
-    "topk", "sort", "gather", "take_along_axis", "take_along_dim",
-}  # fmt: skip
-# Of these, what may round: the lowest number of a wide type is infinite in a narrow one.
-_CASTS = {"to", "float", "double", "half", "bfloat16", "type", "type_as", "astype", "convert_element_type"}
-# What takes numbers of its first operand, and at most the form or the type of another.
-_LIKE = {*_CASTS, "expand_as", "view_as", "reshape_as"}
-# What puts pieces together.
-GATHERS = {
-    "setitem", "stack", "cat", "concat", "concatenate", "array", "asarray", "vstack", "hstack", "copy", "copyto",
-    "written", "index_put", "slice_scatter", "row_stack", "column_stack", "tensor",
-    "scatter", "put_along_axis",
-}  # fmt: skip
-# What takes nothing but the shape of what it is given.
-_SHAPED = {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
-# What repeats numbers.
-_GROWS = {"expand", "broadcast_to", "repeat", "tile", "repeat_interleave"}
 # How far back from the weights scores are looked for.
 _FAR = 80
-
-
-@dataclass(frozen=True, eq=False)
-class Product:
-    """A contraction of two arrays, axis by axis: labels of the left, of the right and of the result."""
-
-    number: int
-    left: np.ndarray
-    right: np.ndarray
-    result: np.ndarray
-    sources: tuple[int | None, int | None]
-    origins: tuple[str, str]
-    labels: tuple[str, str, str]
-
-    @property
-    def batch(self) -> str:
-        """Axes that all three have."""
-        left, right, result = self.labels
-        return "".join(a for a in result if a in left and a in right)
-
-    @property
-    def summed(self) -> str:
-        """Axes that the result does not have."""
-        left, right, result = self.labels
-        return "".join(a for a in left if a in right and a not in result)
-
-    @property
-    def rows(self) -> str:
-        """Axes of the left and of the result alone."""
-        left, right, result = self.labels
-        return "".join(a for a in result if a in left and a not in right)
-
-    @property
-    def columns(self) -> str:
-        """Axes of the right and of the result alone."""
-        left, right, result = self.labels
-        return "".join(a for a in result if a in right and a not in left)
-
-    @property
-    def width(self) -> int:
-        """How many products are summed."""
-        return prod(self.left.shape[self.labels[0].index(a)] for a in self.summed)
-
-    def turned(self) -> Product:
-        """Left and right exchanged."""
-        left, right, result = self.labels
-        both = self.sources[::-1], self.origins[::-1]
-        return Product(self.number, self.right, self.left, self.result, *both, (right, left, result))
-
-    def form(self, x: np.ndarray, labels: str, *groups: str) -> np.ndarray:
-        """x (axes by labels) as (batch, *groups): one axis a group."""
-        order = self.batch + "".join(groups)
-        sizes = [prod(x.shape[labels.index(a)] for a in group) for group in groups]
-        return np.transpose(x, [labels.index(a) for a in order]).reshape(-1, *sizes)
-
-    @property
-    def queries(self) -> np.ndarray:
-        """The left, (batch, rows, width)."""
-        return self.form(self.left, self.labels[0], self.rows, self.summed)
-
-    @property
-    def keys(self) -> np.ndarray:
-        """The right, (batch, columns, width)."""
-        return self.form(self.right, self.labels[1], self.columns, self.summed)
-
-    @property
-    def output(self) -> np.ndarray:
-        """The result, (batch, rows, columns)."""
-        return self.form(self.result, self.labels[2], self.rows, self.columns)
-
-
-def product(operations: Sequence[Operation], number: int) -> Product | None:
-    """The contraction that an operation is, None where it is none."""
-    operation = operations[number]
-    if operation.name in _SUMS:
-        return _summed_up(operations, number)
-    if len(operation.operands) < 2:
-        return None
-    places = (0, 1)
-    if operation.name in ("baddbmm", "addmm", "addbmm", "addmv") and len(operation.operands) == 3:
-        places = (1, 2)
-    left, right = (operation.operands[i] for i in places)
-    labels = _labels(operation, left, right)
-    if labels is None:
-        return None
-    one, two, out = labels
-    # Axes of size 1 that meet longer ones are as long as these.
-    sizes = {a: n for axes, x in ((one, left), (two, right)) for a, n in sorted(zip(axes, x.shape, strict=True))}
-    for axes, x in ((one, left), (two, right)):
-        sizes |= {a: max(n, sizes[a]) for a, n in zip(axes, x.shape, strict=True)}
-    try:
-        left = np.broadcast_to(left, [sizes[a] for a in one])
-        right = np.broadcast_to(right, [sizes[a] for a in two])
-    except ValueError:
-        return None
-    if operation.host.shape != tuple(sizes[a] for a in out):
-        return None
-    return _product(operation, number, (left, right), places, labels)
-
-
-def _product(
-    operation: Operation,
-    number: int,
-    both: tuple[np.ndarray, np.ndarray],
-    places: tuple[int, int],
-    labels: tuple[str, str, str],
-) -> Product | None:
-    one, two, out = labels
-    alone = [a for a in one + two if a not in out and not (a in one and a in two)]
-    if alone or any(len(set(axes)) < len(axes) for axes in labels) or not set(one) & set(two) - set(out):
-        return None
-    a, b = places
-    return Product(
-        number, *both, operation.host, (operation.sources[a], operation.sources[b]),
-        (operation.origins[a], operation.origins[b]), labels,
-    )  # fmt: skip
-
-
-def _labels(operation: Operation, left: np.ndarray, right: np.ndarray) -> tuple[str, str, str] | None:
-    name, x, y = operation.name, left.ndim, right.ndim
-    letters = string.ascii_lowercase
-    if name == "linear" and y == 2 and x:
-        return letters[: x - 1] + "z", "yz", letters[: x - 1] + "y"
-    if name == "einsum":
-        return _equation(operation.detail, x, y)
-    if name == "dot_general":
-        (one, two), (first, second) = ast.literal_eval(operation.detail)
-        axes_left, axes_right = list(letters[:x]), list(letters[x : x + y])
-        for i, j in [*zip(one, two, strict=True), *zip(first, second, strict=True)]:
-            axes_right[j] = axes_left[i]
-        batch = [axes_left[i] for i in first]
-        rest = [a for i, a in enumerate(axes_left) if i not in (*one, *first)]
-        rest += [a for j, a in enumerate(axes_right) if j not in (*two, *second)]
-        return "".join(axes_left), "".join(axes_right), "".join(batch + rest)
-    if not x or not y:
-        return None
-    if name in _MATRICES or (name in ("dot", "inner", "vdot") and max(x, y) <= (2 if name == "dot" else 1)):
-        # Axes in front are counted from the end.
-        front = letters[: max(x, y, 2) - 2]
-        one_axes = front[len(front) - (x - 2) :] + "xz" if x > 1 else "z"
-        two_axes = front[len(front) - (y - 2) :] + "zy" if y > 1 else "z"
-        return one_axes, two_axes, front + "x" * (x > 1) + "y" * (y > 1)
-    if name in ("tensordot", "inner", "dot"):
-        # Which axes meet is read off the numbers.
-        for i in range(x):
-            for j in range(y):
-                if left.shape[i] == right.shape[j]:
-                    made = np.tensordot(left, right, (i, j))
-                    if made.shape == operation.host.shape and np.allclose(made, operation.host, rtol=1e-4):
-                        axes_left, axes_right = list(letters[:x]), list(letters[x : x + y])
-                        axes_right[j] = axes_left[i]
-                        kept = [a for a in axes_left + axes_right if a != axes_left[i]]
-                        return "".join(axes_left), "".join(axes_right), "".join(kept)
-    return None
-
-
-def _equation(equation: str, x: int, y: int) -> tuple[str, str, str] | None:
-    left, arrow, out = equation.partition("->")
-    if left.count(",") != 1:
-        return None
-    if not arrow:
-        out = "".join(sorted(a for a in set(left) - {","} if left.count(a) == 1))
-    one, two = left.split(",")
-    more = max(x - len(one) + 3 if "..." in one else 0, y - len(two) + 3 if "..." in two else 0)
-    spare = "ⒶⒷⒸⒹⒺⒻ"[:more]
-    filled = []
-    for axes, n in ((one, x), (two, y), (out, None)):
-        own = more if n is None else n - len(axes) + 3
-        filled.append(axes.replace("...", spare[len(spare) - own :] if own else ""))
-    return (filled[0], filled[1], filled[2]) if (len(filled[0]), len(filled[1])) == (x, y) else None
-
-
-def _summed_up(operations: Sequence[Operation], number: int) -> Product | None:
-    """A product entry by entry that is then summed over axes, as one contraction."""
-    operation = operations[number]
-    source = operation.sources[0] if operation.sources else None
-    if source is None:
-        return None
-    times, whole = operations[source], operations[source].host
-    if whole.shape != operation.operands[0].shape or whole.ndim < 1:
-        return None
-    if times.name not in _TIMES or len(times.operands) != 2:
-        # A sum of one array is a product with ones.
-        ones = np.ones(whole.shape[-1])
-        times = replace(operation, operands=(operation.operands[0], ones), sources=(source, None), origins=("", "ones"))
-    axes = next(
-        (
-            group
-            for n in (1, 2)
-            for group in combinations(range(whole.ndim), n)
-            if whole.sum(axis=group).size == operation.host.size
-            and np.allclose(whole.sum(axis=group).ravel(), operation.host.ravel(), rtol=1e-4, atol=1e-7)
-        ),
-        None,
-    )
-    if axes is None:
-        return None
-    letters = string.ascii_lowercase[: whole.ndim]
-    parts, labels = [], []
-    for x in times.operands:
-        full = x.reshape((1,) * (whole.ndim - x.ndim) + x.shape)
-        own = [i for i in range(whole.ndim) if full.shape[i] == whole.shape[i] and (whole.shape[i] > 1 or i in axes)]
-        parts.append(full.reshape([whole.shape[i] for i in own]))
-        labels.append("".join(letters[i] for i in own))
-    out = "".join(letters[i] for i in range(whole.ndim) if i not in axes and letters[i] in labels[0] + labels[1])
-    if not set(labels[0]) & set(labels[1]) - set(out):
-        return None
-    sizes = [whole.shape[letters.index(a)] for a in out]
-    shaped = Operation(
-        operation.name, times.sources, times.operands, operation.array, operation.host.reshape(sizes), operation.line,
-        "", times.origins,
-    )  # fmt: skip
-    return _product(shaped, number, (parts[0], parts[1]), (0, 1), (labels[0], labels[1], out))
-
-
-def _outer_sum(operation: Operation, number: int) -> Product | None:
-    """What one thing says of a row and another of a key, added up (GAT): the product of (x, 1) and (1, y)."""
-    if len(operation.operands) != 2:
-        return None
-    whole, letters = operation.host, string.ascii_lowercase[: operation.host.ndim]
-    parts, labels = [], []
-    for place, x in enumerate(operation.operands):
-        full = x.reshape((1,) * (whole.ndim - x.ndim) + x.shape)
-        own = [i for i in range(whole.ndim) if full.shape[i] == whole.shape[i] > 1]
-        term = full.reshape([whole.shape[i] for i in own])
-        parts.append(np.stack([term, np.ones_like(term)][:: -1 if place else 1], -1))
-        labels.append("".join(letters[i] for i in own) + "z")
-    one, two = map(set, labels)
-    if one == two:
-        return None
-    out = "".join(a for a, n in zip(letters, whole.shape, strict=True) if n > 1)
-    shaped = replace(operation, host=whole.reshape([n for n in whole.shape if n > 1]))
-    return _product(shaped, number, (parts[0], parts[1]), (0, 1), (labels[0], labels[1], out))
-
-
-def masklike(x: np.ndarray) -> bool:
-    """Booleans, or numbers that are 0 and 1, or 0 and very negative."""
-    if x.dtype.kind == "b" or not x.size:
-        return True
-    if x.dtype.kind != "f":
-        return False
-    low = x < -1e3
-    return bool(((x == 0) | low).all() and low.any()) or bool(((x == 0) | (x == 1)).all())
-
-
-def _taken(operation: Operation) -> int:
-    """How many operands give numbers: of what makes one like another, the first."""
-    return 1 if operation.name in _LIKE else len(operation.sources)
-
-
-def carriers(operations: Sequence[Operation]) -> list[bool]:
-    """Of each operation, whether its result depends on the arguments' data; a mask is no data."""
-    found: list[bool] = []
-    for operation in operations:
-        given = any(
-            found[source] if source is not None else origin.startswith("argument") and not masklike(x)
-            for source, origin, x in list(zip(operation.sources, operation.origins, operation.operands, strict=True))[
-                : _taken(operation)
-            ]
-        )
-        found.append(given and operation.host.dtype.kind != "b" and operation.name not in _SHAPED)
-    return found
-
-
-def reaches(operations: Sequence[Operation]) -> list[frozenset[str]]:
-    """Of each operation, the arguments that its result depends on; masks are none."""
-    found: list[frozenset[str]] = []
-    for operation in operations:
-        mine: set[str] = set()
-        for i, source in enumerate(operation.sources[: _taken(operation)]):
-            mine |= found[source] if source is not None else _given(operation, i)
-        found.append(frozenset(mine))
-    return found
-
-
-def _given(operation: Operation, place: int) -> set[str]:
-    origin, x = operation.origins[place], operation.operands[place]
-    return {origin} if origin.startswith("argument") and not masklike(x) else set()
-
-
-def reach_of(operation: Operation, place: int, reach: Sequence[frozenset[str]]) -> frozenset[str]:
-    """The arguments that an operand depends on: its own, or those that reach what made it."""
-    source = operation.sources[place]
-    return frozenset(_given(operation, place)) if source is None else reach[source]
-
-
-def sums_to_one(x: np.ndarray) -> list[int]:
-    """Axes along which the entries, none of them negative, sum to 1; rows of zeros and NaN aside."""
-    if x.dtype.kind != "f" or not x.size or x.ndim < 1:
-        return []
-    bad = ~np.isfinite(x)
-    values = np.where(bad, 0, x)
-    if bad.all() or (values < -1e-12).any():
-        return []
-    found = []
-    for axis in range(x.ndim):
-        sums = values.sum(axis, dtype=np.float64)
-        near = np.abs(sums - 1) < (1e-2 if x.itemsize < 4 else 1e-4)
-        # What is 0 and 1 everywhere is a mask or a choice, unless it was weighed.
-        whole = (near | (sums == 0) | bad.any(axis)).all()
-        if x.shape[axis] > 1 and near.any() and whole and (values.max(axis) < 1).any():
-            found.append(axis)
-    return found
 
 
 @dataclass(eq=False)
@@ -401,8 +73,8 @@ class Core:
 def cores(operations: Sequence[Operation]) -> list[Core]:
     """The attentions of a recording, in order.  Fused ones must have been expanded: see ``attentions``."""
     data = carriers(operations)
-    products = [product(operations, i) if _maybe(operation) else None for i, operation in enumerate(operations)]
-    scored = [_outer_sum(op, i) if op.name in _PLUS else products[i] for i, op in enumerate(operations)]
+    products = [contracted(operations, i) for i in range(len(operations))]
+    scored = [outer_sum(op, i) if op.name in _PLUS else products[i] for i, op in enumerate(operations)]
     found: list[tuple[tuple[int, ...], Core]] = []
     for contraction in products:
         for mix in () if contraction is None else (contraction, contraction.turned()):
@@ -419,7 +91,9 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
                 heads = (
                     core.normal and not set(core.normal) & set(core.key_axes) and _mixed(operations[mix.number], data)
                 )
-                if (two or core.normal or _summed_beside(core) or _once_normal(core)) and not heads:
+                # What is only added up is no score, unless something is made of it that sums to 1.
+                summed = "ones" in scores.origins and not core.normal
+                if (two or core.normal or _summed_beside(core) or _once_normal(core)) and not (heads or summed):
                     found.append((_rank(core), core))
     if not found:
         return []
@@ -460,6 +134,9 @@ def attentions(operations: Sequence[Operation]) -> tuple[list[Operation], list[C
     found = cores(written)
     if apart := {core.mix.number: one for core in found if (one := _over_heads(core)) is not None}:
         written, numbers = unsummed(written, apart)
+        found, before = cores(written), [before[i] for i in numbers]
+    if not found and (other := reordered(written, carriers(written))) is not None:
+        written, numbers = other
         found, before = cores(written), [before[i] for i in numbers]
     over_edges = None if any(core.normal for core in found) else regular(written)
     if over_edges is not None and (others := cores(over_edges)):
@@ -551,13 +228,6 @@ def constant_ratio(x: np.ndarray, y: np.ndarray, tolerance: float = 1e-4) -> flo
     return ratio if same else None
 
 
-def _maybe(operation: Operation) -> bool:
-    """Whether an operation can be a contraction at all."""
-    name = operation.name
-    known = {"einsum", "dot", "inner", "vdot", "tensordot", "dot_general", "linear"} | _MATRICES | _SUMS
-    return name in known and operation.host.dtype.kind == "f"
-
-
 def _back(
     operations: Sequence[Operation], products: list[Product | None], data: list[bool], start: int, size: int
 ) -> list[tuple[int, list[int]]]:
@@ -570,7 +240,7 @@ def _back(
         seen.add(number)
         operation = operations[number]
         # Sums on the way may be the softmax's own, but those are smaller.
-        if products[number] is not None and (operation.name not in _SUMS or operation.host.size >= size):
+        if products[number] is not None and (operation.name not in SUMMED or operation.host.size >= size):
             found.append((number, path))
             # Behind a sum of two things there may be a product, and then that is the score; behind heads that are
             # mixed by parameters there are others.
@@ -584,7 +254,7 @@ def _back(
             if source is None:
                 continue
             same = x.size == operation.host.size
-            grown = x.size > 1 and operation.host.size > x.size and operation.name in _GROWS
+            grown = x.size > 1 and operation.host.size > x.size and operation.name in GROWS
             if same or gather or grown or (operation.name in VIEWS and x.size >= size):
                 open_.append((source, [*path, number]))
     return found
@@ -623,7 +293,7 @@ def _summed_beside(core: Core) -> bool:
         return False
     sums = np.sort(weights.sum(tuple(core.key_axes)).ravel())
     return any(
-        operation.name in _SUMS and operation.host.size == sums.size and _near(np.sort(operation.host.ravel()), sums)
+        operation.name in SUMMED and operation.host.size == sums.size and equal(np.sort(operation.host.ravel()), sums)
         for operation in core.operations
     )
 
@@ -662,8 +332,8 @@ def _normalise(core: Core) -> None:
     lost = False
     for step, number in enumerate(makers):
         value = core.scores.result if number == core.scores.number else operations[number].host
-        view = step == 0 or operations[makers[step - 1]].name in VIEWS - _CASTS
-        moved = _untag(tag, value, current, view)
+        view = step == 0 or operations[makers[step - 1]].name in VIEWS - CASTS
+        moved = untag(tag, value, current, view)
         if moved is None:
             lost = True
             break
@@ -722,28 +392,6 @@ def tempered(scores: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray
         return None
     factor = float((logs * x).sum() / (x**2).sum())
     return (factor, kept) if np.abs(logs - factor * x).max() < 1e-5 * (1 + np.abs(logs).max()) and factor else None
-
-
-def _untag(tag: np.ndarray, x: np.ndarray, y: np.ndarray, view: bool) -> np.ndarray | None:
-    """The tag of y for x, of which y is another view; None where it is neither a reshape nor a transpose."""
-    if x.shape == y.shape and (not view or _near(x, y)):
-        return tag
-    if x.size != y.size:
-        return None
-    long = [n for n in x.shape if n > 1]
-    if long == [n for n in y.shape if n > 1] and (not view or _near(x.reshape(y.shape), y)):
-        return tag.reshape(x.shape)
-    if _near(x.reshape(y.shape), y):
-        return tag.reshape(x.shape)
-    for axes in permutations(range(x.ndim)) if x.ndim < 6 else ():
-        turned = x.transpose(axes)
-        if _near(turned.reshape(y.shape), y):
-            return tag.reshape(turned.shape).transpose(np.argsort(axes))
-    return None
-
-
-def _near(x: np.ndarray, y: np.ndarray) -> bool:
-    return x.shape == y.shape and np.allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=True)
 
 
 def _orient(core: Core) -> None:

@@ -15,14 +15,18 @@ from overt.recorder.operations import Operation
 
 # What adds up, by an index, the rows of what it is given last.
 _ADDED = {"index_add", "scatter_add", "scatter-add", "add.at"}
+# What is said of a sum over edges that is written as one of rows.
+EDGES = "of edges"
 _LARGEST = {"scatter_reduce", "scatter-max", "maximum.at"}
 
 
 def regular(operations: Sequence[Operation]) -> list[Operation] | None:
     """Operations with a row of edges for each node; None where no sums over edges were seen that are as many a node."""
-    targets = next((found for op in operations if (found := _targets(op)) is not None), None)
-    if targets is None:
+    summed = [found for op in operations if (found := _targets(op)) is not None]
+    if not summed:
         return None
+    # What the last sum is taken by; a softmax may go by something else.
+    targets = summed[-1]
     nodes, edges = len(np.unique(targets)), len(targets)
     order = np.argsort(targets, kind="stable")
 
@@ -39,9 +43,18 @@ def regular(operations: Sequence[Operation]) -> list[Operation] | None:
             name = "sum" if operation.name in _ADDED else "amax"
             given = rows(operation.operands[-1])
             return replace(
-                operation, name=name, operands=(given,), sources=operation.sources[-1:], origins=operation.origins[-1:]
-            )
-        return replace(operation, operands=tuple(map(rows, operation.operands)), host=rows(operation.host))
+                operation, name=name, operands=(given,), sources=operation.sources[-1:],
+                origins=operation.origins[-1:], detail=EDGES,
+            )  # fmt: skip
+        laid, host = tuple(map(rows, operation.operands)), rows(operation.host)
+        detail = operation.detail
+        if operation.name == "einsum" and "->" in detail:
+            before, _, after = detail.partition("->")
+            grown = [y.ndim > x.ndim for x, y in zip((*operation.operands, operation.host), (*laid, host), strict=True)]
+            one, two = (["Ⓝ" + a if more else a for a, more in zip(axes, grown[start:], strict=False)]
+                        for axes, start in ((before.split(","), 0), ([after], len(laid))))  # fmt: skip
+            detail = ",".join(one) + "->" + two[0]
+        return replace(operation, operands=laid, host=host, detail=detail)
 
     return [written(operation) for operation in operations]
 

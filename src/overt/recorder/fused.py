@@ -18,7 +18,7 @@ def expand(operations: Sequence[Operation]) -> tuple[list[Operation], list[int]]
 
     The steps have the line of the call, and the last of them its result.
     """
-    written = _Written()
+    written = Written()
     now: dict[int, int] = {}
     opened: set[int] = set()
     for number, operation in enumerate(operations):
@@ -44,7 +44,7 @@ def expand(operations: Sequence[Operation]) -> tuple[list[Operation], list[int]]
 
 def unsummed(operations: Sequence[Operation], apart: Mapping[int, Operation]) -> tuple[list[Operation], list[int]]:
     """Operations of which some are another first that sums over less, and then a sum; and the number of each before."""
-    written = _Written()
+    written = Written()
     now: dict[int, int] = {}
     for number, operation in enumerate(operations):
         one = apart.get(number, operation)
@@ -58,7 +58,7 @@ def unsummed(operations: Sequence[Operation], apart: Mapping[int, Operation]) ->
     return written.operations, written.before
 
 
-class _Written:
+class Written:
     """The steps so far, and the call that is being written out."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class _Written:
         return result, len(self.operations) - 1, ""
 
 
-def _cosines(written: _Written, operation: Operation) -> None:
+def _cosines(written: Written, operation: Operation) -> None:
     """Two arrays divided by their norms, multiplied and summed over the axis that the result has not."""
     values = list(zip(operation.operands, operation.sources, operation.origins, strict=True))
     shape = np.broadcast_shapes(*(x.shape for x, _, _ in values))
@@ -105,7 +105,7 @@ def _cosines(written: _Written, operation: Operation) -> None:
     written.step("sum", operation.host, times)
 
 
-def _two_by_two(written: _Written, operation: Operation) -> None:
+def _two_by_two(written: Written, operation: Operation) -> None:
     """An einsum of three as one of the first two, and one of that and the third."""
     left, _, out = operation.detail.partition("->")
     one, two, three = left.split(",")
@@ -120,7 +120,7 @@ def _two_by_two(written: _Written, operation: Operation) -> None:
     written.step("einsum", operation.host, inner, values[2], detail=f"{kept},{three}->{out}")
 
 
-def _product_attention(written: _Written, options: Any, output: np.ndarray) -> None:
+def _product_attention(written: Written, options: Any, output: np.ndarray) -> None:
     q, k, v = (written.given(options[name], i) for i, name in enumerate(("query", "key", "value")))
     if options.get("enable_gqa") and q[0].shape[-3] != k[0].shape[-3]:
         times = q[0].shape[-3] // k[0].shape[-3]
@@ -135,7 +135,7 @@ def _product_attention(written: _Written, options: Any, output: np.ndarray) -> N
 
 
 def _mixed(
-    written: _Written, q: _Value, k: _Value, v: _Value, masks: list[_Value], scale: float | None, output: np.ndarray,
+    written: Written, q: _Value, k: _Value, v: _Value, masks: list[_Value], scale: float | None, output: np.ndarray,
     drop: float,
 ) -> None:  # fmt: skip
     with np.errstate(all="ignore"):
@@ -155,7 +155,7 @@ def _mixed(
         written.step("matmul", output.reshape(made.shape) if output.size == made.size else made, weights, v)
 
 
-def _projected_attention(written: _Written, options: Any, output: np.ndarray) -> None:
+def _projected_attention(written: Written, options: Any, output: np.ndarray) -> None:
     """Of F.multi_head_attention_forward: q, k, v (T, B, width), or (T, width)."""
     inputs = [written.given(options[name], i) for i, name in enumerate(("query", "key", "value"))]
     width, heads = inputs[0][0].shape[-1], int(options["num_heads"])

@@ -42,7 +42,8 @@ class _Mode(TorchFunctionMode):
             name = getattr(getattr(func, "__self__", None), "__name__", name)
         # The tensors as they are before the operation, which may change them.
         taken = [(x, self._source(x)) for x in _tensors((args, kwargs))]
-        taken = [(x, source) for x, source in taken if x.ndim or source is not None]
+        # Of single numbers those that are learned are of matter.
+        taken = [(x, source) for x, source in taken if x.ndim or source is not None or _memory(x) in self.given]
         sources = tuple(source for _, source in taken)
         operands = tuple(_numbers(x) for x, _ in taken)
         result = func(*args, **kwargs)

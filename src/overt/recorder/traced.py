@@ -12,7 +12,9 @@ import numpy as np
 from overt.recorder.operations import Line, Log, is_own, leaves
 
 # Calls of functions that are as good as written out, and equations in all rounds of a loop that is.
-_CALLS = {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint"}
+_CALLS = {
+    "jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "remat2", "checkpoint",
+}  # fmt: skip
 _MOST = 2000
 
 

@@ -1,0 +1,220 @@
+"""What is hidden: the mask that was given, lengths, words, and what comes later, against the cells that are hidden."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from overt.check.judged import SUMS
+from overt.check.pipeline import near
+from overt.check.scaling import Scale
+from overt.recorder.flow import VIEWS, masklike
+from overt.recorder.operations import Operation
+
+
+class Masked(Scale):
+    """What one attention hides."""
+
+    def _mask(self) -> None:
+        core = self.core
+        hidden = self.hidden
+        given = self._arguments()
+        if hidden is None or not hidden.any():
+            dropped = self._unused()
+            if dropped is not None:
+                says = f"The result of {dropped.name} is dropped, so the mask hides nothing."
+                self.fail("mask", "not_inplace", dropped.line, says)
+            elif any(self._comes_from(number, "argument") for number in core.path):
+                self.facts["mask given"] = True
+                self.note("mask", "not tried", "what was given hid nothing in the scores")
+            elif self.promised and core.scores.queries.shape[1] > 1 and not self.failed("mask"):
+                says = "Every query sees the keys that come after it."
+                self.fail("causal", "causal_missing", self.softmax_line, says)
+            elif not self.failed("mask"):
+                self.note("mask", "not tried", "no mask was given")
+            return
+        self._overflowed()
+        cells = self._batched(hidden)
+        self.facts |= {"hidden": int(cells.sum()), "mask made": self._mask_made()}
+        compared = self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
+        self._causal(cells, bool(given))
+        if not compared and not self.failed("mask"):
+            self.note("mask", "held", f"{cells.mean():.0%} of the cells are hidden", self.mask_line)
+
+    def _mask_made(self) -> int | None:
+        """The line in which what hides first came to hide what it does: turned round or viewed it is the same."""
+        number: int | None = self.hiding[0] if self.hiding else None
+        line = self.mask_line
+        while number is not None:
+            operation = self.operations[number]
+            line = operation.line
+            before = [s for s, x in zip(operation.sources, operation.operands, strict=True)
+                      if s is not None and not self.data[s] and masklike(x) and x.size > 1]  # fmt: skip
+            number = before[0] if len(before) == 1 else None
+        return line.number if line else None
+
+    def _overflowed(self) -> None:
+        """Finite numbers whose sum is infinite, and hides: two masks of the lowest number of a dtype."""
+        if not any(np.isneginf(x).any() for _, x in self.core.steps):
+            return
+        for operation in self.operations[: self.core.mix.number]:
+            finite = all(x.dtype.kind == "f" and np.isfinite(x).all() for x in operation.operands)
+            if operation.name in SUMS and finite and np.isneginf(operation.host).any():
+                says = "The lowest numbers of two masks are added, which is -inf."
+                self.fail("mask", "mask_finfo_sum", operation.line, says, operation.operands[-1].min(), -np.inf)
+                return
+
+    def _arguments(self) -> list[np.ndarray]:
+        """Masks among the arguments, as they were when they were first read."""
+        found: dict[str, np.ndarray] = {}
+        for operation in self.operations:
+            for origin, x in zip(operation.origins, operation.operands, strict=True):
+                if origin.startswith("argument") and masklike(x) and x.ndim and x.size > 1:
+                    found.setdefault(origin, x)
+        return list(found.values())
+
+    def _compare(self, given: list[np.ndarray], cells: np.ndarray) -> bool:
+        """The mask that was given against the cells that are hidden: its polarity, and whose mask each sample got."""
+        N, T, S = cells.shape
+        for mask in given:
+            additive = bool((mask.astype(float) < -1e3).any())
+            seen = (mask > -1e3) if additive else mask.astype(bool)
+            if seen.shape[-1] != S or seen.all() or not seen.any():
+                continue
+            if (seen.ndim > 1 and seen.shape[-2] == T and seen.ndim != 2) or seen.shape == (T, S):
+                seen = seen.reshape(-1, T, S)
+            elif seen.size % S == 0 and (seen.ndim < 2 or T not in seen.shape[-2:-1] or seen.ndim == 2):
+                seen = np.repeat(seen.reshape(-1, 1, S), T, 1)
+            else:
+                continue
+            if len(np.unique(seen.reshape(len(seen), -1), axis=0)) != len(seen):
+                continue
+            for polarity, hides in (("keep", ~seen), ("drop", seen)):
+                ways = ([[b for b in range(len(seen)) if np.array_equal(hides[b] | more, cells[n])] for n in range(N)]
+                        for more in (np.zeros((T, S), bool), np.triu(np.ones((T, S), bool), S - T + 1)))  # fmt: skip
+                # By itself, or beside a causal mask.
+                who = next((w for w in ways if all(len(some) == 1 for some in w)), None)
+                # One sample's mask for all of them is none: what it hides is hidden anyway.
+                if who is None or (len(seen) > 1 and len({w[0] for w in who}) == 1):
+                    continue
+                if additive and polarity == "drop":
+                    says = "The zeros of an additive mask, which mean visible, hide."
+                    self.fail("mask", "mask_float_as_bool", self.mask_line, says)
+                    return True
+                self.facts["polarity"] = "additive" if additive else polarity
+                samples = [w[0] for w in who]
+                per = N // len(seen)
+                folds = ([n // per for n in range(N)], [n % len(seen) for n in range(N)])
+                mine = self._samples()
+                if len(seen) > 1 and mine is not None and len(set(mine)) == len(seen) and samples != mine:
+                    says = "Samples get the masks of other samples."
+                    self.fail("mask", "mask_fold_order", self.mask_line, says, mine, samples)
+                elif len(seen) == 1 or samples in folds:
+                    self.note("mask", "held", f"the mask that was given, read as {polarity}", self.mask_line)
+                return True
+            whole = [any(np.array_equal(h, c) for h in (s.T if s.shape[0] == s.shape[1] else s for s in seen))
+                     for c in cells]  # fmt: skip
+            whole += [all(np.array_equal(~c.T if T == S else c, c) for c in cells)]
+            if mask.ndim == 2 and T == S and self._on_queries(~seen[:, 0], cells):
+                self.fail("mask", "pad_on_query", self.mask_line, "Whole queries are hidden, and no keys.")
+                return True
+        return False
+
+    def _numbers(self, cells: np.ndarray) -> bool:
+        """The cells that are hidden against the lengths, or the words, that were given."""
+        N, _, S = cells.shape
+        counts: dict[str, np.ndarray] = {}
+        words: dict[str, np.ndarray] = {}
+        for operation in self.operations:
+            for origin, x in zip(operation.origins, operation.operands, strict=True):
+                if not origin.startswith("argument") or x.dtype.kind not in "iu" or not x.size or N % len(x):
+                    continue
+                if x.ndim == 1 and x.size > 1 and x.min() > 0 and x.max() <= S:
+                    counts.setdefault(origin, np.arange(S) < x[:, None])
+                elif x.ndim == 2 and x.shape[1] == S and len(np.unique(x)) > 2:
+                    words.setdefault(origin, x != 0)
+        if self._compare(list(counts.values()), cells):
+            return True
+        if not self._compare(list(words.values()), cells):
+            return False
+        if self.facts.pop("polarity", None) == "drop":
+            says = "All words but those that are 0 are hidden."
+            self.fail("mask", "mask_inverted", self.mask_line, says)
+        return True
+
+    def _misplaced(self, cells: np.ndarray) -> bool:
+        """Whether there is a mask for each sample, and heads of a sample have those of others."""
+        mine, N = self._samples(), len(cells)
+        B = len(set(mine or ()))
+        flat = cells.reshape(N, -1)
+        if mine is None or B < 2 or N % B or N // B in (1, B) or len(np.unique(flat, axis=0)) != B:
+            return False
+        theirs = next((w for w in ([n % B for n in range(N)], [n * B // N for n in range(N)])
+                       if all((flat[n] == flat[w.index(w[n])]).all() for n in range(N))), mine)  # fmt: skip
+        if theirs == mine or len({(a, b) for a, b in zip(mine, theirs, strict=True)}) == B:
+            return False
+        self.fail("mask", "mask_fold_order", self.mask_line, "Samples get the masks of other samples.", mine, theirs)
+        return True
+
+    def _on_queries(self, padded: np.ndarray, cells: np.ndarray) -> bool:
+        """Whether the rows of padded positions are hidden, and not their columns."""
+        N = len(cells)
+        per = N // len(padded) if N % len(padded) == 0 else 0
+        return bool(per) and any(
+            all(np.array_equal(cells[n], np.repeat(p[:, None], cells.shape[2], 1)) for n, p in rows)
+            for flip in (padded, ~padded)
+            for rows in ([(n, flip[n // per]) for n in range(N)], [(n, flip[n % len(padded)]) for n in range(N)])
+        )
+
+    def _causal(self, cells: np.ndarray, masked: bool) -> None:
+        N, T, S = cells.shape
+        ahead = np.arange(S)[None] - np.arange(T)[:, None]
+        if T < 2:
+            if not masked and S > 2 and np.array_equal(cells, np.broadcast_to(ahead > 0, cells.shape)):
+                says = "The one query sees the first key alone."
+                self.fail("causal", "causal_top_left", self.mask_line, says, ahead > S - T, cells[0])
+            return
+        for n in range(N):
+            if not cells[n].any() or cells[n].all():
+                continue
+            offset = next((o for o in range(-T, S + 1) if np.array_equal(cells[n], ahead > o)), None)
+            if offset is not None:
+                self.facts["causal"] = offset
+                if offset == S - T or masked:
+                    self.note("causal", "held", "a query sees no later key", self.mask_line)
+                elif S == T or (abs(S - T) > 1 and abs(offset - S + T) == 1):
+                    says = f"A query sees {'the next key' if offset > S - T else 'not its own position'}."
+                    self.fail("causal", "causal_off_by_one", self.mask_line, says, ahead > S - T, cells[n])
+                elif offset == 0:
+                    own = self._own_keys()
+                    wrong = own is not None and bool(own.any(1).all() and (self.hidden & own).any())
+                    says = "A query does not see itself." if wrong else "The first query stands at the first key."
+                    self.fail("causal", "causal_top_left", self.mask_line, says, kind="mistake" if wrong else None)
+                return
+            past = next((o for o in range(-T, S + 1) if np.array_equal(cells[n], ahead <= o)), None)
+            if not masked and past is not None and T > 2:
+                says = "The past is hidden, and not the future."
+                self.fail("causal", "mask_inverted", self.mask_line, says, ahead > S - T, cells[n])
+                return
+
+    def _unused(self) -> Operation | None:
+        """A result as large as the scores that nobody used, between scores and mixing."""
+        core = self.core
+        used = {s for op in self.operations for s in op.sources if s is not None}
+        derived = {core.scores.number}
+        for i in range(core.scores.number + 1, len(self.operations)):
+            if derived & set(self.operations[i].sources):
+                derived.add(i)
+        for i in range(core.scores.number + 1, core.mix.number):
+            op = self.operations[i]
+            wanted = op.host.size == core.scores.result.size and op.host.dtype.kind == "f" and op.name not in VIEWS
+            kept = any(op.host.shape == o.shape and near(op.host, o) for o in self.outputs)
+            if i in derived and i not in used and wanted and op.name != "setitem" and not kept and self._hides(op):
+                return op
+        return None
+
+    def _hides(self, operation: Operation) -> bool:
+        """Whether an operation changed some cells of what it was given, and these to one value."""
+        y = operation.host
+        changed = [~np.isclose(x, y, rtol=1e-6, atol=1e-12, equal_nan=True)
+                   for x in operation.operands if x.shape == y.shape and x.dtype.kind == "f"]  # fmt: skip
+        return any(bool(cells.any() and not cells.all() and len(np.unique(y[cells])) == 1) for cells in changed)

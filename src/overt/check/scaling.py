@@ -1,0 +1,141 @@
+"""The scale of scores: what they are multiplied by in all, against 1/√d, and where any number is right."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from overt.check import pipeline
+from overt.check.judged import UNKNOWN
+from overt.check.origins import PRODUCTS, Origin, constant_over
+from overt.check.walking import Walk
+from overt.recorder.operations import Line
+
+
+class Scale(Walk):
+    """The scale of one attention."""
+
+    def _scale(self) -> None:
+        core = self.core
+        width = core.scores.width
+        line = next((x for x in self.scale_lines[::-1] if x), None) or self.operations[core.scores.number].line
+        self.facts["scale"] = self.total
+        if not core.two or core.outer or width < 2:
+            self.note("scale", "not tried", "the score is no product of two", line)
+            return
+        if any(len(one.along() or [0]) > 1 for one in (self.q, self.k)):
+            self.note("scale", "not tried", "the numbers that are summed belong to several positions", line)
+            return
+        owned = self._widths(parameters=True)
+        if owned and width > 2 and not any(n % width == 0 for n in owned):
+            why = f"{width} numbers are summed that are no features, as in attention of channels"
+            self.note("scale", "not tried", why, line)
+            return
+        for name, one in (("queries", self.q), ("keys", self.k)):
+            if self._across(one):
+                says = f"The {name} are normed over their positions, and not over their features."
+                self.fail("norm", UNKNOWN, self._norm_line(one), says)
+                return
+        if self._unit() or self.learned or self.sum is not None:
+            self.note("scale", "held", "cosines, a learned scale or an additive score need no 1/√d", line)
+            return
+        if all(self._normed(source) for source in core.scores.sources) and abs(self.total * width**0.5 - 1) > 2e-3:
+            self.note("scale", "not tried", "queries and keys are normed, and then any scale may be meant", line)
+            return
+        alone = self._memory()
+        n = core.scores.queries.shape[0]
+        heads = {n // b for b in range(1, n + 1) if n % b == 0 and n // b > 1}
+        widths = {width * h for h in heads} & self._widths()
+        widths |= {w for w in (self.q.array.shape[-1:] + self.k.array.shape[-1:]) if w != width}
+        several = {h for h in heads if width * h in widths} | self._headed()
+        # What one head is projected from is as wide as all of them.
+        widths |= {made.width for made in map(self._projected, (self.q, self.k)) if made} - {width}
+        mistake = pipeline.scale_mistake(core, self.total, width, several, widths)
+        want = width**-0.5
+        if mistake == "scale_seqlen" and any(n % x == 0 for n in owned for x in core.weights.shape[-2:] if x > 1):
+            mistake = None
+        if mistake == "":
+            self.note("scale", "held", f"1/√{width}", line)
+        elif mistake is None and self.total < 0:
+            says = f"The scores are multiplied by {self.total:.4g}, so the least alike get the largest weights."
+            self.fail("scale", UNKNOWN, line, says, want, self.total)
+        elif mistake is None:
+            self.note(
+                "scale", "not tried", f"scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}", line
+            )
+            self.facts["odd scale"] = line.number if line else None
+        elif mistake == "scale_missing" and self.intended.get("unscaled"):
+            self.note("scale", "held", "there is none, as is said", line)
+        elif mistake == "scale_missing" and "term" in self.facts:
+            self.note("scale", "not tried", "other terms of the queries and keys are part of the scores", line)
+        elif mistake == "scale_missing" and self.facts.get("learned bias"):
+            self.note("scale", "not tried", "beside a learned bias the scale may lie in the parameters (T5)", line)
+        elif mistake == "scale_missing" and (alone or self._pixels()):
+            why = "dot scores of a memory (Luong et al. 2015) and of pixels (Wang et al. 2018) have no scale"
+            self.note("scale", "not tried", why, line)
+        else:
+            says = f"The scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}."
+            self.fail("scale", mistake, line, says, want, self.total)
+
+    def _across(self, one: Origin) -> bool:
+        """Whether every feature has the norm 1 over the positions, and no position over its features."""
+        norms = [(one.form**2).sum(axis) / (one.factor or 1) ** 2 for axis in (1, 2)]
+        return min(one.form.shape[1:]) > 2 and bool(
+            np.allclose(norms[0], 1, rtol=1e-3) and not np.allclose(norms[1], 1, rtol=1e-2)
+        )
+
+    def _norm_line(self, one: Origin) -> Line | None:
+        """Where what was followed back to was made."""
+        return None if one.source is None else self.operations[one.source].line
+
+    def _normed(self, source: int | None) -> bool:
+        """Whether all rows had one norm on the way from the projection to the scores."""
+        width, open_, seen = self.core.scores.width, [source], set[int]()
+        while open_:
+            number = open_.pop()
+            if number is None or number in seen or self.operations[number].name in PRODUCTS:
+                continue
+            seen.add(number)
+            x = self.operations[number].host
+            rows = np.linalg.norm(x, axis=-1) if x.ndim > 1 and x.shape[-1] == width and x.dtype.kind == "f" else None
+            if rows is not None and rows.size > 3 and rows.min() > 0 and np.allclose(rows, rows.ravel()[0], rtol=1e-3):
+                return True
+            open_ += self.operations[number].sources
+        return False
+
+    def _headed(self) -> set[int]:
+        """How many heads the queries have, where these have an axis behind that of the samples."""
+        at = self.q.places() or []
+        own = [c for c in at if constant_over(c) and len(np.unique(c)) > 1]
+        return {len(np.unique(own[-1]))} if len(own) > 1 else set()
+
+    def _memory(self) -> bool:
+        """Whether another's states are mixed as they are, by scores of these same states: Luong's dot and general."""
+        queries, keys, values = self._streams()
+        whole = self.v.source is None and self.v.form.shape[-1] == self.v.array.shape[-1]
+        return whole and len(values) == 1 and values <= keys and not values & queries
+
+    def _features(self) -> bool:
+        """Whether products are summed over the axis that features have, and not over positions."""
+        for one in (self.q, self.k):
+            along = one.along()
+            if along is not None:
+                made = None if one.source is None else self.operations[one.source].name
+                if along != [1 if (made or "").startswith("conv") else one.array.ndim - 1]:
+                    return False
+        return True
+
+    def _pixels(self) -> bool:
+        """Whether queries and keys are made by convolutions and have no heads, as in non-local blocks."""
+        made = [None if one.source is None else self.operations[one.source] for one in (self.q, self.k)]
+        return all(op is not None and op.name.startswith("conv") and len(op.host) == len(one.form)
+                   for op, one in zip(made, (self.q, self.k), strict=True))  # fmt: skip
+
+    def _widths(self, parameters: bool = False) -> set[int]:
+        """Widths of arguments and parameters, or of these alone."""
+        return {
+            n
+            for operation in self.operations[: self.core.mix.number + 1]
+            for x, origin in zip(operation.operands, operation.origins, strict=True)
+            if origin.startswith("parameter" if parameters else "") and origin
+            for n in (x.shape if origin.startswith("parameter") else x.shape[-1:])
+        }

@@ -1,0 +1,126 @@
+"""What of a recording depends on what, and what of it only moves numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+
+import numpy as np
+
+from overt.recorder.operations import Operation
+
+# What changes no number.
+VIEWS = {
+    "view", "reshape", "transpose", "permute", "t", "T", "mT", "expand", "unsqueeze", "squeeze", "clone", "index",
+    "select", "contiguous", "view_as", "astype", "copy", "unbind", "split", "chunk", "swapaxes", "swapdims", "movedim",
+    "moveaxis", "expand_dims", "flatten", "unflatten", "ravel", "array", "asarray", "ascontiguousarray", "to", "float",
+    "double", "type_as", "type", "squeeze_", "broadcast_to", "broadcast_in_dim", "convert_element_type", "written",
+    "expand_as", "reshape_as", "rollaxis", "H", "real", "atleast_2d", "atleast_3d", "tensor", "half", "bfloat16",
+    "topk", "sort", "gather", "take_along_axis", "take_along_dim",
+}  # fmt: skip
+# Of these, what may round: the lowest number of a wide type is infinite in a narrow one.
+CASTS = {"to", "float", "double", "half", "bfloat16", "type", "type_as", "astype", "convert_element_type"}
+# What takes numbers of its first operand, and at most the form or the type of another.
+_LIKE = {*CASTS, "expand_as", "view_as", "reshape_as"}
+# What puts pieces together.
+GATHERS = {
+    "setitem", "stack", "cat", "concat", "concatenate", "array", "asarray", "vstack", "hstack", "copy", "copyto",
+    "written", "index_put", "slice_scatter", "row_stack", "column_stack", "tensor",
+    "scatter", "put_along_axis",
+}  # fmt: skip
+# What takes nothing but the shape of what it is given.
+_SHAPED = {"zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
+# What repeats numbers.
+GROWS = {"expand", "broadcast_to", "repeat", "tile", "repeat_interleave"}
+
+
+def masklike(x: np.ndarray) -> bool:
+    """Booleans, or numbers that are 0 and 1, or 0 and very negative."""
+    if x.dtype.kind == "b" or not x.size:
+        return True
+    if x.dtype.kind != "f":
+        return False
+    low = x < -1e3
+    return bool(((x == 0) | low).all() and low.any()) or bool(((x == 0) | (x == 1)).all())
+
+
+def _taken(operation: Operation) -> int:
+    """How many operands give numbers: of what makes one like another, the first."""
+    return 1 if operation.name in _LIKE else len(operation.sources)
+
+
+def carriers(operations: Sequence[Operation]) -> list[bool]:
+    """Of each operation, whether its result depends on the arguments' data; a mask is no data."""
+    found: list[bool] = []
+    for operation in operations:
+        given = any(
+            found[source] if source is not None else origin.startswith("argument") and not masklike(x)
+            for source, origin, x in list(zip(operation.sources, operation.origins, operation.operands, strict=True))[
+                : _taken(operation)
+            ]
+        )
+        found.append(given and operation.host.dtype.kind != "b" and operation.name not in _SHAPED)
+    return found
+
+
+def reaches(operations: Sequence[Operation]) -> list[frozenset[str]]:
+    """Of each operation, the arguments that its result depends on; masks are none."""
+    found: list[frozenset[str]] = []
+    for operation in operations:
+        mine: set[str] = set()
+        for i, source in enumerate(operation.sources[: _taken(operation)]):
+            mine |= found[source] if source is not None else _given(operation, i)
+        found.append(frozenset(mine))
+    return found
+
+
+def _given(operation: Operation, place: int) -> set[str]:
+    origin, x = operation.origins[place], operation.operands[place]
+    return {origin} if origin.startswith("argument") and not masklike(x) else set()
+
+
+def reach_of(operation: Operation, place: int, reach: Sequence[frozenset[str]]) -> frozenset[str]:
+    """The arguments that an operand depends on: its own, or those that reach what made it."""
+    source = operation.sources[place]
+    return frozenset(_given(operation, place)) if source is None else reach[source]
+
+
+def sums_to_one(x: np.ndarray) -> list[int]:
+    """Axes along which the entries, none of them negative, sum to 1; rows of zeros and NaN aside."""
+    if x.dtype.kind != "f" or not x.size or x.ndim < 1:
+        return []
+    bad = ~np.isfinite(x)
+    values = np.where(bad, 0, x)
+    if bad.all() or (values < -1e-12).any():
+        return []
+    found = []
+    for axis in range(x.ndim):
+        sums = values.sum(axis, dtype=np.float64)
+        near = np.abs(sums - 1) < (1e-2 if x.itemsize < 4 else 1e-4)
+        # What is 0 and 1 everywhere is a mask or a choice, unless it was weighed.
+        whole = (near | (sums == 0) | bad.any(axis)).all()
+        if x.shape[axis] > 1 and near.any() and whole and (values.max(axis) < 1).any():
+            found.append(axis)
+    return found
+
+
+def untag(tag: np.ndarray, x: np.ndarray, y: np.ndarray, view: bool) -> np.ndarray | None:
+    """The tag of y for x, of which y is another view; None where it is neither a reshape nor a transpose."""
+    if x.shape == y.shape and (not view or equal(x, y)):
+        return tag
+    if x.size != y.size:
+        return None
+    long = [n for n in x.shape if n > 1]
+    if long == [n for n in y.shape if n > 1] and (not view or equal(x.reshape(y.shape), y)):
+        return tag.reshape(x.shape)
+    if equal(x.reshape(y.shape), y):
+        return tag.reshape(x.shape)
+    for axes in permutations(range(x.ndim)) if x.ndim < 6 else ():
+        turned = x.transpose(axes)
+        if equal(turned.reshape(y.shape), y):
+            return tag.reshape(turned.shape).transpose(np.argsort(axes))
+    return None
+
+
+def equal(x: np.ndarray, y: np.ndarray) -> bool:
+    return x.shape == y.shape and np.allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=True)

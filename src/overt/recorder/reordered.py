@@ -1,0 +1,186 @@
+"""Attention whose products are taken in another order, written in the order of the definition.
+
+Q (Kᵀ V), as in linear attention (Katharopoulos et al. 2020, arXiv:2006.16236), is (Q Kᵀ) V; sums up to a position are
+the weights of the keys up to it; and values that are mixed by the mean of several weights are the mean of what each of
+these mixes.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from overt.recorder.flow import VIEWS, equal, sums_to_one, untag
+from overt.recorder.fused import Written
+from overt.recorder.operations import Operation
+from overt.recorder.products import Product, contracted, labels_of, product
+
+_TIMES, _MEANS, _RUNNING = {"mul", "multiply"}, {"mean", "sum", "div", "true_divide", "divide"}, {"cumsum"}
+# What is said of the weights that were nowhere computed.
+REORDERED = "keys and values first"
+# Operations from a state to what is asked of it.
+_FAR = 12
+# An operand: its numbers, what made it, and its name; a step: its name and details, operands, and what it gives.
+_Value = tuple[np.ndarray, int | None, str]
+_Step = tuple[str, str, Sequence[_Value], np.ndarray]
+
+
+def reordered(operations: Sequence[Operation], data: Sequence[bool]) -> tuple[list[Operation], list[int]] | None:
+    """Operations with such products in the order of the definition, and the number of each before; None without any."""
+    found: dict[int, list[_Step]] = {}
+    for number in range(len(operations)):
+        one = contracted(operations, number)
+        for mix in () if one is None else (one, one.turned()):
+            steps = _associated(operations, data, mix) or _averaged(operations, mix)
+            if steps is not None:
+                found[number] = steps
+                break
+    if not found:
+        return None
+    written, now = Written(), dict[int, int]()
+    for number, operation in enumerate(operations):
+        written.number = number
+        written.operation = replace(operation, sources=tuple(None if s is None else now[s] for s in operation.sources))
+        before: tuple[np.ndarray, int | None, str] | None = None
+        for name, detail, values, made in found.get(number, ()):
+            several = [(x, None if s is None else now[s], origin) for x, s, origin in values]
+            before = written.step(name, made, *([before] if before else []), *several, detail=detail)
+        if before is None:
+            written.operations.append(written.operation)
+            written.before.append(number)
+        now[number] = len(written.operations) - 1
+    return written.operations, written.before
+
+
+def _associated(operations: Sequence[Operation], data: Sequence[bool], mix: Product) -> list[_Step] | None:
+    """The steps of a product of queries with what keys and values were multiplied to first."""
+    source, running, path = mix.sources[1], False, list[int]()
+    while source is not None and operations[source].name in VIEWS | _RUNNING and len(path) < _FAR:
+        path.append(source)
+        own = [s for s in operations[source].sources if s is not None and data[s]]
+        source = own[0] if len(own) == 1 else None
+    made = None if source is None else _pairs(operations, source)
+    if made is None or not all(data[s] if s is not None else o.startswith("argument") for _, s, o in made[0]):
+        return None
+    # Where in the state each number of the first product came to lie.
+    tag: np.ndarray | None = np.arange(mix.right.size).reshape(mix.right.shape)
+    current, along = mix.right, list[np.ndarray]()
+    for number in [*path, source]:
+        operation = operations[number or 0]
+        if tag is None:
+            return None
+        tag, current = untag(tag, operation.host, current, True), operation.host
+        if operation.name in _RUNNING and tag is not None:
+            x = operation.operands[0]
+            sums = [axis for axis in range(x.ndim) if equal(np.cumsum(x, axis), operation.host) and x.shape[axis] > 1]
+            if len(sums) != 1:
+                return None
+            at = np.unravel_index(tag, mix.right.shape)
+            along.append(np.stack([np.diff(c.take([0, 1], sums[0]), axis=sums[0]) for c in at]))
+            running, current = True, x
+    if tag is None:
+        return None
+    return _written(mix, made, np.unravel_index(tag, mix.right.shape), along if running else [])
+
+
+def _written(
+    mix: Product,
+    made: tuple[list[_Value], tuple[str, str, str]],
+    places: Sequence[np.ndarray],
+    along: Sequence[np.ndarray],
+) -> list[_Step] | None:
+    values, (one, two, out) = made
+    letters = iter(sorted(set(string.ascii_letters) - set("".join(mix.labels) + one + two)))
+    shape = places[0].shape
+    shape = shape if len(shape) == len(out) else tuple(n for n in shape if n > 1)
+    if len(shape) != len(out):
+        return None
+    flat = [c.reshape(shape) for c in places]
+    renamed: dict[str, str] = {}
+    for axis, letter in enumerate(out):
+        mine = [a for a, c in zip(mix.labels[1], flat, strict=True) if (c != c.take([0], axis)).any()]
+        if len(mine) != 1 or mine[0] in renamed.values():
+            return None
+        renamed[letter] = mine[0]
+    keys = "".join(next(letters) for a in one if a in two and a not in out)
+    renamed |= dict(zip((a for a in one if a in two and a not in out), keys, strict=True))
+    first = [a for a, c in zip(mix.labels[1], along[0], strict=True) if c.any()] if along else []
+    later = ""
+    if first:
+        # Every position sees what was added up until then.
+        later = next(letters)
+        if len(first) > 1 or first[0] not in mix.batch or keys:
+            return None
+        renamed = {a: later if b == first[0] else b for a, b in renamed.items()}
+        keys = later
+    (one, key), (two, value) = sorted(
+        (("".join(renamed[a] for a in axes), x) for axes, x in zip((one, two), values, strict=True)),
+        key=lambda side: not set(mix.summed) <= set(side[0]),
+    )
+    if (
+        not keys
+        or not set(mix.summed) <= set(one)
+        or set(mix.summed) & set(two)
+        or not set(keys) <= set(one) & set(two)
+    ):
+        return None
+    weighed = "".join(a for a in mix.labels[2] if a in mix.labels[0]) + keys
+    scores = np.einsum(f"{mix.labels[0]},{one}->{weighed}", mix.left, key[0])
+    query = mix.left, mix.sources[0], mix.origins[0]
+    steps: list[_Step] = [("einsum", f"{mix.labels[0]},{one}->{weighed}", (query, key), scores)]
+    if first:
+        n = scores.shape[-1]
+        seen = np.tri(n, dtype=bool).reshape([n if a in (first[0], later) else 1 for a in weighed])
+        scores = np.where(seen, scores, 0.0)
+    steps.append(("where", REORDERED, (), scores))
+    mixed = np.einsum(f"{weighed},{two}->{mix.labels[2]}", scores, value[0])
+    if not equal(mixed, mix.result):
+        return None
+    return [*steps, ("einsum", f"{weighed},{two}->{mix.labels[2]}", (value,), mixed)]
+
+
+def _pairs(operations: Sequence[Operation], number: int) -> tuple[list[_Value], tuple[str, str, str]] | None:
+    """The operands and labels of a product of two, whether it is summed over positions or not yet."""
+    made, operation = product(operations, number), operations[number]
+    if made is not None:
+        return [
+            (x, s, o) for x, s, o in zip((made.left, made.right), made.sources, made.origins, strict=True)
+        ], made.labels
+    if len(operation.operands) != 2 or operation.name not in _TIMES | {"einsum"}:
+        return None
+    arrays, whole = list(operation.operands), operation.host
+    labels = labels_of(operation, *arrays)
+    if operation.name in _TIMES:
+        letters, axes = string.ascii_lowercase, list[str]()
+        for place, x in enumerate(arrays):
+            full = x.reshape((1,) * (whole.ndim - x.ndim) + x.shape)
+            arrays[place] = np.squeeze(full)
+            axes.append("".join(letters[i] for i in range(full.ndim) if full.shape[i] > 1))
+        labels = (
+            axes[0],
+            axes[1],
+            "".join(letters[i] for i in range(whole.ndim) if whole.shape[i] > 1),
+        )
+    return None if labels is None else (list(zip(arrays, operation.sources, operation.origins, strict=True)), labels)
+
+
+def _averaged(operations: Sequence[Operation], mix: Product) -> list[_Step] | None:
+    """The steps of values mixed by the mean of several weights."""
+    source = mix.sources[0]
+    for _ in range(3):
+        if source is None or operations[source].name not in _MEANS | VIEWS or not operations[source].operands:
+            return None
+        x, source = operations[source].operands[0], operations[source].sources[0]
+        normal = sums_to_one(x) if x.ndim == mix.left.ndim + 1 and source is not None else []
+        for axis in (a for a in range(x.ndim) if normal and a not in normal):
+            if equal(x.mean(axis), mix.left):
+                letter = min(set(string.ascii_letters) - set("".join(mix.labels)))
+                one = mix.labels[0][:axis] + letter + mix.labels[0][axis:]
+                equation = f"{one},{mix.labels[1]}->{letter}{mix.labels[2]}"
+                mixed = np.einsum(equation, x, mix.right)
+                both = (x, source, ""), (mix.right, mix.sources[1], mix.origins[1])
+                return [("einsum", equation, both, mixed), ("mean", "", (), mixed.mean(0))]
+    return None

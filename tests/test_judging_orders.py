@@ -1,0 +1,160 @@
+"""Attention whose products stand in another order, whose weights go along edges, or whose tokens come one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from overt.check.judging import Judged, judge
+from overt.recorder import record_operations
+
+
+def judged(code: Callable[..., Any], *args: Any) -> Judged:
+    result, operations = record_operations(code, *args)
+    return judge(operations, [result.numpy() if isinstance(result, torch.Tensor) else result])
+
+
+def drawn(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
+    random = np.random.default_rng(3)
+    return [torch.from_numpy(random.normal(size=shape)) for shape in shapes]
+
+
+def keys_and_values_first(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    q, k = functional.elu(q) + 1, functional.elu(k) + 1
+    return q @ (k.mT @ v) / (q @ k.sum(-2)[..., None])
+
+
+def sums_up_to_a_position(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    q, k = functional.elu(q) + 1, functional.elu(k) + 1
+    pairs = torch.einsum("hsd,hsm->hsdm", k, v).cumsum(1)
+    return torch.einsum("htd,htdm,ht->htm", q, pairs, 1 / (q * k.cumsum(1)).sum(-1))
+
+
+def without_a_map(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return q @ (functional.layer_norm(k, k.shape[-1:]).mT @ v) / k.shape[-2]
+
+
+def mean_of_weights(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1).mean(0) @ v[0]
+
+
+@pytest.mark.parametrize("code", [keys_and_values_first, sums_up_to_a_position, without_a_map, mean_of_weights])
+def test_another_order_of_the_products_is_attention(code: Callable[..., Any]) -> None:
+    told = judged(code, *drawn((3, 5, 4), (3, 5, 4), (3, 5, 6)))
+    assert told.cores == 1
+    assert told.faults == []
+    assert any(entry.outcome == "held" for entry in told.ledger)
+
+
+def test_what_is_wrong_with_each_of_several_weights_is_seen_behind_their_mean() -> None:
+    def wrong(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return (q @ k.mT / q.shape[-1]).softmax(-1).mean(0) @ v[0]
+
+    told = judged(wrong, *drawn((3, 5, 4), (3, 5, 4), (3, 5, 6)))
+    assert [fault.mistake for fault in told.faults] == ["scale_d"]
+
+
+def along_edges(x: np.ndarray, sources: np.ndarray, targets: np.ndarray, by: str, top: str) -> np.ndarray:
+    ends = {"targets": targets, "sources": sources}[by]
+    s = np.einsum("ed,ed->e", x[targets], x[sources] + 1) / np.sqrt(x.shape[1])
+    largest = np.full(len(x), -np.inf)
+    np.maximum.at(largest, ends, s)
+    e = np.exp(s - (s.max() if top == "all" else largest[ends]))
+    total, out = np.zeros(len(x)), np.zeros_like(x)
+    np.add.at(total, ends, e)
+    np.add.at(out, targets, (e / total[ends])[:, None] * np.sin(x)[sources])
+    return out
+
+
+@pytest.mark.parametrize(
+    ("by", "top", "found"),
+    [
+        ("targets", "each", []),
+        # Rare, and the cheap way for a graph.
+        ("targets", "all", [("global_max", "risk")]),
+        ("sources", "each", [("softmax_axis_q", None)]),
+    ],
+)
+def test_softmax_along_edges(by: str, top: str, found: list[tuple[str, str | None]]) -> None:
+    targets = np.repeat(np.arange(5), 3)
+    sources = np.concatenate([np.roll(np.arange(5), step) for step in range(3)]).reshape(3, 5).T.ravel()
+    mixed = np.random.default_rng(2).permutation(15)
+    told = judged(along_edges, drawn((5, 4))[0].numpy(), sources[mixed], targets[mixed], by, top)
+    assert [(fault.mistake, fault.kind) for fault in told.faults] == found
+
+
+def test_a_row_that_is_projected_is_no_bias() -> None:
+    x, *w = (one.numpy() for one in drawn((4,), (4, 4), (4, 4), (4, 4)))
+
+    class Stream:
+        def __init__(self) -> None:
+            self.one, self.two, self.three = w
+            self.keys, self.values = [np.ones(4)], [np.arange(4.0)]
+
+        def __call__(self, token: np.ndarray) -> np.ndarray:
+            keys, values = [*self.keys, token @ self.two], [*self.values, token @ self.three]
+            s = np.stack(keys) @ (token @ self.one) / 2
+            e = np.exp(s - s.max())
+            return e / e.sum() @ np.stack(values)
+
+    result, operations = record_operations(Stream(), x)
+    assert judge(operations, [result], given={"parameter keys.0": (4,)}).faults == []
+
+
+def test_different_matrices_before_one_input_are_no_shared_projection() -> None:
+    class Columns:
+        def __init__(self) -> None:
+            self.one, self.two, self.three = (one.numpy() for one in drawn((4, 4), (4, 4), (4, 4)))
+
+        def __call__(self, x: np.ndarray) -> np.ndarray:
+            s = (self.two @ x).T @ (self.one @ x) / 2
+            e = np.exp(s - s.max(0))
+            return self.three @ x @ (e / e.sum(0))
+
+    assert judged(Columns(), drawn((4, 6))[0].numpy()).faults == []
+
+
+def test_heads_of_one_sample_side_by_side_are_not_exchanged() -> None:
+    def code(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("hts,hsd->thd", (q @ k.mT / 2).softmax(-1), v).reshape(q.shape[1], -1)
+
+    assert judged(code, *drawn((3, 5, 4), (3, 7, 4), (3, 7, 4))).faults == []
+
+
+def test_norms_over_positions_are_found_where_they_are_taken() -> None:
+    def code(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        q, k = functional.normalize(q, dim=1), functional.normalize(k, dim=2)
+        return (8 * q @ k.mT).softmax(-1) @ v
+
+    told = judged(code, *drawn((3, 5, 4), (3, 5, 4), (3, 5, 4)))
+    assert [(fault.step, fault.mistake) for fault in told.faults] == [("norm", "unknown")]
+
+
+def test_a_learned_factor_of_the_queries_is_a_scale() -> None:
+    class Cosines(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.factor = torch.nn.Parameter(torch.tensor(2.0, dtype=torch.float64))
+
+        def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return (self.factor * q @ k.mT).softmax(-1) @ v
+
+    with torch.no_grad():
+        assert judged(Cosines(), *drawn((3, 5, 4), (3, 5, 4), (3, 5, 4))).faults == []
+
+
+def test_the_line_of_a_mistake_is_where_its_numbers_are_made() -> None:
+    def code(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+        s = q @ k.swapaxes(1, 2) / 2
+        shifted = s - s.max()
+        e = np.exp(shifted)
+        return np.asarray(e / e.sum(-1, keepdims=True) @ v)
+
+    told = judged(code, *(one.numpy() for one in drawn((3, 5, 4), (3, 5, 4), (3, 5, 4))))
+    first = code.__code__.co_firstlineno
+    assert [(fault.mistake, (fault.line or 0) - first) for fault in told.faults] == [("global_max", 2)]
