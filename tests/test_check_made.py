@@ -128,6 +128,16 @@ class Nested:
         q, k, v = ((x @ w).reshape(B, T, self.heads, -1).swapaxes(1, 2) for w in self.w)
         return mix(q, k, v).swapaxes(1, 2).reshape(B, T, W)
 
+def turned(x, angle, past=None):
+    cos, sin = angle
+    k = x.reshape(len(x), 3, -1).swapaxes(0, 1)
+    a, b = np.split(k, 2, axis=-1)
+    q = np.concatenate([a * cos - b * sin, a * sin + b * cos], -1)
+    keys, values = (q, k) if past is None else (np.concatenate(both, 1) for both in zip(past, (q, k)))
+    hidden = np.arange(keys.shape[1]) > np.arange(len(x))[:, None] + keys.shape[1] - len(x)
+    s = np.where(hidden, -np.inf, q @ keys.swapaxes(-1, -2) * FACTOR)
+    return (soft(s) @ values).swapaxes(0, 1).reshape(x.shape), (keys, values)
+
 def one_by_one(q, k, v):
     for start in range(0, len(q), 2):
         yield mix(q[start : start + 2], k, v)
@@ -181,7 +191,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 NAMES = ("fields", "named", "unpacked", "pairs", "layered", "rows", "Matrices", "Drawn", "Told", "one_by_one",
-         "spread", "stated", "segments", "maker", "Nested")  # fmt: skip
+         "spread", "stated", "segments", "maker", "Nested", "turned")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

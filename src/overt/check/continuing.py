@@ -27,7 +27,8 @@ _LOOSE = 1e-4
 # Plans in one request; methods that are tried.
 _BATCH, _METHODS = 12, 5
 # Axes of what has one number a token.
-_ALONG = {"tokens": 1, "tokens of one": 0, "positions": 0, "positions (B, T)": 1}
+_ALONG = {"tokens": 1, "tokens of one": 0, "positions": 0, "positions (B, T)": 1, "turns": 0, "cosines": 0, "sines": 0}
+_ALONG |= {"half cosines": 0, "half sines": 0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +143,12 @@ class Continued:
         kwargs = dict(zip((a.name for a in self.face.arguments), args, strict=False)) | kwargs
         for name, axis in self.axes.items():
             arrays[prefix + name] = whole[name].take(range(start, end), axis)
+        for name, kind in self.kinds.items():
+            # A mask has the rows of the piece, and the keys until its end.
+            axes = calls.axes_of(kind) if calls.is_mask(kind) and name in whole else ()
+            rows = {"T": slice(start, end), "S": slice(0, end)}
+            if axes:
+                arrays[prefix + name] = whole[name][tuple(rows.get(axis, slice(None)) for axis in axes)]
         given = way.first if first is None else way.later
         for name, spec in given.items():
             made = dict(spec)
