@@ -28,9 +28,16 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
         for path in here or kinds:
             if is_floats(kinds[path]):
                 # Of words there is one number where a vector has many, but for an axis that other whole numbers have.
-                last = any(k[:6] == "below " and k[-1] == kinds[path][-1] for k in kinds.values())
+                last = guess.told or any(k[:6] == "below " and k[-1] == kinds[path][-1] for k in kinds.values())
                 fewer = dict.fromkeys((kinds[path][: None if last else -1], kinds[path], kinds[path][:1]))
                 yield from (guess.given(path, f"below 4: {some}") for some in fewer if some)
+    turns = [path for path, kind in guess.kinds if kind in ("cosines", "sines")]
+    if turns and re.search(r"shapes|must match", message):
+        # Tables of turns have a number for each pair, or for each number.
+        halves = guess
+        for path in turns:
+            halves = halves.given(path, f"half {dict(guess.kinds)[path]}")
+        yield halves
     out_of_range = re.search(r"out of (range|bounds)", message)
     if out_of_range:
         for path in here or kinds:
@@ -123,7 +130,7 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callabl
             elif length * whole % size == 0:
                 pairs.append((length, length * whole // size))
             # What is reshaped may be the candidate's own, and the length what does not fit it.
-            rest = whole // length ** sides.count(length)
+            rest = max(1, whole // length ** sides.count(length))
             fits = [n for n in range(16, 1, -1) if n != length and size % (rest * n ** sides.count(length)) == 0]
             pairs += [(length, n) for n in fits[:2] if sides.count(length) > 1]
     else:

@@ -115,7 +115,14 @@ def _asked(
     texts = {**_texts(nodes), **told}
     for node in nodes:
         if isinstance(node, ast.Assign):
-            _named(node.targets[0], _paths(node.value, known, texts), known, found)
+            target, value = node.targets[0], node.value
+            both = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+            pairs = zip(target.elts, value.elts, strict=False) if both else [(target, value)]  # type: ignore[attr-defined]
+            for one, other in pairs:
+                # Names for each of what something is made of one by one are names for that.
+                each = isinstance(one, ast.Tuple) and isinstance(other, ast.GeneratorExp | ast.ListComp)
+                of = other.generators[0].iter if each else other  # type: ignore[attr-defined]
+                _named(one, _paths(of, known, texts), known, found)
         elif isinstance(node, ast.For | ast.comprehension):
             _looped(node.target, node.iter, known, texts, found)
     _sliced(nodes, known, found)

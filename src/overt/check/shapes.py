@@ -20,7 +20,7 @@ EDGES = r"E|(n|num|number)?_?(of_)?(edges?|E)"
 _SORTS = {
     "mask": r"bool|true\b",
     "0 and 1": r"0\s*/\s*1\b|1(\.0)? (for|where|at|=)|ones (at|for|where)|binary\b|zeros and ones|ones and zeros",
-    "whole": r"(u?int(eger)?(32|64|s)?|long|ids?|ind(ex|ices|exes))\b",
+    "whole": r"(u?int(eger)?(32|64|s)?|long|ids?|tokens|ind(ex|ices|exes))\b",
 }
 
 

@@ -199,8 +199,8 @@ class Suggestions:
                 beside = "w" + a.name if {"q", "k"} & {other.name for other in mine.arguments} else a.name
                 some = self._weight((*path, beside))
                 guess = guess.given(here, "WW" if here in self.interface.read.weights and len(some) == 1 else some)
-            elif a.name.lower() in self._words or re.fullmatch(AXIS_WORDS["B"], a.name.lower()):
-                guess = guess.given(here, f"length of {self._words.get(a.name.lower(), 'B')}")
+            elif (axis := self._axis(a.name, lengths)) is not None:
+                guess = guess.given(here, f"length of {axis}")
             elif (a.name,) in kinds:
                 known = was.get(here, "")
                 guess = guess.given(here, known if is_floats(known) else kinds[a.name,])
@@ -280,6 +280,13 @@ class Suggestions:
             kinds = {path: kind for path, kind in kinds.items() if path[:1] not in lists - sure}
             yield from self._completed(required, kinds, lengths)
 
+    def _axis(self, name: str, lengths: Lengths) -> str | None:
+        """The letter of an axis that documentation calls so, of those that have a length; that of samples always."""
+        letter = self._words.get(name.lower())
+        if letter is not None and (letter in "BHTSDWGU" or letter in dict(lengths.more)):
+            return letter
+        return "B" if re.fullmatch(AXIS_WORDS["B"], name.lower()) and len(name) > 1 else None
+
     def _completed(self, required: Sequence[Argument], kinds: Mapping[Path, str], lengths: Lengths) -> Iterator[Guess]:
         """Calls with these kinds; what has none is what its name suggests, or a number."""
         rest = [a for a in required if not any(path[0] == a.name for path in kinds)]
@@ -294,6 +301,8 @@ class Suggestions:
                 told = told if told in VALUES or (told or "").startswith(OWN) else None
                 if inside and not (told or "").startswith(OWN):
                     told = self.interface.read.of((a.name,)) or "dictionary"
+                elif a.role not in INPUTS and (axis := self._axis(a.name, lengths)) is not None:
+                    told = f"length of {axis}"
                 # Of nothing there is nothing to see.
                 known = "lengths" if self.told(a) == "lengths" else kinds.get((a.name,), told)
                 kind = known or dict(first.kinds)[a.name,]
@@ -347,7 +356,8 @@ class Suggestions:
             if path in asked.indices | asked.compared and argument.role != "positions":
                 return "below 4: T" if path in asked.indices else "below 3: BT"
         beside = next((a.role for a in self.interface.arguments if a.name == asked.added.get(argument.name)), None)
-        if said is None and beside in FAMILIES[0] and not hides | (argument.role in (*FAMILIES[0], "bias", "params")):
+        own = hides or self.makes or argument.role in (*FAMILIES[0], "bias", "params")
+        if said is None and beside in FAMILIES[0] and not own:
             return beside
         part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
         role = said or argument.role or ""
