@@ -115,14 +115,16 @@ def _asked(
     texts = {**_texts(nodes), **told}
     for node in nodes:
         if isinstance(node, ast.Assign):
-            target, value = node.targets[0], node.value
-            both = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
-            pairs = zip(target.elts, value.elts, strict=False) if both else [(target, value)]  # type: ignore[attr-defined]
-            for one, other in pairs:
-                # Names for each of what something is made of one by one are names for that.
-                each = isinstance(one, ast.Tuple) and isinstance(other, ast.GeneratorExp | ast.ListComp)
-                of = other.generators[0].iter if each else other  # type: ignore[attr-defined]
-                _named(one, _paths(of, known, texts), known, found)
+            match node.targets[0], node.value:
+                case ast.Tuple(elts=targets), ast.Tuple(elts=values):
+                    pairs: list[tuple[ast.expr, ast.expr]] = list(zip(targets, values, strict=False))
+                case ast.Tuple() as target, ast.GeneratorExp(generators=[each]) | ast.ListComp(generators=[each]):
+                    # Names for each of what something is made of one by one are names for that.
+                    pairs = [(target, each.iter)]
+                case target, value:
+                    pairs = [(target, value)]
+            for given, of in pairs:
+                _named(given, _paths(of, known, texts), known, found)
         elif isinstance(node, ast.For | ast.comprehension):
             _looped(node.target, node.iter, known, texts, found)
     _sliced(nodes, known, found)
@@ -160,14 +162,14 @@ def _asked(
         other = functions.get(name or "")
         if other is not None and depth < _DEPTH and (isinstance(node.func, ast.Name) or _own(node.func)):
             names = [a.arg for a in other.args.args][other.name == "__init__" or _own(node.func) :]
-            given = dict(zip(names, node.args, strict=False))
-            given |= {one.arg: one.value for one in node.keywords if one.arg is not None}
-            handed = {name: _paths(value, known, texts) for name, value in given.items()}
-            spelt = {name: some for name, value in given.items() if (some := _spelt(value, texts))}
+            passed = dict(zip(names, node.args, strict=False))
+            passed |= {one.arg: one.value for one in node.keywords if one.arg is not None}
+            handed = {name: _paths(value, known, texts) for name, value in passed.items()}
+            spelt = {name: some for name, value in passed.items() if (some := _spelt(value, texts))}
             needed = other.args.args[: len(other.args.args) - len(other.args.defaults)]
             for paths in (_paths(one.value, known, texts) for one in node.keywords if one.arg is None):
                 # What is unpacked has the names of the arguments that are not given otherwise.
-                for path, rest in ((path, a.arg) for path in paths for a in needed if a.arg not in given):
+                for path, rest in ((path, a.arg) for path in paths for a in needed if a.arg not in passed):
                     found.enter((*path, rest), "dictionary")
                     handed.setdefault(rest, []).append((*path, rest))
             if any(handed.values()):
