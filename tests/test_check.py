@@ -306,7 +306,13 @@ def test_gradients() -> None:
     def doubled(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return torch.softmax(q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5, -1) @ Double.apply(v)
 
+    def centred(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        y = torch.softmax(q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5, -1) @ v
+        return y - y.mean(-1, keepdim=True).detach()
+
     assert {f.id for f in overt.check(cut).findings if f.kind == "mistake"} == {"gradient_cut"}
+    # A part that is taken out by hand is meant so.
+    assert {f.id: f.kind for f in overt.check(centred).findings}["gradient_wrong"] == "risk"
     assert {f.id for f in overt.check(doubled).findings if f.kind == "mistake"} == {"gradient_wrong"}
 
 

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from overt.check.judging import judge
+from overt.check.origins import places
 from overt.recorder import record_operations
 
 
@@ -322,3 +325,56 @@ def test_what_is_moved_and_belongs_there_is_left_alone(code: Any, shapes: list[t
 def test_each_sample_has_its_own_padding(whole: bool) -> None:
     told = found(Lengths(whole), *drawn((2, 5, 12)), torch.tensor([5, 3]))
     assert told == (["mask_fold_order in mask"] if whole else [])
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_places_are_found_where_numbers_come_twice(data: st.DataObject) -> None:
+    B, T, H, D = (data.draw(st.integers(2, 4)) for _ in range(4))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    large = rng.normal(size=(B, T, H * D))
+    # A token that all samples have, and a row that comes again.
+    large[:, 0] = large[:1, 0]
+    if data.draw(st.booleans()):
+        large[0, T - 1] = large[0, 1]
+    at = np.arange(large.size).reshape(B, T, H, D).transpose(0, 2, 1, 3).reshape(B * H, T, D)
+    found = places(large.ravel()[at], large)
+    if found is not None:
+        flat = np.ravel_multi_index(tuple(found), large.shape)
+        np.testing.assert_array_equal(large.ravel()[flat], large.ravel()[at])
+        single = np.array([(large == x).sum() == 1 for x in large.ravel()[at].ravel()]).reshape(at.shape)
+        np.testing.assert_array_equal(flat[single], at[single])
+    # Where only the token is the same everywhere, it is sure.
+    if T > 2 and len(np.unique(large)) == large.size - (B - 1) * H * D:
+        assert found is not None
+        np.testing.assert_array_equal(flat, at)
+
+
+def test_samples_behind_a_token_of_their_own_are_told_from_positions() -> None:
+    class Classified(nn.Module):
+        def __init__(self, first: bool) -> None:
+            super().__init__()
+            self.first = nn.Parameter(torch.randn(1, 1, 8))
+            self.attention = nn.MultiheadAttention(8, 2, batch_first=first)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = torch.cat([self.first.expand(len(x), -1, -1), x], 1)
+            return self.attention(x, x, x, need_weights=False)[0]
+
+    for first in (True, False):
+        model = Classified(first).double().eval()
+        with torch.no_grad():
+            result, operations = record_operations(model, *drawn((2, 5, 8)))
+        facts = judge(operations, [result.numpy()]).facts
+        assert ("time first" in facts) != first
+
+
+def test_lengths_that_hide_what_they_count_are_found() -> None:
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths: torch.Tensor, flip: bool) -> torch.Tensor:
+        there = (torch.arange(k.shape[-2]) < lengths[:, None])[:, None]
+        s = q @ k.mT * q.shape[-1] ** -0.5
+        return s.masked_fill(there if flip else ~there, -1e9).softmax(-1) @ v
+
+    args = *drawn((2, 5, 4), (2, 7, 4), (2, 7, 4)), torch.tensor([4, 6])
+    assert found(attend, *args, False) == []
+    assert found(attend, *args, True) == ["mask_inverted in mask"]

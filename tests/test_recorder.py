@@ -262,6 +262,48 @@ def test_numbers_and_arrays_made_of_them_are_followed() -> None:
     assert np.array is sys.modules["numpy"].array
 
 
+class Words:
+    """A table of words, and matrices in an object of its own: nothing of these is an argument."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        self.table, self.layers = rng.normal(size=(9, 4)), [{name: rng.normal(size=(4, 4)) for name in "qkv"}]
+        self.last: np.ndarray | None = None
+
+    def __call__(self, tokens: np.ndarray) -> np.ndarray:
+        x = self.table[tokens]
+        q, k, v = (x @ self.layers[0][name] for name in "qkv")
+        s = np.exp(q @ k.T / 2)
+        self.last = s / s.sum(-1, keepdims=True)
+        return self.last @ v
+
+
+def test_what_tokens_are_looked_up_in_is_followed_and_stays_as_it_was() -> None:
+    model, tokens = Words(), np.array([1, 5, 2])
+    table, matrix = model.table, model.layers[0]["q"]
+    result, operations = record_operations(model, tokens)
+    assert {"parameter table", "parameter layers.0.q"} <= {o for op in operations for o in op.origins}
+    assert len(attentions(operations)[1]) == 1
+    assert type(result) is np.ndarray
+    # The very arrays, and what was stored meanwhile is a plain one.
+    assert model.table is table
+    assert model.layers[0]["q"] is matrix
+    assert type(model.last) is np.ndarray
+    np.testing.assert_array_equal(model(tokens), result)
+
+
+def test_what_a_function_encloses_is_followed() -> None:
+    weights = {"v": np.eye(4)}
+
+    def attend(x: np.ndarray) -> np.ndarray:
+        s = np.exp(x @ x.T / 2)
+        return (s / s.sum(-1, keepdims=True)) @ (np.ones((3, 4)) @ weights["v"])
+
+    _, operations = record_operations(attend, np.random.default_rng(0).normal(size=(3, 4)))
+    assert "parameter v" in {o for op in operations for o in op.origins}
+    assert type(weights["v"]) is np.ndarray
+
+
 def test_numbers_are_not_changed_in_place() -> None:
     def running(x: np.ndarray) -> np.ndarray:
         top = x[0]

@@ -92,20 +92,21 @@ def _along_samples(core: Core, values: Operand) -> bool:
     if len(keys) != 1 or len(samples) != 1:
         return False
     # Which of the two axes that is of what was given.
-    axis, number, shape = keys[0], values.source, array.shape[:2]
-    origin = ""
-    while number is not None:
+    waiting = [(keys[0], values.source, "argument", array.shape[:2])]
+    while waiting:
+        axis, number, origin, shape = waiting.pop()
+        if number is None:
+            if axis == 0 and origin.startswith("argument"):
+                return True
+            continue
         operation = core.operations[number]
-        before = [
-            (s, o, x)
-            for s, o, x in zip(operation.sources, operation.origins, operation.operands, strict=True)
-            if (s is not None or o.startswith("argument")) and x.ndim >= 2 and set(x.shape[:2]) == set(shape)
-        ]
-        if not before:
-            return False
-        number, origin, x = before[0]
-        if x.shape[:2] != shape:
-            if operation.name not in VIEWS:
-                return False
-            axis, shape = 1 - axis, x.shape[:2]
-    return axis == 0 and (values.source is None or origin.startswith("argument"))
+        given = [one for one in zip(operation.sources, operation.origins, operation.operands, strict=True)
+                 if (one[0] is not None or one[1].startswith("argument")) and one[2].ndim >= 2]  # fmt: skip
+        before = [one for one in given if set(one[2].shape[:2]) == set(shape)]
+        # What lies behind one another in the second axis keeps the first.
+        before = before or [one for one in given if axis == 0 and one[2].shape[0] == shape[0]]
+        for source, origin, x in before:
+            turned = x.shape[:2] == shape[::-1] != shape
+            if not turned or operation.name in VIEWS:
+                waiting.append((1 - axis if turned else axis, source, origin, x.shape[:2]))
+    return False

@@ -86,6 +86,10 @@ class Backend:
         """A context in which arrays that the candidate makes are float64 by default."""
         return nullcontext()
 
+    def attached(self) -> AbstractContextManager[None]:
+        """A context in which ``detach`` takes nothing out of the gradients, where there are any."""
+        return nullcontext()
+
     @contextmanager
     def weighed(self, told: list[int]) -> Iterator[None]:
         """A context that adds the bytes that were allocated in it at most, where they can be seen."""
@@ -146,6 +150,16 @@ class _Torch(Backend):
             yield
         finally:
             self.torch.set_default_dtype(before)
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """A context in which ``detach`` takes nothing out of the gradients."""
+        tensor = self.torch.Tensor
+        detach, tensor.detach = tensor.detach, lambda x: x
+        try:
+            yield
+        finally:
+            tensor.detach = detach
 
     @contextmanager
     def _no_dropout(self) -> Iterator[None]:

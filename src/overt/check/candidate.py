@@ -312,7 +312,9 @@ class Candidate:
             backend.seed(call["seed"])
         weight: list[int] = []
         weighed = backend.weighed(weight) if call.get("weigh") else nullcontext()
-        with backend.still(call.get("still", False)), np.errstate(all="ignore"), weighed, _patched(thing, scope):
+        attached = backend.attached() if call.get("attached") else nullcontext()
+        still = backend.still(call.get("still", False))
+        with still, attached, np.errstate(all="ignore"), weighed, _patched(thing, scope):
             start = time.perf_counter()
             # What is recorded is traced there, and what keeps something would keep what is only traced.
             plainly = call.get("record") is not None or not inspect.isroutine(thing) or call.get("example")

@@ -90,14 +90,23 @@ def _gradients(caller: Caller, guess: Guess, findings: Findings) -> None:
         slope, gradient = _slope(caller, guess, name), slopes.get(name)
         if slope is None or gradient is None:
             continue
-        told_slope = float((gradient * _step(gradient.shape)).sum()) / _STEP
-        if abs(slope - told_slope) > _OFF * max(abs(slope), abs(told_slope), 0.1):
-            findings.add(
-                "gradient_wrong", kind="mistake", look=r"backward|grad|detach",
-                message=f"The gradient of {name} is not the slope of the output.",
-                mend="Compare with torch.autograd.gradcheck.",
-            )  # fmt: skip
-            return
+        if _is_slope(gradient, slope):
+            continue
+        # What somebody takes out of the gradient, such as the mean of a series, is meant.
+        whole = caller.ask([Way(guess, extra={"grad": True, "attached": True})])[0].gradients.get(name)
+        chosen = whole is not None and _is_slope(whole, slope)
+        findings.add(
+            "gradient_wrong", kind="risk" if chosen else "mistake", look=r"backward|grad|detach",
+            message=f"The gradient of {name} is not the slope of the output"
+            f"{': detach() leaves a part of it out' if chosen else ''}.",
+            mend="Compare with torch.autograd.gradcheck.",
+        )  # fmt: skip
+        return
+
+
+def _is_slope(gradient: np.ndarray, slope: float) -> bool:
+    told = float((gradient * _step(gradient.shape)).sum()) / _STEP
+    return abs(slope - told) <= _OFF * max(abs(slope), abs(told), 0.1)
 
 
 def _step(shape: Sequence[int]) -> np.ndarray:

@@ -132,14 +132,15 @@ class Masked(Scale):
                     counts.setdefault(origin, np.arange(S) < x[:, None])
                 elif x.ndim == 2 and x.shape[1] == S and len(np.unique(x)) > 2:
                     words.setdefault(origin, x != 0)
-        if self._compare(list(counts.values()), cells):
-            return True
-        if not self._compare(list(words.values()), cells):
-            return False
-        if self.facts.pop("polarity", None) == "drop":
-            says = "All words but those that are 0 are hidden."
-            self.fail("mask", "mask_inverted", self.mask_line, says)
-        return True
+        for held, says in (
+            (counts, "The positions before the length are hidden, and those behind it seen."),
+            (words, "All words but those that are 0 are hidden."),
+        ):
+            if self._compare(list(held.values()), cells):
+                if self.facts.pop("polarity", None) == "drop":
+                    self.fail("mask", "mask_inverted", self.mask_line, says)
+                return True
+        return False
 
     def _misplaced(self, cells: np.ndarray) -> bool:
         """Whether there is a mask for each sample, and heads of a sample have those of others."""

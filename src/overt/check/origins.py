@@ -93,14 +93,15 @@ def _gathered(operations: Sequence[Operation], form: np.ndarray, source: int, ar
 
 
 def places(small: np.ndarray, large: np.ndarray) -> list[np.ndarray] | None:
-    """Coordinates in ``large`` of every value of ``small``, by value; None where values are lost or not unique."""
+    """Coordinates in ``large`` of every value of ``small``, by value; None where that is not sure."""
     flat = large.ravel()
     if flat.dtype.kind != "f" or flat.size < 4 or large.ndim < 2 or not np.isfinite(flat).all():
         return None
     order = np.argsort(flat)
     ranked = flat[order]
     if (np.diff(ranked) == 0).any():
-        return None
+        at = _by_axes(small, flat, order, ranked)
+        return None if at is None else list(np.unravel_index(at, large.shape))
     wanted = small.ravel()
     at = np.clip(np.searchsorted(ranked, wanted), 0, len(ranked) - 1)
     below = np.clip(at - 1, 0, None)
@@ -108,6 +109,48 @@ def places(small: np.ndarray, large: np.ndarray) -> list[np.ndarray] | None:
     if not np.allclose(ranked[at], wanted, rtol=1e-6, atol=1e-12):
         return None
     return [c.reshape(small.shape) for c in np.unravel_index(order[at], large.shape)]
+
+
+def _by_axes(small: np.ndarray, flat: np.ndarray, order: np.ndarray, ranked: np.ndarray) -> np.ndarray | None:
+    """Where values of ``small`` lie in ``flat``, some of which it has several times; None where that is not sure.
+
+    Views only: each index of each axis moves the place by a number of its own.  Those that single values tell
+    are taken, and of the rest the first that agree with all values.
+    """
+    near = 1e-6 * np.abs(small) + 1e-12
+    first, end = np.searchsorted(ranked, small - near), np.searchsorted(ranked, small + near, "right")
+    single, place = end - first == 1, order[np.minimum(first, len(order) - 1)]
+    if not single.any() or (end == first).any():
+        return None
+    # Of each axis the index that is told most often.
+    middle = [int(single.sum(tuple(set(range(small.ndim)) - {axis})).argmax()) for axis in range(small.ndim)]
+    base = np.zeros(small.shape, np.int64)
+    unknown: list[tuple[int, int]] = []
+    for axis, length in enumerate(small.shape):
+        told, where = np.moveaxis(single, axis, 0), np.moveaxis(place, axis, 0)
+        steps = np.zeros(length, np.int64)
+        for i in range(length):
+            both = told[i] & told[middle[axis]]
+            if both.any():
+                steps[i] = (where[i] - where[middle[axis]])[both][0]
+            else:
+                unknown.append((axis, i))
+        base += steps.reshape([-1 if a == axis else 1 for a in range(small.ndim)])
+    base += (place - base)[single][0]
+    for axis, i in unknown:
+        slices = tuple(i if a == axis else slice(None) for a in range(small.ndim))
+        here = base[slices]
+        spots = order[first[slices].flat[0] : end[slices].flat[0]] - here.flat[0]
+        step = next((n for n in spots if _agrees(small[slices], flat, here + n)), None)
+        if step is None:
+            return None
+        base[slices] = here + step
+    return base if _agrees(small, flat, base) and (base[single] == place[single]).all() else None
+
+
+def _agrees(values: np.ndarray, flat: np.ndarray, at: np.ndarray) -> bool:
+    inside = at.min() >= 0 and at.max() < len(flat)
+    return bool(inside and np.allclose(flat[at], values, rtol=1e-6, atol=1e-12))
 
 
 def constant_over(x: np.ndarray) -> bool:

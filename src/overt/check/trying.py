@@ -109,11 +109,16 @@ def check(
             ran.append(tried)
             ran_on.append((handle, tried.guess))
             judged = _judged(session, face, handle, [tried.guess])[0]
+            others = []
+            if tried.guess.dtype != "float64":
+                # On the way to what runs the numbers may have become narrow for nothing.
+                others.append(replace(tried.guess, dtype="float64"))
             if judged.get("facts", {}).get("pieces"):
-                blocks = _longer(tried.guess)
-                again = _judged(session, face, handle, [blocks])[0]
+                others.append(_longer(tried.guess))
+            for other in others:
+                again = _judged(session, face, handle, [other])[0]
                 if again.get("cores"):
-                    tried, judged = Tried(blocks, {}), again
+                    tried, judged = Tried(other, {}), again
             if "additive_ignores_keys" in _names(judged):
                 # Keys that are lost in a loop over numbers do enter.
                 caller = Caller(session, face, handle)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -157,9 +157,9 @@ def _maker(own: Callable[..., Any]) -> Callable[..., Any]:
 def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Log) -> Any:
     """Call a function of NumPy arrays and note what it does; gives its result as plain arrays."""
     current = _Run(log)
-    for name, x in vars(getattr(function, "__self__", function)).items() if hasattr(function, "__dict__") else ():
-        if isinstance(x, np.ndarray):
-            current.given[_memory(x)] = f"parameter {name}"
+    held = list(_held(function))
+    for place in held:
+        current.given[_memory(place.array)] = f"parameter {place.path}"
     watch = _each(_watch, args), {name: _each(_watch, x) for name, x in kwargs.items()}
     for number, x in enumerate(_arrays(watch)):
         current.given[_memory(x)] = f"argument {number}"
@@ -167,10 +167,67 @@ def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Lo
     # An argument that the module has too is one array.
     same = {id(x): y for x, y in zip(_arrays((args, kwargs)), _arrays(watch), strict=True)}
     try:
-        with _proxied(function, same):
+        with _proxied(function, same), _lent(function, held):
             return _each(_bare, function(*watch[0], **watch[1]))
     finally:
         _run.reset(token)
+
+
+# Things that are looked into for arrays.
+_MOST_HELD = 10_000
+
+
+class _Place(NamedTuple):
+    """Where an array lies: the dictionary or list, its key there, and the names that lead to it."""
+
+    inside: Any
+    key: Any
+    path: str
+    array: np.ndarray
+
+
+def _held(function: Any) -> Iterator[_Place]:
+    """Arrays in what a function, or the object of a method, holds on to."""
+    cells = getattr(getattr(function, "__func__", function), "__closure__", None) or ()
+    waiting = [("", cell.cell_contents) for cell in cells if _filled(cell)]
+    waiting.append(("", getattr(function, "__self__", function)))
+    seen: set[int] = set()
+    while waiting and len(seen) < _MOST_HELD:
+        path, thing = waiting.pop()
+        if id(thing) in seen or isinstance(thing, ModuleType | type) or type(thing).__module__.startswith("overt."):
+            continue
+        seen.add(id(thing))
+        inside = thing if isinstance(thing, dict | list | tuple) else getattr(thing, "__dict__", None)
+        if not isinstance(inside, dict | list | tuple):
+            continue
+        for key, x in list(inside.items() if isinstance(inside, dict) else enumerate(inside)):
+            name = f"{path}.{key}" if path else str(key)
+            if type(x) not in (np.ndarray, Watched):
+                waiting.append((name, x))
+            elif not isinstance(inside, tuple):
+                yield _Place(inside, key, name, x)
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+@contextmanager
+def _lent(function: Any, held: Sequence[_Place]) -> Iterator[None]:
+    """What a function holds is watched meanwhile: an array that is asked by another would tell nobody."""
+    same = {}
+    for place in held:
+        place.inside[place.key] = seen = place.array.view(Watched)
+        same[id(seen)] = seen, place.array
+    try:
+        yield
+    finally:
+        # What it holds now may be other arrays.
+        for place in list(_held(function)):
+            place.inside[place.key] = same[id(place.array)][1] if id(place.array) in same else _bare(place.array)
 
 
 @contextmanager
