@@ -140,14 +140,14 @@ class Bilinear(Product):
 
     def factors(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array, float]:
         assert self.scale is not None
-        return xp.matmul(q, _like(xp, self.weight, q)), k, self.scale
+        return _projected(xp, q, _like(xp, self.weight, q)), k, self.scale
 
     def transforms(self, xp: Any, q: Array, k: Array) -> Parts:
         yield "projected query", "q W", "T D", self.factors(xp, q, k)[0]
 
     def pull_factors(self, xp: Any, q: Array, k: Array, dq: Array, dk: Array) -> Pulled:
         into = {"weight": _outer(xp, q, dq)}
-        return xp.matmul(dq, xp.matrix_transpose(_like(xp, self.weight, q))), dk, into
+        return _projected(xp, dq, xp.matrix_transpose(_like(xp, self.weight, q))), dk, into
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,10 +175,10 @@ class Additive(Score):
                 )
 
     def factors(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array, float]:
-        query = xp.matmul(q, xp.matrix_transpose(_like(xp, self.query_weight, q)))
+        query = _projected(xp, q, xp.matrix_transpose(_like(xp, self.query_weight, q)))
         if self.bias is not None:
             query = query + _like(xp, self.bias, q)
-        return query, xp.matmul(k, xp.matrix_transpose(_like(xp, self.key_weight, q))), 1.0
+        return query, _projected(xp, k, xp.matrix_transpose(_like(xp, self.key_weight, q))), 1.0
 
     def steps(self, xp: Any, q: Array, k: Array) -> Parts:
         query, key, _ = self.factors(xp, q, k)
@@ -205,7 +205,7 @@ class Additive(Score):
         if self.bias is not None:
             into["bias"] = _over_all(xp, dq)
         query_weight, key_weight = (_like(xp, weight, q) for weight in (self.query_weight, self.key_weight))
-        return xp.matmul(dq, query_weight), xp.matmul(dk, key_weight), into
+        return _projected(xp, dq, query_weight), _projected(xp, dk, key_weight), into
 
 
 class Projected(Additive):
@@ -308,6 +308,14 @@ def _like(xp: Any, weight: Array, q: Array) -> Array:
     elif isinstance(weight, np.ndarray):
         weight = xp.asarray(weight, device=device(q))
     return xp.astype(weight, q.dtype, copy=False)
+
+
+def _projected(xp: Any, x: Array, matrix: Array) -> Array:
+    """x (…, N, I) times a matrix (I, O)."""
+    if xp is not np or not x.flags.c_contiguous or not x.size:
+        return xp.matmul(x, matrix)
+    # One product, where NumPy makes one for each head.
+    return np.matmul(x.reshape(-1, x.shape[-1]), matrix).reshape(*x.shape[:-1], matrix.shape[1])
 
 
 def _outer(xp: Any, left: Array, right: Array) -> Array:
