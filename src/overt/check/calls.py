@@ -152,19 +152,9 @@ MASKS = (
     "added (B, 1, T, S)",
 )  # fmt: skip
 WHOLE = (
-    "lengths",
-    "tokens",
-    "one token",
-    "tokens of one",
-    "positions",
-    "positions (B, T)",
-    "bounds",
-    "edges",
-    "pairs of edges",
-    "sources",
-    "targets",
-    "pages",
-)
+    "lengths", "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "bounds", "edges",
+    "pairs of edges", "sources", "targets", "pages",
+)  # fmt: skip
 VALUES: dict[str, Callable[[Lengths], Any]] = {
     "width of all": lambda n: n.W,
     "number of heads": lambda n: n.H,

@@ -28,6 +28,7 @@ from overt.check.arrays import backends, leaves
 from overt.check.composing import MAKE, THEN, closing, composed, described
 from overt.check.describe import is_keras, parameters, widen
 from overt.check.giving import Asked, Giver, LackedError
+from overt.check.reading import parsed
 from overt.check.watching import watched
 from overt.errors import ArgumentError
 
@@ -395,10 +396,7 @@ def _train(thing: Any, mode: bool) -> None:
 @lru_cache(maxsize=4)
 def _statements(file: str) -> dict[int, tuple[tuple[str, ...], frozenset[str], str | None]]:
     """Of each line the names in its statement, the methods it calls, and whether it unpacks a shape or an array."""
-    try:
-        nodes = list(ast.walk(ast.parse("".join(linecache.getlines(file)))))
-    except (SyntaxError, ValueError):
-        return {}
+    nodes = list(ast.walk(parsed("".join(linecache.getlines(file)))))
     found: dict[int, tuple[tuple[str, ...], frozenset[str], str | None]] = {}
     for node in nodes:
         if isinstance(node, ast.stmt) and not hasattr(node, "body"):
@@ -419,10 +417,7 @@ def _statements(file: str) -> dict[int, tuple[tuple[str, ...], frozenset[str], s
 @lru_cache(maxsize=4)
 def _guards(source: str) -> frozenset[int]:
     """Lines that refuse some calls: assertions, and what raises under a condition."""
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError):
-        return frozenset()
+    nodes = list(ast.walk(parsed(source)))
     guards: list[ast.stmt] = [n for n in nodes if isinstance(n, ast.Assert)]
     conditions = [n for n in nodes if isinstance(n, ast.If | ast.Match)]
     guards += [n for c in conditions for n in ast.walk(c) if isinstance(n, ast.Raise)]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from overt.check.describe import arguments_of, describe, is_keras, rows_of
+from overt.check.reading import parsed
 
 # What stands between the names of methods that are called one after the other, and the name that makes the object.
 THEN, MAKE = " then ", "__init__"
@@ -19,7 +20,7 @@ THEN, MAKE = " then ", "__init__"
 
 def closing(function: Any) -> Any:
     """A class in place of a function that returns a function of its own, or several, of which the last is called."""
-    outer = next(iter(getattr(_tree(function), "body", ())), None) if inspect.isfunction(function) else None
+    outer = next(iter(_tree(function).body), None) if inspect.isfunction(function) else None
     inner = {node.name: node for node in getattr(outer, "body", ()) if isinstance(node, ast.FunctionDef)}
     for node in getattr(outer, "body", ()):
         given = node.value if isinstance(node, ast.Return) else None
@@ -91,10 +92,10 @@ def _before(cls: Any, method: str, has: Iterable[str]) -> tuple[str | None, list
     return best if best is not None and others[best] - known else None, [*others]
 
 
-def _tree(function: Any) -> ast.AST:
+def _tree(function: Any) -> ast.Module:
     try:
-        return ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
+        return parsed(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError):
         return ast.Module([], [])
 
 

@@ -204,19 +204,11 @@ def arguments_of(call: Any, skip: bool = False) -> list[dict[str, Any]]:
         if (skip and number == 0) or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             continue
         default = p.default if isinstance(p.default, _PLAIN) else None
-        rows.append(
-            {
-                "name": p.name,
-                "required": p.default is p.empty,
-                "default": default,
-                "annotation": "" if p.annotation is p.empty else str(p.annotation),
-                "kind": "keyword"
-                if p.kind == p.KEYWORD_ONLY
-                else "position"
-                if p.kind == p.POSITIONAL_ONLY
-                else "either",
-            }
-        )
+        told = "" if p.annotation is p.empty else str(p.annotation)
+        kinds: dict[Any, str] = {p.KEYWORD_ONLY: "keyword", p.POSITIONAL_ONLY: "position"}
+        kind = kinds.get(p.kind, "either")
+        row = {"name": p.name, "required": p.default is p.empty, "default": default}
+        rows.append(row | {"annotation": told, "kind": kind})
     return rows
 
 
@@ -232,13 +224,8 @@ def _row(text: str, named: bool) -> dict[str, Any]:
     value = None
     with suppress(ValueError, SyntaxError):
         value = ast.literal_eval(default.strip())
-    return {
-        "name": name.partition(":")[0].strip(),
-        "required": not given,
-        "default": value if isinstance(value, _PLAIN) else None,
-        "annotation": "",
-        "kind": "keyword" if named else "either",
-    }
+    row = {"name": name.partition(":")[0].strip(), "required": not given, "annotation": ""}
+    return row | {"default": value if isinstance(value, _PLAIN) else None, "kind": "keyword" if named else "either"}
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

@@ -67,17 +67,21 @@ class Read:
         return {path: kind for path, kind in self.held.items() if path not in owners}
 
 
+def parsed(source: str) -> ast.Module:
+    """The tree of a source, an empty one where it has none."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
 def read(source: str, names: Sequence[str]) -> Read:
     """What a source asks of its arguments.
 
     ``w["q"]`` asks a dictionary, ``w.q``, where no array has an attribute q, a configuration, and a loop over what lies
     in something, or several names for it, a list.  What is handed on to other functions of the source is asked there.
     """
-    found = Read()
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return found
+    found, tree = Read(), parsed(source)
     functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     for node in tree.body[1:]:
         # What makes an instance is called by the name of its class.
@@ -300,10 +304,7 @@ def contracted(source: str, names: Sequence[str], found: Mapping[Path, Shape]) -
     """
     made = dict(found)
     known: dict[str, list[Path]] = {name: [(name,)] for name in names}
-    try:
-        nodes = [*ast.walk(ast.parse(source))]
-    except (SyntaxError, ValueError):
-        return made
+    nodes = [*ast.walk(parsed(source))]
     texts = _texts(nodes)
     for node in nodes:
         equation = node.args[0] if isinstance(node, ast.Call) and node.args else None

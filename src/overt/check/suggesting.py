@@ -31,7 +31,7 @@ from overt.check.calls import (
 )
 from overt.check.interface import Interface
 from overt.check.promises import AXIS_WORDS, behind
-from overt.check.reading import contracted
+from overt.check.reading import contracted, parsed
 from overt.check.roles import INPUTS, Argument, constructor_role, role
 from overt.check.session import Here, Session
 from overt.check.shapes import Path, Shape
@@ -177,11 +177,12 @@ class Suggestions:
 
     def _by(self, guess: Guess, path: Path, maker: Mapping[str, Any], depth: int) -> Guess:
         """With what a maker makes at one place, of numbers that names suggest, or of arguments of the same names."""
-        was = dict(guess.kinds)
         guess = guess.given(path, f"by {maker['name']}")
         mine = Interface({**self.interface.description, "source": maker["source"], "doc": ""}, maker["parameters"], {})
         told = shapes.shapes(mine.shaped, [a.name for a in mine.arguments], alone=False)
-        kinds, lengths = lettered({path: shape for path, shape in told.items() if len(path) == 1}, guess.lengths, {})
+        words = {word: letter for word in self._words if (letter := self._axis(word, guess.lengths)) is not None}
+        told = {path: shape for path, shape in told.items() if len(path) == 1}
+        kinds, lengths = lettered(told, guess.lengths, {}, words)
         guess = replace(guess, lengths=lengths)
         for a in mine.arguments:
             here = (*path, a.name)
@@ -202,21 +203,14 @@ class Suggestions:
             elif (axis := self._axis(a.name, lengths)) is not None:
                 guess = guess.given(here, f"length of {axis}")
             elif (a.name,) in kinds:
-                known = was.get(here, "")
-                guess = guess.given(here, known if is_floats(known) else kinds[a.name,])
+                guess = guess.given(here, kinds[a.name,])
             elif inner is not None and depth < 2:
                 guess = self._by(guess, here, inner, depth + 1)
             elif kind in VALUES:
                 guess = guess.given(here, kind)
             else:
-                guess = guess.given(
-                    here,
-                    "1.0"
-                    if "float" in a.annotation
-                    else "number of heads"
-                    if depth or maker["class"]
-                    else "width of all",
-                )
+                whole = "number of heads" if depth or maker["class"] else "width of all"
+                guess = guess.given(here, "1.0" if "float" in a.annotation else whole)
         return guess
 
     def _documented(self) -> Iterator[Guess]:
@@ -247,10 +241,12 @@ class Suggestions:
             return
         # What asks has the first letters, and what lies in something the last.
         found = {path: found[path] for path in sorted(found, key=lambda path: (len(path), names.index(path[0])))}
+        made = [row for some in self.interface.makers.values() for m in some for row in m["parameters"]]
+        named = {row["name"]: row["default"] for row in made if type(row["default"]) is int} | dict(self.named)
         for size in (self.ladder[0], *self.ladder[3:4]):
-            kinds, lengths = lettered(found, size, self.named)
+            kinds, lengths = lettered(found, size, named)
             self._found = {*found}
-            self._words = {axis.lower(): letter for path, shape in found.items()
+            self._words = {axis: letter for path, shape in found.items()
                            for axis, letter in zip(shape.axes, axes_of(kinds[path]), strict=False)}  # fmt: skip
             # Beside weights there are weights.
             weights = {path[0]: not set(kind) & set("BTSN") for path, kind in kinds.items() if len(path) > 1}
@@ -282,7 +278,7 @@ class Suggestions:
 
     def _axis(self, name: str, lengths: Lengths) -> str | None:
         """The letter of an axis that documentation calls so, of those that have a length; that of samples always."""
-        letter = self._words.get(name.lower())
+        letter = self._words.get(name) or {word.lower(): one for word, one in self._words.items()}.get(name.lower())
         if letter is not None and (letter in "BHTSDWGU" or letter in dict(lengths.more)):
             return letter
         return "B" if re.fullmatch(AXIS_WORDS["B"], name.lower()) and len(name) > 1 else None
@@ -418,10 +414,13 @@ def _laid(layout: str) -> dict[str, str]:
 
 
 def lettered(
-    found: Mapping[Path, Shape], lengths: Lengths, named: Mapping[str, int]
+    found: Mapping[Path, Shape], lengths: Lengths, named: Mapping[str, int], words: Mapping[str, str] | None = None
 ) -> tuple[dict[Path, str], Lengths]:
-    """Documented shapes as kinds: a letter for each word, with the length that its name has, or one of its own."""
-    letters: dict[str, str] = {}
+    """Documented shapes as kinds: a letter for each word, with the length that its name has, or one of its own.
+
+    words: letters that are known.
+    """
+    letters: dict[str, str] = dict(words or {})
     lengths = replace(lengths, U=lengths.axis("U"))
     spare = shapes.unseen("")
     sizes: dict[str, int] = {}
@@ -483,10 +482,7 @@ def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[
 
 
 def _compared(source: str) -> list[str]:
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError):
-        return []
+    nodes = list(ast.walk(parsed(source)))
     parts = [x for node in nodes if isinstance(node, ast.Compare) for x in (node.left, *node.comparators)]
     parts += [node.value for node in nodes if isinstance(node, ast.MatchValue)]
     parts += [x for node in parts if isinstance(node, ast.Tuple | ast.List | ast.Set) for x in node.elts]

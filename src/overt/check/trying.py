@@ -27,6 +27,7 @@ _MADE, _CALLS, _RAN, _BUILT = 16, 4, 8, 360
 # Pairs of arguments that are given together.
 _PAIRS = 10
 _NAMELESS = ("NameError", "UnboundLocalError", "ModuleNotFoundError", "MemoryError", "SystemExit", "KeyboardInterrupt")
+_WIDTHS = ("width of all", "number of heads", "width of a head", "length", "number of key heads", "another width")
 _FACTORS = ("scale", "1.0", "0.0", "root of a width")
 # Seconds after which no other call is looked for, and after one that attends.
 _SECONDS, _MORE = 20.0, 3.0
@@ -309,6 +310,8 @@ def _kinder(session: Session | Here, face: Interface, found: _Found, made: besid
     others = [
         found.guess.given(path, other)
         for path, kind in found.guess.kinds
+        # What the module makes is made of widths.
+        if not (len(path) > 1 and kind in _WIDTHS and dict(found.guess.kinds)[path[:1]][:3] == "by ")
         for other in (numbers(path[0]) if kind in calls.VALUES else masks if calls.is_mask(kind) else ())
         if other != kind and path[0] not in face.overrides
     ]
