@@ -60,7 +60,7 @@ class _Found(NamedTuple):
         """Whether what was seen contradicts what the arguments were taken for: what is attended to has positions."""
         if self.guess.told:
             # Of what is documented there is no doubt.
-            return self.one
+            return self.guess.lengths.T == 1
         attended = [self.arrays[n] for n in self.judged["facts"].get("attended", ()) if n < len(self.arrays)]
         weights = bool(attended) and not any(set(kind) & set("TSNnh") for kind in attended)
         # What the module makes may have positions.
@@ -185,7 +185,9 @@ def check(
         seen, masks, ran_with = _optional(caller, one, findings)
         conclude(findings, [one.judged, *seen])
         handle, search, _ = next((some for some in searches if some[0] == one.handle), searches[0])
-        beside.turned(replace(caller, handle=handle), search.tried, one.guess, findings)
+        if not one.guess.told:
+            # What is documented runs as it is.
+            beside.turned(replace(caller, handle=handle), search.tried, one.guess, findings)
         beside.grouped(made, caller, one.guess, findings)
         raw = made.training(caller)
         probe(caller, one.guess, masks, one.judged["facts"], findings, ran_with, raw or caller)
