@@ -427,6 +427,8 @@ def lettered(
     unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
     # A graph has an array of edges; elsewhere their letter is a width.
     graph = {s.axes[-1] for s in found.values() if s.sort == "whole" or s.axes[0] == "2" or len(s.axes) == 1}
+    # What is first in some arrays alone are no samples, unless it is called so.
+    first = {s.axes[0] for s in found.values() if not s.sort and len(s.axes) > 2}
     # Masks have axes that arrays have.
     for shape in sorted(found.values(), key=lambda shape: shape.sort in ("mask", "0 and 1")):
         sides = shapes.image(shape.axes)
@@ -435,7 +437,7 @@ def lettered(
                 continue
             edges = axis in graph and re.fullmatch(shapes.EDGES, axis)
             known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
-            letter = axis if axis in PLAIN else _letter(shape, place, sides, set(letters.values()))
+            letter = axis if axis in PLAIN else _letter(shape, place, sides, set(letters.values()), len(first) < 2)
             if letter is None or edges or (known is not None and (axis.isdigit() or not axis.isidentifier())):
                 letter = axis if axis in PLAIN else next(spare)
                 known = known or next(unlike, 12)
@@ -457,18 +459,21 @@ def lettered(
     return kinds, lengths
 
 
-def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[str]) -> str | None:
-    """The letter of an axis by its word and its place, of those that no other word has."""
+def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[str], samples: bool) -> str | None:
+    """The letter of an axis by its word and its place, of those that no other word has.
+
+    samples: whether what comes first may be samples without being called so.
+    """
     rank = len(shape.axes)
     axis = next(
         (letter for letter, words in AXIS_WORDS.items() if re.fullmatch(words, shape.axes[place].lower())), None
     )
     if place == 0 and rank > 2 and shape.axes[0] in ("n", "N"):
-        axis = "B"
+        axis = "B" if samples else "T"
     likely: tuple[str, ...] = ()
     if sides is not None and place in sides:
         likely = ("h", "w")[sides.index(place) :][:1]
-    elif axis == "B" or (place == 0 and rank > 2 and (axis is None or sides is not None)):
+    elif axis == "B" or (samples and place == 0 and rank > 2 and (axis is None or sides is not None)):
         likely = ("B",)
     elif sides is not None:
         likely = ("W", "U")
