@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+import overt
 from overt.check.judging import Judged, judge
 from overt.recorder import record_operations
 
@@ -158,3 +160,110 @@ def test_the_line_of_a_mistake_is_where_its_numbers_are_made() -> None:
     told = judged(code, *(one.numpy() for one in drawn((3, 5, 4), (3, 5, 4), (3, 5, 4))))
     first = code.__code__.co_firstlineno
     assert [(fault.mistake, (fault.line or 0) - first) for fault in told.faults] == [("global_max", 2)]
+
+
+def names(told: Judged) -> list[str]:
+    return [fault.mistake for fault in told.faults]
+
+
+def test_random_features_of_queries_and_keys_are_no_softmax_of_their_own() -> None:
+    (w,) = drawn((6, 4))
+
+    def code(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        q, k = (torch.exp(x @ w.T - (x**2).sum(-1, keepdim=True) / 2) for x in (q, k))
+        return q @ (k.mT @ v) / (q @ k.sum(-2)[..., None])
+
+    told = judged(code, *drawn((3, 5, 4), (3, 5, 4), (3, 5, 4)))
+    assert (told.cores, told.faults) == (1, [])
+
+
+def test_convolutions_of_single_positions_are_scores() -> None:
+    class Pool(torch.nn.Module):
+        def __init__(self, axis: int) -> None:
+            super().__init__()
+            self.one, self.two, self.axis = torch.nn.Conv1d(4, 6, 1), torch.nn.Conv1d(6, 4, 1), axis
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (self.two(torch.tanh(self.one(x))).softmax(self.axis) * x).sum(2)
+
+    with torch.no_grad():
+        x = drawn((3, 4, 5))
+        assert names(judged(Pool(2).double(), *x)) == []
+        assert names(judged(Pool(0).double(), *x)) == ["softmax_axis_head_or_batch"]
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_blocks_of_keys_are_joined_whatever_the_order_of_their_axes(right: bool) -> None:
+    def code(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        made = []
+        for a, b in zip(k.split(3), v.split(3), strict=True):
+            s = torch.einsum("qhd,khd->qhk", q, a) / 2
+            top = s.amax(-1, keepdim=True)
+            e = torch.exp(s - top)
+            made.append((torch.einsum("khe,qhk->qhe", b, e), e.sum(-1, keepdim=True), top))
+        top = torch.stack([one[2] for one in made]).amax(0)
+        scaled = [torch.exp(one[2] - top) if right else 1.0 for one in made]
+        both = zip(made, scaled, strict=True)
+        total = sum(one[1] * factor for one, factor in zip(made, scaled, strict=True))
+        return sum(one[0] * factor for one, factor in both) / total
+
+    assert names(judged(code, *drawn((4, 2, 4), (6, 2, 4), (6, 2, 5)))) == ([] if right else ["unknown"])
+
+
+def test_packed_heads_that_a_reshape_splits_off_are_found_behind_their_pieces() -> None:
+    def code(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        q, k, v = (one.reshape(2, 3, 5, 4) for one in (x @ w).chunk(3, -1))
+        return ((q @ k.mT / 2).softmax(-1) @ v).transpose(1, 2).reshape(2, 5, 12)
+
+    assert "split_view" in names(judged(code, *drawn((2, 5, 12), (12, 36))))
+
+
+def test_keys_that_are_mixed_in_the_place_of_values() -> None:
+    def code(x: torch.Tensor, w: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
+        q, (k, _) = x @ w, (x @ packed).unflatten(-1, (2, 4)).unbind(2)
+        return (q @ k.mT / 2).softmax(-1) @ k
+
+    told = judged(code, *drawn((2, 5, 12), (12, 4), (12, 8)))
+    assert [(fault.step, fault.mistake) for fault in told.faults] == [("values", "unknown")]
+
+
+def test_heads_that_are_unfolded_in_another_order_behind_matrices_that_were_given() -> None:
+    def code(x: torch.Tensor, *w: torch.Tensor) -> torch.Tensor:
+        q, k, v = (torch.cat((x @ one).chunk(2, 2)) for one in w)
+        return ((q @ k.mT / 2).softmax(-1) @ v).view(3, 2, 5, 4).transpose(1, 2).reshape(3, 5, 8)
+
+    assert names(judged(code, *drawn((3, 5, 8), (8, 8), (8, 8), (8, 8)))) == ["fold_batch_head_swap"]
+
+
+def test_weights_that_are_returned_of_heads_and_keys_together() -> None:
+    def code(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+        s = torch.einsum("bqnc,bknc->bqnk", q / 2, k)
+        return s.flatten(2).softmax(-1).view(s.shape)
+
+    assert names(judged(code, *drawn((2, 5, 3, 4), (2, 7, 3, 4)))) == ["softmax_heads_and_keys"]
+
+
+LEAK = """
+import torch
+
+class Block(torch.nn.Module):
+    \"\"\"Causal self-attention of x (B, T, dim).\"\"\"
+
+    def __init__(self, dim=8):
+        super().__init__()
+        self.qkv = torch.nn.Linear(dim, 3 * dim)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x - x.mean({axis}, keepdim=True)).chunk(3, -1)
+        s = q @ k.mT / q.shape[-1] ** 0.5
+        hidden = torch.ones(s.shape[-2:], dtype=torch.bool).triu(1)
+        return s.masked_fill(hidden, float("-inf")).softmax(-1) @ v
+"""
+
+
+@pytest.mark.parametrize(("axis", "found"), [(-1, []), (1, ["unknown"])])
+def test_what_is_taken_over_all_positions_is_not_causal(axis: int, found: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "leak.py"
+    file.write_text(LEAK.format(axis=axis))
+    report = overt.check(f"{file}:Block")
+    assert [one.id for one in report.findings if one.kind in ("mistake", "unknown")] == found

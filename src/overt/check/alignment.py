@@ -101,7 +101,10 @@ class Alignment:
         place, x, at = known[0]
         others = [i for i in range(len(operation.operands)) if i != place]
         if any(
-            self._data[s] if (s := operation.sources[i]) is not None else "argument" in operation.origins[i]
+            self._data[s]
+            if (s := operation.sources[i]) is not None
+            # A matrix that rows of samples are multiplied with is their projection.
+            else "argument" in operation.origins[i] and not operation.operands[i].ndim == 2 < x.ndim
             for i in others
         ):
             # It is mixed by something that nobody followed.

@@ -267,6 +267,7 @@ def _half(caller: Caller, ways: Sequence[Way], findings: Findings) -> None:
 
 def _hidden(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findings) -> None:
     """A row that sees nothing, and NaN where nobody may look."""
+    _behind_lengths(caller, way, facts, findings)
     for name, array in _masks(caller, way):
         empty, behind = array.copy(), array.copy()
         if array.ndim > 1 and array.shape[-2] > 1:
@@ -292,7 +293,23 @@ def _hidden(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findin
             np.moveaxis(poisoned, facts["value axis"], 0)[2] = np.nan
             seen = caller.ask([replace(way, arrays={**way.arrays, name: behind, mine[0]: poisoned})])[0]
             if seen.outputs and np.isnan(seen.outputs[0]).any():
-                findings.add("nan_in_masked_value")
+                findings.add("nan_in_masked_value", line=facts.get("mixed at"))
+
+
+def _behind_lengths(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findings) -> None:
+    """NaN in the values beyond the length of a sample."""
+    kinds = {".".join(path): kind for path, kind in way.guess.kinds}
+    given, axis = {**caller.arrays(way.guess), **way.arrays}, facts.get("value axis")
+    mine = [n for n, x in given.items() if x.dtype.kind == "f" and list(x.shape) == facts.get("values")][-1:]
+    for lengths in (given[name] for name, kind in kinds.items() if kind == "lengths"):
+        if not mine or not isinstance(axis, int) or axis == 0 or len(given[mine[0]]) != len(lengths):
+            continue
+        poisoned = given[mine[0]].copy()
+        for row, n in zip(np.moveaxis(poisoned, axis, 1), lengths, strict=True):
+            row[n:] = np.nan
+        plain, seen = caller.ask([way, replace(way, arrays={**way.arrays, mine[0]: poisoned})])
+        if seen.outputs and plain.outputs and np.isnan(seen.outputs[0]).any() > np.isnan(plain.outputs[0]).any():
+            findings.add("nan_in_masked_value", line=facts.get("mixed at"))
 
 
 def _masks(caller: Caller, way: Way) -> list[tuple[str, np.ndarray]]:

@@ -138,7 +138,8 @@ class _Judge(Blocks):
         attended = self.reach[core.mix.sources[1]] if core.mix.sources[1] is not None else {core.mix.origins[1]}
         self.facts["attended"] = sorted(int(o.split()[-1]) for o in attended if o.startswith("argument "))
         queries, *others = self._streams()
-        self.facts["queries"] = core.scores.queries.shape[1]
+        line = self.operations[core.mix.number].line
+        self.facts |= {"queries": core.scores.queries.shape[1], "mixed at": line.number if line else None}
         if not queries & others[0].union(others[1]):
             self.facts["asked by others"] = sorted(
                 int(o.split()[-1]) for o in others[0] | others[1] if "argument " in o
@@ -261,6 +262,9 @@ class _Judge(Blocks):
         for number in reversed(one.views):
             operation = self.operations[number]
             x = operation.operands[0]
+            if x.size != operation.host.size:
+                # Pieces of what is packed are no heads.
+                continue
             heads = x.shape[-1] // width if x.ndim > 1 and x.shape[-1] % width == 0 else 0
             # The one that takes the flat width apart.
             if x.ndim < 2 or operation.host.shape[-1] == x.shape[-1] or heads < 2 or length not in x.shape[:-1]:

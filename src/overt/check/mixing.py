@@ -147,6 +147,14 @@ class Mixing(Masked):
             line = self.operations[self.core.mix.number if source is None else source].line
             says = "The values come from what the queries come from, and the keys from something else."
             self.fail("values", UNKNOWN, line, says)
+        same = self.k.source is not None and self.k.source == self.v.source and self.k.form.shape == self.v.form.shape
+        if (
+            same
+            and near(self.k.form / (self.k.factor or 1), self.v.form / (self.v.factor or 1))
+            and (projections.beside(self.operations, self.k.views + self.v.views))
+        ):
+            line = self.operations[self.core.mix.number].line
+            self.fail("values", UNKNOWN, line, "The weights mix the keys, and what lies beside these is never used.")
         if self.sum is None and self.alignment.strangers(self.core):
             line = self.operations[self.alignment.parted(self.core)].line
             self.fail("mixing", UNKNOWN, line, "Keys are paired with the values of other positions.")

@@ -199,7 +199,8 @@ def softmax_mistake(core: Core, before: np.ndarray, after: np.ndarray) -> tuple[
         keys = x.ndim - 1 in axes
         if not over:
             return None, True
-        rows = bool(over & set(core.mix.rows))
+        mixed = core.operations[core.mix.number].detail != "returned"
+        rows = bool(over & set(core.mix.rows)) and (mixed or any(_asks(core, a) for a in axes if a < len(labels)))
         if keys:
             return ("softmax_global" if rows else "softmax_heads_and_keys"), True
         return ("softmax_axis_q" if rows and len(over) == 1 else "softmax_axis_head_or_batch"), True
@@ -214,6 +215,15 @@ def softmax_mistake(core: Core, before: np.ndarray, after: np.ndarray) -> tuple[
                     if np.allclose(share, np.exp(sign * top), rtol=1e-3):
                         return "softmax_partial_max", True
     return None, False
+
+
+def _asks(core: Core, axis: int) -> bool:
+    """Whether other queries lie along an axis of the weights, and not only other heads or samples."""
+    if core.place is None:
+        return True
+    at = np.unravel_index(core.place.reshape(*core.shape, -1), core.scores.result.shape)
+    labels = zip(core.scores.labels[2], at, strict=True)
+    return any(a in core.scores.rows for a, c in labels if (c != c.take([0], axis)).any())
 
 
 def scale_mistake(core: Core, found: float, width: int, heads: set[int], widths: set[int]) -> str | None:

@@ -92,6 +92,15 @@ def _bias(operations: Sequence[Operation], last: int) -> frozenset[str]:
     return frozenset(o for o, x in zip(operation.origins, operation.operands, strict=True) if o and x.ndim == 1)
 
 
+def beside(operations: Sequence[Operation], views: Sequence[int]) -> bool:
+    """Whether of what was taken apart for some views another piece, as large, is never used."""
+    used = {s for operation in operations for s in operation.sources if s is not None}
+    mine = [operations[n] for n in views if operations[n].name in PIECES]
+    return any(n not in used and op.name in PIECES and op.sources[:1] == one.sources[:1] != (None,)
+               and op.host.shape == one.host.shape
+               for one in mine for n, op in enumerate(operations))  # fmt: skip
+
+
 def _unread(operations: Sequence[Operation]) -> list[tuple[int, ...]]:
     """Shapes of pieces that nobody used, of arrays whose other pieces are used."""
     used = {s for operation in operations for s in operation.sources if s is not None}

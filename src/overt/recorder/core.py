@@ -135,9 +135,10 @@ def attentions(operations: Sequence[Operation]) -> tuple[list[Operation], list[C
     if apart := {core.mix.number: one for core in found if (one := _over_heads(core)) is not None}:
         written, numbers = unsummed(written, apart)
         found, before = cores(written), [before[i] for i in numbers]
-    if not found and (other := reordered(written, carriers(written))) is not None:
-        written, numbers = other
-        found, before = cores(written), [before[i] for i in numbers]
+    sure = any(core.normal or core.two for core in found)
+    other = None if sure else reordered(written, carriers(written))
+    if other is not None and (again := cores(other[0])):
+        written, found, before = other[0], again, [before[i] for i in other[1]]
     over_edges = None if any(core.normal for core in found) else regular(written)
     if over_edges is not None and (others := cores(over_edges)):
         written, found = over_edges, others
