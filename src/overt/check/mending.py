@@ -156,13 +156,6 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callabl
                 axes = list(axes_of(kinds[path]))
                 axes[axis] = same
                 yield guess.given(path, with_axes(kinds[path], axes))
-    # What somebody else's axis of 1 goes with may be one too; and a number may be another.
-    single = [n for n in dict.fromkeys(lengths.values()) if re.search(rf"\b({n}\D+1|1\D+{n})\b", message)]
-    for path, axis, letter in places:
-        if lengths[letter] in single and letter not in _WIDTHS:
-            axes = list(axes_of(kinds[path]))
-            axes[axis] = "1"
-            yield guess.given(path, with_axes(kinds[path], axes))
     for path, kind in guess.kinds:
         if kind in VALUES and VALUES[kind](guess.lengths) in numbers and free(path):
             some = [other for other in VALUES if VALUES[other](guess.lengths) in numbers and other not in (kind, "1")]
