@@ -15,7 +15,9 @@ from torch.nn import functional
 
 from overt.check.judging import Judged, judge
 from overt.check.mistakes import MISTAKES
+from overt.check.pipeline import classify
 from overt.recorder import record_operations
+from overt.recorder.operations import Operation
 
 
 def drawn(*shapes: tuple[int, ...]) -> list[np.ndarray]:
@@ -291,3 +293,14 @@ def test_every_fault_is_of_the_catalogue_or_unknown() -> None:
     told = judged(Wild().double().eval(), torch.from_numpy(drawn((2, 5, 12))[0]))
     assert {f.mistake for f in told.faults} <= {*MISTAKES, "unknown"}
     assert all(f.file == __file__ for f in told.faults)
+
+
+def test_small_numbers_are_judged_by_their_own_size() -> None:
+    # A cap far above the scores changes them little, and each by an amount of its own.
+    x = np.random.default_rng(0).normal(size=(4, 5)) * 2e-3
+    step = Operation("tanh", (None,), (x,), np.tanh(x), np.tanh(x), None)
+    assert classify(x, np.tanh(x), step, False).name != "shift"
+    assert classify(20 * x, np.tanh(20 * x), step, False).name == "tanh"
+    rounded = x + 1e-9 * np.sign(x)
+    assert classify(x, rounded, step, False).name == "same"
+    assert classify(x, x - 2e-3, step, False).name == "shift"

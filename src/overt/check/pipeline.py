@@ -73,6 +73,8 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
     known = live & (np.abs(x) > 1e-12)
     ratio = np.where(known, y / np.where(known, x, 1), np.nan)
     gap = np.where(live, y - x, np.nan)
+    # As a share of the largest number, or what is small would be shifted by whatever is done to it.
+    share = gap / (max(np.abs(x[live]).max(initial=0), np.abs(y[live]).max(initial=0)) or 1.0)
     ones = np.abs(np.nansum(y, 1) - 1) < 1e-4
     hidden = _hidden(x, y, finite)
     if operation.name in _RANDOM:
@@ -81,11 +83,12 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
         return Kind("mask_sign_inf" if (y[hidden] > 0).any() else "mask", cells=hidden)
     if not live.any():
         return Kind("unknown", detail=operation.name)
-    if constant(gap):
-        return Kind("shift", detail="all")
+    if constant(share):
+        # By nothing but rounding.
+        return Kind("same") if np.nanmax(np.abs(share)) <= 1e-6 else Kind("shift", detail="all")
     # Rows of one number are shifted by whatever is done to them.
     level = constant(x, 1) and np.ptp(x) > 0
-    if constant(gap, 1) and not level:
+    if constant(share, 1) and not level:
         return Kind("shift", detail="row")
     scaled = constant_ratio(x[live], y[live])
     if scaled is not None and (finite | (x == y)).all():
