@@ -26,7 +26,6 @@ TRIPLES = [("triples", candidate) for candidate in PIECES["triples"]]
 # Of 138 single mistakes; most of them are shown only by further calls, which no line made.
 ELSEWHERE = {
     ("numpy_mistakes", "attend_joint", "softmax_heads_and_keys"),
-    ("numpy_mistakes", "attend_nan_rows", "nan_in_masked_value"),
     ("numpy_mistakes", "causal_attend_open", "causal_missing"),
     ("numpy_mistakes", "alibi_bias", "alibi_sign"),
     ("numpy_mistakes", "attend_cap_unused", "softcap_missing"),
@@ -35,12 +34,10 @@ ELSEWHERE = {
     ("other_styles", "ScaledEmbedding", "embed_scale"),
     ("other_styles", "DropAfterEval", "dropout_stuck_off"),
     ("second_sight", "causal_upper", "mask_inverted"),
-    ("torch_mistakes", "sdpa_large_fill", "nan_in_masked_value"),
     ("torch_mistakes", "get_alibi_bias", "alibi_sign"),
     ("torch_mistakes", "sdpa_softcap_forgotten", "softcap_missing"),
     ("torch_mistakes", "sdpa_softcap_forgotten", "kv_len_mismatch"),
     ("torch_mistakes", "sdpa_causal_corner", "kv_len_mismatch"),
-    ("torch_mistakes", "AlwaysDropping", "dropout_eval"),
     ("torch_mistakes", "DroppedWeights", "weights_after_dropout"),
     ("torch_mistakes", "StuckDropout", "dropout_stuck_off"),
 }

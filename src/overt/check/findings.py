@@ -116,12 +116,12 @@ class Findings:
         source, first, file = (self.description[what] for what in ("source", "line", "file"))
         lines = source.splitlines()
         if line is None and look:
-            # What it is rather made of first, and its own source before the rest of the file.
+            # Its own source before the rest of the file, and in each what it is rather made of.
             texts = [(first, lines), (1, linecache.getlines(file) if file else [])]
             found = (
                 [n + start for n, text in enumerate(some)
                  if not text.strip().startswith(("#", "def ", '"""', "class ", "@")) and re.search(pattern, text)]
-                for pattern in (look.split("|")[0], look) for start, some in texts
+                for start, some in texts for pattern in (look.split("|")[0], look)
             )  # fmt: skip
             hits = next(filter(None, found), [])
             line = hits[-1 if name in _LAST else 0] if hits else None
