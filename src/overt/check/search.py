@@ -35,8 +35,6 @@ from overt.check.shapes import Path
 from overt.check.suggesting import FAMILIES, Suggestions
 
 _TURNS = (0, 0, 1, 0, 0, 2, 0, 1, 3)
-# Instances that are made at once at first.
-_BUILT = 2
 # What a failure asks for, as far as it is likely.
 _MENDED = 10
 # Words of what a library raises, and what it wants there.
@@ -68,9 +66,6 @@ class Search(Suggestions):
         while len(self.tried) < self.most:
             # A few of the first tell already which of several instances is the right one.
             most = BATCH if self.tried else len(FAMILIES)
-            if self.makes and len(self.tried) < len(FAMILIES):
-                # The first that is made is mostly the one, and to make one may take long.
-                most = _BUILT
             batch = list(dict.fromkeys(islice((g for g in (g.alone for g in guesses) if g not in self._known), most)))
             self._known.update(batch)
             made = [Tried(g, reply) for g, reply in zip(batch, self.ask(batch) if batch else [], strict=True)]
