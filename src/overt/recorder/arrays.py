@@ -219,10 +219,10 @@ def _filled(cell: Any) -> bool:
 def _lent(function: Any, held: Sequence[_Place]) -> Iterator[None]:
     """What a function holds is watched meanwhile: an array that is asked by another would tell nobody."""
     same = {}
-    for place in held:
-        place.inside[place.key] = seen = place.array.view(Watched)
-        same[id(seen)] = seen, place.array
     try:
+        for place in held:
+            place.inside[place.key] = seen = place.array.view(Watched)
+            same[id(seen)] = seen, place.array
         yield
     finally:
         # What it holds now may be other arrays.

@@ -123,4 +123,5 @@ def untag(tag: np.ndarray, x: np.ndarray, y: np.ndarray, view: bool) -> np.ndarr
 
 
 def equal(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether two arrays have one shape and the same numbers but for rounding; NaN equals NaN."""
     return x.shape == y.shape and np.allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=True)

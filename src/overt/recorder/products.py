@@ -146,6 +146,7 @@ def _product(
 
 
 def labels_of(operation: Operation, left: np.ndarray, right: np.ndarray) -> tuple[str, str, str] | None:
+    """A letter for each axis of the left, the right and the result of a contraction; None where it is none."""
     name, x, y = operation.name, left.ndim, right.ndim
     letters = string.ascii_lowercase
     if name == "linear" and y == 2 and x:
