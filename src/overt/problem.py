@@ -305,10 +305,11 @@ def namespace(**arrays: Array) -> Any:
 
 def common_dtype(**arrays: Array) -> str:
     """The dtype that all these named arrays share."""
-    names = {name: dtype_name(x) for name, x in arrays.items()}
-    first = next(iter(names.values()))
-    if first in _DTYPES and len(set(names.values())) == 1:
+    x, *others = arrays.values()
+    first = dtype_name(x)
+    if first in _DTYPES and all(other.dtype == x.dtype or dtype_name(other) == first for other in others):
         return first
+    names = {name: dtype_name(x) for name, x in arrays.items()}
     for name, dtype in names.items():
         if dtype not in _DTYPES:
             raise DtypeError(

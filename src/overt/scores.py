@@ -147,7 +147,7 @@ class Bilinear(Product):
 
     def pull_factors(self, xp: Any, q: Array, k: Array, dq: Array, dk: Array) -> Pulled:
         into = {"weight": _outer(xp, q, dq)}
-        return _projected(xp, dq, xp.matrix_transpose(_like(xp, self.weight, q))), dk, into
+        return _projected(xp, dq, _like(xp, self.weight, q).T), dk, into
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,10 +175,10 @@ class Additive(Score):
                 )
 
     def factors(self, xp: Any, q: Array, k: Array) -> tuple[Array, Array, float]:
-        query = _projected(xp, q, xp.matrix_transpose(_like(xp, self.query_weight, q)))
+        query = _projected(xp, q, _like(xp, self.query_weight, q).T)
         if self.bias is not None:
             query = query + _like(xp, self.bias, q)
-        return query, _projected(xp, k, xp.matrix_transpose(_like(xp, self.key_weight, q))), 1.0
+        return query, _projected(xp, k, _like(xp, self.key_weight, q).T), 1.0
 
     def steps(self, xp: Any, q: Array, k: Array) -> Parts:
         query, key, _ = self.factors(xp, q, k)
@@ -304,6 +304,8 @@ def _like(xp: Any, weight: Array, q: Array) -> Array:
     """A parameter in the library, on the device and in the dtype in which the scores are computed."""
     # What is in the library already passes through, gradients and all.
     if xp is np:
+        if type(weight) is np.ndarray and weight.dtype == q.dtype:
+            return weight
         weight = host("a weight of the score", weight)
     elif isinstance(weight, np.ndarray):
         weight = xp.asarray(weight, device=device(q))

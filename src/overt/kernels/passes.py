@@ -53,23 +53,25 @@ def _forward(
     dtype = native_dtype(problem, wide=False)
     output = np.empty((B, H, T, problem.v.shape[-1]), dtype)
     lse = np.empty((B, H, T), accumulate)
-    # Empty where nobody asks.
-    received, entropy = np.zeros((B, H, S * along), accumulate), np.empty((B, H, T * along), accumulate)
+    found = (np.zeros((B, H, S), accumulate), np.empty((B, H, T), accumulate)) if along else None
     for native, rows in calls(problem):
-        y, row_lse, row_entropy = (some_rows(x, rows) for x in (output, lse, entropy))
+        y, row_lse = some_rows(output, rows), some_rows(lse, rows)
         row_rest = None if rest is None else some_rows(rest, rows)
-        part = np.empty_like(received)
-        statistics = (part, row_entropy) if along else ()
-        along = _native.forward(
-            native, words(y), row_lse, row_rest, *statistics, threads=problem.threads or default(), level=level
+        part = None if found is None else (np.empty_like(found[0]), some_rows(found[1], rows))
+        filled = _native.forward(
+            native, words(y), row_lse, row_rest, *(part or ()), threads=problem.threads or default(), level=level
         )
-        for whole, some in ((output, y), (lse, row_lse), (entropy, row_entropy)):
-            put(whole, rows, some)
+        put(output, rows, y)
+        put(lse, rows, row_lse)
         if rest is not None and row_rest is not None:
             put(rest, rows, row_rest)
-        if along:
-            received += part
-    return converted(output, problem.q.dtype), lse, (received, entropy) if along else None
+        if found is None or part is None or not filled:
+            # What a part of the rows lacks, the whole lacks.
+            found = None
+            continue
+        found[0][...] += part[0]
+        put(found[1], rows, part[1])
+    return converted(output, problem.q.dtype), lse, found
 
 
 def gradient(

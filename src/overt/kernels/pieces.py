@@ -44,7 +44,7 @@ def copied(x: np.ndarray, dtype: Any) -> np.ndarray:
 
 def any_beyond(x: np.ndarray, most: float) -> bool:
     """Whether some number is larger than that, or smaller than its negative.  NaN are not."""
-    if 0 < x.size <= _NUMBERS and x.dtype != WORDS and -most <= x.item(x.argmin()) and x.item(x.argmax()) <= most:
+    if 0 < x.size <= _NUMBERS and x.itemsize > 2 and -most <= x.item(x.argmin()) and x.item(x.argmax()) <= most:
         # Of NaN, which would be both, neither is true.
         return False
     for at in pieces(x.shape, _NUMBERS):
