@@ -10,9 +10,10 @@ import pytest
 
 from overt.check.checking import examine
 from overt.check.reading import read
-from overt.check.session import Session
+from overt.check.session import EndedError, Session
 
 NUMPY = """
+import os
 import numpy as np
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -128,6 +129,28 @@ class Nested:
         q, k, v = ((x @ w).reshape(B, T, self.heads, -1).swapaxes(1, 2) for w in self.w)
         return mix(q, k, v).swapaxes(1, 2).reshape(B, T, W)
 
+class Dying:
+    def __init__(self, end):
+        self.end = end
+
+    def __call__(self, x):
+        if x == self.end:
+            os.abort()
+        return x
+
+class Wide:
+    def __init__(self, width, count, size):
+        rng = np.random.default_rng(0)
+        # As layers beside attention are, far wider than it.
+        self.w = [rng.normal(size=(width, count * size)) for _ in range(3)] + [rng.normal(size=(count * size, width))]
+        self.beside = np.zeros((count * size, 8 * width))
+        self.heads = count
+
+    def __call__(self, x):
+        B, T, W = x.shape
+        q, k, v = ((x @ w).reshape(B, T, self.heads, -1).swapaxes(1, 2) for w in self.w[:3])
+        return mix(q, k, v).swapaxes(1, 2).reshape(B, T, -1) @ self.w[3]
+
 def turned(x, angle, past=None):
     cos, sin = angle
     k = x.reshape(len(x), 3, -1).swapaxes(0, 1)
@@ -200,6 +223,27 @@ def test_what_is_given_is_found_and_judged(session: Session, files: Path, name: 
     wrong = examine(session, f"{files / 'wrong.py'}:{name}")
     assert not [f.id for f in right.findings if f.kind in ("mistake", "unknown")], right.findings
     assert [f.id for f in wrong.findings if f.kind == "mistake"] == ["scale_d"], wrong.convention
+
+
+def test_a_process_that_dies_of_one_call_makes_others(session: Session, files: Path) -> None:
+    session.ask({"op": "load", "target": f"{files / 'right.py'}:Dying"})
+    made, _ = session.ask({"op": "build", "kwargs": {"end": {"value": 4}}, "seed": 1})
+    call = {"args": [{"value": 4}], "kwargs": {}, "backend": "numpy", "method": "__call__"}
+    request = {"op": "call", "handle": made["handle"], "calls": [call]}
+    for _ in range(2):
+        assert session.ask(request)[0]["error"]["type"] == "DiedError"
+        alive, _ = session.ask({**request, "calls": [{**call, "args": [{"value": 3}]}]})
+        assert "error" not in alive["replies"][0]
+    # What dies again and again does so by itself.
+    with pytest.raises(EndedError, match="SIGABRT"):
+        session.ask(request)
+
+
+def test_what_is_made_far_too_wide_is_no_part_and_no_fault(session: Session, files: Path) -> None:
+    # As a part of attention, three numbers are given all widths in turn.
+    report = examine(session, f"{files / 'right.py'}:Wide")
+    assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], report.findings
+    assert "x" in report.convention["called with"]
 
 
 @pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed")

@@ -48,8 +48,19 @@ class Sum:
 
     def asks(self, part: Part) -> bool:
         """Whether a term is the same for all keys."""
-        x = np.moveaxis(part.value, self.axis, 0)
-        return bool((x == x[:1]).all())
+        return not _varies(part, self.axis)
+
+    @property
+    def meets(self) -> bool:
+        """Whether in one term, such as a product, each query meets each key already."""
+        asked = [part for part in self.parts if not self.asks(part)]
+        axes = range(self.parts[0].value.ndim)
+        return any(_varies(one, axis) and not _varies(two, axis) for one in asked for two in asked for axis in axes)
+
+
+def _varies(part: Part, axis: int) -> bool:
+    x = np.moveaxis(part.value, axis, 0)
+    return not bool((x == x[:1]).all())
 
 
 def anatomy(core: Core, reach: Sequence[frozenset[str]]) -> Sum | None:

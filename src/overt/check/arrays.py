@@ -202,6 +202,11 @@ class _Torch(Backend):
             return {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
 
         class Scale(mode):
+            @classmethod
+            def _should_skip_dynamo(cls) -> bool:
+                # Nothing is compiled here, and to leave the compiler out is to load all of it.
+                return False
+
             def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 result = function(*args, **(kwargs or {}))
                 given = places([args, kwargs or {}])

@@ -19,6 +19,8 @@ from overt.check.session import Here, Session
 _HEADS, _KEY_HEADS = 6, 3
 # An equal length of all axes, and how many calls that failed are made with it.
 _EDGE, _CUBES = 6, 12
+# Numbers in all arrays of such a call.
+_LARGEST = 1 << 20
 
 
 @dataclass
@@ -29,19 +31,17 @@ class Made:
     maker: Interface | None
     guesses: dict[int, Guess] = field(default_factory=dict)
 
-    def build(
-        self, guess: Guess, values: Mapping[str, Any] | None = None, **asked: Any
-    ) -> tuple[dict[str, Any], Mapping[str, Any]]:
-        """Make an instance; gives the reply and the parameters."""
+    def build(self, guess: Guess, values: Mapping[str, Any] | None = None, **asked: Any) -> dict[str, Any]:
+        """Make an instance; gives the reply."""
         assert self.maker is not None
         args, kwargs, arrays = calls.specs(guess, self.maker)
         kwargs |= dict(zip([a.name for a in self.maker.arguments], args, strict=False))
         kwargs |= {name: {"value": value} for name, value in (values or {}).items()}
         backend = self.maker.description["backend"]
-        reply, out = self.session.ask({"op": "build", "kwargs": kwargs, "seed": 1, **asked, "backend": backend}, arrays)
+        reply, _ = self.session.ask({"op": "build", "kwargs": kwargs, "seed": 1, **asked, "backend": backend}, arrays)
         if "error" not in reply:
             self.guesses[reply["handle"]] = guess
-        return reply, out
+        return reply
 
     def of(self, caller: Caller) -> tuple[Guess, Interface] | None:
         """What the instance that is called was made of, where it was made here."""
@@ -53,7 +53,7 @@ class Made:
     ) -> Caller | None:
         """A caller of another such instance, with other values or another guess."""
         was = self.of(caller)
-        reply = self.build(guess or was[0], values, **asked)[0] if was is not None else {"error": None}
+        reply = self.build(guess or was[0], values, **asked) if was is not None else {"error": None}
         return None if "error" in reply else replace(caller, handle=reply["handle"])
 
     def numbers(self, caller: Caller) -> dict[str, int]:
@@ -116,7 +116,7 @@ def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings
             for one in dict.fromkeys(failed) for edge in edges]  # fmt: skip
     # Where all axes are equal, many calls are one.
     alike = {str([(n, x.shape, x.dtype) for n, x in caller.arrays(way.guess).items()]): way for way in ways[::-1]}
-    ways = [*alike.values()][::-1]
+    ways = [way for way in [*alike.values()][::-1] if sum(x.size for x in caller.arrays(way.guess).values()) < _LARGEST]
     told = shapes.shapes(face.described, [a.name for a in face.arguments])
     documented = {len(layout) for layout in face.layouts} | {len(one.axes) for one in told.values() if not one.sort}
     if any(base.startswith("torch.nn") for base in face.description["bases"]) and "TD" not in face.told_layouts:

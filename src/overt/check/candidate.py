@@ -191,7 +191,7 @@ class Candidate:
                 thing.eval()
         if not is_keras(type(thing)):
             widen(thing)
-        return self._made(thing, parameters(thing, message.get("seed"), out))
+        return self._made(thing, parameters(thing, message.get("seed"), out if message.get("numbers") else None))
 
     def on_example(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """Make what is called of one expression and its arguments of another, in the candidate's module."""
@@ -220,7 +220,7 @@ class Candidate:
         filled = thing if plain else copy.deepcopy(thing)
         if torched:
             filled.double()
-        return told | self._made(filled, [] if plain else parameters(filled, 1, out))
+        return told | self._made(filled, [] if plain else parameters(filled, 1))
 
     def _made(self, thing: Any, rows: list[dict[str, Any]]) -> dict[str, Any]:
         self.built.append(thing)
@@ -228,7 +228,7 @@ class Candidate:
         # Pairs of numbers are sides.
         held += [(f"{name}.{n}", x) for name, some in held if isinstance(some, tuple) for n, x in enumerate(some[:4])]
         numbers = {name: x for name, x in held if isinstance(x, int | float) and not isinstance(x, bool)}
-        return {"handle": len(self.built) - 1, "parameters": rows, "numbers": numbers}
+        return {"handle": len(self.built) - 1, "shapes": [row["shape"] for row in rows], "numbers": numbers}
 
     def on_call(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """Run calls one after the other; an argument may be what an earlier call returned."""

@@ -57,7 +57,9 @@ def serve(incoming: BinaryIO, outgoing: BinaryIO, candidate: Candidate, limits: 
             _restrict(limits.memory, _FILE, limits.seconds, starting=not inherited)
         try:
             wire.send(outgoing, reply, out)
-        except (MemoryError, TypeError) as error:
+        except (MemoryError, TypeError, ValueError) as error:
+            # What fills the memory while it is packed is a ValueError too.
+            out.clear()
             wire.send(outgoing, {"error": {"type": type(error).__name__, "message": str(error), "line": None}})
 
 

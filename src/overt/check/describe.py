@@ -290,10 +290,10 @@ def _globals(function: Any, names: set[str]) -> list[str]:
     )
 
 
-def parameters(thing: Any, seed: int | None, out: wire.Arrays) -> list[dict[str, Any]]:
+def parameters(thing: Any, seed: int | None, out: wire.Arrays | None = None) -> list[dict[str, Any]]:
     """Every float array of two axes or fewer that an instance owns, filled with numbers of a seed.
 
-    A row says where it is, how large, and whether an optimizer would find it; ``out`` gets the numbers.
+    A row says where it is, how large, and whether an optimizer would find it; ``out``, if given, gets the numbers.
     """
     rows = []
     random = np.random.default_rng(seed)
@@ -309,7 +309,8 @@ def parameters(thing: Any, seed: int | None, out: wire.Arrays) -> list[dict[str,
         # A number that was learned is somebody's choice: a temperature, a gate.
         if seed is not None and shape:
             array = _fill(owner, path, array, values)
-        out[path] = np.array(_read(array), np.float64)
+        if out is not None:
+            out[path] = np.array(_read(array), np.float64)
         rows.append(
             {
                 "path": path,

@@ -233,7 +233,7 @@ class _Judge(Blocks):
                 return
             says = "Queries and keys are added position by position, so a query meets one key."
             self.fail("scores", "additive_no_pairwise", line, says)
-        if not made.bent and (asking or self.failed("scores")) and asked and not self.odd:
+        if not made.bent and not made.meets and (asking or self.failed("scores")) and asked and not self.odd:
             says = "Nothing bends the sum of query and key, so the query adds the same to every score."
             self.fail("scores", "additive_no_tanh", line, says)
 

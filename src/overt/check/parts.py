@@ -248,8 +248,11 @@ class Parts:
             for n in _SIZES if self.maker is not None else _SIZES[:1]:
                 kwargs = {name: {"value": _NUMBERS[kind](n)} for name, kind in kinds}
                 reply, out = self._build(kwargs)
-                if "error" in reply or sum(a.ndim == 2 for a in out.values()) > 3:
+                if "error" in reply:
                     break
+                if sum(a.ndim == 2 for a in out.values()) > 3:
+                    # It is a whole layer, whatever numbers it is given.
+                    return
                 handles.append(reply["handle"])
                 arrays.append(out)
             if handles:
@@ -258,7 +261,7 @@ class Parts:
     def _build(self, kwargs: dict[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         # Numbers that somebody computed stay; parameters that start as zeros tell nothing.
         for seed in (None, 1):
-            reply, out = self.session.ask({"op": "build", "kwargs": kwargs, "seed": seed})
+            reply, out = self.session.ask({"op": "build", "kwargs": kwargs, "seed": seed, "numbers": True})
             if "error" in reply or all(np.ptp(a) > 0 for a in out.values() if a.size > 1):
                 break
         return reply, out

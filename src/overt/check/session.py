@@ -36,6 +36,14 @@ class EndedError(Exception):
         self.kind = kind
 
 
+class DiedError(EndedError):
+    """The candidate's process ended in the middle of a request."""
+
+
+# Times that a process which died in the middle of a candidate is started again.
+_AGAIN = 2
+
+
 class _Passed:
     """Which arguments of the candidate calls have passed, by name or by number (guesses are no calls)."""
 
@@ -63,12 +71,15 @@ class Session(_Passed):
         super().__init__()
         self.timeout, self.deadline = timeout, deadline
         self._target, self._memory = target, memory
+        # what the process was told that it keeps, and how often it died since it loaded
+        self._told: list[tuple[dict[str, Any], wire.Arrays | None]] = []
+        self._died = 0
+        self._end = time.monotonic() + deadline
         self._start()
 
     def _start(self) -> None:
         """Start the process."""
         target, memory, deadline = self._target, self._memory, self.deadline
-        self._end = time.monotonic() + deadline
         down, up = _pipe(), _pipe()
         parent = os.getpid()
         self._process: subprocess.Popen | None = None
@@ -116,7 +127,10 @@ class Session(_Passed):
             self._reap()
 
     def ask(self, message: dict[str, Any], arrays: wire.Arrays | None = None) -> Reply:
-        """One request and its answer."""
+        """One request and its answer.
+
+        A process that dies of one is started anew, and the request has failed: another call may be a better one.
+        """
         self.note(message)
         loads = message["op"] == "load"
         if not self.pid:
@@ -125,7 +139,23 @@ class Session(_Passed):
             # What one candidate did to its process is nothing to the next.
             self._start()
         if loads:
-            self._end = time.monotonic() + self.deadline
+            self._end, self._told, self._died = time.monotonic() + self.deadline, [], 0
+        try:
+            found = self._asked(message, arrays)
+        except DiedError as died:
+            self._died += 1
+            if loads or self._died > _AGAIN:
+                raise
+            self._start()
+            for told in self._told:
+                self._asked(*told)
+            return {"error": {"type": "DiedError", "message": str(died), "line": None}}, {}
+        if message["op"] != "call" and "error" not in found[0]:
+            self._told.append((message, arrays))
+        return found
+
+    def _asked(self, message: dict[str, Any], arrays: wire.Arrays | None) -> Reply:
+        loads = message["op"] == "load"
         try:
             wire.send(self._out, message, arrays)
             while True:
@@ -168,8 +198,8 @@ class Session(_Passed):
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
             return EndedError("time", f"processor time for {self.deadline:g} seconds was not enough")
         if os.WIFSIGNALED(status):
-            return EndedError("crash", f"its process was killed by {signal.Signals(os.WTERMSIG(status)).name}")
-        return EndedError("exit", f"it ended the process with code {os.WEXITSTATUS(status)}")
+            return DiedError("crash", f"its process was killed by {signal.Signals(os.WTERMSIG(status)).name}")
+        return DiedError("exit", f"it ended the process with code {os.WEXITSTATUS(status)}")
 
     def _reap(self) -> int:
         _, status = os.waitpid(self.pid, 0)

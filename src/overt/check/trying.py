@@ -326,7 +326,7 @@ def _kinder(session: Session | Here, face: Interface, found: _Found, made: besid
         # A factor that the constructor was given.
         given = [(path, kind) for path, kind in built.kinds if kind in _FACTORS]
         for path, other in ((path, other) for path, kind in given for other in _FACTORS if other != kind):
-            reply, _ = made.build(built.given(path, other))
+            reply = made.build(built.given(path, other))
             if "error" not in reply:
                 judged = _judged(session, face, reply["handle"], [found.guess])[0]
                 told.append((reply["handle"], found.guess, judged))
@@ -394,15 +394,13 @@ def _made(
     def build(guesses: Sequence[Guess]) -> list[dict[str, Any]]:
         replies = []
         for guess in guesses:
-            reply, out = maker.build(guess)
-            made[guess] = reply | {"shapes": [x.shape for x in out.values()]}
-            replies.append(reply)
+            made[guess] = maker.build(guess)
+            replies.append(made[guess])
         return replies
 
     if maker.maker is None:
-        reply, out = session.ask({"op": "build", "seed": 1})
+        reply, _ = session.ask({"op": "build", "seed": 1})
         if "error" not in reply:
-            reply["shapes"] = [x.shape for x in out.values()]
             yield reply["handle"], _lengths(reply, None, ladder), _whole(reply["numbers"])
         return
     search = Search(session, maker.maker, build, ladder, calls.NUMBERS, ("float64",), _BUILT)
@@ -438,6 +436,8 @@ def _lengths(reply: dict[str, Any], built: Lengths | None, ladder: Sequence[Leng
     sides = [n for shape in reply["shapes"] if len(shape) > 1 for n in shape if n > 1]
     widths = sorted(dict.fromkeys(sides), key=lambda n: -sides.count(n)) or [built.W if built else 12]
     if built is not None:
+        # What several inputs side by side are multiplied with has a multiple of their width.
+        widths += [built.W] * (built.W not in widths and any(width % built.W == 0 for width in widths))
         widths.sort(key=lambda width: width != built.W)
     held = [int(n) for n in reply["numbers"].values() if 1 < n < 200 and n == int(n)]
     sizes = dict.fromkeys(
