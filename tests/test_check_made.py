@@ -12,7 +12,7 @@ from overt.check.checking import examine
 from overt.check.reading import read
 from overt.check.session import EndedError, Session
 
-NUMPY = """
+NUMPY = '''
 import os
 import numpy as np
 from dataclasses import dataclass
@@ -129,6 +129,19 @@ class Nested:
         q, k, v = ((x @ w).reshape(B, T, self.heads, -1).swapaxes(1, 2) for w in self.w)
         return mix(q, k, v).swapaxes(1, 2).reshape(B, T, W)
 
+def drawn_layers(rng, width, count=2):
+    return [dict(p=rng.normal(size=(width, width)), r=rng.normal(size=(width, width))) for _ in range(count)]
+
+def empty(batch, width, count=2):
+    return [dict(rows=np.zeros((batch, 0, width)), sums=np.zeros((batch, 0, width))) for _ in range(count)]
+
+def zipped(layers, x, stores):
+    """x (batch, t, width): embeddings of tokens."""
+    for one, store in zip(layers, stores):
+        k, v = np.concatenate([store["rows"], x @ one["r"]], 1), np.concatenate([store["sums"], x], 1)
+        x = x + mix(x @ one["p"], k, v)
+    return x
+
 class Dying:
     def __init__(self, end):
         self.end = end
@@ -164,7 +177,7 @@ def turned(x, angle, past=None):
 def one_by_one(q, k, v):
     for start in range(0, len(q), 2):
         yield mix(q[start : start + 2], k, v)
-"""
+'''
 JAX = """
 import jax
 import jax.numpy as jnp
@@ -197,6 +210,22 @@ def scanned(q, k, v):
     return jax.lax.scan(one, 0, q)[1]
 """
 
+LINEN = """
+import flax.linen as nn
+import jax.numpy as jnp
+
+class Layer(nn.Module):
+    heads: int
+    features: int
+
+    @nn.compact
+    def __call__(self, x):
+        shape = (self.heads, self.features // self.heads)
+        q, k, v = (nn.DenseGeneral(shape)(x) for _ in range(3))
+        w = nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k) FACTOR)
+        return nn.DenseGeneral(self.features, axis=(-2, -1))(jnp.einsum("bhqk,bkhd->bqhd", w, v))
+"""
+
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
@@ -214,7 +243,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 NAMES = ("fields", "named", "unpacked", "pairs", "layered", "rows", "Matrices", "Drawn", "Told", "one_by_one",
-         "spread", "stated", "segments", "maker", "Nested", "turned")  # fmt: skip
+         "spread", "stated", "segments", "maker", "Nested", "turned", "zipped")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -253,6 +282,15 @@ def test_jax_is_given_what_its_module_draws(session: Session, files: Path) -> No
     assert not [f.id for f in right.findings if f.kind in ("mistake", "unknown")], right.findings
     wrong = examine(session, f"{files / 'jax_wrong.py'}:grouped")
     assert [f.id for f in wrong.findings if f.kind == "mistake"] == ["scale_missing"]
+
+
+@pytest.mark.skipif(find_spec("flax") is None, reason="Flax is not installed")
+@pytest.mark.parametrize(("name", "found"), [("right", []), ("wrong", ["scale_missing"])])
+def test_modules_of_flax_are_given_weights(session: Session, tmp_path: Path, name: str, found: list[str]) -> None:
+    factor = "" if found else "/ q.shape[-1] ** 0.5"
+    (tmp_path / f"linen_{name}.py").write_text(LINEN.replace("FACTOR", factor))
+    report = examine(session, f"{tmp_path}/linen_{name}.py:Layer")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == found, report.convention
 
 
 @pytest.mark.skipif(find_spec("jax") is None, reason="JAX is not installed")

@@ -71,10 +71,6 @@ class Backend:
         """What a function returns; passing: names of arrays by identity; try_: None will do where it would run."""
         return function(*args, **kwargs)
 
-    def outline(self, function: Callable[..., Any], given: dict[str, Any]) -> Any:
-        """What a function returns, or the like with other numbers."""
-        return function(**given)
-
     def seed(self, seed: int) -> None:
         """Make the library's random numbers the same again."""
 
@@ -239,25 +235,27 @@ class _Torch(Backend):
         return found
 
 
-# Of so many calls what was compiled is kept.
-_COMPILED = 32
+# Of so many calls what was traced is kept.
+_TRACED = 32
 
 
 class _Traced:
     """A function of the arrays in its arguments, all else as it is; gives the arrays in its result."""
 
-    def __init__(self, function: Callable[..., Any], tree: Any, still: list[Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], tree: Any, still: list[Any], names: dict[int, str], passing: dict[int, str]
+    ) -> None:
+        """names: those of arrays by their numbers; passing: the same by identity, of what stands for them too."""
         self.function, self.given, self.still = function, tree, still
-        self.passing: dict[int, str] = {}
-        self.names: list[str | None] = []
+        self.names, self.passing = names, passing
         # of its result
         self.tree: Any = None
         self.rest: list[Any] = []
-        self.jitted = sys.modules["jax"].jit(self)
+        self.jaxpr: Any = None
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         jax, some = sys.modules["jax"], iter(arrays)
-        self.passing |= {id(x): name for x, name in zip(arrays, self.names, strict=True) if name is not None}
+        self.passing |= {id(arrays[n]): name for n, name in self.names.items()}
         args, kwargs = jax.tree_util.tree_unflatten(self.given, [next(some) if x is None else x for x in self.still])
         found, self.tree = jax.tree_util.tree_flatten(self.function(*args, **kwargs))
         self.rest = [None if isinstance(x, jax.Array) else x for x in found]
@@ -272,7 +270,7 @@ def _known(x: Any) -> Any:
 
 
 class _Jax(Backend):
-    compiled: ClassVar[list[tuple[Any, _Traced]]] = []
+    traced: ClassVar[list[tuple[Any, _Traced]]] = []
 
     def give(self, array: np.ndarray, grad: bool = False) -> Any:
         return sys.modules["jax"].numpy.asarray(super().give(array))
@@ -280,44 +278,36 @@ class _Jax(Backend):
     def run(
         self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], passing: dict[int, str], try_: bool
     ) -> Any:
-        """Traced, since each operation by itself would be compiled by itself; as it is where numbers decide."""
+        """Traced and then done in NumPy, since each operation would be compiled; as it is where numbers decide."""
         jax = sys.modules["jax"]
         flat, tree = jax.tree_util.tree_flatten((args, kwargs))
         places = [i for i, x in enumerate(flat) if isinstance(x, jax.Array)]
         arrays = [flat[i] for i in places]
         still = [None if isinstance(x, jax.Array) else x for x in flat]
-        # Of what was called before, with other numbers, what was compiled is still there.
+        # What was called before, with other numbers, has been traced already.
         known = [_known(x) for x in still]
         like = function, tree, known, [(x.shape, x.dtype) for x in arrays]
-        kept = next((one for other, one in _Jax.compiled if other == like), None)
-        traced = kept or _Traced(function, tree, still)
-        traced.passing, traced.names = passing, [passing.get(id(x)) for x in arrays]
+        traced = next((one for other, one in _Jax.traced if other == like), None)
         try:
+            if traced is None:
+                traced = _Traced(
+                    function,
+                    tree,
+                    still,
+                    {n: passing[id(x)] for n, x in enumerate(arrays) if id(x) in passing},
+                    passing,
+                )
+                traced.jaxpr = jax.make_jaxpr(traced)(arrays)
+                _Jax.traced = [(like, traced), *_Jax.traced[:_TRACED]]
             if try_:
-                jax.eval_shape(traced, arrays)
                 return None
-            made = iter(traced.jitted(arrays))
+            made = iter(import_module("overt.recorder.traced").evaluate(traced.jaxpr, arrays))
         except (jax.errors.JAXTypeError, jax.errors.JAXIndexError):
             return function(*args, **kwargs)
-        if kept is None:
-            _Jax.compiled = [(like, traced), *_Jax.compiled[:_COMPILED]]
-        return jax.tree_util.tree_unflatten(traced.tree, [next(made) if x is None else x for x in traced.rest])
-
-    def outline(self, function: Callable[..., Any], given: dict[str, Any]) -> Any:
-        """Zeros in the shapes that tracing gives: to draw numbers is to compile."""
-        jax = sys.modules["jax"]
-        flat, tree = jax.tree_util.tree_flatten(((), given))
-        traced = _Traced(function, tree, [None if isinstance(x, jax.Array) else x for x in flat])
-        arrays = [x for x in flat if isinstance(x, jax.Array)]
-        traced.names = [None] * len(arrays)
-        try:
-            shapes = iter(jax.eval_shape(traced, arrays))
-        except (jax.errors.JAXTypeError, jax.errors.JAXIndexError):
-            return function(**given)
         if any(isinstance(part, jax.core.Tracer) for x in traced.rest for part in getattr(x, "__dict__", {}).values()):
-            return function(**given)
-        rest = [jax.device_put(np.zeros((x := next(shapes)).shape, x.dtype)) if y is None else y for y in traced.rest]
-        return jax.tree_util.tree_unflatten(traced.tree, rest)
+            # It makes objects that hold what was traced.
+            return function(*args, **kwargs)
+        return jax.tree_util.tree_unflatten(traced.tree, [next(made) if x is None else x for x in traced.rest])
 
     def seen(self, leaf: Any) -> tuple[np.ndarray | None, str]:
         return super().seen(np.asarray(leaf) if hasattr(leaf, "addressable_shards") else leaf)

@@ -17,17 +17,17 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from overt.check import wire
-from overt.check.arrays import backends, leaves
+from overt.check.arrays import Backend, backends, leaves
 from overt.check.composing import MAKE, THEN, closing, composed, described
-from overt.check.describe import is_keras, parameters, widen
-from overt.check.giving import Asked, Giver, LackedError
+from overt.check.describe import is_keras, is_linen, parameters, widen
+from overt.check.giving import Asked, Giver, LackedError, drawn
 from overt.check.reading import parsed
 from overt.check.watching import watched
 from overt.errors import ArgumentError
@@ -287,9 +287,8 @@ class Candidate:
                 before[name] = np.array(backend.take(given[name]))
             return given[name]
 
-        made = self.made.setdefault(f"{call.get('dtype')}{call.get('search')}", {})
-        outline = backend.outline if call.get("search") else None
-        giver = Giver(self.target, call["backend"], handed, results, self.kept, made, outline)
+        made = self.made.setdefault(str(call.get("dtype")), {})
+        giver = Giver(self.target, call["backend"], handed, results, self.kept, made, backend.run)
         with backend.typed():
             args, kwargs = [giver.make(spec) for spec in call["args"]], giver.each(call["kwargs"])
         self.passing = {id(x): re.sub(r"^\d+[_ ]", "", name) for name, x in given.items()}
@@ -304,6 +303,9 @@ class Candidate:
         if call.get("method") and not is_keras(type(thing)):
             several = THEN in call["method"]
             method = composed(type(thing), call["method"], thing) if several else getattr(thing, call["method"])
+        pure = inspect.isroutine(thing)
+        if is_linen(type(thing)):
+            method, pure = _applied(thing, call["method"], args, kwargs, backend, self.made.setdefault("", {})), True
         told: dict[str, Any] = {}
         method = _drained(method)
         if call.get("record") is not None:
@@ -318,7 +320,7 @@ class Candidate:
         with still, attached, np.errstate(all="ignore"), weighed, _patched(thing, scope):
             start = time.perf_counter()
             # What is recorded is traced there, and what keeps something would keep what is only traced.
-            plainly = call.get("record") is not None or not inspect.isroutine(thing) or call.get("example")
+            plainly = call.get("record") is not None or not pure or call.get("example")
             try:
                 with backend.typed():
                     if plainly:
@@ -349,6 +351,22 @@ class Candidate:
         if call.get("grad"):
             reply["gradients"] = backend.pull(result, {key: given[key] for key in before}, out, number)
         return reply
+
+
+def _applied(
+    thing: Any, name: str, args: Any, kwargs: dict[str, Any], backend: Backend, made: dict[str, Any]
+) -> Callable[..., Any]:
+    """A module of Flax as a function, with weights of its own; made: those that were made, by what is called how."""
+    jax = sys.modules["jax"]
+    keys = {one: jax.random.PRNGKey(n) for n, one in enumerate(("params", "dropout"))}
+    like = repr(
+        (thing, name, jax.tree_util.tree_map(lambda x: (np.shape(x), str(getattr(x, "dtype", x))), [args, kwargs]))
+    )
+    if like not in made:
+        first = backend.run(partial(thing.init, method=name), [keys, *args], kwargs, {}, False)
+        made[like] = drawn(first, np.random.default_rng(0))
+    weights = made[like]
+    return lambda *a, **k: thing.apply(weights, *a, method=name, rngs={"dropout": keys["dropout"]}, **k)
 
 
 def _drained(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -72,17 +72,17 @@ class Giver:
         results: list[Any] | None = None,
         kept: dict[str, Any] | None = None,
         made: dict[str, Any] | None = None,
-        outline: Callable[..., Any] | None = None,
+        run: Callable[..., Any] | None = None,
     ) -> None:
         """kept: what calls of one request share, filled by the first; made: what the module made, by its request.
 
-        outline: gives what is like the result of a function, where no numbers are asked for.
+        run: calls a function as the library does.
         """
         self.target, self.library, self.array = target, library, array
         self.results = [] if results is None else results
         self.kept: dict[str, Any] = {} if kept is None else kept
         self.made: dict[str, Any] = {} if made is None else made
-        self.outline = outline
+        self.run = run
 
     def each(self, specs: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by their names."""
@@ -124,10 +124,8 @@ class Giver:
         own = json.dumps(spec)
         if own not in self.made:
             make, given = scope(self.target)[spec["by"]], self.each(spec["given"])
-            if self.outline is not None:
-                made = self.outline(make, given)
-            else:
-                made = _drawn(make(**given), np.random.default_rng(0))
+            made = self.run(make, [], given, {}, False) if self.run is not None else make(**given)
+            made = drawn(made, np.random.default_rng(0))
             if '"array"' in own:
                 return made
             self.made[own] = made
@@ -161,17 +159,17 @@ class Giver:
         raise ArgumentError("no class of the module can be made without arguments")
 
 
-def _drawn(x: Any, random: np.random.Generator) -> Any:
+def drawn(x: Any, random: np.random.Generator) -> Any:
     """The same with arrays that are one number everywhere, as biases are before they are learned, made unlike it."""
     if isinstance(x, dict):
-        return type(x)((name, _drawn(part, random)) for name, part in x.items())
+        return type(x)((name, drawn(part, random)) for name, part in x.items())
     if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return type(x)(*(_drawn(part, random) for part in x))
+        return type(x)(*(drawn(part, random) for part in x))
     if isinstance(x, tuple | list):
-        return type(x)(_drawn(part, random) for part in x)
+        return type(x)(drawn(part, random) for part in x)
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
         with suppress(Exception):
-            return dataclasses.replace(x, **{n: _drawn(part, random) for n, part in vars(x).items()})
+            return dataclasses.replace(x, **{n: drawn(part, random) for n, part in vars(x).items()})
     if hasattr(x, "shape") and hasattr(x, "dtype") and len(x.shape) and not hasattr(x, "parameters"):
         with suppress(Exception):
             host = np.asarray(x.detach() if hasattr(x, "detach") else x)

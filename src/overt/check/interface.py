@@ -73,7 +73,9 @@ class Interface(Promises):
         """For arguments that hold others, what of the module may make them: what has, or names, all that is asked."""
         asked: dict[str, set[str]] = {a.name: set() for a in self.arguments}
         for path, kind in self.read.held.items():
-            asked[path[0]] |= {path[1]} if kind != "list" else set()
+            # Of a list, what lies in its elements is asked for.
+            names = [name for name in path[1:] if not name.isdigit()]
+            asked[path[0]] |= {*names[:1]} if kind != "list" else set()
         found = {}
         for a in self.arguments:
             wanted = asked[a.name]

@@ -243,6 +243,10 @@ def _looped(
         target, over = target.elts[-1], over.args[0]
     if isinstance(over, ast.Call) and getattr(over.func, "id", "") == "reversed":
         over = over.args[0]
+    if isinstance(over, ast.Call) and getattr(over.func, "id", "") == "zip" and isinstance(target, ast.Tuple):
+        for each, some in zip(target.elts, over.args, strict=False):
+            _looped(each, some, known, texts, found)
+        return
     if isinstance(over, ast.Tuple | ast.List) and isinstance(target, ast.Name):
         known.setdefault(target.id, [path for x in over.elts for path in _paths(x, known, texts) if len(path) > 1])
         return

@@ -16,6 +16,8 @@ _ANY = r"\.\.\.|…"
 _SHAPE = re.compile(rf"[(\[]\s*((?:{_AXIS}|{_ANY})(?:\s*,\s*(?:{_AXIS}|{_ANY}))*)(\s*,)?\s*[)\]]")
 # What the edges of a graph are counted by.
 EDGES = r"E|(n|num|number)?_?(of_)?(edges?|E)"
+# What is said of vectors: those of tokens are none.
+_VECTORS = r"(?!embed|vector|feature|state|representation|encod|hidden)"
 # What words beside a shape say of its numbers.
 _SORTS = {
     "mask": r"bool|true\b",
@@ -68,7 +70,12 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         behind = re.split(r"[;,\n(\[]|\.\s", after)[0]
         words = behind.lower(), near[told[-1].end() :].lower() if told else ""
         sort = next(
-            (sort for part in words for sort, some in _SORTS.items() if re.match(rf"\W*(\w+ ){{0,2}}({some})", part)),
+            (
+                sort
+                for part in words
+                for sort, some in _SORTS.items()
+                if re.match(rf"\W*({_VECTORS}\w+ ){{0,2}}({some})", part)
+            ),
             "",
         )
         shape = Shape(axes, sort)

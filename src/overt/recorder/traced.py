@@ -1,15 +1,15 @@
-"""JAX code, recorded by its jaxpr."""
+"""JAX code, recorded by its jaxpr, whose equations are done one after the other."""
 
 from __future__ import annotations
 
 import sysconfig
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from overt.recorder.operations import Line, Log, is_own, leaves
+from overt.recorder.primitives import back, compute, host
 
 # Calls of functions that are as good as written out, and equations in all rounds of a loop that is.
 _CALLS = {
@@ -18,42 +18,12 @@ _CALLS = {
 _MOST = 2000
 
 
-class _Value(NamedTuple):
-    """An array or a number while it is traced, and its name; the names of constants are their values."""
-
-    x: Any
-    slot: Any
-
-
-class _Step(NamedTuple):
-    """One result of an equation, by the names of values."""
-
-    name: str
-    inputs: tuple[Any, ...]
-    output: int
-    axes: str
-    line: Line | None
-
-
-class _Loop(NamedTuple):
-    """Rounds of the same steps: names of what they begin with, outside and inside, and of what they end with."""
-
-    steps: list[Any]
-    # what is handed on from round to round: at the beginning, in a round, at its end, and at the end of all
-    carried: list[tuple[Any, int, Any, int]]
-    # what each round has a row of, and what is made of each round's
-    rows: list[tuple[Any, int]]
-    stacked: list[tuple[Any, int]]
-    rounds: range
-    line: Line | None
-
-
 class _Seen(NamedTuple):
-    """A value that is known; the number of the operation that made it, and which argument it is."""
+    """A value, the number of the operation that made it, and which argument it is."""
 
-    host: np.ndarray
-    number: int | None
-    origin: str
+    host: Any
+    number: int | None = None
+    origin: str = ""
 
 
 def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Log) -> Any:
@@ -72,144 +42,79 @@ def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Lo
 
     given = [flat[i] for i in dynamic]
     closed, shape = jax.make_jaxpr(call, return_shape=True)(*given)
-    walk = _Walk()
-
-    def whole(*arrays: Any) -> tuple[list[Any], list[Any]]:
-        walk.steps, walk.made = [], []
-        # Arguments are named from -1 downwards.
-        values = [_Value(x, -1 - i) for i, x in enumerate(arrays)]
-        return [one.x for one in walk.evaluate(closed.jaxpr, closed.consts, values, None)], walk.made
-
-    # All at once, since each operation by itself would be compiled by itself.
-    results, made = jax.jit(whole)(*given)
     # A tree of JAX has the names of a dictionary in another order than the dictionary.
     order = {id(x): i for i, x in enumerate(x for x in leaves((args, list(kwargs.values()))) if hasattr(x, "shape"))}
-    seen = {-1 - i: _Seen(np.asarray(x), None, f"argument {order.get(id(x), i)}")
-            for i, x in enumerate(given) if isinstance(x.dtype, np.dtype)}  # fmt: skip
-    _noted(walk.steps, iter(made), seen, log)
-    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shape), results)
+    seen = [_Seen(host(x), None, f"argument {order.get(id(x), i)}") for i, x in enumerate(given)]
+    results = _Walk(log).evaluate(closed.jaxpr, closed.consts, seen, None)
+    arrays = [back(kind, one.host) for kind, one in zip(closed.out_avals, results, strict=True)]
+    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shape), arrays)
+
+
+def evaluate(closed: Any, given: Sequence[Any]) -> list[Any]:
+    """The results of a closed jaxpr; random numbers are others than those of JAX."""
+    results = _Walk(None).evaluate(closed.jaxpr, closed.consts, [_Seen(host(x, True)) for x in given], None)
+    return [back(kind, one.host) for kind, one in zip(closed.out_avals, results, strict=True)]
 
 
 class _Walk:
-    """The equations of a jaxpr one after the other, and what they make."""
+    """The equations of a jaxpr one after the other."""
 
-    def __init__(self, names: Iterator[int] | None = None) -> None:
-        self.steps: list[Any] = []
-        self.made: list[Any] = []
-        self.names = names or count()
+    def __init__(self, log: Log | None) -> None:
+        """Without a log, nothing is noted, and random numbers are not those of JAX."""
+        self.log = log
 
-    def evaluate(self, jaxpr: Any, consts: Any, given: list[_Value], line: Line | None) -> list[_Value]:
+    def evaluate(self, jaxpr: Any, consts: Any, given: Sequence[_Seen], line: Line | None) -> list[_Seen]:
         """The results of a jaxpr; line: where what is nobody's own was called."""
-        known = dict(zip(jaxpr.constvars, (_Value(x, _constant(x)) for x in consts), strict=True))
+        drawn = self.log is None
+        known = dict(zip(jaxpr.constvars, (_Seen(host(x, drawn)) for x in consts), strict=True))
         known |= dict(zip(jaxpr.invars, given, strict=True))
 
-        def read(atom: Any) -> _Value:
-            return _Value(atom.val, _constant(atom.val)) if hasattr(atom, "val") else known[atom]
+        def read(atom: Any) -> _Seen:
+            return _Seen(np.asarray(atom.val, atom.aval.dtype)) if hasattr(atom, "val") else known[atom]
 
         for equation in jaxpr.eqns:
-            inputs, here = [read(atom) for atom in equation.invars], _line(equation) or line
+            inputs = [read(atom) for atom in equation.invars]
+            here = None if drawn else _line(equation) or line
             name, params = equation.primitive.name, equation.params
             inner = next((params[key] for key in ("jaxpr", "call_jaxpr") if key in params), None)
             if name in _CALLS and inner is not None:
                 body, held = (inner.jaxpr, inner.consts) if hasattr(inner, "consts") else (inner, [])
                 outputs = self.evaluate(body, held, inputs, here)
-            elif name == "scan" and _equations(params) <= _MOST:
+            elif name == "cond":
+                branch = params["branches"][int(np.clip(inputs[0].host, 0, len(params["branches"]) - 1))]
+                outputs = self.evaluate(branch.jaxpr, branch.consts, inputs[1:], here)
+            elif name == "scan" and (drawn or _equations(params) <= _MOST):
                 outputs = self._rounds(params, inputs, here)
             else:
-                made = equation.primitive.bind(*(x for x, _ in inputs), **params)
-                made = made if equation.primitive.multiple_results else [made]
-                outputs = [_Value(x, next(self.names)) for x in made]
-                arrays, axes = tuple(one.slot for one in inputs), str(params.get("dimension_numbers", ""))
-                for x, slot in outputs:
-                    # Keys of random numbers are no numbers.
-                    if isinstance(x.dtype, np.dtype):
-                        self.steps.append(_Step(name, arrays, slot, axes, here))
-                        self.made.append(x)
+                made = compute(equation, [one.host for one in inputs], drawn)
+                axes = str(params.get("dimension_numbers", ""))
+                outputs = [self._noted(name, inputs, x, here, axes) for x in made]
             known |= dict(zip(equation.outvars, outputs, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 
-    def _rounds(self, params: Any, inputs: list[_Value], line: Line | None) -> list[_Value]:
-        """A loop, whose rounds hand out all that they make."""
-        import jax
-
+    def _rounds(self, params: Any, inputs: list[_Seen], line: Line | None) -> list[_Seen]:
+        """A loop, round by round."""
         body, start, number = params["jaxpr"], params["num_consts"], params["num_carry"]
-        consts, first, rows = inputs[:start], inputs[start : start + number], inputs[start + number :]
-        inner = _Walk(self.names)
-        ends: list[_Value] = []
-        carried, row = ([next(self.names) for _ in some] for some in (first, rows))
-
-        def one(carry: list[Any], xs: list[Any]) -> tuple[list[Any], tuple[list[Any], list[Any]]]:
-            inner.steps, inner.made = [], []
-            values = [_Value(x, n) for x, n in zip([*carry, *xs], [*carried, *row], strict=True)]
-            ends[:] = inner.evaluate(body.jaxpr, body.consts, [*consts, *values], line)
-            found = [jax.numpy.asarray(end.x, aval.dtype) for end, aval in zip(ends, body.out_avals, strict=True)]
-            return found[:number], (found[number:], inner.made)
-
-        turned = {"length": params["length"], "reverse": params["reverse"]}
-        last, (stacked, made) = jax.lax.scan(one, [x for x, _ in first], [x for x, _ in rows], **turned)
-        outputs = [_Value(x, next(self.names)) for x in (*last, *stacked)]
-        numbers, names = [one.slot for one in outputs], [one.slot for one in ends]
+        consts, carried, rows = inputs[:start], inputs[start : start + number], inputs[start + number :]
         rounds = range(params["length"])
-        self.steps.append(_Loop(
-            inner.steps,
-            list(zip([one.slot for one in first], carried, names[:number], numbers[:number], strict=True)),
-            list(zip([one.slot for one in rows], row, strict=True)),
-            list(zip(names[number:], numbers[number:], strict=True)),
-            rounds[::-1] if params["reverse"] else rounds,
-            line,
-        ))  # fmt: skip
-        self.made.append(made)
-        return outputs
+        ends: dict[int, list[_Seen]] = {}
+        for n in reversed(rounds) if params["reverse"] else rounds:
+            row = [self._noted("index", [whole], whole.host[n], line) for whole in rows]
+            found = self.evaluate(body.jaxpr, body.consts, [*consts, *carried, *row], line)
+            carried, ends[n] = found[:number], found[number:]
+        if not rounds:
+            return [*carried, *(_Seen(np.zeros((0, *x.shape), x.dtype)) for x in body.out_avals[number:])]
+        stacked = zip(*(ends[n] for n in rounds), strict=True)
+        return [*carried, *(self._noted("stack", some, np.stack([x.host for x in some]), line) for some in stacked)]
 
-
-def _constant(x: Any) -> Any:
-    """The name of a constant; that of a key of random numbers is nobody's."""
-    return np.asarray(x) if isinstance(getattr(x, "dtype", np.dtype(float)), np.dtype) else -1_000_000
-
-
-def _noted(steps: list[Any], made: Iterator[Any], seen: dict[Any, _Seen], log: Log) -> None:
-    """Note steps, whose results are given in their order."""
-
-    def read(slot: Any) -> _Seen | None:
-        return seen.get(slot) if isinstance(slot, int) else _Seen(slot, None, "")
-
-    def note(name: str, inputs: list[_Seen | None], x: Any, axes: str = "", line: Line | None = None) -> _Seen:
-        some = [one for one in inputs if one is not None and one.host.ndim]
+    def _noted(self, name: str, inputs: Sequence[_Seen], x: Any, line: Line | None, axes: str = "") -> _Seen:
+        # Keys of random numbers are no numbers.
+        if self.log is None or not isinstance(x, np.ndarray):
+            return _Seen(x)
+        some = [one for one in inputs if isinstance(one.host, np.ndarray) and one.host.ndim]
         numbers, hosts = tuple(one.number for one in some), tuple(one.host for one in some)
         origins = tuple(one.origin for one in some)
-        host = np.asarray(x)
-        return _Seen(host, log.note(name, numbers, hosts, x, host, axes, line, origins), "")
-
-    for step in steps:
-        x = next(made)
-        if isinstance(step, _Step):
-            seen[step.output] = note(step.name, [read(slot) for slot in step.inputs], x, step.axes, step.line)
-            continue
-        held = {inside: read(before) for before, inside, _, _ in step.carried}
-        rows: dict[int, dict[int, _Seen]] = {}
-        for number in step.rounds:
-            inner = {**seen, **{slot: one for slot, one in held.items() if one is not None}}
-            for outside, inside in step.rows:
-                whole = read(outside)
-                if whole is not None:
-                    inner[inside] = note("index", [whole], whole.host[number], line=step.line)
-            _noted(step.steps, iter([_row(one, number) for one in x]), inner, log)
-
-            def end(slot: Any, inner: dict[Any, _Seen] = inner) -> _Seen | None:
-                return inner.get(slot) if isinstance(slot, int) else _Seen(slot, None, "")
-
-            held = {inside: end(after) for _, inside, after, _ in step.carried}
-            rows[number] = {outside: one for inside, outside in step.stacked if (one := end(inside)) is not None}
-        seen |= {outside: one for _, inside, _, outside in step.carried if (one := held[inside]) is not None}
-        for _, outside in step.stacked:
-            some = [rows[number][outside] for number in sorted(rows) if outside in rows[number]]
-            if some:
-                seen[outside] = note("stack", list(some), np.stack([one.host for one in some]), line=step.line)
-
-
-def _row(made: Any, number: int) -> Any:
-    """What one round made, and the rounds inside it."""
-    return [_row(one, number) for one in made] if isinstance(made, list) else made[number]
+        return _Seen(x, self.log.note(name, numbers, hosts, x, x, axes, line, origins))
 
 
 def _equations(params: Any) -> int:
