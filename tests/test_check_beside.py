@@ -169,6 +169,36 @@ class Pools(nn.Module):
         a = torch.softmax(self.score(torch.tanh(self.inner(words))).squeeze(-1), dim=1) * mask
         return torch.bmm(a.unsqueeze(1), words).squeeze(1)
 
+class Weighs(nn.Module):
+    """memory: (B, S, D), mask: (B, S), 1 = word, 0 = pad"""
+
+    def __init__(self, width):
+        super().__init__()
+        self.start = nn.Linear(width, width)
+
+    def forward(self, memory, mask):
+        # A mask that is counted with has a slope only where it hides nothing.
+        counts = mask.to(memory.dtype).unsqueeze(2)
+        state = self.start((memory * counts).sum(1) / counts.sum(1))
+        s = torch.bmm(memory, state.unsqueeze(2)).squeeze(2).masked_fill(mask == 0, -1e9)
+        return torch.bmm(s.softmax(1).unsqueeze(1), memory).squeeze(1)
+
+class Grid(Base):
+    back = 0, 3, 1, 4, 2, 5
+
+    def forward(self, x):
+        # x: (B, C, H, W), H and W multiples of 4
+        B, C, H, W = x.shape
+        x = x.permute(0, 2, 3, 1)
+        y = x.view(B, 4, H // 4, 4, W // 4, C).permute(0, 2, 4, 1, 3, 5).reshape(-1, 16, C)
+        q, k, v = self.split(y)
+        y = self.join(q @ k.mT / q.shape[-1] ** 0.5, v)
+        y = y.view(B, H // 4, W // 4, 4, 4, C).permute(self.back).reshape(x.shape)
+        return (x + y).permute(0, 3, 1, 2)
+
+class GridAsWindows(Grid):
+    back = 0, 1, 3, 2, 4, 5
+
 def with_heads_of_heads(Q, K, V):
     # Q: (n_tokens, n_heads, q_mult, d)    K, V: (n_tokens, n_heads, d)
     K, V = (x[:, :, None].expand(-1, -1, Q.shape[2], -1) for x in (K, V))
@@ -227,6 +257,9 @@ EXPECTED = {
     "Talking": set(),
     "TalkingAcross": {"softmax_axis_q"},
     "Pools": {"mask_after_softmax"},
+    "Weighs": set(),
+    "Grid": set(),
+    "GridAsWindows": {"unknown"},
     "with_heads_of_heads": set(),
     "summed": set(),
     "over_queries": {"softmax_axis_q"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,33 @@ def test_the_vector_of_luong_is_bent_and_his_dot_score_has_no_scale(queries: tup
     assert {fault.mistake for fault in result.faults} == (set() if bent else {"luong_no_tanh_out"})
     # Who does not say that he is Luong may mix them as he likes.
     assert not judged(step, drawn(*queries), drawn(B, S, W)).faults
+
+
+class Bags(nn.Module):
+    """A state that asks sums of embeddings, hop after hop; or embeddings that a matrix maps."""
+
+    def __init__(self, mapped: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.tables = nn.ModuleList(nn.Embedding(9, W) for _ in range(3))
+        self.mapping = nn.Linear(W, W, bias=False) if mapped else nn.Identity()
+        self.next = nn.Linear(W, W)
+        self.double()
+
+    def forward(self, story: torch.Tensor, question: torch.Tensor) -> torch.Tensor:
+        u = self.tables[0](question).sum(1)
+        for one, two in pairwise(self.tables):
+            p = torch.einsum("bsd,bd->bs", self.mapping(one(story).sum(2)), u).softmax(-1)
+            u = self.next(u) + torch.einsum("bs,bsd->bd", p, two(story).sum(2))
+        return u
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_what_asks_embeddings_of_words_needs_no_scale(mapped: bool) -> None:
+    draw = np.random.default_rng(0)
+    result = judged(Bags(mapped), *(torch.from_numpy(draw.integers(9, size=n)) for n in [(B, S, 4), (B, 4)]))
+    assert result.cores == 2
+    assert {fault.mistake for fault in result.faults} == ({"scale_missing"} if mapped else set())
 
 
 def test_weights_that_are_returned_alone_are_judged() -> None:

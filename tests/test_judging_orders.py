@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
 import overt
@@ -51,6 +52,33 @@ def test_another_order_of_the_products_is_attention(code: Callable[..., Any]) ->
     assert told.cores == 1
     assert told.faults == []
     assert any(entry.outcome == "held" for entry in told.ledger)
+
+
+class Pools(nn.Module):
+    """Words and then sentences, pooled by the same lines; the weights of the seen ones sum to 1, or not."""
+
+    def __init__(self, again: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.again = again
+        self.words, self.sentences = nn.Linear(5, 1).double(), nn.Linear(5, 1).double()
+
+    def pool(self, h: torch.Tensor, score: nn.Linear, seen: torch.Tensor) -> torch.Tensor:
+        a = functional.softmax(score(torch.tanh(h)).squeeze(-1), -1) * seen
+        a = a / a.sum(-1, keepdim=True) if self.again else a
+        return (a[..., None] * h).sum(-2)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        # No sentence is hidden, so its weights sum to 1.
+        seen = torch.arange(4) < torch.tensor([[2, 3, 4], [1, 4, 2]])[..., None]
+        return self.pool(self.pool(words, self.words, seen), self.sentences, seen.any(-1))
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_the_same_lines_with_other_weights_are_attention_too(again: bool) -> None:
+    with torch.no_grad():
+        told = judged(Pools(again), *drawn((2, 3, 4, 5)))
+    assert {fault.mistake for fault in told.faults} == (set() if again else {"mask_after_softmax"})
 
 
 def test_what_is_wrong_with_each_of_several_weights_is_seen_behind_their_mean() -> None:

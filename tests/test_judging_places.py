@@ -265,6 +265,57 @@ def returned(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bare: bool) -> t
     return w @ v, s if bare else w
 
 
+class Prefixed(Three):
+    """Learned keys before those of the tokens, and learned values behind theirs, or before them too."""
+
+    def __init__(self, behind: bool = False) -> None:
+        super().__init__()
+        self.behind, self.more = behind, nn.Parameter(torch.randn(2, 1, 3, 12).double())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        keys, values = self.more.expand(-1, len(x), -1, -1)
+        several = [values, self.v(x)]
+        k, v = torch.cat([keys, self.k(x)], 1), torch.cat(several[::-1] if self.behind else several, 1)
+        return self.o(mixed(*map(self.split, (self.q(x), k, v))).transpose(1, 2).flatten(2))
+
+
+class OwnKeys(Three):
+    """The keys are mixed; what would be values is a gate, or nothing."""
+
+    def __init__(self, gated: bool = True) -> None:
+        super().__init__()
+        self.gated = gated
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        w = mixed(*map(self.split, (q, k, k))).transpose(1, 2).flatten(2)
+        return self.o(w * v.sigmoid() if self.gated else w)
+
+
+class Blocks(Three):
+    """Attention and then attention of the tokens in another order, that is undone or not."""
+
+    def __init__(self, lost: bool = False) -> None:
+        super().__init__()
+        self.lost = lost
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.attend(x, x)
+        order = torch.tensor([3, 0, 4, 1, 2])
+        y = self.attend(x[:, order], x[:, order])
+        return x + y[:, order if self.lost else order.argsort()]
+
+
+def named(name: str, bare: bool) -> Callable[..., dict[str, torch.Tensor]]:
+    """A dictionary with scores, or the weights, under a name."""
+
+    def code(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> dict[str, torch.Tensor]:
+        s = q @ k.mT * 4**-0.5
+        return {"output": s.softmax(-1) @ v, name: s if bare else s.softmax(-1)}
+
+    return code
+
+
 def whole(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     s = q @ k.mT * 4**-0.5
     e = (s - s.max(-1, keepdim=True).values).exp()
@@ -282,6 +333,9 @@ def whole(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         (Folded(swapped=True), [(5, 2, 12)], "fold_batch_head_swap in merge"),
         (Grouped(tiled=True), [(2, 5, 12)], "gqa_tile in groups"),
         (Ranked(largest=False), [(2, 7, 12)], "unknown in mask"),
+        (Prefixed(behind=True), [(2, 5, 12)], "unknown in mixing"),
+        (OwnKeys(gated=False), [(2, 5, 12)], "unknown in values"),
+        (Blocks(lost=True), [(2, 5, 12)], "unknown in merge"),
         (Sixteen(), [(2, 5, 12)], "softmax_low_precision in softmax"),
         (whole, [(5, 4), (7, 4), (7, 4)], "softmax_global in softmax"),
         (merged(lambda x: x, torch.exp2), [(2, 5, 4), (2, 6, 4), (2, 6, 4)], "lse_base2 in log-sum-exp"),
@@ -302,6 +356,9 @@ def test_what_was_moved_is_found(code: Any, shapes: list[tuple[int, ...]], mista
         (Shifted(), [(2, 5, 12)]),
         (Patches(), [(2, 15, 4)]),
         (Window(), [(2, 6, 12)]),
+        (Prefixed(), [(2, 5, 12)]),
+        (OwnKeys(), [(2, 5, 12)]),
+        (Blocks(), [(2, 5, 12)]),
         (Cross(), [(2, 5, 12), (2, 5, 12)]),
         (Folded(), [(5, 2, 12)]),
         (Grouped(), [(2, 5, 12)]),
@@ -319,6 +376,16 @@ def test_what_was_moved_is_found(code: Any, shapes: list[tuple[int, ...]], mista
 )
 def test_what_is_moved_and_belongs_there_is_left_alone(code: Any, shapes: list[tuple[int, ...]]) -> None:
     assert found(code, *drawn(*shapes), memory=True) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "bare", "wrong"),
+    [("attention_raw", True, False), ("attention", True, True), ("attention", False, False)],
+)
+def test_scores_that_are_called_so_are_not_in_the_place_of_weights(name: str, bare: bool, wrong: bool) -> None:
+    result, operations = record_operations(named(name, bare), *drawn((5, 4), (7, 4), (7, 4)))
+    told = judge(operations, [x.numpy() for x in result.values()], intended={"returned": [f".{n}" for n in result]})
+    assert [f.mistake for f in told.faults] == ["returns_scores"] * wrong
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -33,7 +33,8 @@ class Alignment:
     operations: Sequence[Operation]
     cores: Sequence[Core]
     places: list[Places] = field(default_factory=list)
-    through: list[bool] = field(default_factory=list)
+    # the attentions that each came through
+    through: list[frozenset[int]] = field(default_factory=list)
     scrambled: list[int] = field(default_factory=list)
     exchanged: list[int] = field(default_factory=list)
     _data: list[bool] = field(default_factory=list)
@@ -56,7 +57,8 @@ class Alignment:
                 moved = {name: self._moved(number, [part.get(name) for part in parts]) for name in names}
                 mine = {name: at for name, at in moved.items() if at is not None}
             self.places.append(mine)
-            self.through.append(core is not None or any(s is not None and self.through[s] for s in operation.sources))
+            came = (self.through[s] for s in operation.sources if s is not None)
+            self.through.append(frozenset({number} if core is not None else ()).union(*came))
         self._returned(outputs)
         return self
 
@@ -120,10 +122,12 @@ class Alignment:
         return _spread(_mean(at, summed), kept, labels[2], operation.host.shape)
 
     def _met(self, number: int, whole: list[tuple[int, np.ndarray]]) -> None:
-        """Attention's result that is added to what lies at other places."""
-        sources = self.operations[number].sources
-        after = [at for i, at in whole if sources[i] is not None and self.through[sources[i] or 0]]
-        before = [at for i, at in whole if sources[i] is None or not self.through[sources[i] or 0]]
+        """Attention's result that is added to what lies at other places, and did not come through it."""
+        sources = (self.operations[number].sources[i] for i, _ in whole)
+        came = [frozenset[int]() if source is None else self.through[source] for source in sources]
+        last = max(came, key=len)
+        after = [at for (_, at), mine in zip(whole, came, strict=True) if mine == last]
+        before = [at for (_, at), mine in zip(whole, came, strict=True) if mine < last]
         if len(after) == 1 and before and _exchanged(before[0], after[0]):
             self.exchanged.append(number)
 
@@ -180,8 +184,12 @@ class Alignment:
             values = np.transpose(values, [*order, values.ndim - 1]).reshape(*core.place.shape, -1)
             at_keys = mine.reshape(-1, mine.shape[-1])[core.place]
             # Along an axis that one of them keeps to a place of, as where all three are packed, they may differ.
-            known = np.isfinite(values).all(-1) & np.isfinite(at_keys).all(-1)
+            placed = [np.isfinite(x).all(-1) for x in (values, at_keys)]
+            known = placed[0] & placed[1]
             one, two = values[known], at_keys[known]
+            if (placed[0] != placed[1]).any() and _same_rows(values, at_keys, placed):
+                # What else there is, such as a learned prefix, lies before the keys and behind the values.
+                return True
             both = [a for a in range(one.shape[-1]) if len(one) and min(np.ptp(one[:, a]), np.ptp(two[:, a])) > 0.4]
             if (np.abs(one - two)[:, both] > 0.4).any():
                 return True
@@ -210,17 +218,24 @@ class Alignment:
         return next(apart, core.mix.number)
 
     def _orders(self, number: int) -> set[tuple[str, bytes]]:
-        """Places in their order, each of them once, where they are known."""
+        """Places in their order, each of them once, where they are known; what has none is one more."""
         found = set()
         for name, at in self.places[number].items():
-            rows = at.reshape(-1, at.shape[-1])
-            rows = rows[np.isfinite(rows).all(1)]
-            if at.ndim > 2 and len(rows):
-                rows = _centre(np.where(np.isfinite(at), at, np.nan), (at.ndim - 2,)).reshape(-1, at.shape[-1])
-                rows = rows[np.isfinite(rows).all(1)]
+            rows = _centre(at, (at.ndim - 2,)) if at.ndim > 2 else at
+            rows = np.nan_to_num(rows.reshape(-1, at.shape[-1]), nan=-1)
             once = np.unique(rows, axis=0, return_index=True)[1]
             found.add((name, np.round(rows[np.sort(once)], 3).tobytes()))
         return found
+
+
+def _same_rows(values: np.ndarray, keys: np.ndarray, placed: list[np.ndarray]) -> bool:
+    """Whether each query meets keys and values of the same places, those that are known."""
+
+    def rows(at: np.ndarray, known: np.ndarray) -> list[np.ndarray]:
+        return [np.sort(x[some], axis=0) for x, some in zip(at, known, strict=True)]
+
+    pairs = zip(rows(values, placed[0]), rows(keys, placed[1]), strict=True)
+    return all(len(one) > 1 and np.array_equal(one, two) for one, two in pairs)
 
 
 def _mean(at: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:

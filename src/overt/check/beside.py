@@ -148,3 +148,18 @@ def _cube(lengths: Lengths, edge: int, whole: bool) -> Lengths:
     if whole:
         return Lengths(edge, edge, edge, edge, edge, edge, edge, edge, more)
     return replace(lengths, B=edge, T=edge, S=edge, more=more)
+
+
+def wider(caller: Caller, guess: Guess, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a recording comes to with a wider image, which has several windows where the other had one."""
+    images = [kind for _, kind in guess.kinds if calls.is_floats(kind) and len(kind) == 4]
+    if len(images) != 1:
+        return []
+    ways = []
+    for axes in (images[0][2:], images[0][1:3]):
+        for by in ((1, 2), (2, 2)) if len(set(axes)) == 2 else ():
+            sides = [(a, n * guess.lengths.axis(a)) for a, n in zip(axes, by, strict=True)]
+            wide = replace(guess, lengths=replace(guess.lengths, more=(*guess.lengths.more, *sides)))
+            ways.append(Way(wide, extra={"record": caller.face.intents}))
+    told = (answer.judged for answer in caller.ask(ways))
+    return [judged for judged in told if judged.get("cores") == found["cores"]][:1]

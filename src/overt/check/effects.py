@@ -116,20 +116,22 @@ def _step(shape: Sequence[int]) -> np.ndarray:
 def _slope(caller: Caller, guess: Guess, name: str) -> float | None:
     """How the sum of the outputs, weighted from -1 to 1, grows along one direction; None where it is not known.
 
-    Where something inside is less than float64, steps of two lengths give two slopes.
+    Where something inside is less than float64, steps of two lengths give two slopes; where there is a jump, as at the
+    zeros of a mask, those to either side are not alike.
     """
     array = caller.arrays(guess)[name]
-    steps = [sign * length * _step(array.shape) for length in (1, 4) for sign in (1, -1)]
+    steps = [length * _step(array.shape) for length in (1, -1, 4, -4, 0)]
     answers = caller.ask([Way(guess, {name: array + step}) for step in steps])
     kinds = {one["dtype"] for answer in answers for one in answer.reply.get("outputs", ())}
     if any(answer.failed for answer in answers) or kinds != {"float64"}:
         return None
-    one, two = (
-        sum(float(((x - y) * np.linspace(-1, 1, x.size).reshape(x.shape)).sum()) for x, y in zip(*pair, strict=True))
-        for pair in ((answers[0].outputs, answers[1].outputs), (answers[2].outputs, answers[3].outputs))
+    up, down, far, back, here = (
+        sum(float((x * np.linspace(-1, 1, x.size).reshape(x.shape)).sum()) for x in answer.outputs)
+        for answer in answers
     )
-    one, two = one / (2 * _STEP), two / (8 * _STEP)
-    return one if abs(one - two) <= 0.1 * _OFF * max(abs(one), abs(two), 0.1) else None
+    one, two, jump = (up - down) / (2 * _STEP), (far - back) / (8 * _STEP), (up + down - 2 * here) / _STEP
+    largest = max(abs(one), abs(two), 0.1)
+    return one if abs(one - two) <= 0.1 * _OFF * largest and abs(jump) <= largest else None
 
 
 def _memory(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:

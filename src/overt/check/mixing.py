@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from overt.check import pipeline, projections
@@ -11,6 +13,9 @@ from overt.check.origins import PRODUCTS, Origin, constant_over
 from overt.check.pipeline import near
 from overt.recorder.operations import Line
 from overt.recorder.products import Product
+
+# What returned weights are called.
+_WEIGHTS = r"^(?!.*(raw|score|logit|energ)).*(weight|att|alpha|prob)"
 
 
 class Mixing(Masked):
@@ -151,7 +156,7 @@ class Mixing(Masked):
         if (
             same
             and near(self.k.form / (self.k.factor or 1), self.v.form / (self.v.factor or 1))
-            and (projections.beside(self.operations, self.k.views + self.v.views))
+            and projections.beside(self.operations, self.outputs, self.k.views + self.v.views, self._projected(self.k))
         ):
             line = self.operations[self.core.mix.number].line
             self.fail("values", UNKNOWN, line, "The weights mix the keys, and what lies beside these is never used.")
@@ -214,11 +219,15 @@ class Mixing(Masked):
             return x.size == y.size and np.allclose(np.sort(x, axis=None), np.sort(y, axis=None), rtol=1e-4, atol=1e-6)
 
         final = core.steps[-1][1]
-        for array in self.outputs[1:]:
-            if like(array, final):
+        weights = [final] if self.weights is None else [final, self.weights]
+        returned = any(like(array, y) for array in self.outputs[1:] for y in weights)
+        names = [str(name) for name in self.intended.get("returned", [""] * len(self.outputs))]
+        for name, array in zip(names[1:], self.outputs[1:], strict=True):
+            if any(like(array, y) for y in weights):
                 continue
             if any(like(array, y) for _, y in core.steps[:-1]) and np.isfinite(array).any() and self.phase != "raw":
-                if not any(like(array, y) for y in (self.weights,) if y is not None):
+                # What has a name of its own, or lies beside the weights, is what it is.
+                if not returned and (re.fullmatch(r"[.\d]*", name) or re.search(_WEIGHTS, name, re.I)):
                     self.fail("weights", "returns_scores", None, "Scores are returned in the place of weights.")
             elif array.size == len(final) and self.before is not None:
                 with np.errstate(all="ignore"):

@@ -92,13 +92,37 @@ def _bias(operations: Sequence[Operation], last: int) -> frozenset[str]:
     return frozenset(o for o, x in zip(operation.origins, operation.operands, strict=True) if o and x.ndim == 1)
 
 
-def beside(operations: Sequence[Operation], views: Sequence[int]) -> bool:
-    """Whether of what was taken apart for some views another piece, as large, is never used."""
-    used = {s for operation in operations for s in operation.sources if s is not None}
+def beside(
+    operations: Sequence[Operation], outputs: Sequence[np.ndarray], views: Sequence[int], made: Product | None
+) -> bool:
+    """Whether of what was taken apart for some views, or projected as they were, another, as large, is never used."""
+    users: list[list[int]] = [[] for _ in operations]
+    for n, op in enumerate(operations):
+        for source in {s for s in op.sources if s is not None}:
+            users[source].append(n)
+    # What only made what is never used is not used either.
+    idle = set[int]()
+    for n in range(len(operations))[::-1]:
+        op = operations[n]
+        end = not users[n] and (n + 1 == len(operations) or any(_equal(x, op.host) for x in outputs))
+        if idle.issuperset(users[n]) and not end:
+            idle.add(n)
     mine = [operations[n] for n in views if operations[n].name in PIECES]
-    return any(n not in used and op.name in PIECES and op.sources[:1] == one.sources[:1] != (None,)
-               and op.host.shape == one.host.shape
-               for one in mine for n, op in enumerate(operations))  # fmt: skip
+    one = None if made is None else operations[made.number]
+    for n in idle:
+        op = operations[n]
+        piece = not users[n] and op.name in PIECES and op.sources[:1] != (None,)
+        if piece and any(op.sources[:1] == x.sources[:1] and op.host.shape == x.host.shape for x in mine):
+            return True
+        if one is not None and (op.name, op.host.shape, _moving(op)) == (one.name, one.host.shape, _moving(one)):
+            return True
+    return False
+
+
+def _moving(operation: Operation) -> list[tuple[int | None, str]]:
+    """What is no parameter among what an operation is given."""
+    both = zip(operation.sources, operation.origins, strict=True)
+    return [(s, o) for s, o in both if not o.startswith("parameter")]
 
 
 def _unread(operations: Sequence[Operation]) -> list[tuple[int, ...]]:

@@ -9,6 +9,7 @@ from overt.check.judged import UNKNOWN
 from overt.check.origins import PRODUCTS, Origin, constant_over
 from overt.check.walking import Walk
 from overt.recorder.operations import Line
+from overt.recorder.products import product
 
 
 class Scale(Walk):
@@ -41,7 +42,7 @@ class Scale(Walk):
         if all(self._normed(source) for source in core.scores.sources) and abs(self.total * width**0.5 - 1) > 2e-3:
             self.note("scale", "not tried", "queries and keys are normed, and then any scale may be meant", line)
             return
-        alone = self._memory()
+        alone = self._memory() or self._bags()
         n = core.scores.queries.shape[0]
         heads = {n // b for b in range(1, n + 1) if n % b == 0 and n // b > 1}
         widths = {width * h for h in heads} & self._widths()
@@ -70,7 +71,9 @@ class Scale(Walk):
         elif mistake == "scale_missing" and self.facts.get("learned bias"):
             self.note("scale", "not tried", "beside a learned bias the scale may lie in the parameters (T5)", line)
         elif mistake == "scale_missing" and (alone or self._pixels()):
-            why = "dot scores of a memory (Luong et al. 2015) and of pixels (Wang et al. 2018) have no scale"
+            why = (
+                "dot scores of memories (Sukhbaatar, Luong et al. 2015) and of pixels (Wang et al. 2018) have no scale"
+            )
             self.note("scale", "not tried", why, line)
         else:
             says = f"The scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}."
@@ -112,7 +115,29 @@ class Scale(Walk):
         """Whether another's states are mixed as they are, by scores of these same states: Luong's dot and general."""
         queries, keys, values = self._streams()
         whole = self.v.source is None and self.v.form.shape[-1] == self.v.array.shape[-1]
-        return whole and len(values) == 1 and values <= keys and not values & queries
+        # One query may be made of these states too, as a decoder's first state is.
+        apart = not values & queries or self.core.scores.queries.shape[1] == 1
+        return whole and len(values) == 1 and values <= keys and apart
+
+    def _bags(self) -> bool:
+        """Whether one query meets embeddings of words, or sums of them, that no matrix maps: a memory network's."""
+        sources = [self.core.scores.sources[1], self.core.mix.sources[1]]
+        if self.core.scores.queries.shape[1] > 1 or None in sources:
+            return False
+        open_, seen, words = list(sources), set[int](), False
+        while open_:
+            number = open_.pop()
+            if number is None or number in seen:
+                continue
+            seen.add(number)
+            operation = self.operations[number]
+            open_ += operation.sources
+            given = [x for x, o in zip(operation.operands, operation.origins, strict=True) if o.startswith("argument")]
+            owned = any(o.startswith("parameter") for o in operation.origins)
+            words = words or bool(given)
+            if any(x.dtype.kind not in "iu" for x in given) or (owned and product(self.operations, number) is not None):
+                return False
+        return words
 
     def _features(self) -> bool:
         """Whether products are summed over the axis that features have, and not over positions."""

@@ -183,7 +183,7 @@ def check(
             findings.convention["layout"] = layout
         caller = Caller(session, face, one.handle)
         seen, masks, ran_with = _optional(caller, one, findings)
-        conclude(findings, [one.judged, *seen])
+        conclude(findings, [one.judged, *seen, *beside.wider(caller, one.guess, one.judged)])
         handle, search, _ = next((some for some in searches if some[0] == one.handle), searches[0])
         if not one.guess.told:
             # What is documented runs as it is.

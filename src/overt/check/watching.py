@@ -31,7 +31,8 @@ def watched(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         result, operations = record_operations(function, *args, _limit=_MOST, **kwargs)
-        outputs = [x for x in (_plain(leaf) for _, leaf in leaves(result)) if x is not None]
+        returned = [(path, x) for path, leaf in leaves(result) if (x := _plain(leaf)) is not None]
+        outputs = [x for _, x in returned]
         rows = [] if inspect.isroutine(thing) else parameters(thing, None, {})
         given = {f"parameter {row['path']}": row["shape"] for row in rows if row["registered"]}
         order = {identity: f"argument {n}" for n, identity in enumerate(passing)}
@@ -43,7 +44,8 @@ def watched(
         given |= {name: x.shape for name, x in zip(names.values(), arrays, strict=True)
                   if x is not None and not masklike(x)}  # fmt: skip
         try:
-            judged = judge(operations, outputs, causal=asked.get("causal"), given=given, intended=asked)
+            said = asked | {"returned": [path for path, _ in returned]}
+            judged = judge(operations, outputs, causal=asked.get("causal"), given=given, intended=said)
         except (ValueError, IndexError, TypeError, KeyError, AssertionError):
             # The recording is of a kind that was not foreseen: nothing is said of it.
             told["error"] = traceback.format_exc()

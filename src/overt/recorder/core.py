@@ -18,7 +18,7 @@ import numpy as np
 from overt.recorder.edges import regular
 from overt.recorder.flow import CASTS, GATHERS, GROWS, VIEWS, carriers, equal, reaches, sums_to_one, untag
 from overt.recorder.fused import expand, unsummed
-from overt.recorder.operations import Operation
+from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product, contracted, outer_sum
 from overt.recorder.reordered import reordered
 
@@ -108,6 +108,9 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
         top = [(r, c) for r, c in top if _given_values(c, data)]
     if best[0] == 0 and top:
         top = [max(enumerate(top), key=lambda pair: (pair[1][0], pair[0]))[1]]
+    # The same lines are the same attention, whatever became of its weights this time.
+    lines, mixed = [_lines(c) for _, c in top], {c.mix.number for _, c in top}
+    top += [(r, c) for r, c in found if best[0] == 2 and c.mix.number not in mixed and _lines(c) in lines]
     top.sort(key=lambda pair: pair[0], reverse=True)
     kept: dict[int, Core] = {}
     for _, core in top:
@@ -121,6 +124,12 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
     reach = reaches(operations)
     chosen = [c for c in chosen if c.two or _keyed(c, data) or apart(c, reach)]
     return sorted(chosen, key=lambda c: c.mix.number)
+
+
+def _lines(core: Core) -> list[tuple[str, Line | None]]:
+    """All that makes its scores, its weights and its output, and where."""
+    numbers = core.scores.number, *core.path, core.mix.number
+    return [(core.operations[n].name, core.operations[n].line) for n in numbers]
 
 
 def _given_values(core: Core, data: list[bool]) -> bool:
