@@ -109,7 +109,16 @@ def test_scores_that_ignore_the_keys_are_found() -> None:
         # The keys are all that is looked at.
         return np.asarray((softmax(np.tanh(b @ w) @ v)[..., None] * b).sum(1))
 
+    def begun(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        # The state begins as the last of what is attended to.
+        return placed(np.tanh(a + b[:, -1]), b, many)
+
+    def gate(b: np.ndarray, w: np.ndarray) -> np.ndarray:
+        return np.asarray((softmax(b.mean(1) @ w)[:, None] * b).sum(2))
+
     many = np.random.default_rng(9).normal(size=(W, 9))
+    assert {fault.mistake for fault in judged(begun, a, b).faults} == {"additive_ignores_keys"}
+    assert not judged(gate, b, many[:, :W]).faults
     assert {fault.mistake for fault in judged(repeated, a, b, w, v).faults} == {"additive_ignores_keys"}
     assert {fault.mistake for fault in judged(placed, a, b, many).faults} == {"additive_ignores_keys"}
     result = judged(pooled, b, w, v)
@@ -175,3 +184,37 @@ def test_weights_that_are_returned_alone_are_judged() -> None:
     assert good.cores
     assert not good.faults
     assert [fault.mistake for fault in bad.faults] == ["additive_no_tanh"]
+
+
+class Pointer(nn.Module):
+    """A tour of places: at each step the logarithms of the weights of those that are left."""
+
+    def __init__(self, bend: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.one, self.two, self.three = nn.Linear(W, 4), nn.Linear(W, 4), nn.Linear(4, 1)
+        self.cell, self.bend = nn.GRUCell(W, W), bend
+        self.double()
+
+    def forward(self, state: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        gone, found, last = torch.zeros(B, S, dtype=torch.bool), [], state
+        for _ in range(S):
+            state = self.cell(last, state)
+            u = self.three(self.bend(self.one(state)[:, None] + self.two(places))).squeeze(-1)
+            found.append(u.masked_fill(gone, -1e9).log_softmax(-1))
+            chosen = found[-1].argmax(-1)
+            gone, last = gone.scatter(1, chosen[:, None], True), places[torch.arange(B), chosen]
+        return torch.stack(found, 1)
+
+
+@pytest.mark.parametrize("bend", [straight, torch.tanh])
+def test_logarithms_of_weights_at_each_step_are_judged(bend: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    result = judged(Pointer(bend), drawn(B, W), drawn(B, S, W))
+    assert result.cores
+    assert {fault.mistake for fault in result.faults} == ({"additive_no_tanh"} if bend is straight else set())
+
+
+def test_logarithms_of_classes_are_no_attention() -> None:
+    torch.manual_seed(0)
+    cell, last = nn.GRU(W, W, batch_first=True).double(), nn.Linear(W, 9).double()
+    assert not judged(lambda x: last(cell(x)[0]).log_softmax(-1), drawn(B, S, W)).cores

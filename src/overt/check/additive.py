@@ -14,7 +14,7 @@ import numpy as np
 
 from overt.recorder.core import ADDS, Core, key_labels
 from overt.recorder.flow import GATHERS, VIEWS, reach_of, sums_to_one
-from overt.recorder.operations import Operation
+from overt.recorder.operations import Line, Operation
 from overt.recorder.products import product
 
 _JOINS = {"cat", "concat", "concatenate", "hstack"}
@@ -23,8 +23,8 @@ _LINEAR = VIEWS | GATHERS | ADDS | {
     "mul", "multiply", "rmul", "imul", "div", "divide", "truediv", "true_divide", "repeat", "tile", "repeat_interleave",
     "neg", "negative", "conv1d", "conv2d", "pad", "detach", "dropout",
 }  # fmt: skip
-# Operations walked back, or on.
-_FAR = 40
+# Operations walked back, or on; and of several steps those whose weights are judged, beside the last.
+_FAR, _STEPS = 40, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,27 +178,49 @@ def _part(
 
 
 def completed(operations: Sequence[Operation], outputs: Sequence[np.ndarray]) -> list[Operation]:
-    """Operations and, where weights are returned and mix nothing, one more that mixes one-hot values with them."""
+    """Operations and, where weights are returned and mix nothing, others that mix one-hot values with them.
+
+    What is returned may be the logarithms of weights, or what several steps gave.
+    """
     written = list(operations)
     for x in outputs:
-        axes = sums_to_one(x)
-        if not axes and x.ndim > 2 and sums_to_one(x.reshape(*x.shape[:-2], -1)) == [x.ndim - 2]:
-            # Over the last two together: one of them has the keys.
-            axes = [x.ndim - 1]
         number = next((i for i in range(len(written) - 1, -1, -1) if _same(written[i].host, x)), None)
-        if len(axes) != 1 or number is None or x.ndim < 1 or x.shape[axes[0]] < 3:
+        if number is None:
             continue
-        moved = np.moveaxis(written[number].host, axes[0], -1)
-        turned = Operation(
-            "moveaxis", (number,), (written[number].host,), moved, moved, written[number].line, "", ("",)
-        )
-        values = np.eye(moved.shape[-1])
-        mixed = moved @ values
-        last = Operation(
-            "matmul", (len(written), None), (moved, values), mixed, mixed, written[number].line, "returned", ("", "")
-        )
-        return [*written, turned, last]
+        each = [s for s in written[number].sources if s is not None] if written[number].name in GATHERS else []
+        found = [(number, *one)] if (one := _weights(x)) is not None and not each[1:] else []
+        found += [(n, *one) for n in (*each[:_STEPS], *each[_STEPS:][-1:]) if (one := _weights(written[n].host))]
+        for made, axis, logarithms in found:
+            line, host = written[made].line, written[made].host
+
+            def add(name: str, y: np.ndarray, *given: tuple[np.ndarray, int | None], detail: str = "",
+                    line: Line | None = line) -> None:  # fmt: skip
+                sources, operands = tuple(s for _, s in given), tuple(z for z, _ in given)
+                written.append(Operation(name, sources, operands, y, y, line, detail, ("",) * len(given)))
+
+            if logarithms:
+                add("exp", np.exp(host), (host, made))
+                made, host = len(written) - 1, np.exp(host)
+            moved, values = np.moveaxis(host, axis, -1), np.eye(host.shape[axis])
+            add("moveaxis", moved, (host, made))
+            add("matmul", moved @ values, (moved, len(written) - 1), (values, None), detail="returned")
+        if found:
+            break
     return written
+
+
+def _weights(x: np.ndarray) -> tuple[int, bool] | None:
+    """The axis along which an array sums to 1, and whether its exponentials do; None where neither is so."""
+    for logarithms in (False, True):
+        with np.errstate(all="ignore"):
+            y = np.exp(x) if logarithms and x.dtype.kind == "f" else x
+        axes = sums_to_one(y)
+        if not axes and y.ndim > 2 and sums_to_one(y.reshape(*y.shape[:-2], -1)) == [y.ndim - 2]:
+            # Over the last two together: one of them has the keys.
+            axes = [y.ndim - 1]
+        if len(axes) == 1 and y.shape[axes[0]] > 2:
+            return axes[0], logarithms
+    return None
 
 
 def _same(x: np.ndarray, y: np.ndarray) -> bool:

@@ -432,11 +432,16 @@ def _keyed(core: Core, data: list[bool]) -> bool:
 
 
 def apart(core: Core, reach: Sequence[frozenset[str]]) -> bool:
-    """Whether the scores depend on other arguments than the values do, and no position of these has its own."""
+    """Whether the scores depend on other arguments than the values do, and no position of these has its own.
+
+    The one query of a decoder may be made of the values too, where these are given as they are.
+    """
     scores = core.scores
     values = _side(core.mix.sources[1], core.mix.origins[1], reach)
     sides = [_side(s, o, reach) for s, o in zip(scores.sources, scores.origins, strict=True)]
-    if not values or values & (sides[0] | sides[1]):
+    query = sides[0] | sides[1]
+    asked = query > values and not core.two and core.mix.output.shape[1] == 1 and _as_given(core)
+    if not values or (values & query and not asked):
         return False
     axes = key_labels(core)
     keys = {core.weights.shape[a] for a in core.key_axes}
@@ -446,6 +451,14 @@ def apart(core: Core, reach: Sequence[frozenset[str]]) -> bool:
         if side and (set(axes) & set(free) if axes else keys & set(free.values())):
             return False
     return True
+
+
+def _as_given(core: Core) -> bool:
+    """Whether the values are an argument, or a view of one."""
+    source, origin = core.mix.sources[1], core.mix.origins[1]
+    while source is not None and core.operations[source].name in VIEWS:
+        source, origin = core.operations[source].sources[0], core.operations[source].origins[0]
+    return source is None and origin.startswith("argument")
 
 
 def _side(source: int | None, origin: str, reach: Sequence[frozenset[str]]) -> frozenset[str]:
