@@ -128,7 +128,7 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
 
 def _lines(core: Core) -> list[tuple[str, Line | None]]:
     """All that makes its scores, its weights and its output, and where."""
-    numbers = core.scores.number, *core.path, core.mix.number
+    numbers: list[int] = [core.scores.number, *core.path, core.mix.number]
     return [(core.operations[n].name, core.operations[n].line) for n in numbers]
 
 
@@ -456,8 +456,8 @@ def apart(core: Core, reach: Sequence[frozenset[str]]) -> bool:
 def _as_given(core: Core) -> bool:
     """Whether the values are an argument, or a view of one."""
     source, origin = core.mix.sources[1], core.mix.origins[1]
-    while source is not None and core.operations[source].name in VIEWS:
-        source, origin = core.operations[source].sources[0], core.operations[source].origins[0]
+    while source is not None and (operation := core.operations[source]).name in VIEWS:
+        source, origin = operation.sources[0], operation.origins[0]
     return source is None and origin.startswith("argument")
 
 
