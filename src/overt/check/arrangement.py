@@ -33,8 +33,8 @@ def seen(core: Core, operands: tuple[Operand, Operand, Operand]) -> dict[str, An
     alike = given and np.array_equal(keys.array, values.array)
     facts["keys and values"] = given and not alike and keys.array.shape[-2] == values.array.shape[-2]
     if _along_samples(core, operands[2]):
-        line = core.operations[core.scores.number].line
-        facts["time first"] = _place(line)
+        scores = core.operations[core.scores.number]
+        facts["time first"] = {**_place(scores.line), "fused": scores.detail == "fused"}
     return facts
 
 

@@ -41,7 +41,10 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
             named = face.told_packing is None and order.startswith("heads first")
             findings.add("qkv_order", kind="convention" if named else None, line=packing["line"])
     if "time first" in facts and face.batches_first is not False:
-        findings.add("batch_first", kind=None if face.batches_first else "convention", line=facts["time first"]["line"])
+        # What takes another axis for the sequence was built so.
+        built = facts["time first"]["fused"] and "MultiheadAttention(" in face.text
+        line = None if built else facts["time first"]["line"]
+        findings.add("batch_first", kind=None if face.batches_first else "convention", line=line)
     _ahead(caller, guess, facts, findings)
     _lengths(caller, guess, facts, findings)
     _one_length(caller, guess, facts, findings)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from overt.check.judged import SUMS
-from overt.check.pipeline import near
+from overt.check.pipeline import LOW, near
 from overt.check.scaling import Scale
 from overt.recorder.flow import VIEWS, masklike
-from overt.recorder.operations import Operation
+from overt.recorder.operations import Line, Operation
 
 
 class Masked(Scale):
@@ -40,17 +42,31 @@ class Masked(Scale):
         if not compared and not self.failed("mask"):
             self.note("mask", "held", f"{cells.mean():.0%} of the cells are hidden", self.mask_line)
 
-    def _mask_made(self) -> int | None:
-        """The line in which what hides first came to hide what it does: turned round or viewed it is the same."""
-        number: int | None = self.hiding[0] if self.hiding else None
-        line = self.mask_line
+    def _before(self, given: bool = True) -> Iterator[Operation]:
+        """What hides first, or first of what was given, and what came to it, the latest first: views are the same."""
+        first = [n for n in self.hiding if given and self._comes_from(n, "argument")] or self.hiding
+        number: int | None = first[0] if first else None
         while number is not None:
             operation = self.operations[number]
-            line = operation.line
+            yield operation
             before = [s for s, x in zip(operation.sources, operation.operands, strict=True)
                       if s is not None and not self.data[s] and masklike(x) and x.size > 1]  # fmt: skip
             number = before[0] if len(before) == 1 else None
-        return line.number if line else None
+
+    def _mask_made(self) -> int | None:
+        """The line in which what hides first came to hide what it does."""
+        line = [operation.line for operation in self._before(given=False)][-1:] or [self.mask_line]
+        return line[0].number if line[0] else None
+
+    def _repeated_at(self) -> Line | None:
+        """Where the mask that was given was repeated for several heads."""
+        grown = (x.line for x in [*self._before()][1:] for y in x.operands if x.host.size > y.size > 1)
+        return next(grown, self.mask_line)
+
+    def _lowered_at(self) -> Line | None:
+        """Where what is hidden got the very negative number that is added to its scores."""
+        low = [x.line for x in self._before() if x.host.dtype.kind == "f" and (x.host < LOW).any()]
+        return low[-1] if low else self.mask_line
 
     def _overflowed(self) -> None:
         """Finite numbers whose sum is infinite, and hides: two masks of the lowest number of a dtype."""
@@ -107,9 +123,9 @@ class Masked(Scale):
                 mine = self._samples()
                 if len(seen) > 1 and mine is not None and len(set(mine)) == len(seen) and samples != mine:
                     says = "Samples get the masks of other samples."
-                    self.fail("mask", "mask_fold_order", self.mask_line, says, mine, samples)
+                    self.fail("mask", "mask_fold_order", self._repeated_at(), says, mine, samples)
                 elif len(seen) == 1 or samples in folds:
-                    self.note("mask", "held", f"the mask that was given, read as {polarity}", self.mask_line)
+                    self.note("mask", "held", f"the mask that was given, read as {polarity}", self._lowered_at())
                 return True
             whole = [any(np.array_equal(h, c) for h in (s.T if s.shape[0] == s.shape[1] else s for s in seen))
                      for c in cells]  # fmt: skip
@@ -153,7 +169,8 @@ class Masked(Scale):
                        if all((flat[n] == flat[w.index(w[n])]).all() for n in range(N))), mine)  # fmt: skip
         if theirs == mine or len({(a, b) for a, b in zip(mine, theirs, strict=True)}) == B:
             return False
-        self.fail("mask", "mask_fold_order", self.mask_line, "Samples get the masks of other samples.", mine, theirs)
+        says = "Samples get the masks of other samples."
+        self.fail("mask", "mask_fold_order", self._repeated_at(), says, mine, theirs)
         return True
 
     def _on_queries(self, padded: np.ndarray, cells: np.ndarray) -> bool:

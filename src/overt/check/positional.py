@@ -139,7 +139,8 @@ def _turned(
             yield Told(step, None, k.line, "queries and keys are turned by different angles")
         return
     T, S = len(q.turns), len(k.turns)
-    line = _made_at(core.operations, lambda x: np.array_equal(x.ravel(), np.arange(T)), q.line) or q.line
+    line = _made_at(core.operations, lambda x: np.array_equal(x.ravel(), np.arange(T)), None)
+    line = line or _taken_at(core.operations, data, operands[0].source) or q.line
     first = q.turns[0] * k.turns[0].conj()
     if S > T and facts.get("causal") == S - T and np.allclose(first / np.abs(first), 1, atol=_CLOSE):
         says = f"The queries are the last {T} of {S} positions, and are turned as the first."
@@ -304,6 +305,22 @@ def _made_at(operations: Sequence[Operation], fits: Callable[[np.ndarray], bool]
         if fits(operation.host):
             return operation.line
     return line
+
+
+def _taken_at(operations: Sequence[Operation], data: Sequence[bool], number: int | None) -> Line | None:
+    """Where the table by which something was turned was taken from what was kept from before; None where it was not."""
+    open_, seen = [number], set[int]()
+    while open_:
+        one = open_.pop(0)
+        if one is None or one in seen or (data[one] and operations[one].name in _PRODUCTS):
+            continue
+        seen.add(one)
+        operation = operations[one]
+        kept = [s is None for s, x in zip(operation.sources, operation.operands, strict=True) if x.size > 1]
+        if not data[one] and kept == [True] and operation.name in VIEWS and operation.operands[0].size > 1:
+            return operation.line
+        open_ += operation.sources
+    return None
 
 
 def _sines(rows: np.ndarray, operation: Operation, line: Line | None) -> Iterator[Told]:
