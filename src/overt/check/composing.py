@@ -6,6 +6,7 @@ What a method reads of the instance, and another one sets, says which is called 
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import textwrap
 from collections.abc import Callable, Iterable
@@ -27,7 +28,7 @@ def closing(function: Any) -> Any:
         several = given.elts if isinstance(given, ast.Tuple) else [given]
         names = [x.id for x in several if isinstance(x, ast.Name) and x.id in inner]
         if names and len(names) == len(several):
-            arguments = inner[names[-1]].args
+            arguments = copy.deepcopy(inner[names[-1]].args)
             for one in (*arguments.args, *arguments.kwonlyargs):
                 one.annotation = None
             alike = eval(f"lambda {ast.unparse(arguments)}: 0", dict(function.__globals__))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -67,8 +68,9 @@ class Read:
         return {path: kind for path, kind in self.held.items() if path not in owners}
 
 
+@lru_cache(maxsize=16)
 def parsed(source: str) -> ast.Module:
-    """The tree of a source, an empty one where it has none."""
+    """The tree of a source, an empty one where it has none: shared, to be read only."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
+
+from overt.check.reading import parsed
 
 _LENGTH = 5
 _TURNED = {"keep": "drop", "drop": "keep"}
@@ -42,15 +44,15 @@ def masks(thing: Any, call: Any) -> dict[str, str]:
     module = sys.modules.get(getattr(own, "__module__", None) or "")
     found: dict[str, set[str | None]] = {}
     with suppress(OSError, TypeError, SyntaxError, ValueError):
-        tree = ast.parse(inspect.getsource(module))  # type: ignore[arg-type]
+        tree = parsed(inspect.getsource(module))  # type: ignore[arg-type]
         signature = inspect.signature(call)
         first = () if inspect.isroutine(thing) else (None,)
+        held = _held(tree, own)
         for scope in ast.walk(tree):
-            if not isinstance(scope, ast.FunctionDef):
-                continue
-            made = {node.targets[0].id: node.value for node in ast.walk(scope)
+            calls = _calls(scope, held) if isinstance(scope, ast.FunctionDef) else []
+            made = {node.targets[0].id: node.value for node in (ast.walk(scope) if calls else ())
                     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}  # fmt: skip
-            for node in _calls(tree, scope, own):
+            for node in calls:
                 named = {k.arg: k.value for k in node.keywords if k.arg is not None}
                 with suppress(TypeError):
                     given = signature.bind_partial(*first, *node.args, **named).arguments
@@ -60,8 +62,8 @@ def masks(thing: Any, call: Any) -> dict[str, str]:
     return {name: kind for name, kinds in found.items() if len(kinds) == 1 and (kind := next(iter(kinds))) is not None}
 
 
-def _calls(tree: ast.AST, scope: ast.AST, own: Any) -> Iterator[ast.Call]:
-    """Calls, in a function, of a function, or of what instances of a class were assigned to."""
+def _held(tree: ast.AST, own: Any) -> set[str]:
+    """The name of a function, or those that instances of a class are assigned to."""
     name = own.__name__
     held = set() if inspect.isclass(own) else {name}
     for node in ast.walk(tree):
@@ -69,12 +71,20 @@ def _calls(tree: ast.AST, scope: ast.AST, own: Any) -> Iterator[ast.Call]:
             isinstance(x, ast.Call) and _name(x.func) == name for x in ast.walk(node.value)
         ):
             held |= {_name(target) or "" for target in node.targets}
-    for node in ast.walk(scope):
-        if isinstance(node, ast.For):
-            held |= {_name(one) or "" for one, of in _each(node) if any(_name(x) in held for x in ast.walk(of))}
-    for node in ast.walk(scope):
-        if isinstance(node, ast.Call) and _name(node.func) in held:
-            yield node
+    return held
+
+
+def _calls(scope: ast.AST, held: set[str]) -> list[ast.Call]:
+    """Calls, in a function, of what has one of these names, or is taken from it by a loop."""
+    nodes = list(ast.walk(scope))
+    held = held.union(
+        _name(one) or ""
+        for node in nodes
+        if isinstance(node, ast.For)
+        for one, of in _each(node)
+        if any(_name(x) in held for x in ast.walk(of))
+    )
+    return [node for node in nodes if isinstance(node, ast.Call) and _name(node.func) in held]
 
 
 def _each(loop: ast.For) -> list[tuple[ast.expr, ast.expr]]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
+import math
 import struct
 from typing import Any, BinaryIO
 
 import numpy as np
 
 Arrays = dict[str, np.ndarray]
+_LENGTH = struct.Struct("<q")
 # A message beyond this is a candidate that returned something absurd.
 LARGEST = 1 << 30
 
@@ -19,23 +20,29 @@ class ForgedError(Exception):
 
 
 def send(stream: BinaryIO, message: dict[str, Any], arrays: Arrays | None = None) -> None:
-    """Write one message: its length, then an npz file whose member ``json`` is the message."""
-    buffer = io.BytesIO()
-    text = np.frombuffer(json.dumps(message).encode(), np.uint8)
-    np.savez(buffer, json=text, **{f"a_{name}": array for name, array in (arrays or {}).items()})  # type: ignore[arg-type]
-    stream.write(struct.pack("<q", buffer.tell()) + buffer.getvalue())
+    """Write one message: its length, that of its head, the head in JSON, and then the bytes of the arrays."""
+    given = {name: np.asarray(array) for name, array in (arrays or {}).items()}
+    described = [(name, array.dtype.str, array.shape) for name, array in given.items()]
+    head = json.dumps({"message": message, "arrays": described}).encode()
+    bodies = [array.tobytes() for array in given.values()]
+    size = _LENGTH.size + len(head) + sum(map(len, bodies))
+    stream.write(b"".join((_LENGTH.pack(size), _LENGTH.pack(len(head)), head, *bodies)))
     stream.flush()
 
 
 def parse(data: bytes) -> tuple[dict[str, Any], Arrays]:
     """One message without its length.  Nothing is unpickled.  Raises ForgedError for what is no message."""
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            if sum(member.file_size for member in file.zip.infolist()) > LARGEST:
-                raise ForgedError("its arrays are too large")
-            message = json.loads(file["json"].tobytes())
-            arrays = {name.removeprefix("a_"): file[name] for name in file.files if name != "json"}
-    except Exception as error:  # What a broken archive raises is nowhere written down.
+        at = _LENGTH.size + _LENGTH.unpack_from(data)[0]
+        head = json.loads(data[_LENGTH.size : at])
+        message, arrays = head["message"], {}
+        for name, kind, shape in head["arrays"]:
+            array = np.frombuffer(data, kind, math.prod(shape), at) if math.prod(shape) else np.empty(0, kind)
+            arrays[name] = array.reshape(shape).copy()
+            at += array.nbytes
+        if at != len(data):
+            raise ForgedError(f"{len(data)} bytes where {at} were announced")
+    except Exception as error:  # What is no message may be wrong in any way.
         raise ForgedError(f"no message: {error}") from None
     if not isinstance(message, dict):
         raise ForgedError(f"a message is a dict, not {type(message).__name__}")
@@ -44,7 +51,7 @@ def parse(data: bytes) -> tuple[dict[str, Any], Arrays]:
 
 def receive(stream: BinaryIO) -> tuple[dict[str, Any], Arrays] | None:
     """Read one message; None where the stream has ended."""
-    head = stream.read(8)
-    if len(head) < 8:
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
         return None
-    return parse(stream.read(struct.unpack("<q", head)[0]))
+    return parse(stream.read(_LENGTH.unpack(head)[0]))
