@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import is_dataclass
+from functools import lru_cache
 from types import CodeType, SimpleNamespace
 from typing import Any
 
@@ -154,9 +155,15 @@ def _gets_instance(cls: Any, name: str) -> bool:
 
 def _source(thing: Any) -> tuple[str, int]:
     try:
-        lines, line = inspect.getsourcelines(thing)
+        return _lines(thing)
     except (OSError, TypeError):
         return "", 0
+
+
+@lru_cache(maxsize=256)
+def _lines(thing: Any) -> tuple[str, int]:
+    # Python reads all of a file to find a class in it.
+    lines, line = inspect.getsourcelines(thing)
     return textwrap.dedent("".join(lines)), line
 
 

@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,13 +45,15 @@ def masks(thing: Any, call: Any) -> dict[str, str]:
     module = sys.modules.get(getattr(own, "__module__", None) or "")
     found: dict[str, set[str | None]] = {}
     with suppress(OSError, TypeError, SyntaxError, ValueError):
-        tree = parsed(inspect.getsource(module))  # type: ignore[arg-type]
+        functions, assigned = _parts(inspect.getsource(module))  # type: ignore[arg-type]
         signature = inspect.signature(call)
         first = () if inspect.isroutine(thing) else (None,)
-        held = _held(tree, own)
-        for scope in ast.walk(tree):
-            calls = _calls(scope, held) if isinstance(scope, ast.FunctionDef) else []
-            made = {node.targets[0].id: node.value for node in (ast.walk(scope) if calls else ())
+        # The name of a function, or those that instances of a class are assigned to.
+        held = set() if inspect.isclass(own) else {own.__name__}
+        held |= {target for target, called in assigned if own.__name__ in called}
+        for nodes in functions:
+            calls = _calls(nodes, held)
+            made = {node.targets[0].id: node.value for node in (nodes if calls else ())
                     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}  # fmt: skip
             for node in calls:
                 named = {k.arg: k.value for k in node.keywords if k.arg is not None}
@@ -62,21 +65,22 @@ def masks(thing: Any, call: Any) -> dict[str, str]:
     return {name: kind for name, kinds in found.items() if len(kinds) == 1 and (kind := next(iter(kinds))) is not None}
 
 
-def _held(tree: ast.AST, own: Any) -> set[str]:
-    """The name of a function, or those that instances of a class are assigned to."""
-    name = own.__name__
-    held = set() if inspect.isclass(own) else {name}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and any(
-            isinstance(x, ast.Call) and _name(x.func) == name for x in ast.walk(node.value)
-        ):
-            held |= {_name(target) or "" for target in node.targets}
-    return held
+@lru_cache(maxsize=2)
+def _parts(source: str) -> tuple[list[list[ast.AST]], list[tuple[str, set[str | None]]]]:
+    """All that lies in each function, and names that something is assigned to, with what is called there."""
+    nodes = list(ast.walk(parsed(source)))
+    functions = [list(ast.walk(node)) for node in nodes if isinstance(node, ast.FunctionDef)]
+    assigned = [
+        (_name(target) or "", {_name(x.func) for x in ast.walk(node.value) if isinstance(x, ast.Call)})
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+    ]
+    return functions, assigned
 
 
-def _calls(scope: ast.AST, held: set[str]) -> list[ast.Call]:
+def _calls(nodes: list[ast.AST], held: set[str]) -> list[ast.Call]:
     """Calls, in a function, of what has one of these names, or is taken from it by a loop."""
-    nodes = list(ast.walk(scope))
     held = held.union(
         _name(one) or ""
         for node in nodes
