@@ -226,6 +226,71 @@ class Layer(nn.Module):
         return nn.DenseGeneral(self.features, axis=(-2, -1))(jnp.einsum("bhqk,bkhd->bqhd", w, v))
 """
 
+CACHED = """
+import numpy as np
+
+class Rows:
+    def __init__(self, width):
+        self.k = self.v = np.zeros((0, width))
+
+class Streamed:
+    def __init__(self, width):
+        self.w, self.width = np.random.default_rng(0).normal(size=(3, width, width)), width
+
+    def new_past(self):
+        return Rows(self.width)
+
+    def __call__(self, x, past):
+        q, k, v = x @ self.w
+        past.k = k = np.concatenate([past.k, k])
+        past.v = v = np.concatenate([past.v, v])
+        s = q @ k.T / np.sqrt(self.width)
+        s = np.where(np.tri(*s.shape, OFFSET, dtype=bool), s, -np.inf)
+        e = np.exp(s - s.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True) @ v
+
+class Served(Streamed):
+    def __call__(self, x, past=None):
+        return super().__call__(x, self.new_past() if past is None else past)
+"""
+CONFIGURED = """
+from dataclasses import dataclass
+import numpy as np
+
+def mix(q, k, v, factor):
+    s = q @ k.swapaxes(-1, -2) * factor
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True) @ v
+
+@dataclass
+class Config:
+    num_heads: int = 4
+    num_kv_heads: int = 2
+    head_dim: int = 6
+
+def attend(w, x, cfg=Config()):
+    '''w: {"q": [D, N, H], "kv": [2, D, K, H], "o": [N, H, D]};  x: [B, T, D]'''
+    q = np.einsum("btd,dnh->bnth", x, w["q"])
+    k, v = np.repeat(np.einsum("bsd,cdkh->cbksh", x, w["kv"]), cfg.num_heads // cfg.num_kv_heads, 2)
+    return np.einsum("bnth,nhd->btd", mix(q, k, v, cfg.head_dim ** -0.5), w["o"])
+
+class Plain:
+    def __init__(self, dim=16):
+        self.factor = dim ** -0.5
+
+    def __call__(self, q, k, v):
+        return mix(q, k, v, self.factor)
+
+class Wide:
+    def __init__(self, dim, heads):
+        self.factor, self.heads = dim ** -0.5, heads
+
+    def __call__(self, q, k, v):
+        '''q, k, v: (B, T, dim)'''
+        q, k, v = (x.reshape(*x.shape[:2], self.heads, -1).swapaxes(1, 2) for x in (q, k, v))
+        return mix(q, k, v, self.factor).swapaxes(1, 2)
+"""
+
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[Session]:
@@ -266,6 +331,25 @@ def test_a_process_that_dies_of_one_call_makes_others(session: Session, files: P
     # What dies again and again does so by itself.
     with pytest.raises(EndedError, match="SIGABRT"):
         session.ask(request)
+
+
+@pytest.mark.parametrize("name", ["Streamed", "Served"])
+@pytest.mark.parametrize("offset", ["k.shape[-2] - q.shape[-2]", "0"])
+def test_caches_are_what_a_method_of_its_own_makes(session: Session, tmp_path: Path, name: str, offset: str) -> None:
+    (tmp_path / f"cached_{offset[0]}.py").write_text(CACHED.replace("OFFSET", offset))
+    report = examine(session, f"{tmp_path}/cached_{offset[0]}.py:{name}")
+    mistakes = [f.id for f in report.findings if f.kind in ("mistake", "unknown")]
+    assert mistakes == ([] if offset != "0" else ["causal_top_left"]), report.convention
+    assert any(entry.step == "cache" for entry in report.ledger) or mistakes
+
+
+def test_widths_are_those_of_the_configuration(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "configured.py").write_text(CONFIGURED)
+    for name in ("attend", "Plain"):
+        report = examine(session, f"{tmp_path}/configured.py:{name}")
+        assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], report.findings
+    wrong = examine(session, f"{tmp_path}/configured.py:Wide")
+    assert [f.id for f in wrong.findings if f.kind == "mistake"] == ["scale_dmodel"]
 
 
 def test_what_is_made_far_too_wide_is_no_part_and_no_fault(session: Session, files: Path) -> None:

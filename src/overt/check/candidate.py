@@ -288,7 +288,7 @@ class Candidate:
             return given[name]
 
         made = self.made.setdefault(str(call.get("dtype")), {})
-        giver = Giver(self.target, call["backend"], handed, results, self.kept, made, backend.run)
+        giver = Giver(self.target, call["backend"], handed, results, self.kept, made, backend.run, thing)
         with backend.typed():
             args, kwargs = [giver.make(spec) for spec in call["args"]], giver.each(call["kwargs"])
         self.passing = {id(x): re.sub(r"^\d+[_ ]", "", name) for name, x in given.items()}

@@ -127,9 +127,14 @@ class Continued:
                     continue
                 for item in (1, -1, None, *(("cache",) if flags else ())):
                     yield _Way({}, {name: {"result": 0, "item": item}}, count, None, flags)
-                empties: list[dict[str, Any]] = [{"value": {}}, {"value": []}, {"make": True}]
+                own = [{"by": m["name"], "given": {}} for m in self.face.makers.get(name, ()) if m["name"][0] == "."]
+                empties: list[dict[str, Any]] = [*own, {"value": {}}, {"value": []}, {"make": True}]
                 for empty in empties:
                     yield _Way({name: {**empty, "kept": name}}, {name: {**empty, "kept": name}}, count, None, flags)
+            for name, kind in self.kinds.items():
+                if kind[:4] == "by ." and method is None:
+                    kept = {"by": kind[3:], "given": {}, "kept": name}
+                    yield _Way({name: kept}, {name: kept}, count, None, flags)
 
     # Calls.
 
@@ -237,7 +242,7 @@ class Continued:
                 findings.entered("cache", "pieces give what all at once gives" if whole_too else "one token at a time")
                 return True
         if top_left is not None:
-            findings.add("causal_top_left", kind="mistake")
+            findings.add("causal_top_left", kind="mistake", line=chunk["facts"].get("mask made") or top_left["line"])
         elif _turned(one, all_):
             turned = (e["line"] for e in whole["ledger"] if e["step"].endswith("rotation"))
             findings.add("rope_offset", kind="mistake", line=next(turned, None))

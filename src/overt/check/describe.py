@@ -77,9 +77,18 @@ def describe(thing: Any) -> dict[str, Any]:
 
 
 def _makers(thing: Any) -> list[dict[str, Any]]:
-    """Functions and classes of the module of a thing that may make what it is given: their arguments and words."""
+    """Functions and classes of the module of a thing that may make what it is given: their arguments and words.
+
+    So do methods of its own that need nothing; their names begin with a dot.
+    """
     found = []
     own = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+    bases = [base for base in own.__mro__[::-1] if base.__module__ == own.__module__] if inspect.isclass(own) else []
+    for name, made in {name: f for base in bases for name, f in vars(base).items()}.items():
+        source = _source(made)[0] if inspect.isfunction(made) and name[:1] != "_" else ""
+        if re.search(r"\breturn\s+\w*[^\s\w]*\w", source) and not any(row["required"] for row in rows_of(own, name)):
+            words = sorted({*re.findall(r"\w+", source)})
+            found.append({"name": f".{name}", "class": False, "parameters": [], "words": words, "source": source})
     for name, made in scope(thing).items():
         plain = inspect.isfunction(made) or (inspect.isclass(made) and not hasattr(made, "forward"))
         if plain and made is not own and getattr(made, "__module__", None) == own.__module__ and name != "main":

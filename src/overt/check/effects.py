@@ -10,7 +10,7 @@ import numpy as np
 
 from overt.check.asking import Caller, Way
 from overt.check.beside import Made
-from overt.check.calls import Guess
+from overt.check.calls import Guess, is_mask
 from overt.check.findings import Findings
 from overt.check.interface import Interface
 
@@ -68,7 +68,9 @@ def _gradients(caller: Caller, guess: Guess, findings: Findings) -> None:
     backend = caller.face.description["backend"]
     if backend != "torch" or guess.dtype != "float64" or "softmax_low_precision" in findings.found:
         return
-    names = [n for n, x in caller.arrays(guess).items() if x.dtype.kind == "f"]
+    # What is compared with 0, as a mask of numbers is, has no slope.
+    masks = {".".join(path) for path, kind in guess.kinds if is_mask(kind)}
+    names = [n for n, x in caller.arrays(guess).items() if x.dtype.kind == "f" and n not in masks]
     answer = caller.ask([Way(guess, extra={"grad": True})])[0]
     if answer.failed or not answer.outputs:
         return

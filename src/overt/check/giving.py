@@ -73,16 +73,17 @@ class Giver:
         kept: dict[str, Any] | None = None,
         made: dict[str, Any] | None = None,
         run: Callable[..., Any] | None = None,
+        thing: Any = None,
     ) -> None:
         """kept: what calls of one request share, filled by the first; made: what the module made, by its request.
 
-        run: calls a function as the library does.
+        run: calls a function as the library does; thing: what is called.
         """
         self.target, self.library, self.array = target, library, array
         self.results = [] if results is None else results
         self.kept: dict[str, Any] = {} if kept is None else kept
         self.made: dict[str, Any] = {} if made is None else made
-        self.run = run
+        self.run, self.thing = run, thing
 
     def each(self, specs: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by their names."""
@@ -96,12 +97,12 @@ class Giver:
             return self.array(spec["array"])
         if "own" in spec:
             return configs(self.target)[spec["own"]]
+        if "kept" in spec:
+            return self._kept(spec)
         if "by" in spec:
             return self._made(spec)
         if "random" in spec:
             return self._random()
-        if "kept" in spec:
-            return self._kept(spec)
         if "config" in spec:
             return Asked(spec["path"], self.each(spec["config"]))
         if "function" in spec:
@@ -121,6 +122,8 @@ class Giver:
 
     def _made(self, spec: Mapping[str, Any]) -> Any:
         """What something of the module makes, where it was made before a copy of that."""
+        if spec["by"][0] == ".":
+            return getattr(self.thing, spec["by"][1:])()
         own = json.dumps(spec)
         if own not in self.made:
             make, given = scope(self.target)[spec["by"]], self.each(spec["given"])
@@ -142,7 +145,7 @@ class Giver:
     def _kept(self, spec: Mapping[str, Any]) -> Any:
         name = spec["kept"]
         if name not in self.kept:
-            self.kept[name] = self._holder() if "make" in spec else spec["value"]
+            self.kept[name] = self._holder() if "make" in spec else self._made(spec) if "by" in spec else spec["value"]
         elif self.kept[name] in ({}, []):
             raise ArgumentError("nothing was kept in what is empty")
         return self.kept[name]

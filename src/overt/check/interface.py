@@ -84,6 +84,9 @@ class Interface(Promises):
             named = {m["name"] for m in classes}
             made = [m for m in self.description["makers"] if not m["class"] and (
                 named & set(m["words"]) or (len(wanted) > 1 and wanted <= set(m["words"])))]  # fmt: skip
+            # What is called like it is made for it.
+            made += [m for m in self.description["makers"] if m["name"][0] == "." and a.name.rstrip("s") in m["name"]
+                     and m not in made]  # fmt: skip
             # What asks for the same, or for other arrays, is no maker.
             made = [m for m in made if not any(row["name"] == a.name or role(row["name"]) in ("x", "q", "v")
                                                for row in m["parameters"])]  # fmt: skip

@@ -430,14 +430,21 @@ def lettered(
     # What is first in some arrays alone are no samples, unless it is called so.
     first = {s.axes[0] for s in found.values() if not s.sort and len(s.axes) > 2}
     # Masks have axes that arrays have.
-    for shape in sorted(found.values(), key=lambda shape: shape.sort in ("mask", "0 and 1")):
+    for path, shape in sorted(found.items(), key=lambda item: item[1].sort in ("mask", "0 and 1")):
         sides = shapes.image(shape.axes)
+        # Weights beside the width of all have heads, and a width of each.
+        own = [axis for axis in shape.axes if axis not in PLAIN and letters.get(axis) != "W"]
+        heads = len(path) > 1 and not shape.sort and len(own) == 2 and "W" in map(letters.get, shape.axes)
         for place, axis in enumerate(shape.axes):
             if axis in letters:
                 continue
             edges = axis in graph and re.fullmatch(shapes.EDGES, axis)
             known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
             letter = axis if axis in PLAIN else _letter(shape, place, sides, set(letters.values()), len(first) < 2)
+            if heads and axis == own[-1] and "D" not in letters.values():
+                letter = "D"
+            elif heads and axis == own[0]:
+                letter = next((one for one in "HG" if one not in letters.values()), letter)
             if letter is None or edges or (known is not None and (axis.isdigit() or not axis.isidentifier())):
                 letter = axis if axis in PLAIN else next(spare)
                 known = known or next(unlike, 12)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from overt.check.findings import Findings
 from overt.check.interface import Interface
 from overt.check.recorded import enter, tell
 from overt.check.report import CallError, UnattendedError
-from overt.check.roles import LAYOUTS, Argument
+from overt.check.roles import LAYOUTS, Argument, constructor_role
 from overt.check.search import Search
 from overt.check.session import Here, Session
 
@@ -330,6 +330,9 @@ def _kinder(session: Session | Here, face: Interface, found: _Found, made: besid
             if "error" not in reply:
                 judged = _judged(session, face, reply["handle"], [found.guess])[0]
                 told.append((reply["handle"], found.guess, judged))
+    for guess in _fitting(Caller(session, face, found.handle), found, made):
+        judged = _judged(session, face, found.handle, [guess])[0]
+        told.append((found.handle, guess, judged | {"shapes": found.judged["shapes"]}))
     best = found
     # What is said to be added is.
     wanted = face.declared_mask() == "additive"
@@ -339,6 +342,21 @@ def _kinder(session: Session | Here, face: Interface, found: _Found, made: besid
         if judged.get("cores") and judged["shapes"] == found.judged["shapes"] and fewer:
             best = _Found(found.lost, handle, guess, judged, _kinds(face, guess), found.one)
     return best
+
+
+def _fitting(caller: Caller, found: _Found, made: beside.Made) -> list[Guess]:
+    """The call with heads as wide as a configuration, or a constructor that knows of no heads, says that they are."""
+    if not any(fault["step"] == "scale" for fault in found.judged["faults"]):
+        return []
+    told = caller.face.description["configs"]
+    numbers = made.numbers(caller) | {k: n for i in caller.face.configs.values() for k, n in told[i]["numbers"].items()}
+    roles = {name: constructor_role(name) for name, n in numbers.items() if type(n) is int and n > 1}
+    wanted = "head_dim" if "head_dim" in roles.values() else None if "heads" in roles.values() else "model_dim"
+    widths = {numbers[name] for name, one in roles.items() if one == wanted and wanted}
+    letters = {kind[-1] for _, kind in found.guess.kinds if calls.is_floats(kind)}
+    lengths = found.guess.lengths
+    return [replace(found.guess, lengths=lengths.resized(letter, n)) for letter in sorted(letters) for n in widths
+            if letter not in calls.PLAIN and lengths.axis(letter) != n]  # fmt: skip
 
 
 def _repeated(
@@ -387,6 +405,7 @@ def _made(
         held = {name: n for i in face.configs.values() for name, n in face.description["configs"][i]["numbers"].items()}
         shapes += [(n, n) for n in held.values() if 4 < n < 512]
         lengths = _lengths({"shapes": shapes, "numbers": held}, None, ladder) if shapes else ladder
+        lengths = [_configured(n, held) for n in lengths] if len(ladder) > 1 else ladder
         yield None, lengths, _defaults(face) | held
         return
     made: dict[Guess, dict[str, Any]] = {}
@@ -417,6 +436,13 @@ def _made(
         if len(known) >= _MADE or (known and len(search.tried) >= calls.BATCH * 2):
             break
     failed += [tried for tried in search.tried if tried.error is not None]
+
+
+def _configured(lengths: Lengths, numbers: Mapping[str, int]) -> Lengths:
+    """Heads as many, and as wide, as a configuration says."""
+    letters = {"heads": "H", "groups": "G", "head_dim": "D"}
+    told = {letters[one]: n for name, n in numbers.items() if (one := constructor_role(name)) in letters}
+    return replace(lengths, **told) if "D" in told else lengths  # type: ignore[arg-type]
 
 
 def _defaults(face: Interface) -> dict[str, int]:
