@@ -142,6 +142,21 @@ def zipped(layers, x, stores):
         x = x + mix(x @ one["p"], k, v)
     return x
 
+def drawing(width):
+    def first(rng):
+        return [rng.normal(size=(width, width)) for _ in range(3)]
+    def second(weights, x):
+        a, b, c = weights
+        return mix(x @ a, x @ b, x @ c)
+    return first, second
+
+def staxed():
+    def init(rng, given):
+        return given, {name: rng.normal(size=(given, given)) for name in "abc"}
+    def apply(weights, x):
+        return mix(*(x @ weights[name] for name in "abc"))
+    return init, apply
+
 class Dying:
     def __init__(self, end):
         self.end = end
@@ -308,7 +323,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 NAMES = ("fields", "named", "unpacked", "pairs", "layered", "rows", "Matrices", "Drawn", "Told", "one_by_one",
-         "spread", "stated", "segments", "maker", "Nested", "turned", "zipped")  # fmt: skip
+         "spread", "stated", "segments", "maker", "Nested", "turned", "zipped", "drawing", "staxed")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

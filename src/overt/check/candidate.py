@@ -303,7 +303,8 @@ class Candidate:
         if call.get("method") and not is_keras(type(thing)):
             several = THEN in call["method"]
             method = composed(type(thing), call["method"], thing) if several else getattr(thing, call["method"])
-        pure = inspect.isroutine(thing)
+        # A class that stands for functions holds nothing but what they close over.
+        pure = inspect.isroutine(thing) or hasattr(type(thing), "made")
         if is_linen(type(thing)):
             method, pure = _applied(thing, call["method"], args, kwargs, backend, self.made.setdefault("", {})), True
         told: dict[str, Any] = {}

@@ -8,19 +8,29 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
+import numpy as np
+
+from overt.check.arrays import backends
 from overt.check.describe import arguments_of, describe, is_keras, rows_of
+from overt.check.giving import drawn
 from overt.check.reading import parsed
+from overt.check.roles import role
 
 # What stands between the names of methods that are called one after the other, and the name that makes the object.
 THEN, MAKE = " then ", "__init__"
 
 
 def closing(function: Any) -> Any:
-    """A class in place of a function that returns a function of its own, or several, of which the last is called."""
+    """A class in place of a function that returns a function of its own, or several, of which the last is called.
+
+    What the first draws, of a source of random numbers and of numbers, is the first argument of the last.
+    """
     outer = next(iter(_tree(function).body), None) if inspect.isfunction(function) else None
     inner = {node.name: node for node in getattr(outer, "body", ()) if isinstance(node, ast.FunctionDef)}
     for node in getattr(outer, "body", ()):
@@ -28,30 +38,53 @@ def closing(function: Any) -> Any:
         several = given.elts if isinstance(given, ast.Tuple) else [given]
         names = [x.id for x in several if isinstance(x, ast.Name) and x.id in inner]
         if names and len(names) == len(several):
-            arguments = copy.deepcopy(inner[names[-1]].args)
+            drawing, arguments = [a.arg for a in inner[names[0]].args.args], copy.deepcopy(inner[names[-1]].args)
+            draws = len(names) > 1 and bool(drawing) and role(drawing[0]) in ("seed", "k") and len(arguments.args) > 1
+            numbers = drawing[1:] if draws else []
+            arguments.args = arguments.args[draws:]
             for one in (*arguments.args, *arguments.kwonlyargs):
                 one.annotation = None
             alike = eval(f"lambda {ast.unparse(arguments)}: 0", dict(function.__globals__))
 
-            def make(self: Any, *args: Any, **kwargs: Any) -> None:
-                made = function(*args, **kwargs)
-                self.function = made[-1] if isinstance(made, tuple) else made
-
             own: dict[str, Any] = {
-                "__init__": make,
+                "__init__": _making(function, numbers if draws else None),
                 "__call__": lambda self, *args, **kwargs: self.function(*args, **kwargs),
             }
-            own |= {"__module__": function.__module__, "__doc__": function.__doc__, "made": (function, alike)}
+            own |= {"__module__": function.__module__, "__doc__": function.__doc__, "made": (function, alike, numbers)}
             return type(function.__name__, (), own)
     return function
+
+
+def _making(function: Any, numbers: list[str] | None) -> Callable[..., None]:
+    """What makes such a class's instance; numbers: names of what weights are drawn of, None where none are drawn."""
+
+    def make(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = [kwargs.pop(f"{name}_") for name in numbers or ()]
+        made = function(*args, **kwargs)
+        self.function = made[-1] if isinstance(made, tuple) else made
+        if numbers is not None:
+            self.function = partial(made[-1], _weights(made[0], given))
+
+    return make
+
+
+def _weights(draw: Callable[..., Any], numbers: list[Any]) -> Any:
+    """What a function draws; of a length and what is drawn, the second."""
+    jax = sys.modules.get("jax")
+    library, source = ("jax", jax.random.PRNGKey(0)) if jax is not None else ("numpy", np.random.default_rng(0))
+    found = backends(library, "float64").run(draw, [source, *numbers], {}, {}, False)
+    pair = isinstance(found, tuple) and len(found) == 2 and not isinstance(found[0], dict | list)
+    return drawn(found[1] if pair else found, np.random.default_rng(0))
 
 
 def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     """A candidate that is called by a method, its usual one where none is named, after what that needs."""
     if inspect.isclass(thing) and "made" in vars(thing):
-        function, alike = vars(thing)["made"]
+        function, alike, numbers = vars(thing)["made"]
         told = describe(function)
         told |= {"kind": "class", "method": "__call__", "methods": [], "starts": [], "constructor": told["parameters"]}
+        row = {"required": True, "default": None, "annotation": "", "kind": "keyword"}
+        told["constructor"] += [{**row, "name": f"{name}_"} for name in numbers]
         return told | {"parameters": arguments_of(alike), "globals": []}
     told = describe(thing)
     usual, cls = told["method"], thing if inspect.isclass(thing) else type(thing)

@@ -16,8 +16,9 @@ from overt.check.interface import Interface
 
 # Lengths between which memory is seen to grow, and those beyond the blocks of any loop.
 _LENGTHS, _BEYOND = (64, 256), (1024, 2048)
-# Seconds after which no longer call is made, the length of a step, and how far a slope may be off.
-_SLOW, _STEP, _OFF = 0.5, 1e-5, 1e-3
+# Seconds after which no longer call is made, and that one may take that is; the length of a step, and how far a slope
+# may be off.
+_SLOW, _SLOWEST, _STEP, _OFF = 0.5, 2.0, 1e-5, 1e-3
 
 
 def check(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:
@@ -151,18 +152,21 @@ def _memory(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
         if other is None:
             return
         caller = other
-    pairs = [_LENGTHS]
+    pairs, took = [_LENGTHS], 0.0
     if re.search(r"\b(for|while|map|vmap|fori_loop|scan)\b", face.code + face.description["helpers"]):
         pairs.append(_BEYOND)
     for pair in pairs:
         weights: list[int] = []
         for n in pair:
+            if took * (n / _LENGTHS[0]) ** 2 > _SLOWEST:
+                return
             wide = replace(guess, lengths=replace(one_of_each, T=n, S=n))
             reply = caller.ask([Way(wide, extra={"weigh": True})])[0].reply
             if "bytes" not in reply or (weights and reply["seconds"] > _SLOW):
                 # It fails there, or takes its time; the first call may have loaded what it needs.
                 return
             weights.append(reply["bytes"])
+            took = reply["seconds"] / (n / _LENGTHS[0]) ** 2
         ratio = pair[1] / pair[0]
         if weights[1] < pair[1] ** 2 or weights[1] < 0.6 * ratio**2 * weights[0]:
             return
