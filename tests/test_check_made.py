@@ -142,6 +142,11 @@ def zipped(layers, x, stores):
         x = x + mix(x @ one["p"], k, v)
     return x
 
+def counted(asking, rows, upto):
+    q, there = asking, np.arange(rows.shape[1])[None] < upto[:, None]
+    s = np.where(there[:, None], q @ rows.swapaxes(-1, -2) * FACTOR, -np.inf)
+    return soft(s) @ np.where(there[..., None], rows, 0)
+
 def drawing(width):
     def first(rng):
         return [rng.normal(size=(width, width)) for _ in range(3)]
@@ -323,7 +328,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 NAMES = ("fields", "named", "unpacked", "pairs", "layered", "rows", "Matrices", "Drawn", "Told", "one_by_one",
-         "spread", "stated", "segments", "maker", "Nested", "turned", "zipped", "drawing", "staxed")  # fmt: skip
+         "spread", "stated", "segments", "maker", "Nested", "turned", "zipped",
+         "drawing", "staxed", "counted")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -431,3 +437,9 @@ def f(sd, name, x, table, ends, sizes, place):
     assert found.linear == {("sd", "name.weight")}
     assert (found.texts, found.bounds, found.lengths) == ({("name",)}, {("ends",)}, {("sizes",)})
     assert found.added == {"place": "x"}
+    source = """
+def f(x, until, index, widest):
+    y = x[:, : int(widest.max())]
+    return np.where(np.arange(9)[None] < until[:, None], y, np.arange(9) <= index)
+"""
+    assert read(source, ["x", "until", "index", "widest"]).lengths == {("until",), ("widest",)}

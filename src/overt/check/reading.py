@@ -212,9 +212,35 @@ def _sliced(nodes: Sequence[ast.AST], known: Mapping[str, list[Path]], found: Re
         return taken.get(node.id) if isinstance(node, ast.Name) else None
 
     for node in nodes:
+        found.lengths.update(path for name in _counting(node) for path in known.get(name, ()) if len(path) == 1)
         if isinstance(node, ast.Slice) and (path := of(node.upper)) is not None:
             both = of(node.lower) == path
             (found.bounds if both else found.lengths).update([path] if both or node.lower is None else [])
+
+
+def _counting(node: ast.AST) -> set[str]:
+    """Names of what is as long as something in a batch: its largest is a number, or it ends what is counted up to."""
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("int", "range"):
+        some = [x for arg in node.args for x in ast.walk(arg) if isinstance(x, ast.Call)]
+        largest = [x for x in some if getattr(x.func, "attr", getattr(x.func, "id", "")) in ("max", "amax")]
+        return {name for x in largest for name in (_root(x.func), *map(_root, x.args)) if name}
+    if isinstance(node, ast.Compare) and len(node.comparators) == 1:
+        sides = [node.left, node.comparators[0]]
+        counted = [any(getattr(x.func, "attr", "") == "arange" for x in ast.walk(side) if isinstance(x, ast.Call))
+                   for side in sides]  # fmt: skip
+        # A number alone may be a position.
+        others = [
+            side for side, mine in zip(sides, counted, strict=True) if not mine and not isinstance(side, ast.Name)
+        ]
+        return {name for side in others if len(others) == sum(counted) and (name := _root(side))}
+    return set()
+
+
+def _root(node: ast.AST) -> str | None:
+    """The name of what something is taken out of, or is a view of."""
+    while isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def _named(target: ast.AST, paths: list[Path], known: dict[str, list[Path]], found: Read) -> None:
