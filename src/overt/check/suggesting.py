@@ -432,9 +432,10 @@ def lettered(
     # Masks have axes that arrays have.
     for path, shape in sorted(found.items(), key=lambda item: item[1].sort in ("mask", "0 and 1")):
         sides = shapes.image(shape.axes)
-        # Weights beside the width of all have heads, and a width of each.
+        # Where a configuration tells of heads, weights beside the width of all have them, and a width of each.
         own = [axis for axis in shape.axes if axis not in PLAIN and letters.get(axis) != "W"]
         heads = len(path) > 1 and not shape.sort and len(own) == 2 and "W" in map(letters.get, shape.axes)
+        heads = heads and (lengths.G > 0 or lengths.H * lengths.D != lengths.W)
         for place, axis in enumerate(shape.axes):
             if axis in letters:
                 continue
