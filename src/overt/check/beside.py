@@ -152,7 +152,8 @@ def _cube(lengths: Lengths, edge: int, whole: bool) -> Lengths:
 
 def wider(caller: Caller, guess: Guess, found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What a recording comes to with a wider image, which has several windows where the other had one."""
-    images = [kind for _, kind in guess.kinds if calls.is_floats(kind) and len(kind) == 4]
+    # Weights in a dictionary are no image.
+    images = [kind for path, kind in guess.kinds if calls.is_floats(kind) and len(kind) == 4 and len(path) == 1]
     if len(images) != 1:
         return []
     ways = []
