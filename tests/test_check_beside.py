@@ -199,6 +199,38 @@ class Grid(Base):
 class GridAsWindows(Grid):
     back = 0, 1, 3, 2, 4, 5
 
+class Memory:
+    """Slots that are read by several heads."""
+
+    def __init__(self, width, heads):
+        self.asks = torch.randn(width, heads * width)
+
+    axes = -1
+
+    def _find(self, memory, keys):
+        z = torch.exp(keys @ memory.T / memory.shape[-1] ** 0.5)
+        return z / z.sum(self.axes, keepdim=True)
+
+    def read(self, memory, state):
+        """memory: (S, D), state: (D,)"""
+        return self._find(memory, (state @ self.asks).view(-1, memory.shape[-1])) @ memory
+
+class CausalAttention(Base):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        return self.join(q @ k.mT / q.shape[-1] ** 0.5, v)
+
+class Decodes(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.norm, self.inner = nn.LayerNorm(width), CausalAttention(width, heads)
+
+    def forward(self, x):
+        return x + self.inner(self.norm(x))
+
+class MemoryAtOnce(Memory):
+    axes = 0, 1
+
 def with_heads_of_heads(Q, K, V):
     # Q: (n_tokens, n_heads, q_mult, d)    K, V: (n_tokens, n_heads, d)
     K, V = (x[:, :, None].expand(-1, -1, Q.shape[2], -1) for x in (K, V))
@@ -260,6 +292,9 @@ EXPECTED = {
     "Weighs": set(),
     "Grid": set(),
     "GridAsWindows": {"unknown"},
+    "Decodes": {"causal_missing"},
+    "Memory": {"no_max"},
+    "MemoryAtOnce": {"no_max", "softmax_global"},
     "with_heads_of_heads": set(),
     "summed": set(),
     "over_queries": {"softmax_axis_q"},

@@ -44,6 +44,24 @@ class Held(Zorp):
         whole = np.concatenate(self.past, 1)
         return self.mix(x @ self.a, whole @ self.b, whole @ self.c)
 
+class Room:
+    def __init__(self):
+        self.kept = []
+
+class Asked(Zorp):
+    def rooms(self):
+        return [Room() for _ in range(1)]
+
+    def __call__(self, x, rooms=None):
+        whole = x
+        if rooms is not None:
+            rooms[0].kept.append(x)
+            whole = np.concatenate(rooms[0].kept, 1)
+        return self.mix(x @ self.a, whole @ self.b, whole @ self.c)
+
+class AskedWrong(Asked):
+    late = False
+
 class GivenWrong(Given):
     late = False
 
@@ -53,7 +71,8 @@ class HeldWrong(Held):
 
 
 @pytest.mark.parametrize(("name", "expected"), [
-    ("Given", set()), ("Held", set()), ("GivenWrong", {"causal_top_left"}), ("HeldWrong", {"causal_top_left"}),
+    ("Given", set()), ("Held", set()), ("Asked", set()), ("AskedWrong", {"causal_top_left"}),
+    ("GivenWrong", {"causal_top_left"}), ("HeldWrong", {"causal_top_left"}),
 ])  # fmt: skip
 def test_a_cache_of_any_kind_is_found(name: str, expected: set[str], tmp_path: Path) -> None:
     file = tmp_path / f"pieces_{name.lower()}.py"

@@ -218,3 +218,16 @@ def test_logarithms_of_classes_are_no_attention() -> None:
     torch.manual_seed(0)
     cell, last = nn.GRU(W, W, batch_first=True).double(), nn.Linear(W, 9).double()
     assert not judged(lambda x: last(cell(x)[0]).log_softmax(-1), drawn(B, S, W)).cores
+
+
+@pytest.mark.parametrize(("hidden", "wrong"), [(True, {"mask_inverted"}), (False, set())])
+def test_lengths_are_read_where_features_are_positive_and_one_key_is_left(hidden: bool, wrong: set[str]) -> None:
+    def listen(a: np.ndarray, b: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        s = np.einsum("bd,bsd->bs", np.maximum(a, 0.0), np.maximum(b, 0.0))
+        s = np.where((np.arange(S) < lengths[:, None]) == hidden, -1e9, s)
+        return np.asarray((softmax(s)[..., None] * b).sum(1))
+
+    a, b = (np.random.default_rng(n).normal(size=shape) for n, shape in enumerate([(B, W), (B, S, W)]))
+    told = judged(listen, a, b, np.array([S - 1, S]))
+    assert {fault.mistake for fault in told.faults} == wrong
+    assert any((entry.step, entry.outcome) == ("softmax", "held") for entry in told.ledger)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
 from typing import Any
 
@@ -306,6 +307,31 @@ class Blocks(Three):
         return x + y[:, order if self.lost else order.argsort()]
 
 
+def kept(late: bool) -> Callable[[np.ndarray], np.ndarray]:
+    """One token after another, of which the last few are kept; each value when its key is, or after the look."""
+    drawn = np.random.default_rng(0)
+    a, b, c = (drawn.normal(size=(6, 6)) for _ in range(3))
+
+    def run(series: np.ndarray) -> np.ndarray:
+        keys, values, found = np.zeros((7, 6)), np.zeros((7, 6)), []
+        for t, x in enumerate(series):
+            keys[t], values[t] = x @ b, values[t] if late else x @ c
+            s = keys[: t + 1] @ (x @ a) / 6**0.5
+            e = np.exp(s - s.max())
+            found.append((e / e.sum()) @ values[: t + 1])
+            values[t] = x @ c
+        return np.stack(found)
+
+    return run
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_value_is_there_when_its_key_is(late: bool) -> None:
+    result, operations = record_operations(kept(late), np.random.default_rng(1).normal(size=(5, 6)))
+    faults = judge(operations, [result]).faults
+    assert {(f.mistake, f.step) for f in faults} == ({("unknown", "mixing")} if late else set())
+
+
 def named(name: str, bare: bool) -> Callable[..., dict[str, torch.Tensor]]:
     """A dictionary with scores, or the weights, under a name."""
 
@@ -445,3 +471,35 @@ def test_lengths_that_hide_what_they_count_are_found() -> None:
     args = *drawn((2, 5, 4), (2, 7, 4), (2, 7, 4)), torch.tensor([4, 6])
     assert found(attend, *args, False) == []
     assert found(attend, *args, True) == ["mask_inverted in mask"]
+
+
+def ahead(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    every = torch.ones(q.shape[-2], k.shape[-2]).bool()
+    seen = every.tril(1)
+    s = q @ k.mT * 4**-0.5
+    return s.masked_fill(~seen, -torch.inf).softmax(-1) @ v
+
+
+def shared(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+    q, k, v = (x.unflatten(-1, (2, 4)).transpose(1, 2).flatten(0, 1) for x in (q, k, v))
+    rows = hidden.repeat(2, 1)
+    s = q @ k.mT * 4**-0.5
+    y = s.masked_fill(rows[:, None], -torch.inf).softmax(-1) @ v
+    return y.unflatten(0, (-1, 2)).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize(
+    ("code", "shapes", "masks", "mistake", "text"),
+    [
+        (ahead, [(2, 5, 4)] * 3, [], "causal_off_by_one", "every.tril(1)"),
+        (shared, [(3, 5, 8)] * 3, [[5, 3, 4]], "mask_fold_order", "hidden.repeat"),
+    ],
+)
+def test_a_mask_is_wrong_where_it_was_made(
+    code: Any, shapes: list[tuple[int, ...]], masks: list[list[int]], mistake: str, text: str
+) -> None:
+    hidden = [torch.arange(5) >= torch.tensor(lengths)[:, None] for lengths in masks]
+    result, operations = record_operations(code, *drawn(*shapes), *hidden)
+    (fault,) = judge(operations, [result.numpy()]).faults
+    assert fault.mistake == mistake
+    assert text in linecache.getline(fault.file, fault.line or 0)

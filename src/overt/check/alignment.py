@@ -177,11 +177,13 @@ class Alignment:
             mine = self.side(core, 1).get(name)
             if mine is None or at.shape[:-1] != mix.right.shape:
                 continue
-            axes = mix.labels[1]
-            mean = _centre(at, tuple(i for i, a in enumerate(axes) if a in mix.columns))
-            kept = "".join(a for a in axes if a not in mix.columns)
-            values = _spread(mean, kept, mix.labels[0], core.weights.shape)
-            values = np.transpose(values, [*order, values.ndim - 1]).reshape(*core.place.shape, -1)
+            columns = tuple(i for i, a in enumerate(mix.labels[1]) if a in mix.columns)
+            empty = (mix.right == 0).all(axis=columns)[..., None]
+            kept = "".join(a for a in mix.labels[1] if a not in mix.columns)
+            values, nothing = (
+                np.transpose(each, [*order, each.ndim - 1]).reshape(*core.place.shape, -1)
+                for each in (_spread(x, kept, mix.labels[0], core.weights.shape) for x in (_centre(at, columns), empty))
+            )
             at_keys = mine.reshape(-1, mine.shape[-1])[core.place]
             # Along an axis that one of them keeps to a place of, as where all three are packed, they may differ.
             placed = [np.isfinite(x).all(-1) for x in (values, at_keys)]
@@ -192,6 +194,9 @@ class Alignment:
                 return True
             both = [a for a in range(one.shape[-1]) if len(one) and min(np.ptp(one[:, a]), np.ptp(two[:, a])) > 0.4]
             if (np.abs(one - two)[:, both] > 0.4).any():
+                return True
+            # The value of a key that is seen was not there yet, as where it is kept after it was looked for.
+            if known.any() and (nothing[..., 0] & placed[1] & ~placed[0] & (core.steps[-1][1] > 0)).any():
                 return True
         return False
 

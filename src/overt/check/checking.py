@@ -20,8 +20,8 @@ from overt.check.session import EndedError, Here, Session
 from overt.errors import ArgumentError, OvertError
 from overt.grid import whole
 
-# Seconds: a day.
-_LONGEST = 86_400
+# Seconds: a day; and the methods that are tried of what has none that is called so.
+_LONGEST, _METHODS = 86_400, 5
 
 
 def examine(
@@ -133,7 +133,20 @@ def _check(
     """Check a candidate by a call that somebody gave, or as a part of attention, or by calls found by trying."""
     face = Interface(description, description["parameters"], overrides)
     if description["kind"] != "function" and description["method"] is None:
-        raise CallError(f"{face.name} has no method forward, call or __call__: check one of its functions")
+        found = False
+        for method in description["methods"][:_METHODS]:
+            reply, _ = session.ask({"op": "method", "name": method})
+            if "error" in reply or not reply["description"]["parameters"]:
+                continue
+            told = {**reply["description"], "backend": description["backend"]}
+            try:
+                _check(session, told, findings, overrides, example=example, sizes=sizes)
+            except CallError:
+                continue
+            found = True
+        if not found:
+            raise CallError(f"{face.name} has no method forward, call or __call__: check one of its functions")
+        return
     maker = Interface(description, description["constructor"], overrides) if description["kind"] == "class" else None
     if example is not None:
         reply = trying.example(session, face, example)

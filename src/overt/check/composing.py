@@ -87,12 +87,13 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
         told["constructor"] += [{**row, "name": f"{name}_"} for name in numbers]
         return told | {"parameters": arguments_of(alike), "globals": []}
     told = describe(thing)
-    usual, cls = told["method"], thing if inspect.isclass(thing) else type(thing)
+    first, cls = told["method"], thing if inspect.isclass(thing) else type(thing)
+    usual = first or method
     if told["kind"] == "function" or usual is None or is_keras(cls):
         return told
     lacks, told["starts"] = _before(cls, usual, () if inspect.isclass(thing) else dir(thing))
     method = method or (f"{lacks}{THEN}{usual}" if lacks else usual)
-    if method == usual:
+    if method == first:
         return told
     names = method.split(THEN)
     told |= {"method": method, "composed": THEN in method, "parameters": [row for _, _, row in _each(cls, method)]}

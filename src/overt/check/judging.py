@@ -168,10 +168,14 @@ class _Judge(Blocks):
             # Without a softmax and with steps of no attention there is nothing to measure by.
             return
         positive = all((one.form >= 0).all() for one in (self.q, self.k))
-        if positive or (not core.normal and not self._features()):
-            self.note("scores", "not tried", "what is summed are positions, or features that are mapped first")
+        mapped = positive or (not core.normal and not self._features())
+        if mapped:
+            why = "what is summed are positions, or features that are mapped first"
+            self.note("scale" if self.phase == "prob" else "scores", "not tried", why)
+        if mapped and self.phase != "prob":
             return
-        self._scale()
+        if not mapped:
+            self._scale()
         if self.blocks:
             self._joined()
             return

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from overt.check.judged import SUMS
-from overt.check.pipeline import LOW, near
+from overt.check.pipeline import LOW, constant, near
 from overt.check.scaling import Scale
 from overt.recorder.flow import VIEWS, masklike
 from overt.recorder.operations import Line, Operation
@@ -42,9 +42,9 @@ class Masked(Scale):
         if not compared and not self.failed("mask"):
             self.note("mask", "held", f"{cells.mean():.0%} of the cells are hidden", self.mask_line)
 
-    def _before(self, given: bool = True) -> Iterator[Operation]:
-        """What hides first, or first of what was given, and what came to it, the latest first: views are the same."""
-        first = [n for n in self.hiding if given and self._comes_from(n, "argument")] or self.hiding
+    def _before(self, given: bool | None = None) -> Iterator[Operation]:
+        """What hides first, and what came to it, the latest first; given: of that which was given, or which was not."""
+        first = [n for n in self.hiding if given in (None, self._comes_from(n, "argument"))] or self.hiding
         number: int | None = first[0] if first else None
         while number is not None:
             operation = self.operations[number]
@@ -54,19 +54,24 @@ class Masked(Scale):
             number = before[0] if len(before) == 1 else None
 
     def _mask_made(self) -> int | None:
-        """The line in which what hides first came to hide what it does."""
-        line = [operation.line for operation in self._before(given=False)][-1:] or [self.mask_line]
+        """The line in which what hides first came to hide what it does: turned round or viewed it is the same."""
+        line = [operation.line for operation in self._before()][-1:] or [self.mask_line]
         return line[0].number if line[0] else None
 
     def _repeated_at(self) -> Line | None:
         """Where the mask that was given was repeated for several heads."""
-        grown = (x.line for x in [*self._before()][1:] for y in x.operands if x.host.size > y.size > 1)
+        grown = (x.line for x in [*self._before(given=True)][1:] for y in x.operands if x.host.size > y.size > 1)
         return next(grown, self.mask_line)
 
     def _lowered_at(self) -> Line | None:
         """Where what is hidden got the very negative number that is added to its scores."""
-        low = [x.line for x in self._before() if x.host.dtype.kind == "f" and (x.host < LOW).any()]
+        low = [x.line for x in self._before(given=True) if x.host.dtype.kind == "f" and (x.host < LOW).any()]
         return low[-1] if low else self.mask_line
+
+    def _shaped_at(self) -> Line | None:
+        """Where what hides and was not given got its shape, as from ones that hid nothing."""
+        shaped = [x.line for x in self._before(given=False) if not constant(x.host.astype(float))]
+        return shaped[-1] if shaped else self.mask_line
 
     def _overflowed(self) -> None:
         """Finite numbers whose sum is infinite, and hides: two masks of the lowest number of a dtype."""
@@ -189,7 +194,7 @@ class Masked(Scale):
         if T < 2:
             if not masked and S > 2 and np.array_equal(cells, np.broadcast_to(ahead > 0, cells.shape)):
                 says = "The one query sees the first key alone."
-                self.fail("causal", "causal_top_left", self.mask_line, says, ahead > S - T, cells[0])
+                self.fail("causal", "causal_top_left", self._shaped_at(), says, ahead > S - T, cells[0])
             return
         for n in range(N):
             if not cells[n].any() or cells[n].all():
@@ -201,12 +206,12 @@ class Masked(Scale):
                     self.note("causal", "held", "a query sees no later key", self.mask_line)
                 elif S == T or (abs(S - T) > 1 and abs(offset - S + T) == 1):
                     says = f"A query sees {'the next key' if offset > S - T else 'not its own position'}."
-                    self.fail("causal", "causal_off_by_one", self.mask_line, says, ahead > S - T, cells[n])
+                    self.fail("causal", "causal_off_by_one", self._shaped_at(), says, ahead > S - T, cells[n])
                 elif offset == 0:
                     own = self._own_keys()
                     wrong = own is not None and bool(own.any(1).all() and (self.hidden & own).any())
                     says = "A query does not see itself." if wrong else "The first query stands at the first key."
-                    self.fail("causal", "causal_top_left", self.mask_line, says, kind="mistake" if wrong else None)
+                    self.fail("causal", "causal_top_left", self._shaped_at(), says, kind="mistake" if wrong else None)
                 return
             past = next((o for o in range(-T, S + 1) if np.array_equal(cells[n], ahead <= o)), None)
             if not masked and past is not None and T > 2:

@@ -83,9 +83,14 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
         return Kind("mask_sign_inf" if (y[hidden] > 0).any() else "mask", cells=hidden)
     if not live.any():
         return Kind("unknown", detail=operation.name)
+    for name, function in (("exp", np.exp), ("exp2", np.exp2), ("tanh", np.tanh)):
+        if near(y[finite], function(x[finite])) and (name == "tanh" or (y >= 0).all()):
+            return Kind(name)
     if constant(share):
         # By nothing but rounding.
-        return Kind("same") if np.nanmax(np.abs(share)) <= 1e-6 else Kind("shift", detail="all")
+        # By nothing but rounding; and of one row alone nobody knows whether others are shifted by its number.
+        rows = live.any(1).sum() > 1 or len(x) == 1
+        return Kind("same") if np.nanmax(np.abs(share)) <= 1e-6 else Kind("shift", detail="all" if rows else "row")
     # Rows of one number are shifted by whatever is done to them.
     level = constant(x, 1) and np.ptp(x) > 0
     if constant(share, 1) and not level:
@@ -93,9 +98,6 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
     scaled = constant_ratio(x[live], y[live])
     if scaled is not None and (finite | (x == y)).all():
         return Kind("scale", scaled)
-    for name, function in (("exp", np.exp), ("exp2", np.exp2), ("tanh", np.tanh)):
-        if near(y[finite], function(x[finite])) and (name == "tanh" or (y >= 0).all()):
-            return Kind(name)
     if constant(gap, 1):
         return Kind("shift", detail="row")
     if (y[finite] >= 0).all() and ones.any() and (ones | ~finite.all(1) | (y == 0).all(1)).all():

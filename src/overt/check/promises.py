@@ -52,7 +52,7 @@ class Promises:
         lengths = set(re.findall(r"[(\[]\s*\w+\s*,\s*(\w+)\s*,\s*\w+\s*[)\]]", self.described))
         root = r"(sqrt *\(? *\{?|√ ?|square root of (the )?)\(?(d_?model|d\b|dim|model|embed|width|hidden)"
         return {
-            "causal": True if self.declared_causal else None,
+            "causal": True if self.declared_causal or self._made_causal else None,
             "luong": "luong" in told,
             "asks": self._asks,
             "unscaled": self.declared_unscaled,
@@ -265,6 +265,14 @@ class Promises:
                 told,
             )
         )
+
+    @cached_property
+    def _made_causal(self) -> bool:
+        """Whether what it is made of is called causal attention, and nobody says by an argument what is hidden."""
+        asked = any(self.has(given) for given in ("causal", "mask", "padding"))
+        told = any(role(row["name"]) == "causal" for row in self.description["constructor"])
+        named = r"\b(def causal_(self_)?att|class Causal(Self)?Att)"
+        return not asked and not told and bool(re.search(named, self.description["helpers"]))
 
     @cached_property
     def powers_of_two(self) -> bool:
