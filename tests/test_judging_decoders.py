@@ -214,6 +214,10 @@ def test_logarithms_of_weights_at_each_step_are_judged(bend: Callable[[torch.Ten
     assert {fault.mistake for fault in result.faults} == ({"additive_no_tanh"} if bend is straight else set())
 
 
+def test_a_choice_by_its_logarithms_needs_no_scale() -> None:
+    assert not judged(lambda a, b: (a @ b.mT).log_softmax(-1), drawn(B, 3, W), drawn(B, S, W)).faults
+
+
 def test_logarithms_of_classes_are_no_attention() -> None:
     torch.manual_seed(0)
     cell, last = nn.GRU(W, W, batch_first=True).double(), nn.Linear(W, 9).double()

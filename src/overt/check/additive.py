@@ -203,7 +203,13 @@ def completed(operations: Sequence[Operation], outputs: Sequence[np.ndarray]) ->
                 made, host = len(written) - 1, np.exp(host)
             moved, values = np.moveaxis(host, axis, -1), np.eye(host.shape[axis])
             add("moveaxis", moved, (host, made))
-            add("matmul", moved @ values, (moved, len(written) - 1), (values, None), detail="returned")
+            add(
+                "matmul",
+                moved @ values,
+                (moved, len(written) - 1),
+                (values, None),
+                detail="logarithms" if logarithms else "returned",
+            )
         if found:
             break
     return written

@@ -204,7 +204,7 @@ def softmax_mistake(core: Core, before: np.ndarray, after: np.ndarray) -> tuple[
         keys = x.ndim - 1 in axes
         if not over:
             return None, True
-        mixed = core.operations[core.mix.number].detail != "returned"
+        mixed = core.operations[core.mix.number].detail not in ("returned", "logarithms")
         rows = bool(over & set(core.mix.rows)) and (mixed or any(_asks(core, a) for a in axes if a < len(labels)))
         if keys:
             return ("softmax_global" if rows else "softmax_heads_and_keys"), True

@@ -272,7 +272,7 @@ class Promises:
         asked = any(self.has(given) for given in ("causal", "mask", "padding"))
         told = any(role(row["name"]) == "causal" for row in self.description["constructor"])
         named = r"\b(def causal_(self_)?att|class Causal(Self)?Att)"
-        return not asked and not told and bool(re.search(named, self.description["helpers"]))
+        return not asked and not told and bool(re.search(named, self.description["reached"]))
 
     @cached_property
     def powers_of_two(self) -> bool:

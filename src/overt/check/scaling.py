@@ -70,6 +70,8 @@ class Scale(Walk):
             self.note("scale", "not tried", "other terms of the queries and keys are part of the scores", line)
         elif mistake == "scale_missing" and self.facts.get("learned bias"):
             self.note("scale", "not tried", "beside a learned bias the scale may lie in the parameters (T5)", line)
+        elif mistake == "scale_missing" and self.operations[core.mix.number].detail == "logarithms":
+            self.note("scale", "not tried", "a choice by its logarithms (Vinyals et al. 2015) has no scale", line)
         elif mistake == "scale_missing" and (alone or self._pixels()):
             why = (
                 "dot scores of memories (Sukhbaatar, Luong et al. 2015) and of pixels (Wang et al. 2018) have no scale"
