@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.check import additive, arrangement, positional, projections
+from overt.check import additive, arrangement, pipeline, positional, projections
 from overt.check.alignment import Alignment
 from overt.check.blocks import Blocks
 from overt.check.judged import Fault, Judged
@@ -169,10 +169,13 @@ class _Judge(Blocks):
             return
         positive = all((one.form >= 0).all() for one in (self.q, self.k))
         mapped = positive or (not core.normal and not self._features())
+        soft = False
         if mapped:
+            if self.phase == "prob" and self.before is not None and self.weights is not None:
+                soft = pipeline.softmax_mistake(core, self.before, self.weights) == (None, True)
             why = "what is summed are positions, or features that are mapped first"
-            self.note("scale" if self.phase == "prob" else "scores", "not tried", why)
-        if mapped and self.phase != "prob":
+            self.note("scale" if soft else "scores", "not tried", why)
+        if mapped and not soft:
             return
         if not mapped:
             self._scale()
