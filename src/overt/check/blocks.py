@@ -96,7 +96,6 @@ class Blocks(Mixing):
         """Scores that come in blocks, or that were lost on the way to the weights: the whole alone can be judged."""
         core = self.core
         q, keys, values = core.scores.queries, core.scores.keys, self.v.form
-        blocks = [core]
         line = self.operations[core.scores.number].line
         for number in range(core.scores.number + 1, len(self.operations)):
             op = self.operations[number]
@@ -104,7 +103,6 @@ class Blocks(Mixing):
                 again = product(self.operations, number)
                 if again is not None and again.queries.shape == q.shape and near(again.queries, q):
                     keys = np.concatenate([keys, again.keys], axis=1) if keys.shape[0] == again.keys.shape[0] else keys
-        del blocks
         if values.shape[0] == keys.shape[0] and values.shape[1] == keys.shape[1]:
             for factor in (core.scores.width**-0.5, 1.0):
                 with np.errstate(all="ignore"):

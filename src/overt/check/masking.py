@@ -26,7 +26,6 @@ class Masked(Scale):
                 says = f"The result of {dropped.name} is dropped, so the mask hides nothing."
                 self.fail("mask", "not_inplace", dropped.line, says)
             elif any(self._comes_from(number, "argument") for number in core.path):
-                self.facts["mask given"] = True
                 self.note("mask", "not tried", "what was given hid nothing in the scores")
             elif self.promised and core.scores.queries.shape[1] > 1 and not self.failed("mask"):
                 says = "Every query sees the keys that come after it."

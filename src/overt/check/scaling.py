@@ -63,7 +63,6 @@ class Scale(Walk):
             self.note(
                 "scale", "not tried", f"scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}", line
             )
-            self.facts["odd scale"] = line.number if line else None
         elif mistake == "scale_missing" and self.intended.get("unscaled"):
             self.note("scale", "held", "there is none, as is said", line)
         elif mistake == "scale_missing" and "term" in self.facts:

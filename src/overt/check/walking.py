@@ -160,7 +160,8 @@ class Walk(State):
             self._odd(kind, self.operations[number], x, y, several)
         for line, x, y, _ in tentative:
             says = "The weights are masked after the softmax, so hidden keys still count in the sum."
-            if not self._after(line):
+            # Perhaps the output is divided by the sums later on.
+            if not self._divided(np.nansum(core.steps[-1][1], 1)):
                 self.fail("mask", "mask_after_softmax", line, says, x, y)
 
     def _measured(self, factor: float, kept: np.ndarray) -> None:
@@ -179,12 +180,6 @@ class Walk(State):
             if some.sum() > 2 and (inside < outside)[some].all():
                 says = "The keys with the largest scores are hidden."
                 self.fail("mask", UNKNOWN, self.mask_line, says)
-
-    def _after(self, line: Line | None) -> bool:
-        """Whether the output is divided by the row sums later on."""
-        del line
-        final = self.core.steps[-1][1]
-        return self._divided(np.nansum(final, 1))
 
     def _second(self, number: int) -> bool:
         """Whether the scores are what is subtracted."""
