@@ -245,7 +245,7 @@ MISTAKES: dict[str, Mistake] = {
     "pe_exponent": Mistake(
         "The exponents of the sinusoidal encoding are not 2i/width for the pair i: an index counts twice, or sine and cosine differ.",
         "Columns 2i and 2i+1 are the sine and cosine of pos / 10000^(2i/width).", _G + "SamLynnEvans/Transformer/issues/25", 0,
-        look=r"10000|exp|pow|\*\*"),
+        look=r"10_?000|1e4|exp\(|pow\("),
     "embed_scale": Mistake(
         "The embeddings are not multiplied by sqrt(d_model), or are divided by it.", "embedding(x) * sqrt(d_model).",
         _G + "pytorch/tutorials/issues/2849", 3, "risk", r"sqrt|embed"),
