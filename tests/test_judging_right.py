@@ -330,3 +330,23 @@ def test_unusual_modules_are_left_alone(kind: type[nn.Module]) -> None:
 def test_attention_of_pixels_needs_no_scale() -> None:
     torch.manual_seed(0)
     assert accused(Pixels().double().eval(), torch.randn(2, 8, 3, 3).double()) == []
+
+
+class Flow(nn.Module):
+    """A score of query, key and a third term (Seo et al. 2017), with nothing that bends it."""
+
+    def __init__(self, product: bool) -> None:
+        super().__init__()
+        self.score, self.product = nn.Linear(36, 1, bias=False), product
+
+    def forward(self, x: torch.Tensor, memory: torch.Tensor) -> torch.Tensor:
+        q, k = x[:, :, None].expand(-1, -1, 7, -1), memory[:, None].expand(-1, 5, -1, -1)
+        scores = self.score(torch.cat([q, k, q * k if self.product else k], -1)).squeeze(-1)
+        return torch.softmax(scores, -1) @ memory
+
+
+@pytest.mark.parametrize("product", [True, False])
+def test_a_term_in_which_query_and_key_meet_bends_a_sum(product: bool) -> None:
+    torch.manual_seed(0)
+    told = accused(Flow(product).double(), torch.randn(2, 5, 12).double(), torch.randn(2, 7, 12).double())
+    assert [one.partition(":")[0] for one in told] == ([] if product else ["additive_no_tanh"])

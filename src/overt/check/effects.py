@@ -18,7 +18,7 @@ from overt.check.interface import Interface
 _LENGTHS, _BEYOND = (64, 256), (1024, 2048)
 # Seconds after which no longer call is made, and that one may take that is; the length of a step, and how far a slope
 # may be off.
-_SLOW, _SLOWEST, _STEP, _OFF = 0.5, 2.0, 1e-5, 1e-3
+_SLOW, _SLOWEST, _STEP, _OFF = 0.5, 1.0, 1e-5, 1e-3
 
 
 def check(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:

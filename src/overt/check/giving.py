@@ -111,8 +111,6 @@ class Giver:
             return Lacking(spec["path"], self.each(spec["dict"])) if "path" in spec else self.each(spec["dict"])
         if "list" in spec:
             return [self.make(part) for part in spec["list"]]
-        if "tuple" in spec:
-            return tuple(self.make(part) for part in spec["tuple"])
         if "result" in spec:
             found = self.results[spec["result"]]
             if hasattr(found, "shape"):
