@@ -443,3 +443,47 @@ def f(x, until, index, widest):
     return np.where(np.arange(9)[None] < until[:, None], y, np.arange(9) <= index)
 """
     assert read(source, ["x", "until", "index", "widest"]).lengths == {("until",), ("widest",)}
+
+
+SETTINGS = '''
+class Settings:
+    """A configuration as models have it: sizes of a large one, and choices."""
+
+    def __init__(self, hidden_size=4096, num_attention_heads=32, kernel="plain", dropout=None, groups=1):
+        self.hidden_size, self.num_attention_heads, self.groups = hidden_size, num_attention_heads, groups
+        self.kernel, self.dropout = kernel, dropout
+'''
+CONFIGURED = """
+import torch
+from torch import nn
+from settings import Settings
+
+KERNELS = {"plain": lambda q, k, v, scale: (q @ k.mT * scale).softmax(-1) @ v}
+
+class Attention(nn.Module):
+    def __init__(self, config: Settings | None = None, layer: int = 0):
+        super().__init__()
+        self.config, self.heads = config, config.num_attention_heads
+        self.width = config.hidden_size // self.heads
+        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
+        self.out = nn.Linear(config.hidden_size, config.hidden_size)
+        assert config.groups == 1 and config.dropout is None
+
+    def forward(self, x):
+        q, k, v = (y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        y = KERNELS[self.config.kernel](q, k, v, SCALE)
+        return self.out(y.transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("scale", "found"), [("self.width ** -0.5", set()), ("self.config.hidden_size ** -0.5", {"scale_dmodel"})]
+)
+def test_a_configuration_is_of_the_class_that_is_annotated(tmp_path: Path, scale: str, found: set[str]) -> None:
+    if find_spec("torch") is None:
+        return
+    (tmp_path / "settings.py").write_text(SETTINGS)
+    (tmp_path / "model.py").write_text(CONFIGURED.replace("SCALE", scale))
+    with Session() as session:
+        report = examine(session, f"{tmp_path / 'model.py'}:Attention")
+    assert {f.id for f in report.findings if f.kind == "mistake"} == found

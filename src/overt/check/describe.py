@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import lru_cache
 from types import CodeType, SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -57,7 +57,11 @@ def describe(thing: Any) -> dict[str, Any]:
         if kind != "function" and "torch" not in str(cls.__mro__)
         else [n for n, f in vars(cls).items() if inspect.isfunction(f)],
         "parameters": arguments_of(call) if kind == "function" else rows_of(cls, method or "__call__"),
-        "constructor": rows_of(cls, "__init__") if kind == "class" else [],
+        "constructor": [
+            # A configuration that may be left out is needed for all that.
+            row | {"required": row["required"] or annotated(cls, row["name"]) is not None}
+            for row in (rows_of(cls, "__init__") if kind == "class" else ())
+        ],
         "doc": (inspect.getdoc(thing) or "") if kind == "function" else _doc(cls),
         "source": source,
         "body": _source(call)[0],
@@ -122,6 +126,19 @@ def configs(thing: Any) -> list[Any]:
         elif (is_dataclass(x) and not inspect.isclass(x)) or isinstance(x, SimpleNamespace) or hasattr(x, "_fields"):
             found.append(x)
     return sorted((x for x in found if _whole(x)), key=lambda x: sum(_whole(x).values()))
+
+
+def annotated(thing: Any, name: str) -> Any:
+    """What the class that an argument is annotated with makes without arguments; None where that holds no numbers."""
+    with suppress(Exception):
+        annotation = inspect.signature(thing).parameters[name].annotation
+        for kind in (annotation, *get_args(annotation)):
+            cls: Any = scope(thing).get(kind) if isinstance(kind, str) else kind
+            own = inspect.isclass(cls) and cls.__module__.partition(".")[0] not in sys.stdlib_module_names
+            # An array is no configuration.
+            if own and not hasattr(cls, "__array_priority__") and not hasattr(cls, "forward") and _whole(made := cls()):
+                return made
+    return None
 
 
 def _public(x: Any) -> list[str]:

@@ -16,8 +16,11 @@ from typing import Any
 import numpy as np
 
 from overt.check.arrays import leaves
-from overt.check.describe import configs, scope
+from overt.check.describe import annotated, configs, scope
 from overt.errors import ArgumentError
+
+# Numbers up to this are no sizes in a configuration, but choices.
+_SMALL = 4
 
 
 class Asked(SimpleNamespace):
@@ -104,7 +107,7 @@ class Giver:
         if "random" in spec:
             return self._random()
         if "config" in spec:
-            return Asked(spec["path"], self.each(spec["config"]))
+            return self._configured(spec["path"], self.each(spec["config"]))
         if "function" in spec:
             return _function(spec["function"], self.make(spec["matrix"]) if "matrix" in spec else None)
         if "dict" in spec:
@@ -117,6 +120,21 @@ class Giver:
                 raise ArgumentError("an output keeps nothing beside itself")
             return found if spec.get("item") is None else found[spec["item"]]
         return spec["value"]
+
+    def _configured(self, path: list[str], parts: dict[str, Any]) -> Any:
+        """A configuration: of the class that its argument is annotated with, which knows all but the sizes."""
+        name = path[0]
+        if name not in self.made:
+            self.made[name] = annotated(self.target, name) if len(path) == 1 else None
+        if self.made[name] is None or not parts:
+            # What is private is no size.
+            return Asked(path, {field: None if field[:1] == "_" else value for field, value in parts.items()})
+        own = copy.deepcopy(self.made[name])
+        for field, value in parts.items():
+            if type(known := getattr(own, field, _SMALL + 1)) is int and known > _SMALL:
+                # What is frozen is so for those who use it.
+                object.__setattr__(own, field, value)
+        return own
 
     def _made(self, spec: Mapping[str, Any]) -> Any:
         """What something of the module makes, where it was made before a copy of that."""
