@@ -62,7 +62,7 @@ def instances(
                 known.append(like)
                 given = {p[-1]: calls.VALUES[k](tried.guess.lengths) for p, k in tried.guess.kinds if k in calls.VALUES}
                 named = _defaults(maker.maker) | _whole(reply["numbers"]) | _whole(given)
-                yield reply["handle"], _lengths(reply, tried.guess.lengths, ladder), named
+                yield reply["handle"], _lengths(reply, tried.guess.lengths, ladder, bool(given)), named
         if len(known) >= _MADE or (known and len(search.tried) >= calls.BATCH * 2):
             break
     failed += [tried for tried in search.tried if tried.error is not None]
@@ -84,8 +84,13 @@ def _whole(numbers: dict[str, Any]) -> dict[str, int]:
     return {name: n for name, n in numbers.items() if type(n) is int and 0 < n < 512}
 
 
-def _lengths(reply: dict[str, Any], built: Lengths | None, ladder: Sequence[Lengths]) -> Sequence[Lengths]:
-    """Lengths that fit an instance: widths are sides of its matrices, and any number that it holds may be a length."""
+def _lengths(
+    reply: dict[str, Any], built: Lengths | None, ladder: Sequence[Lengths], sized: bool = False
+) -> Sequence[Lengths]:
+    """Lengths that fit an instance: widths are sides of its matrices, and any number that it holds may be a length.
+
+    sized: whether it was built of numbers that follow from the lengths.
+    """
     if len(ladder) == 1:
         # They were given.
         return ladder
@@ -93,7 +98,7 @@ def _lengths(reply: dict[str, Any], built: Lengths | None, ladder: Sequence[Leng
     widths = sorted(dict.fromkeys(sides), key=lambda n: -sides.count(n)) or [built.W if built else 12]
     if built is not None:
         # What several inputs side by side are multiplied with has a multiple of their width.
-        widths += [built.W] * (built.W not in widths and any(width % built.W == 0 for width in widths))
+        widths += [built.W] * (sized and built.W not in widths and any(width % built.W == 0 for width in widths))
         widths.sort(key=lambda width: width != built.W)
     held = [int(n) for n in reply["numbers"].values() if 1 < n < 200 and n == int(n)]
     sizes = dict.fromkeys(
