@@ -445,7 +445,7 @@ def f(x, until, index, widest):
     assert read(source, ["x", "until", "index", "widest"]).lengths == {("until",), ("widest",)}
 
 
-SETTINGS = '''
+SIZES = '''
 class Settings:
     """A configuration as models have it: sizes of a large one, and choices."""
 
@@ -453,7 +453,7 @@ class Settings:
         self.hidden_size, self.num_attention_heads, self.groups = hidden_size, num_attention_heads, groups
         self.kernel, self.dropout = kernel, dropout
 '''
-CONFIGURED = """
+ANNOTATED = """
 import torch
 from torch import nn
 from settings import Settings
@@ -482,8 +482,8 @@ class Attention(nn.Module):
 def test_a_configuration_is_of_the_class_that_is_annotated(tmp_path: Path, scale: str, found: set[str]) -> None:
     if find_spec("torch") is None:
         return
-    (tmp_path / "settings.py").write_text(SETTINGS)
-    (tmp_path / "model.py").write_text(CONFIGURED.replace("SCALE", scale))
+    (tmp_path / "settings.py").write_text(SIZES)
+    (tmp_path / "model.py").write_text(ANNOTATED.replace("SCALE", scale))
     with Session() as session:
         report = examine(session, f"{tmp_path / 'model.py'}:Attention")
     assert {f.id for f in report.findings if f.kind == "mistake"} == found

@@ -52,6 +52,8 @@ def test_what_is_temporary_is_removed(tmp_path: Path, number: int, code: int) ->
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
+        # Who started the tests may have it ignored, as nohup does.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     ) as process:
         begun(process)
         assert len(os.listdir(tmp_path)) >= 1
