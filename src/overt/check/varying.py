@@ -79,11 +79,13 @@ def kinds_of(face: Interface, guess: Guess) -> list[str]:
 def recorded(
     session: Session | Here, face: Interface, handle: int | None, guesses: Sequence[Guess]
 ) -> list[dict[str, Any]]:
+    """What the recording of each call comes to; empty where it fails."""
     ways = [Way(guess, extra={"record": face.intents}) for guess in guesses]
     return [answer.judged for answer in Caller(session, face, handle).ask(ways)]
 
 
 def names(judged: dict[str, Any]) -> set[str]:
+    """The mistakes that a recording comes to."""
     return {fault["mistake"] for fault in judged.get("faults", ())}
 
 
