@@ -66,7 +66,7 @@ def attention(
     options = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks, "dropout": dropout}
     if is_tensor(q):
         return _of_tensors().attention(q, k, v, **options, num_threads=num_threads)
-    problem = _problem(q, k, v, **options, num_threads=num_threads)
+    problem = _problem(q, k, v, options, num_threads)
     return problem.outward(engine(problem).forward(problem)[0])
 
 
@@ -113,20 +113,20 @@ def attend(
     options = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks, "dropout": dropout}
     if is_tensor(q):
         return _of_tensors().attend(q, k, v, **options, num_threads=num_threads)
-    return Attended(_problem(q, k, v, **options, num_threads=num_threads))
+    return Attended(_problem(q, k, v, options, num_threads))
 
 
-def _problem(q: Array, k: Array, v: Array, **options: Any) -> Problem:
+def _problem(q: Array, k: Array, v: Array, options: dict[str, Any], num_threads: int | None) -> Problem:
     """What is asked of arrays, as NumPy sees them where that takes no copy and loses nothing."""
     # Small calls feel the longer question.
     found = None if type(q) is np.ndarray else lent(q, k, v)
     if found is None:
-        problem = Problem.of(q, k, v, **options)
+        problem = Problem.of(q, k, v, **options, num_threads=num_threads)
         if problem.xp is not np:
             warn_of_quadratic(problem.shape, "what NumPy cannot read is computed by the definition")
         return problem
     arrays, back = found
-    return replace(Problem.of(*arrays, **options), back=back)
+    return replace(Problem.of(*arrays, **options, num_threads=num_threads), back=back)
 
 
 def _of_tensors() -> Any:

@@ -92,17 +92,12 @@ class Problem:
         q, k, v = plain("q", q), plain("k", k), plain("v", v)
         xp = namespace(q=q, k=k, v=v)
         dtype = common_dtype(q=q, k=k, v=v)
-        given = tuple(tuple(x.shape) for x in (q, k, v))
+        given = tuple(q.shape), tuple(k.shape), tuple(v.shape)
         batch, outer, (q, k, v) = _axes(xp, q, k, v)
         (_, H, T, Dq), (_, G, S, Dk) = q.shape, k.shape
         check_values(k, v)
-        for name, axis, length in (("q", "T", T), ("k", "S", S)):
-            # Of a size that is known: torch traces with symbols.
-            if isinstance(length, int) and length > MOST_POSITIONS:
-                raise ShapeError(
-                    f"{name} has {length} positions (axis -2, {axis}), and one call takes {MOST_POSITIONS} at most: "
-                    "divide them (overt.merge joins what is said about keys in parts)"
-                )
+        _check_positions("q", "T", T)
+        _check_positions("k", "S", S)
         if H % G if G else H:
             raise ShapeError(
                 f"q has {H} heads and k has {G}: the query heads must be a multiple of the key heads (axis -3)"
@@ -264,6 +259,15 @@ def within(part: range, whole: range) -> slice:
     return slice(start, start + len(part) * step, step)
 
 
+def _check_positions(name: str, axis: str, length: Any) -> None:
+    # Of a size that is known: torch traces with symbols.
+    if isinstance(length, int) and length > MOST_POSITIONS:
+        raise ShapeError(
+            f"{name} has {length} positions (axis -2, {axis}), and one call takes {MOST_POSITIONS} at most: "
+            "divide them (overt.merge joins what is said about keys in parts)"
+        )
+
+
 def check_softcap(softcap: Any) -> float | None:
     """A positive number, or None for no cap."""
     if softcap is None:
@@ -306,9 +310,13 @@ def namespace(**arrays: Array) -> Any:
 def common_dtype(**arrays: Array) -> str:
     """The dtype that all these named arrays share."""
     x, *others = arrays.values()
-    first = dtype_name(x)
-    if first in _DTYPES and all(other.dtype == x.dtype or dtype_name(other) == first for other in others):
-        return first
+    first, dtype = dtype_name(x), x.dtype
+    for other in others:
+        if other.dtype != dtype and dtype_name(other) != first:
+            break
+    else:
+        if first in _DTYPES:
+            return first
     names = {name: dtype_name(x) for name, x in arrays.items()}
     for name, dtype in names.items():
         if dtype not in _DTYPES:
@@ -320,16 +328,16 @@ def common_dtype(**arrays: Array) -> str:
 
 def _axes(xp: Any, q: Array, k: Array, v: Array) -> tuple[tuple[int, ...], tuple[int, ...], list[Array]]:
     """Leading axes, the outer axes of results, and the arrays with exactly four axes."""
+    if q.ndim == k.ndim == v.ndim == 4 and q.shape[0] == k.shape[0] == v.shape[0]:
+        return (q.shape[0],), tuple(q.shape[:2]), [q, k, v]
+    if q.ndim == k.ndim == v.ndim == 3:
+        return (), tuple(q.shape[:1]), [q[None, ...], k[None, ...], v[None, ...]]
     arrays = q, k, v
     for name, x, axes in zip("qkv", arrays, ("T, D", "S, D", "S, E"), strict=True):
         if x.ndim < 2:
             raise ShapeError(
                 f"{name} has shape {tuple(x.shape)}: give at least ({axes}), in general (…, heads, {axes})"
             )
-    if q.ndim == k.ndim == v.ndim == 4 and q.shape[0] == k.shape[0] == v.shape[0]:
-        return (q.shape[0],), tuple(q.shape[:2]), [q, k, v]
-    if q.ndim == k.ndim == v.ndim == 3:
-        return (), tuple(q.shape[:1]), [x[None, ...] for x in arrays]
     flat = [x.ndim == 2 for x in arrays]
     if any(flat) and not all(flat):
         shapes = ", ".join(f"{name} {tuple(x.shape)}" for name, x in zip("qkv", arrays, strict=True))

@@ -292,8 +292,9 @@ def _finite(name: str, value: float) -> float:
 
 
 def _axes(name: str, array: Array, axes: str, ndim: int) -> None:
-    shape = tuple(getattr(array, "shape", ()))
+    shape = getattr(array, "shape", ())
     if len(shape) != ndim:
+        shape = tuple(shape)
         raise ShapeError(f"{name} must be an array {axes}, not {f'shape {shape}' if shape else shown(array)}")
     plain(name, array)
     if not is_float(array):

@@ -57,7 +57,10 @@ def _forward(
     for native, rows in calls(problem):
         y, row_lse = some_rows(output, rows), some_rows(lse, rows)
         row_rest = None if rest is None else some_rows(rest, rows)
-        part = None if found is None else (np.empty_like(found[0]), some_rows(found[1], rows))
+        part = None
+        if found is not None:
+            # What keys receive from slices is added up.
+            part = found[0] if rows == ALL else np.empty_like(found[0]), some_rows(found[1], rows)
         filled = _native.forward(
             native, words(y), row_lse, row_rest, *(part or ()), threads=problem.threads or default(), level=level
         )
@@ -69,7 +72,8 @@ def _forward(
             # What a part of the rows lacks, the whole lacks.
             found = None
             continue
-        found[0][...] += part[0]
+        if part[0] is not found[0]:
+            found[0][...] += part[0]
         put(found[1], rows, part[1])
     return converted(output, problem.q.dtype), lse, found
 
