@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from overt.check.origins import places
 from overt.recorder.core import Core
 from overt.recorder.flow import GATHERS, VIEWS, carriers, masklike
 from overt.recorder.operations import Operation
@@ -178,7 +179,10 @@ class Alignment:
             if mine is None or at.shape[:-1] != mix.right.shape:
                 continue
             columns = tuple(i for i, a in enumerate(mix.labels[1]) if a in mix.columns)
-            empty = (mix.right == 0).all(axis=columns)[..., None]
+            zero = mix.right == 0
+            empty = zero.all(axis=columns, keepdims=True)
+            # Where single numbers are 0, as behind a ReLU, a row of them says nothing.
+            empty = (empty & (zero == empty).all()).squeeze(columns)[..., None]
             kept = "".join(a for a in mix.labels[1] if a not in mix.columns)
             values, nothing = (
                 np.transpose(each, [*order, each.ndim - 1]).reshape(*core.place.shape, -1)
@@ -299,8 +303,21 @@ def _sought(operation: Operation, known: list[tuple[int, np.ndarray, np.ndarray]
         at_ = np.clip(np.searchsorted(ranked, y.ravel()), 0, x.size - 1)
         once = (np.append(ranked, np.nan)[at_ + 1] != ranked[at_]) & (ranked[at_] == y.ravel())
         mine = np.where(once[:, None], at.reshape(-1, at.shape[-1])[order[at_]], np.nan).reshape(*y.shape, -1)
+        if not once.all() and once.any():
+            # What is there several times, as 0 is behind a ReLU, moves as what lies beside it does.
+            mine = _beside(operation, x, at, mine)
         found = mine if found is None else np.where(np.isfinite(found), found, mine)
     return found
+
+
+def _beside(operation: Operation, x: np.ndarray, at: np.ndarray, mine: np.ndarray) -> np.ndarray:
+    """Places of a result by whole axes of what was moved, where they are sure; otherwise those that are known."""
+    y = operation.host
+    if operation.name in VIEWS and y.size <= x.size and (spots := places(y, x)) is not None:
+        return np.asarray(at[tuple(spots)])
+    if operation.name in GATHERS and x.size < y.size and (spots := places(x, y)) is not None:
+        mine[tuple(spots)] = at
+    return mine
 
 
 def _convolved(at: np.ndarray, before: tuple[int, ...], after: tuple[int, ...]) -> np.ndarray | None:

@@ -52,7 +52,7 @@ def instances(
         if "error" not in reply:
             yield reply["handle"], _lengths(reply, None, ladder), _whole(reply["numbers"])
         return
-    search = Search(session, maker.maker, build, ladder, calls.NUMBERS, ("float64",), _BUILT)
+    search = Search(session, maker.maker, build, _divisible(ladder, maker.maker), calls.NUMBERS, ("float64",), _BUILT)
     known: list[Any] = []
     for some in search.run():
         for tried in some:
@@ -73,6 +73,12 @@ def _configured(lengths: Lengths, numbers: Mapping[str, int]) -> Lengths:
     letters = {"heads": "H", "groups": "G", "head_dim": "D"}
     told = {letters[one]: n for name, n in numbers.items() if (one := constructor_role(name)) in letters}
     return replace(lengths, **told) if "D" in told else lengths  # type: ignore[arg-type]
+
+
+def _divisible(ladder: Sequence[Lengths], face: Interface) -> Sequence[Lengths]:
+    """First the lengths whose width can be divided by the heads that a constructor has unless it is told."""
+    heads = [n for name, n in _defaults(face).items() if constructor_role(name) == "heads"]
+    return sorted(ladder, key=lambda lengths: any(lengths.W % n for n in heads))
 
 
 def _defaults(face: Interface) -> dict[str, int]:

@@ -182,8 +182,12 @@ class State:
         found = {}
         for name, at in self.alignment.side(self.core, 0).items():
             rows = self._batched(at.reshape(-1, at.shape[-1])[self.core.place[:, 0]])
+            if not rows.size or not np.isfinite(rows).all(2).any(1).all():
+                continue
+            # Of a query that is not known, such as one of zeros, what all others of its row agree on.
+            rows = np.where(np.isnan(rows), np.nanmean(rows, 1, keepdims=True), rows)
             axes = np.flatnonzero((np.ptp(rows, 1).max(0) < 0.4) & (np.ptp(rows[:, 0], 0) > 0.4))
-            if np.isfinite(rows).all() and len(axes):
+            if len(axes):
                 found[name] = rows, axes
         return found
 

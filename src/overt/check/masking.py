@@ -48,8 +48,9 @@ class Masked(Scale):
         while number is not None:
             operation = self.operations[number]
             yield operation
+            # An array of one number is what is written where something is hidden.
             before = [s for s, x in zip(operation.sources, operation.operands, strict=True)
-                      if s is not None and not self.data[s] and masklike(x) and x.size > 1]  # fmt: skip
+                      if s is not None and not self.data[s] and masklike(x) and (x != x.flat[:1]).any()]  # fmt: skip
             number = before[0] if len(before) == 1 else None
 
     def _mask_made(self) -> int | None:
@@ -59,8 +60,10 @@ class Masked(Scale):
 
     def _repeated_at(self) -> Line | None:
         """Where the mask that was given was repeated for several heads."""
-        grown = (x.line for x in [*self._before(given=True)][1:] for y in x.operands if x.host.size > y.size > 1)
-        return next(grown, self.mask_line)
+        grown = [(x.host.shape[:1] == y.shape[:1], x.line) for x in [*self._before(given=True)][1:] for y in x.operands
+                 if x.host.size > y.size > 1]  # fmt: skip
+        # Those heads that are folded into the samples, before what else is longer.
+        return min(grown, key=lambda one: one[0], default=(False, self.mask_line))[1]
 
     def _lowered_at(self) -> Line | None:
         """Where what is hidden got the very negative number that is added to its scores."""
@@ -146,19 +149,30 @@ class Masked(Scale):
         words: dict[str, np.ndarray] = {}
         for operation in self.operations:
             for origin, x in zip(operation.origins, operation.operands, strict=True):
-                if not origin.startswith("argument") or x.dtype.kind not in "iu" or not x.size or N % len(x):
+                if not origin.startswith("argument") or x.dtype.kind not in "iu" or not x.size:
                     continue
-                if x.ndim == 1 and x.size > 1 and x.min() > 0 and x.max() <= S:
+                if x.ndim == 1 and x.size > 1 and x.min() > 0 and x.max() <= S and N % len(x) == 0:
                     counts.setdefault(origin, np.arange(S) < x[:, None])
-                elif x.ndim == 2 and x.shape[1] == S and len(np.unique(x)) > 2:
-                    words.setdefault(origin, x != 0)
+                elif x.ndim > 1 and x.shape[-1] == S and N * S % x.size == 0 and len(np.unique(x)) > 2:
+                    words.setdefault(origin, (x != 0).reshape(-1, S))
         for held, says in (
             (counts, "The positions before the length are hidden, and those behind it seen."),
             (words, "All words but those that are 0 are hidden."),
         ):
-            if self._compare(list(held.values()), cells):
+            told = self._compare(list(held.values()), cells) or any(self._in_order(x, cells) for x in held.values())
+            if told:
                 if self.facts.pop("polarity", None) == "drop":
                     self.fail("mask", "mask_inverted", self.mask_line, says)
+                return True
+        return False
+
+    def _in_order(self, seen: np.ndarray, cells: np.ndarray) -> bool:
+        """Whether rows of what may be seen (samples, S), some of them alike, are those of the heads of each sample."""
+        rows = np.repeat(seen, len(cells) // len(seen), axis=0)[:, None]
+        for polarity, hides in (("keep", ~rows), ("drop", rows)):
+            if (cells == hides).all():
+                self.facts["polarity"] = polarity
+                self.note("mask", "held", f"the mask that was given, read as {polarity}", self._lowered_at())
                 return True
         return False
 
