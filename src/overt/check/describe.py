@@ -63,6 +63,8 @@ def describe(thing: Any) -> dict[str, Any]:
             for row in (rows_of(cls, "__init__") if kind == "class" else ())
         ],
         "doc": (inspect.getdoc(thing) or "") if kind == "function" else _doc(cls),
+        # what its module says
+        "told": inspect.getdoc(inspect.getmodule(cls if kind != "function" else thing)) or "",
         "source": source,
         "body": _source(call)[0],
         "helpers": _helpers(functions, names),

@@ -88,7 +88,8 @@ class Promises:
         source = self.description["source"]
         comments = re.findall(r"#(.*)", source)
         quoted = re.findall(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', source, re.DOTALL)
-        return "\n".join([self.description["doc"], *comments, *(a or b for a, b in quoted)])
+        beside = _about([a.name for a in self.arguments if len(a.name) > 1], self.description.get("told", ""))
+        return "\n".join([self.description["doc"], *comments, *(a or b for a, b in quoted), *beside])
 
     @cached_property
     def shaped(self) -> str:
@@ -376,6 +377,17 @@ def unpacked(text: str) -> Iterator[str]:
         # Looked for from behind: of a long text, every word could be the first of many names.
         yield re.split(r"[^\w*, ]", text[end : found.start()].rstrip())[-1]
         end = found.end()
+
+
+def _about(names: list[str], text: str) -> Iterator[str]:
+    """What a text that is about several things says of these names: lines that begin with one, and what follows."""
+    mine = False
+    for line in text.splitlines():
+        named = re.match(r"\W{0,8}(\w+)\W{0,3}[ \t]*[=:(]", line)
+        if named or not line.strip():
+            mine = named is not None and named.group(1) in names
+        if mine:
+            yield line
 
 
 def layout_of(words: str) -> str | None:

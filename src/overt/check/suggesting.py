@@ -423,7 +423,13 @@ def lettered(
     letters: dict[str, str] = dict(words or {})
     lengths = replace(lengths, U=lengths.axis("U"))
     spare = shapes.unseen("")
-    sizes: dict[str, int] = {}
+    # What queries and keys do not share are positions, and beside these lie heads, whatever they are called.
+    arrays = [shape.axes for shape in found.values() if not shape.sort and len(shape.axes) == 4]
+    for one, two in [arrays[:2]] if len(arrays) > 1 and not words else []:
+        apart = [place for place in range(4) if one[place] != two[place]]
+        if apart in ([1], [2]) and one[3 - apart[0]] not in PLAIN:
+            letters |= {one[apart[0]]: "T", two[apart[0]]: "S", one[3 - apart[0]]: "H"}
+    sizes = {axis: lengths.axis(letter) for axis, letter in letters.items()} if not words else {}
     unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
     # A graph has an array of edges; elsewhere their letter is a width.
     graph = {s.axes[-1] for s in found.values() if s.sort == "whole" or s.axes[0] == "2" or len(s.axes) == 1}
