@@ -118,7 +118,7 @@ class Giver:
             found = self.results[spec["result"]]
             if hasattr(found, "shape"):
                 raise ArgumentError("an output keeps nothing beside itself")
-            return found if spec.get("item") is None else found[spec["item"]]
+            return found if spec.get("item") is None else _item(found, spec["item"])
         return spec["value"]
 
     def _configured(self, path: list[str], parts: dict[str, Any]) -> Any:
@@ -176,6 +176,15 @@ class Giver:
                     if any(inspect.isfunction(f) for n, f in vars(made).items() if n[:1] != "_"):
                         return made()
         raise ArgumentError("no class of the module can be made without arguments")
+
+
+def _item(found: Any, item: int | str) -> Any:
+    """An item of what was returned, by its name or its number, however it holds them."""
+    if dataclasses.is_dataclass(found):
+        found = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+    if isinstance(found, Mapping) and isinstance(item, int) and item not in found:
+        return [*found.values()][item]
+    return found[item]
 
 
 def drawn(x: Any, random: np.random.Generator) -> Any:
