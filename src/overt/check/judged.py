@@ -179,7 +179,7 @@ class State:
     def _own_axes(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Places of the queries, (batch, queries, axes), and axes of which each row of the batch has a place."""
         assert self.core.place is not None
-        found = {}
+        found, keys = {}, self.alignment.side(self.core, 1)
         for name, at in self.alignment.side(self.core, 0).items():
             rows = self._batched(at.reshape(-1, at.shape[-1])[self.core.place[:, 0]])
             if not rows.size or not np.isfinite(rows).all(2).any(1).all():
@@ -187,6 +187,10 @@ class State:
             # Of a query that is not known, such as one of zeros, what all others of its row agree on.
             rows = np.where(np.isnan(rows), np.nanmean(rows, 1, keepdims=True), rows)
             axes = np.flatnonzero((np.ptp(rows, 1).max(0) < 0.4) & (np.ptp(rows[:, 0], 0) > 0.4))
+            if name in keys:
+                # Of one axis of which the keys have many places, the query of a sample may have another.
+                alike = keys[name].reshape(-1, at.shape[-1])[self.core.place]
+                axes = axes[~((np.fmax.reduce(alike, 1) - np.fmin.reduce(alike, 1)).max(0) > 0.4)[axes]]
             if len(axes):
                 found[name] = rows, axes
         return found

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from overt.check.judged import SUMS
+from overt.check.origins import Origin
 from overt.check.pipeline import LOW, constant, near
 from overt.check.scaling import Scale
 from overt.recorder.flow import VIEWS, masklike
@@ -19,7 +20,6 @@ class Masked(Scale):
     def _mask(self) -> None:
         core = self.core
         hidden = self.hidden
-        given = self._arguments()
         if hidden is None or not hidden.any():
             dropped = self._unused()
             if dropped is not None:
@@ -34,7 +34,11 @@ class Masked(Scale):
                 self.note("mask", "not tried", "no mask was given")
             return
         self._overflowed()
-        cells = self._batched(hidden)
+        self._hidden_as_said(self._batched(hidden))
+
+    def _hidden_as_said(self, cells: np.ndarray) -> None:
+        """The cells that are hidden, (batch, queries, keys), against whatever says which these are to be."""
+        given = self._arguments()
         self.facts |= {"hidden": int(cells.sum()), "mask made": self._mask_made()}
         compared = self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
         self._causal(cells, bool(given))
@@ -202,35 +206,56 @@ class Masked(Scale):
         )
 
     def _causal(self, cells: np.ndarray, masked: bool) -> None:
-        N, T, S = cells.shape
+        _, T, S = cells.shape
         ahead = np.arange(S)[None] - np.arange(T)[:, None]
+        # Of how many queries and keys these are some, and how much later their first query is than their first key.
+        late, queries, keys = self._piece() or (0, T, S)
+        right = ahead > keys - queries + late
         if T < 2:
-            if not masked and S > 2 and np.array_equal(cells, np.broadcast_to(ahead > 0, cells.shape)):
+            first = late == 0 and queries > 1
+            if not masked and not first and S > 2 and np.array_equal(cells, np.broadcast_to(ahead > 0, cells.shape)):
                 says = "The one query sees the first key alone."
-                self.fail("causal", "causal_top_left", self._shaped_at(), says, ahead > S - T, cells[0])
+                self.fail("causal", "causal_top_left", self._shaped_at(), says, right, cells[0])
             return
-        for n in range(N):
-            if not cells[n].any() or cells[n].all():
+        for one in cells:
+            if not one.any() or one.all():
                 continue
-            offset = next((o for o in range(-T, S + 1) if np.array_equal(cells[n], ahead > o)), None)
-            if offset is not None:
+            found = next((o for o in range(-T, S + 1) if np.array_equal(one, ahead > o)), None)
+            if found is not None:
+                offset, wanted = found - late, keys - queries
                 self.facts["causal"] = offset
-                if offset == S - T or masked:
+                if offset == wanted or masked:
                     self.note("causal", "held", "a query sees no later key", self.mask_line)
-                elif S == T or (abs(S - T) > 1 and abs(offset - S + T) == 1):
-                    says = f"A query sees {'the next key' if offset > S - T else 'not its own position'}."
-                    self.fail("causal", "causal_off_by_one", self._shaped_at(), says, ahead > S - T, cells[n])
+                elif queries == keys or (abs(wanted) > 1 and abs(offset - wanted) == 1):
+                    says = f"A query sees {'the next key' if offset > wanted else 'not its own position'}."
+                    self.fail("causal", "causal_off_by_one", self._shaped_at(), says, right, one)
                 elif offset == 0:
                     own = self._own_keys()
                     wrong = own is not None and bool(own.any(1).all() and (self.hidden & own).any())
                     says = "A query does not see itself." if wrong else "The first query stands at the first key."
                     self.fail("causal", "causal_top_left", self._shaped_at(), says, kind="mistake" if wrong else None)
                 return
-            past = next((o for o in range(-T, S + 1) if np.array_equal(cells[n], ahead <= o)), None)
+            past = next((o for o in range(-T, S + 1) if np.array_equal(one, ahead <= o)), None)
             if not masked and past is not None and T > 2:
                 says = "The past is hidden, and not the future."
-                self.fail("causal", "mask_inverted", self.mask_line, says, ahead > S - T, cells[n])
+                self.fail("causal", "mask_inverted", self.mask_line, says, right, one)
                 return
+
+    def _piece(self) -> tuple[int, int, int] | None:
+        """Of queries that are some of more: how much later their first is than the first key, and all of both."""
+        (first, queries), (start, keys) = self._run_of(self.q), self._run_of(self.k)
+        return (first - start, queries, keys) if queries > self.q.form.shape[1] and keys else None
+
+    @staticmethod
+    def _run_of(one: Origin) -> tuple[int, int]:
+        """Where the positions begin in what they were taken from one after another, and its length; 0 if unknown."""
+        at = one.places()
+        along = (
+            [] if at is None else [n for n, c in enumerate(at) if np.ptp(c, 1).any() and not np.ptp(c, (0, 2)).any()]
+        )
+        if at is None or len(along) != 1 or (np.diff(at[along[0]][0, :, 0]) != 1).any():
+            return 0, 0
+        return int(at[along[0]][0, 0, 0]), one.array.shape[along[0]]
 
     def _unused(self) -> Operation | None:
         """A result as large as the scores that nobody used, between scores and mixing."""

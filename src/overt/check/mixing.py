@@ -44,7 +44,9 @@ class Mixing(Masked):
                 self.note("softmax", "held", "divided by the sums after the values are mixed", line)
                 return
             self.weights = final
-        before = self.before
+        blind = np.zeros_like(self.before, bool) if self.hidden is None else self.hidden
+        # Of a row that sees nothing, nothing is said.
+        before = np.where(blind.all(1, keepdims=True), -np.inf, self.before)
         mistake, known = pipeline.softmax_mistake(core, before, self.weights)
         live = ~np.isneginf(before).all(1)
         right = pipeline.softmax(before, (1,))

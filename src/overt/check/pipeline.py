@@ -91,6 +91,10 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
         # By nothing but rounding; and of one row alone nobody knows whether others are shifted by its number.
         rows = live.any(1).sum() > 1 or len(x) == 1
         return Kind("same") if np.nanmax(np.abs(share)) <= 1e-6 else Kind("shift", detail="all" if rows else "row")
+    gone = (y == 0).all(1) & (x != 0).any(1)
+    if gone.any() and not gone.all() and near(x[~gone], y[~gone]):
+        # Rows that see nothing.
+        return Kind("zero", 1.0, np.broadcast_to(gone[:, None], x.shape))
     # Rows of one number are shifted by whatever is done to them.
     level = constant(x, 1) and np.ptp(x) > 0
     if constant(share, 1) and not level:

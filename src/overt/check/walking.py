@@ -87,6 +87,9 @@ class Walk(State):
             elif kind.name == "zero" and phase == "prob" and abs(kind.number - 1) > 1e-6:
                 says = f"Weights are dropped, and the rest multiplied by {kind.number:.3g}, where nothing is trained."
                 self.fail("dropout", "dropout_eval", line, says, x, y)
+            elif kind.name == "zero" and phase == "prob" and (kind.cells.any(1) == kind.cells.all(1)).all():
+                # A query that attends to nothing changes no other weight.
+                continue
             elif kind.name == "zero":
                 if phase == "prob":
                     tentative.append((line, x, y, self.hidden))
