@@ -22,15 +22,23 @@ class Blocks(Mixing):
         self.forget("mask", "stability")
         core = self.core
         line, many = self.operations[core.mix.number].line, len(self.blocks) + 1
+        self.facts["blocks"] = many
         parts = self._parts(self.blocks)
         if parts is None:
             self.note("output", "not tried", "blocks of keys whose scores could not be followed", line)
             return
         whole, keys = np.concatenate([s for s, _ in parts], axis=1), np.concatenate([v for _, v in parts], axis=1)
         made = _mixed(whole, keys)
+        blind = np.isneginf(whole).all(1)
+        if blind.any():
+            # Of rows that see nothing, nothing is said.
+            made = made.reshape(-1, made.shape[-1])[~blind]
         if self._appears(made, core.mix.number):
             self.note("softmax", "held", f"of {many} blocks of keys together", line)
             self.note("output", "held", "softmax of all scores times the values, recomputed", line)
+            cells = np.isneginf(whole).reshape(len(keys), -1, whole.shape[1])
+            if cells.any() and not self._pieces(parts):
+                self._hidden_as_said(cells)
         elif self._pieces(parts):
             self.note("output", "not tried", "blocks of keys, one of which was not followed", line)
         elif not self._in_base_2(parts):
@@ -63,10 +71,12 @@ class Blocks(Mixing):
                 judge_._walk()
             raw = part.steps[0][1] if part.place is not None else None
             if judge_.before is None and raw is not None and raw.shape[1] == 1:
-                # Of one key no step can be told.
+                # Of one key no step can be told, but whether it has a weight.
                 judge_.before = raw * (self.total / (self.q.factor * self.k.factor))
+                judge_.hidden = part.steps[-1][1] == 0
             if judge_.before is None or part.place is None or len(part.steps[0][1]) != len(self.core.steps[0][1]):
                 return None
+            self.hiding = self.hiding or judge_.hiding
             hidden = judge_.hidden if judge_.hidden is not None else np.zeros_like(judge_.before, bool)
             mix = part.mix
             values = mix.form(mix.right, mix.labels[1], mix.columns, mix.summed).swapaxes(1, 2)

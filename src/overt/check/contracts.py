@@ -18,6 +18,9 @@ from overt.check.calls import Guess
 from overt.check.findings import Findings
 from overt.check.recorded import tell
 
+# So many positions that a third of them is a block.
+_LONG = 12
+
 
 def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
     """What the facts of a call, and some calls more, come to beside what is promised."""
@@ -76,6 +79,30 @@ def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], 
             if fault["step"] == "causal" and fault["mistake"] not in known:
                 tell(findings, fault["mistake"], fault)
     _window(caller, guess, made, numbers, facts.get("mask made"), findings)
+    if not any(finding.kind in ("mistake", "unknown") for finding in findings.found.values()):
+        _blocks(caller, guess, made, numbers, findings)
+
+
+def _blocks(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int], findings: Findings) -> None:
+    """What keys come to that come in several blocks, where a number that is smaller makes several of all of them."""
+    kinds, n = dict(guess.kinds), guess.lengths
+    called = {a.name: a.default for a in caller.face.arguments if (a.name,) not in kinds}
+    called |= {
+        path[0]: calls.VALUES[kind](n) for path, kind in kinds.items() if len(path) == 1 and kind in calls.VALUES
+    }
+    long = replace(guess, lengths=replace(n, T=_LONG, S=_LONG))
+    for name, was, built in [*((*one, False) for one in called.items()), *((*one, True) for one in numbers.items())]:
+        if type(was) is not int or was < min(n.T, n.S):
+            continue
+        for other, block in ((long, _LONG // 3), (guess, 2)):
+            one = made.other(caller, {name: block}) if built else caller
+            way = Way(other, values={} if built else {name: block}, extra={"record": caller.face.intents})
+            judged = one.ask([way])[0].judged if one is not None else {}
+            if judged.get("facts", {}).get("blocks"):
+                for fault in judged["faults"]:
+                    if fault["step"] != "scale":
+                        tell(findings, fault["mistake"], fault)
+                return
 
 
 def _window(
