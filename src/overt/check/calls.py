@@ -256,6 +256,11 @@ class Guess:
             return self
         return replace(self, lengths=replace(self.lengths, S=self.lengths.T))
 
+    @property
+    def size(self) -> int:
+        """How many numbers its arrays have."""
+        return sum(prod(map(self.lengths.axis, kind)) for _, kind in self.kinds if is_floats(kind))
+
     def __str__(self) -> str:
         told = ", ".join(f"{'.'.join(path)}: {kind}" for path, kind in self.kinds)
         return f"{told} ({self.lengths}, {self.dtype})"

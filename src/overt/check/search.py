@@ -37,6 +37,8 @@ from overt.check.suggesting import FAMILIES, Suggestions
 _TURNS = (0, 0, 1, 0, 0, 2, 0, 1, 3)
 # What a failure asks for, as far as it is likely.
 _MENDED = 10
+# Numbers of one call; the memory of all that are sent at once is theirs too.
+_MOST = 1 << 21
 # Words of what a library raises, and what it wants there.
 _WANTED = {
     "integer": VALUES, "an index": VALUES, "int object": VALUES, "not callable": FUNCTIONS, "string": HOLDERS,
@@ -66,7 +68,8 @@ class Search(Suggestions):
         while len(self.tried) < self.most:
             # A few of the first tell already which of several instances is the right one.
             most = BATCH if self.tried else len(FAMILIES)
-            batch = list(dict.fromkeys(islice((g for g in (g.alone for g in guesses) if g not in self._known), most)))
+            fresh = (g for g in (g.alone for g in guesses) if g not in self._known and g.size <= _MOST)
+            batch = list(dict.fromkeys(islice(fresh, most)))
             self._known.update(batch)
             made = [Tried(g, reply) for g, reply in zip(batch, self.ask(batch) if batch else [], strict=True)]
             self.tried += made
