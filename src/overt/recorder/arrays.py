@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from overt.recorder.operations import Log, einsum_equation, leaves
+from overt.recorder.operations import Log, einsum_equation, holds, leaves
 
 
 @dataclass(eq=False)
@@ -157,17 +157,20 @@ def _maker(own: Callable[..., Any]) -> Callable[..., Any]:
 def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Log) -> Any:
     """Call a function of NumPy arrays and note what it does; gives its result as plain arrays."""
     current = _Run(log)
-    held = list(_held(function))
+    things = [function, *(x for x in (*args, *kwargs.values()) if holds(x))]
+    held = [place for thing in things for place in _held(thing)]
     for place in held:
         current.given[_memory(place.array)] = f"parameter {place.path}"
     watch = _each(_watch, args), {name: _each(_watch, x) for name, x in kwargs.items()}
-    for number, x in enumerate(_arrays(watch)):
+    # What lies in objects is counted after what is given by itself.
+    given = [*_arrays(watch), *(place.array for thing in things[1:] for place in _held(thing))]
+    for number, x in reversed([*enumerate(given)]):
         current.given[_memory(x)] = f"argument {number}"
     token = _run.set(current)
     # An argument that the module has too is one array.
     same = {id(x): y for x, y in zip(_arrays((args, kwargs)), _arrays(watch), strict=True)}
     try:
-        with _proxied(function, same), _lent(function, held):
+        with _proxied(function, same), _lent(things, held):
             return _each(_bare, function(*watch[0], **watch[1]))
     finally:
         _run.reset(token)
@@ -194,7 +197,8 @@ def _held(function: Any) -> Iterator[_Place]:
     seen: set[int] = set()
     while waiting and len(seen) < _MOST_HELD:
         path, thing = waiting.pop()
-        if id(thing) in seen or isinstance(thing, ModuleType | type) or type(thing).__module__.startswith("overt."):
+        library = type(thing).__module__.startswith("overt.") and not isinstance(thing, SimpleNamespace)
+        if id(thing) in seen or isinstance(thing, ModuleType | type) or library:
             continue
         seen.add(id(thing))
         inside = thing if isinstance(thing, dict | list | tuple) else getattr(thing, "__dict__", None)
@@ -216,8 +220,8 @@ def _filled(cell: Any) -> bool:
 
 
 @contextmanager
-def _lent(function: Any, held: Sequence[_Place]) -> Iterator[None]:
-    """What a function holds is watched meanwhile: an array that is asked by another would tell nobody."""
+def _lent(things: Sequence[Any], held: Sequence[_Place]) -> Iterator[None]:
+    """What functions and objects hold is watched meanwhile: an array that is asked by another would tell nobody."""
     same = {}
     try:
         for place in held:
@@ -226,7 +230,7 @@ def _lent(function: Any, held: Sequence[_Place]) -> Iterator[None]:
         yield
     finally:
         # What it holds now may be other arrays.
-        for place in list(_held(function)):
+        for place in [place for thing in things for place in _held(thing)]:
             place.inside[place.key] = same[id(place.array)][1] if id(place.array) in same else _bare(place.array)
 
 

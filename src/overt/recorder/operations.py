@@ -6,7 +6,7 @@ import linecache
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -102,9 +102,18 @@ def einsum_equation(args: tuple[Any, ...]) -> str:
 
 
 def leaves(x: Any) -> list[Any]:
-    """What lies in tuples, lists, dicts and dataclasses, in their order, by which arguments are numbered."""
-    if isinstance(x, dict):
+    """What lies in tuples, lists, dicts, dataclasses and namespaces, by whose order arguments are numbered."""
+    if isinstance(x, SimpleNamespace):
+        x = list(vars(x).values())
+    elif isinstance(x, dict):
         x = list(x.values())
     elif is_dataclass(x) and not isinstance(x, type):
         x = [getattr(x, part.name) for part in fields(x)]
     return [leaf for y in x for leaf in leaves(y)] if isinstance(x, tuple | list) else [x]
+
+
+def holds(x: Any) -> bool:
+    """Whether something is an object of somebody's own class, or of none, that is only there to hold others."""
+    own = isinstance(x, SimpleNamespace) or is_own(type(x).__module__)
+    plain = own and hasattr(x, "__dict__") and not (callable(x) or hasattr(x, "shape") or is_dataclass(x))
+    return plain and type(x).__module__ not in sys.builtin_module_names

@@ -57,6 +57,11 @@ class _Mode(TorchFunctionMode):
             # beta and alpha
             detail = f"{float(kwargs.get('beta', 1))} {float(kwargs.get('alpha', 1))}"
         origins = tuple("" if s is not None else self.given.get(_memory(x), "") for x, s in taken)
+        if not taken:
+            # What left torch as an array of NumPy and comes back is the same where its memory is.
+            back = [x for x in leaves((args, kwargs)) if isinstance(x, np.ndarray) and x.ctypes.data in self.given]
+            operands, sources = tuple(np.array(x) for x in back), (None,) * len(back)
+            origins = tuple(self.given[x.ctypes.data] for x in back)
         options = _options(func, name, args, kwargs) if name in _FUSED else None
         changed = _changes(name, args, kwargs)
         for x in _tensors(result if changed is None else changed):
