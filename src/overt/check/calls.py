@@ -267,7 +267,7 @@ class Guess:
 
 
 # As how many names found what the module makes counts.
-_MADE = 12
+_MADE = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +322,8 @@ def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Sp
         if kind[:6] == "text: ":
             return {"value": kind[6:]}
         if kind[:3] == "by ":
-            return {"by": kind[3:], "given": inside}
+            # What lies in pages is there before it is asked for.
+            return {"by": kind[3:], "given": inside} | ({"filled": True} if "pages" in kinds.values() else {})
         if kind[:5] == "like ":
             return spec((kind[5:],))
         if kind == RANDOM:

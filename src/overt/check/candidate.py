@@ -65,6 +65,8 @@ class Candidate:
         self.guards: frozenset[int] = frozenset()
         # what calls of one request share, filled by the first
         self.kept: dict[str, Any] = {}
+        # the instance that is called
+        self.handle: int | None = None
         # what functions and classes of its module have made, by dtypes
         self.made: dict[str, dict[str, Any]] = {}
         # arguments that somebody gave
@@ -236,7 +238,7 @@ class Candidate:
         results: list[Any] = []
         replies: list[dict[str, Any]] = []
         cache: dict[str, Any] = {}
-        self.kept = {}
+        self.kept, self.handle = {}, message.get("handle")
         told = time.monotonic()
         for number, call in enumerate(message["calls"]):
             if time.monotonic() - told > _SILENT:
@@ -288,7 +290,7 @@ class Candidate:
             return given[name]
 
         made = self.made.setdefault(str(call.get("dtype")), {})
-        giver = Giver(self.target, call["backend"], handed, results, self.kept, made, backend.run, thing)
+        giver = Giver(self.target, call["backend"], handed, results, self.kept, made, backend.run, (self.handle, thing))
         with backend.typed():
             args, kwargs = [giver.make(spec) for spec in call["args"]], giver.each(call["kwargs"])
         self.passing = {id(x): re.sub(r"^\d+[_ ]", "", name) for name, x in given.items()}

@@ -85,23 +85,24 @@ def describe(thing: Any) -> dict[str, Any]:
 def _makers(thing: Any) -> list[dict[str, Any]]:
     """Functions and classes of the module of a thing that may make what it is given: their arguments and words.
 
-    So do methods of its own that need nothing; their names begin with a dot.
+    So do methods of its own; their names begin with a dot.
     """
     found = []
     own = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
     bases = [base for base in own.__mro__[::-1] if base.__module__ == own.__module__] if inspect.isclass(own) else []
     for name, made in {name: f for base in bases for name, f in vars(base).items()}.items():
         source = _source(made)[0] if inspect.isfunction(made) and name[:1] != "_" else ""
-        if re.search(r"\breturn\s+\w*[^\s\w]*\w", source) and not any(row["required"] for row in rows_of(own, name)):
-            words = sorted({*re.findall(r"\w+", source)})
-            found.append({"name": f".{name}", "class": False, "parameters": [], "words": words, "source": source})
+        if re.search(r"\breturn\s+\w*[^\s\w]*\w", source):
+            words, rows = sorted({*re.findall(r"\w+", source)}), [row for row in rows_of(own, name) if row["required"]]
+            found.append({"name": f".{name}", "class": False, "parameters": rows, "words": words, "source": source})
     for name, made in scope(thing).items():
         plain = inspect.isfunction(made) or (inspect.isclass(made) and not hasattr(made, "forward"))
         if plain and made is not own and getattr(made, "__module__", None) == own.__module__ and name != "main":
             source = _source(made)[0]
             classed = inspect.isclass(made)
             # What a function may hand on has the names of a class, or stands in it as keywords or texts.
-            words = [*_public(made), *getattr(made, "__annotations__", ())] if classed else re.findall(r"\w+", source)
+            words = re.findall(r"self\.(\w+)" if classed else r"\w+", source)
+            words += [*_public(made), *getattr(made, "__annotations__", ())] if classed else []
             with suppress(TypeError, ValueError):
                 rows = arguments_of(made)
                 found.append(

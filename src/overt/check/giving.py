@@ -76,17 +76,17 @@ class Giver:
         kept: dict[str, Any] | None = None,
         made: dict[str, Any] | None = None,
         run: Callable[..., Any] | None = None,
-        thing: Any = None,
+        thing: tuple[int | None, Any] = (None, None),
     ) -> None:
         """kept: what calls of one request share, filled by the first; made: what the module made, by its request.
 
-        run: calls a function as the library does; thing: what is called.
+        run: calls a function as the library does; thing: what is called, and the number of what it is a copy of.
         """
         self.target, self.library, self.array = target, library, array
         self.results = [] if results is None else results
         self.kept: dict[str, Any] = {} if kept is None else kept
         self.made: dict[str, Any] = {} if made is None else made
-        self.run, self.thing = run, thing
+        self.run, (self.handle, self.thing) = run, thing
 
     def each(self, specs: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments by their names."""
@@ -138,13 +138,17 @@ class Giver:
 
     def _made(self, spec: Mapping[str, Any]) -> Any:
         """What something of the module makes, where it was made before a copy of that."""
-        if spec["by"][0] == ".":
+        method = spec["by"][0] == "."
+        if method and not spec["given"]:
             return getattr(self.thing, spec["by"][1:])()
-        own = json.dumps(spec)
+        own = json.dumps(spec) + f" {self.handle}" * method
         if own not in self.made:
-            make, given = scope(self.target)[spec["by"]], self.each(spec["given"])
+            make = getattr(self.thing, spec["by"][1:]) if method else scope(self.target)[spec["by"]]
+            given = self.each(spec["given"])
             made = self.run(make, [], given, {}, False) if self.run is not None else make(**given)
             made = drawn(made, np.random.default_rng(0))
+            if "filled" in spec and hasattr(made, "__dict__"):
+                vars(made).update(drawn(vars(made), np.random.default_rng(0)))
             if '"array"' in own:
                 return made
             self.made[own] = made

@@ -9,7 +9,7 @@ from math import gcd, prod
 from typing import Any
 
 from overt.check import shapes
-from overt.check.calls import FLOATS, PLAIN, VALUES, Guess, axes_of, is_floats, is_mask, with_axes
+from overt.check.calls import FLOATS, OTHERS, PLAIN, VALUES, Guess, axes_of, is_floats, is_mask, with_axes
 from overt.check.shapes import Path
 
 # What libraries say where an array of whole numbers, or of booleans, is wanted.
@@ -24,13 +24,22 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
     message = str(error.get("message", ""))
     kinds = {path: kind for path, kind in guess.kinds if axes_of(kind) and free(path)}
     here = [path for path in kinds if ".".join(path) in error.get("arguments", ())]
-    if re.search(_WHOLE_WANTED, message) and "only integers" not in message:
+    numbered = any(kind in OTHERS or kind[:6] == "below " for _, kind in guess.kinds)
+    unseen = not numbered and re.search(r"ind(ex|ices).*out of (range|bounds)", message)
+    if unseen or (re.search(_WHOLE_WANTED, message) and "only integers" not in message):
         for path in here or kinds:
             if is_floats(kinds[path]):
                 # Of words there is one number where a vector has many, but for an axis that other whole numbers have.
                 last = guess.told or any(k[:6] == "below " and k[-1] == kinds[path][-1] for k in kinds.values())
                 fewer = dict.fromkeys((kinds[path][: None if last else -1], kinds[path], kinds[path][:1]))
                 yield from (guess.given(path, f"below 4: {some}") for some in fewer if some)
+        # Several may be words, of as many samples and positions.
+        every = [path for path, kind in kinds.items() if is_floats(kind)]
+        for paths in (here, every) if not guess.told else ():
+            words = guess
+            for path in paths:
+                words = words.given(path, "below 4: BT")
+            yield words
     turns = [path for path, kind in guess.kinds if kind in ("cosines", "sines")]
     if turns and re.search(r"shapes|must match", message):
         # Tables of turns have a number for each pair, or for each number.
@@ -70,6 +79,11 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
             axes = axes_of(kinds[path])
             less = [axes[:i] + axes[i + 1 :] for i in reversed(range(len(axes)))] if len(axes) > 1 else []
             yield from (guess.given(path, with_axes(kinds[path], some)) for some in less)
+    if re.search(r"[Tt]oo many indices", message):
+        # Of words there may be samples.
+        for path in here or kinds:
+            if kinds[path][:6] == "below " and "B" not in axes_of(kinds[path]):
+                yield guess.given(path, with_axes(kinds[path], ("B", *axes_of(kinds[path]))))
     counts = re.search(
         r"subscripts in the equation \((\d+)\) does not match the number of dimensions \((\d+)\)", message
     )
@@ -127,7 +141,7 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callabl
         for length in dict.fromkeys(lengths.values()):
             if -1 in sides:
                 pairs += [(length, length * step)] if step < 32 else []
-            elif length * whole % size == 0:
+            elif size and length * whole % size == 0:
                 pairs.append((length, length * whole // size))
             # What is reshaped may be the candidate's own, and the length what does not fit it.
             rest = max(1, whole // length ** sides.count(length))
@@ -137,7 +151,9 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callabl
         numbers = list(dict.fromkeys(int(n) for n in re.findall(r"(?<![A-Za-wyz_.\d])\d{1,5}", message)))[:8]
         # An axis of 1 fits everything, and hides what can be wrong.
         yield from _sided(guess, kinds, numbers)
-        pairs = [(a, b) for a in numbers if a in lengths.values() for b in numbers if 1 < b != a]
+        # What is multiplied with a matrix of one row has one number.
+        row = re.search(r"size 1 is different from|x\d+ and 1x\d", message) is not None
+        pairs = [(a, b) for a in numbers if a in lengths.values() for b in numbers if 1 - row < b != a]
         # What nobody gave is the candidate's own; and what did not fit stands together.
         pairs.sort(key=lambda pair: (pair[1] in lengths.values(), abs(numbers.index(pair[0]) - numbers.index(pair[1]))))
     for length, wanted in pairs:

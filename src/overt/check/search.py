@@ -34,6 +34,7 @@ from overt.check.mending import mended
 from overt.check.shapes import Path
 from overt.check.suggesting import FAMILIES, Suggestions
 
+_COMPILED = 8
 _TURNS = (0, 0, 1, 0, 0, 2, 0, 1, 3)
 # What a failure asks for, as far as it is likely.
 _MENDED = 10
@@ -68,6 +69,8 @@ class Search(Suggestions):
         while len(self.tried) < self.most:
             # A few of the first tell already which of several instances is the right one.
             most = BATCH if self.tried else len(FAMILIES)
+            # What is compiled takes long for each shape.
+            most = min(most, _COMPILED if self.interface.description["backend"] == "jax" else most)
             fresh = (g for g in (g.alone for g in guesses) if g not in self._known and g.size <= _MOST)
             batch = list(dict.fromkeys(islice(fresh, most)))
             self._known.update(batch)
@@ -162,6 +165,7 @@ class Search(Suggestions):
 
 def _apart(one: str, two: str) -> tuple[bool, int]:
     """How much two kinds differ: whether they are of one sort, and axes of one that the other does not have."""
+    one, two = ("tokens" if kind[:6] == "below " else kind for kind in (one, two))
     sorts = (WHOLE, VALUES, FUNCTIONS, HOLDERS)
     apart = not any(one in sort and two in sort for sort in sorts) and not (is_mask(one) and is_mask(two))
     if is_floats(one) and is_floats(two):

@@ -95,6 +95,12 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         found.pop(path[:1], None)
     if alone and len(names) == 1 and not found and nameless:
         found[names[0],] = nameless[0]
+    if alone and len(names) > 1 and not found:
+        # As many shapes as there are arguments, one after the other, before what is given back.
+        runs = re.findall(rf"^\W*({_SHAPE.pattern}(?:\s*,\s*{_SHAPE.pattern})*)\s*(?:->|→)", text, re.MULTILINE)
+        some = next(([*_SHAPE.finditer(run[0])] for run in runs), [])
+        if len(some) == len(names):
+            found = {(n,): Shape(_axes(place[1]), "") for n, place in zip(names, some, strict=True)}
     return found
 
 

@@ -22,6 +22,7 @@ from overt.check.calls import (
     PLAIN,
     RANDOM,
     VALUES,
+    WHOLE,
     Guess,
     Lengths,
     Tried,
@@ -73,6 +74,8 @@ _PARTS = {
     "freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages", "edge_ind": "edges", "sender": "sources",
     "receiver": "targets",
 }  # fmt: skip
+# What is said of a cache that has pages.
+_PAGED = r"page|block"
 # What a constructor is given first, where no name tells.
 _NUMBERS = ("width of all", "number of heads", "width of a head", "length", "another width")
 
@@ -184,6 +187,7 @@ class Suggestions:
         told = {path: shape for path, shape in told.items() if len(path) == 1}
         kinds, lengths = lettered(told, guess.lengths, {}, words)
         guess = replace(guess, lengths=lengths)
+        claimed = {self._axis(a.name, lengths) for a in mine.arguments}
         for a in mine.arguments:
             here = (*path, a.name)
             kind = _ROLES.get(constructor_role(a.name) or "")
@@ -191,6 +195,9 @@ class Suggestions:
             if a.name in guess.names and (a.name,) not in kinds:
                 guess = guess.given(here, f"like {a.name}")
             elif not a.required and (kind not in _NUMBERS or type(a.default) is not int):
+                continue
+            elif not a.required and kind == "width of all" and "W" in claimed and not self._axis(a.name, lengths):
+                # That width is another one's.
                 continue
             elif a.name in mine.configs:
                 guess = guess.given(here, f"{OWN} {mine.configs[a.name]}")
@@ -204,6 +211,8 @@ class Suggestions:
                 guess = guess.given(here, f"length of {axis}")
             elif (a.name,) in kinds:
                 guess = guess.given(here, kinds[a.name,])
+            elif "pages" in map(dict(guess.kinds).get, ((name,) for name in guess.names)) and re.search(_PAGED, a.name):
+                guess = guess.given(here, "length of a page" if re.search(r"size|len", a.name) else "length of n")
             elif inner is not None and depth < 2:
                 guess = self._by(guess, here, inner, depth + 1)
             elif kind in VALUES:
@@ -236,6 +245,10 @@ class Suggestions:
             held = {path: kind for path, kind in held.items() if kind != "list" and not path[1].isdigit()}
         # What is asked for something by its name has no shape.
         owners = {path[:1] for path, kind in held.items() if kind != "config" or self.makes}
+        # But an array may be taken apart as a list is.
+        apart = {path[:1] for path in held if len(path) > 2 or held[path] != "list"}
+        owners -= {path for path in found if path not in apart and found[path].axes[0] in PLAIN}
+        held = {path: kind for path, kind in held.items() if path[:1] in owners or kind == "config"}
         found = {path: shape for path, shape in found.items() if path not in owners}
         if not found and not owners:
             return
@@ -300,7 +313,8 @@ class Suggestions:
                 elif a.role not in INPUTS and (axis := self._axis(a.name, lengths)) is not None:
                     told = f"length of {axis}"
                 # Of nothing there is nothing to see.
-                known = "lengths" if self.told(a) == "lengths" else kinds.get((a.name,), told)
+                said = self.told(a)
+                known = said if said in ("lengths", "pages") else kinds.get((a.name,), told)
                 kind = known or dict(first.kinds)[a.name,]
                 if kind[:6] == "mask (" and known and self.interface.declared_mask() == "additive":
                     kind = f"added {kind[5:]}"
@@ -345,17 +359,21 @@ class Suggestions:
         ends = path in asked.bounds | asked.lengths and argument.annotation[:3] != "int"
         if said is None and not self.makes and ends:
             return "bounds" if path in asked.bounds else "lengths"
-        if said is None and not self.makes and not hides:
+        part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
+        if said is None and not self.makes and {(*path, "0"), (*path, "1")} <= asked.picking:
+            return "edges"
+        if said is None and not self.makes and not hides and part not in WHOLE:
             # Rows are taken out of a table by numbers, and what is compared with itself counts something.
             if path in asked.tables and argument.role not in (*INPUTS, "positions"):
                 return "UW"
             if path in asked.indices | asked.compared and argument.role != "positions":
                 return "below 4: T" if path in asked.indices else "below 3: BT"
+            if path in asked.picking and argument.role is None and not argument.annotation:
+                return "below 4: BT"
         beside = next((a.role for a in self.interface.arguments if a.name == asked.added.get(argument.name)), None)
         own = hides or self.makes or argument.role in (*FAMILIES[0], "bias", "params")
         if said is None and beside in FAMILIES[0] and not own:
             return beside
-        part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
         role = said or argument.role or ""
         if role == "seed" and ("seed" not in argument.name or self.interface.description["backend"] == "jax"):
             return RANDOM

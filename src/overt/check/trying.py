@@ -63,7 +63,8 @@ def check(
             if tried.guess.dtype != "float64":
                 # On the way to what runs the numbers may have become narrow for nothing.
                 others.append(replace(tried.guess, dtype="float64"))
-            if judged.get("facts", {}).get("pieces"):
+            if judged.get("facts", {}).get("pieces") or "pages" in dict(tried.guess.kinds).values():
+                # Pages may be read a few at a time.
                 others.append(_longer(tried.guess))
             for other in others:
                 again = recorded(session, face, handle, [other])[0]

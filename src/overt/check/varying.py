@@ -218,7 +218,8 @@ def _attended(caller: Caller, argument: Argument, found: Found) -> list[dict[str
     for way, answer in zip(ways, caller.ask(ways), strict=True):
         judged = answer.judged
         if judged.get("cores") and judged["shapes"] == found.judged["shapes"]:
-            attended = {list(caller.arrays(way.guess))[n].partition(".")[0] for n in judged["facts"]["attended"]}
+            given, seen = list(caller.arrays(way.guess)), judged["facts"]["attended"]
+            attended = {given[n].partition(".")[0] for n in seen if n < len(given)}
             if name in attended:
                 return [judged]
     return []

@@ -1,0 +1,156 @@
+"""Calls of what is given several kinds of things at once: tokens, numbers of rows, drawn weights, edges, pages."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import overt
+from overt.check.checking import examine
+from overt.check.session import Session
+from overt.check.shapes import shapes
+
+NUMPY = '''
+import numpy as np
+
+def soft(z):
+    z = np.exp(z - z.max(AXIS, keepdims=True))
+    return z / z.sum(AXIS, keepdims=True)
+
+def mix(q, k, v):
+    return soft(q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5) @ v
+
+class Trail:
+    def __init__(self, width=24):
+        draw = np.random.default_rng(0).normal
+        self.seen, self.done, self.won = (draw(size=(n, width)) * 0.4 for n in (6, 2, 1))
+        self.when, self.a, self.b, self.c = draw(size=(30, width)), *draw(size=(3, width, width)) * 0.2
+
+    def __call__(self, sights, moves, prizes, moments):
+        t = self.when[moments]
+        x = np.stack([prizes @ self.won + t, sights @ self.seen + t, moves @ self.done + t], axis=2)
+        x = x.reshape(len(x), -1, x.shape[-1])
+        return mix(x @ self.a, x @ self.b, x @ self.c)
+
+class Letters:
+    def __init__(self, many=9, wide=16, deep=2):
+        self.many, self.wide, self.deep = many, wide, deep
+
+    def begin(self, seed):
+        draw = np.random.default_rng(seed).normal
+        layer = lambda: {n: {"m": draw(size=(self.wide, self.wide)) / 4, "s": np.zeros(self.wide)} for n in "abc"}
+        return {"rows": draw(size=(self.many, self.wide)), "deep": [layer() for _ in range(self.deep)]}
+
+    def __call__(self, held, written):
+        x = held["rows"][written]
+        for one in held["deep"]:
+            a, b, c = (x @ one[n]["m"] + one[n]["s"] for n in "abc")
+            x = x + mix(a, b, c)
+        return x @ held["rows"].T
+
+class Shelf:
+    def __init__(self, n_pages, page_size, groups, wide):
+        self.keys, self.said = np.zeros((2, n_pages, page_size, groups, wide))
+        self.page_size = page_size
+
+def paged(q, shelf, page_table, seq_lens):
+    """q (B, H, D); page_table (B, n); one query for each of B sequences"""
+    found = np.empty_like(q)
+    for b, (some, many) in enumerate(zip(page_table, seq_lens)):
+        k, v = (x[some].reshape(-1, *x.shape[2:])[:many].swapaxes(0, 1) for x in (shelf.keys, shelf.said))
+        found[b] = mix(q[b][:, None], k, v)[:, 0]
+    return found
+'''
+GRAPH = """
+import numpy as np
+
+class Graph:
+    def __init__(self, wide=8, heads=2):
+        draw = np.random.default_rng(0).normal
+        self.heads, self.w, self.a, self.b = heads, draw(size=(wide, wide)), *draw(size=(2, heads, wide // heads))
+
+    def __call__(self, nodes, links):
+        begin, end = links
+        h = (nodes @ self.w).reshape(len(nodes), self.heads, -1)
+        e = (h * self.a).sum(-1)[begin] + (h * self.b).sum(-1)[end]
+        e = np.where(e > 0, e, 0.2 * e)
+        e = np.exp(e - e.max())
+        total = np.zeros((len(nodes), self.heads))
+        np.add.at(total, end, e)
+        out = np.zeros(h.shape)
+        np.add.at(out, end, (e / total[end])[..., None] * h[begin])
+        return out.reshape(len(nodes), -1)
+"""
+TORCH = """
+import numpy as np
+import torch
+from torch import nn
+
+class Shop(nn.Module):
+    def __init__(self, many, wide=24):
+        super().__init__()
+        self.rows = nn.Embedding(many + 1, wide)
+        self.inside = nn.MultiheadAttention(wide, 2, batch_first=True)
+
+    def forward(self, bought, liked, hated):
+        x = self.rows(torch.as_tensor(np.asarray(bought), dtype=torch.long))
+        x = x + self.inside(x, x, x, need_weights=False)[0]
+        return (x * self.rows(liked)).sum(-1), (x * self.rows(hated)).sum(-1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "axis", "found"),
+    [
+        ("Trail", "-1", []),
+        ("Trail", "-2", ["softmax_axis_q"]),
+        ("Letters", "-1", []),
+        ("Letters", "-2", ["softmax_axis_q"]),
+        ("paged", "-1", []),
+    ],
+)
+def test_what_is_given_together_fits(tmp_path: Path, name: str, axis: str, found: list[str]) -> None:
+    (tmp_path / "given.py").write_text(NUMPY.replace("AXIS", axis))
+    with Session() as session:
+        report = examine(session, f"{tmp_path / 'given.py'}:{name}")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == found, str(report)
+    assert any(e.step.endswith("softmax") and e.outcome != "not tried" for e in report.ledger)
+
+
+def test_an_array_that_is_taken_apart_and_picks_nodes_has_edges(tmp_path: Path) -> None:
+    (tmp_path / "graph.py").write_text(GRAPH)
+    with Session() as session:
+        report = examine(session, f"{tmp_path / 'graph.py'}:Graph")
+    assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
+    assert "links: edges" in report.convention["called with"]
+
+
+def test_all_may_be_tokens_and_come_back_from_numpy(tmp_path: Path) -> None:
+    if find_spec("torch") is None:
+        return
+    (tmp_path / "shop.py").write_text(TORCH)
+    with Session() as session:
+        report = examine(session, f"{tmp_path / 'shop.py'}:Shop")
+    assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
+    assert any(e.step.endswith("softmax") and e.outcome == "held" for e in report.ledger)
+
+
+def test_shapes_are_those_of_the_arguments_in_their_order() -> None:
+    told = shapes("(B, T, p), (B, T, 1), (B, T) -> what comes next (B, T, p)", ["one", "two", "three"])
+    assert [s.axes for s in told.values()] == [("B", "T", "p"), ("B", "T", "1"), ("B", "T")]
+    assert not shapes("(B, T, p), (B, T, 1) -> what comes next", ["one", "two", "three"])
+
+
+def test_arrays_in_an_object_that_is_given_are_arguments() -> None:
+    class Held:
+        def __init__(self) -> None:
+            self.k = np.ones((3, 2))
+
+    held = Held()
+    own = held.k
+    steps = overt.trace(lambda q, held: q @ held.k.T, np.ones((4, 2)), held)
+    assert [step.array.shape for step in steps][-1] == (4, 3)
+    assert held.k is own
