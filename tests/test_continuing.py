@@ -59,6 +59,22 @@ class Asked(Zorp):
             whole = np.concatenate(rooms[0].kept, 1)
         return self.mix(x @ self.a, whole @ self.b, whole @ self.c)
 
+class Wide:
+    def __init__(self, batch, width):
+        self.one = np.zeros((batch, 0, width))
+
+    def put(self, x):
+        self.one = np.concatenate([self.one, x], 1)
+        return self.one
+
+class Built(Zorp):
+    def __call__(self, x, past: Wide = None):
+        whole = x if past is None else past.put(x)
+        return self.mix(x @ self.a, whole @ self.b, whole @ self.c)
+
+class BuiltWrong(Built):
+    late = False
+
 class AskedWrong(Asked):
     late = False
 
@@ -72,6 +88,7 @@ class HeldWrong(Held):
 
 @pytest.mark.parametrize(("name", "expected"), [
     ("Given", set()), ("Held", set()), ("Asked", set()), ("AskedWrong", {"causal_top_left"}),
+    ("Built", set()), ("BuiltWrong", {"causal_top_left"}),
     ("GivenWrong", {"causal_top_left"}), ("HeldWrong", {"causal_top_left"}),
 ])  # fmt: skip
 def test_a_cache_of_any_kind_is_found(name: str, expected: set[str], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ method.  That keys are kept at all shows in the recording: the piece that comes 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -20,9 +21,14 @@ from overt.check.findings import Findings
 from overt.check.interface import Interface
 from overt.check.part import same
 from overt.check.recorded import enter
+from overt.check.roles import constructor_role
 from overt.check.session import Here, Session
 
 _ALL, _CUT = 5, 4
+# Room for more than all of them.
+_ROOM = 16
+# What the number of samples is called.
+_SAMPLES = r"b$|bs|bat|n_?samp"
 _LOOSE = 1e-4
 # Plans in one request; methods that are tried.
 _BATCH, _METHODS = 12, 5
@@ -58,18 +64,25 @@ class Continued:
         self.guess = replace(guess, lengths=replace(guess.lengths, T=_ALL, S=_ALL))
         self.kinds = {".".join(path): kind for path, kind in guess.kinds}
         self.axes = {name: axis for name, kind in self.kinds.items() if (axis := _axis(kind)) is not None}
-        self.whole: np.ndarray | None = None
-        self.axis = 0
+        # of the keys that are seen
+        self.sizes: list[dict[str, int]] | None = None
 
     def check(self, findings: Findings) -> None:
         """Whether pieces give what all at once gives, in any way in which keys are kept."""
         if not self.axes or any("TS" in kind for kind in self.kinds.values() if calls.is_floats(kind)):
             return
+        if not self._checked(findings) and self.sizes and self.guess.dtype == "float64":
+            # What has room for keys may have it in numbers of one width.
+            self.guess = replace(self.guess, dtype="float32")
+            self._checked(findings)
+
+    def _checked(self, findings: Findings) -> bool:
+        """Whether keys are kept in some way, which was told."""
         ways = list(self._ways())
         found = self._run([_Way({}, {}, flags=flags) for flags in self._flags()], (0, _ALL))
         wholes = {way.flags: rows for way, (rows,) in found}
         if not wholes:
-            return
+            return False
         shown = self._run(ways, (0, _CUT), (_CUT, _ALL))
         tails = self._run([_Way({}, {}, flags=flags) for flags in wholes], (_CUT, _ALL))
         alone = {way.flags: rows for way, (rows,) in tails}
@@ -86,13 +99,18 @@ class Continued:
                 # It gives what it would give without what came before.
                 continue
             right = same(tail.reshape(last.shape), last, _LOOSE)
+            fresh = [] if right or not way.first else self._run([way], (_CUT, _ALL))
+            if any(same(tail, rows) for _, (rows,) in fresh):
+                # What it was given is as it was.
+                continue
             kept.append((way, right))
         passed = set(self.session.passed)
         for way, right in sorted(kept, key=lambda pair: not pair[1])[:3]:
             if self._told(way, right, findings):
-                return
+                return True
             # It was no way to call it.
             self.session.passed = set(passed)
+        return False
 
     # Ways.
 
@@ -119,6 +137,10 @@ class Continued:
         if self.handle is not None:
             others = [m for m in self.face.description["methods"] if m != self.face.description["method"]]
             methods += others[:_METHODS]
+        args, kwargs, _ = calls.specs(self.guess, self.face)
+        given = dict(zip((a.name for a in self.face.arguments), args, strict=False)) | kwargs
+        # What is made of numbers alone.
+        made = {name: spec for name, spec in given.items() if "by" in spec and "'array'" not in str(spec)}
         for flags, count, method in product(self._flags(), counts, methods):
             if self.handle is not None:
                 yield _Way({}, {}, count, method, flags)
@@ -128,13 +150,38 @@ class Continued:
                 for item in (1, -1, None, *(("cache",) if flags else ())):
                     yield _Way({}, {name: {"result": 0, "item": item}}, count, None, flags)
                 own = [{"by": m["name"], "given": {}} for m in self.face.makers.get(name, ()) if m["name"][0] == "."]
+                own += self._sized(name)
                 empties: list[dict[str, Any]] = [*own, {"value": {}}, {"value": []}, {"make": True}]
                 for empty in empties:
                     yield _Way({name: {**empty, "kept": name}}, {name: {**empty, "kept": name}}, count, None, flags)
-            for name, kind in self.kinds.items():
-                if kind[:4] == "by ." and method is None:
-                    kept = {"by": kind[3:], "given": {}, "kept": name}
-                    yield _Way({name: kept}, {name: kept}, count, None, flags)
+            for name, spec in made.items() if method is None else ():
+                kept = {**spec, "kept": name}
+                yield _Way({name: kept}, {name: kept}, count, None, flags)
+
+    def _sized(self, name: str) -> list[dict[str, Any]]:
+        """What classes make of sizes for an argument: those of the keys that were seen, by what they are called."""
+        makers = [m for m in self.face.makers.get(name, ()) if m["class"] and m["parameters"]]
+        if not makers:
+            return []
+        if self.sizes is None:
+            told = self._ask([_Way({}, {})], ((0, _ALL),), {"causal": None, "operands": True})[0][0]
+            keys = np.asarray(told.get("judged", {}).get("facts", {}).get("operands", {}).get("k", 0.0))
+            samples = self.guess.lengths.B if any("B" in kind for kind in self.kinds.values()) else 1
+            self.sizes = []
+            if keys.ndim == 3 and len(keys) % samples == 0:
+                # Those of several queries may be kept once.
+                several, width = len(keys) // samples, keys.shape[2]
+                once = len(np.unique(keys[:several], axis=0))
+                for n in dict.fromkeys((once, several)):
+                    one = {"batch": samples, "heads": n, "groups": n, "head_dim": width, "model_dim": n * width}
+                    self.sizes.append(one)
+        found = []
+        for m, sizes in product(makers, self.sizes):
+            needed = [row["name"] for row in m["parameters"] if row["required"]]
+            roles = {one: "batch" if re.match(_SAMPLES, one, re.I) else constructor_role(one) for one in needed}
+            given = {one: {"value": sizes.get(role or "", _ROOM)} for one, role in roles.items()}
+            found.append({"by": m["name"], "given": given})
+        return found
 
     # Calls.
 
