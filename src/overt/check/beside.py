@@ -114,6 +114,7 @@ def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings
     face, whole = caller.face, caller.handle is None
     ways = [Way(replace(one, lengths=_cube(one.lengths, edge, whole)), extra={"record": face.intents})
             for one in dict.fromkeys(failed) for edge in edges]  # fmt: skip
+    ways = [way for way in ways if way.guess.size < _LARGEST]
     # Where all axes are equal, many calls are one.
     alike = {str([(n, x.shape, x.dtype) for n, x in caller.arrays(way.guess).items()]): way for way in ways[::-1]}
     ways = [way for way in [*alike.values()][::-1] if sum(x.size for x in caller.arrays(way.guess).values()) < _LARGEST]

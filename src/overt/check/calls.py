@@ -135,6 +135,7 @@ OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "positions": lambda n, r: np.arange(n.T),
     "positions (B, T)": lambda n, r: np.broadcast_to(np.arange(n.T), (n.B, n.T)),
     "bounds": lambda n, r: np.arange(n.B + 1, dtype=np.int32) * n.T,
+    "bounds in T": lambda n, r: np.array([0, n.T // 2, n.T], dtype=np.int32),
     "edges": lambda n, r: _edges(n),
     "pairs of edges": lambda n, r: _edges(n).T,
     "sources": lambda n, r: _edges(n)[0],
@@ -152,8 +153,8 @@ MASKS = (
     "added (B, 1, T, S)", "added (B, T, S)",
 )  # fmt: skip
 WHOLE = (
-    "lengths", "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "bounds", "edges",
-    "pairs of edges", "sources", "targets", "pages",
+    "lengths", "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "bounds", "bounds in T",
+    "edges", "pairs of edges", "sources", "targets", "pages",
 )  # fmt: skip
 VALUES: dict[str, Callable[[Lengths], Any]] = {
     "width of all": lambda n: n.W,

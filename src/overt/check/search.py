@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain, islice, zip_longest
 from typing import Any
@@ -31,6 +32,7 @@ from overt.check.calls import (
     is_mask,
 )
 from overt.check.mending import mended
+from overt.check.roles import Argument
 from overt.check.shapes import Path
 from overt.check.suggesting import FAMILIES, Suggestions
 
@@ -38,6 +40,8 @@ _COMPILED = 8
 _TURNS = (0, 0, 1, 0, 0, 2, 0, 1, 3)
 # What a failure asks for, as far as it is likely.
 _MENDED = 10
+# Ways to give one argument more.
+_WITH = 3
 # Numbers of one call; the memory of all that are sent at once is theirs too.
 _MOST = 1 << 21
 # Words of what a library raises, and what it wants there.
@@ -121,6 +125,11 @@ class Search(Suggestions):
                 alike = [k for p, k in guess.kinds if p[:-1] == path and re.sub(r"\d+", "", p[-1]) == bare]
                 for kind in dict.fromkeys([*alike, *self._likely(missing["name"], taken)]):
                     yield guess.given((*path, missing["name"]), kind)
+        if not self.makes and "NoneType" in str(error.get("message")):
+            # What may be left out is wanted here.
+            for argument in self.interface.arguments:
+                if argument.name not in guess.names and argument.default is None and not argument.required:
+                    yield from self._with(guess, argument)
         others = (replace(guess, lengths=replace(lengths, more=guess.lengths.more)) for lengths in self.ladder)
         if error.get("raised"):
             # What it refuses itself is a length more often than a kind.
@@ -161,6 +170,21 @@ class Search(Suggestions):
 
     def _free(self, path: Path) -> bool:
         return path[0] not in self.interface.overrides
+
+    def _with(self, guess: Guess, argument: Argument) -> Iterator[Guess]:
+        """The same with one argument more, which is what it would be if it had to be given."""
+        face = copy(self.interface)
+        face.arguments = [replace(a, required=a.required or a is argument) for a in face.arguments]
+        other = Suggestions(
+            self.session, face, self.ask, [guess.lengths], self.kinds, self.dtypes[:1], named=self.named
+        )
+        for some in islice(chain(other._documented(), other._first()), _WITH):
+            more = guess
+            for path, kind in some.kinds:
+                more = more.given(path, kind) if path[0] == argument.name else more
+            yield more
+        if argument.role == "positions":
+            yield guess.given((argument.name,), "positions (B, T)")
 
 
 def _apart(one: str, two: str) -> tuple[bool, int]:

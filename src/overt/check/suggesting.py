@@ -141,6 +141,8 @@ class Suggestions:
                 guess = Guess((), lengths, dtype)
                 for a in required:
                     kind = told[a.name] or roles[a.name]
+                    # Of one row of tokens, what is packed into it has several.
+                    kind = "bounds in T" if kind == "bounds" and family["x"] == "TW" else kind
                     guess = guess.given((a.name,), family.get(kind, kind))
                 yield guess
         arrays = [a.name for a in required if told[a.name] not in (*OTHERS, *FUNCTIONS, *HOLDERS)]

@@ -231,7 +231,7 @@ def _overlooked(
     """A mask that no operation reads, and that changes nothing."""
     if len(answers) < 3 or any(argument.name in caller.face.overrides for _ in answers):
         return
-    if any(kind in ("bounds", "lengths") for _, kind in found.guess.kinds):
+    if any(kind in ("bounds", "bounds in T", "lengths") for _, kind in found.guess.kinds):
         # Something else tells what may be seen.
         return
     plain = caller.ask([Way(found.guess)])[0]
