@@ -99,6 +99,27 @@ class Shop(nn.Module):
         x = self.rows(torch.as_tensor(np.asarray(bought), dtype=torch.long))
         x = x + self.inside(x, x, x, need_weights=False)[0]
         return (x * self.rows(liked)).sum(-1), (x * self.rows(hated)).sum(-1)
+
+class Turned(nn.Module):
+    def __init__(self, dim, num_heads):
+        super().__init__()
+        self.h, self.all = num_heads, nn.Linear(dim, 3 * dim)
+
+    def forward(self, hidden_states, position_embeddings=None):
+        q, k, v = (x.unflatten(-1, (self.h, -1)).transpose(-3, -2) for x in self.all(hidden_states).chunk(3, -1))
+        cos, sin = position_embeddings
+        q, k = (x * cos + torch.cat([-x.chunk(2, -1)[1], x.chunk(2, -1)[0]], -1) * sin for x in (q, k))
+        return self.mixed(q, k, v).transpose(-3, -2).flatten(-2)
+
+    def mixed(self, q, k, v):
+        return (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1) @ v
+
+class Packed(Turned):
+    def forward(self, hidden_states, cu_seqlens):
+        q, k, v = (x.unflatten(-1, (self.h, -1)).transpose(0, 1) for x in self.all(hidden_states).chunk(3, -1))
+        sizes = (cu_seqlens[1:] - cu_seqlens[:-1]).tolist()
+        parts = zip(*(x.split(sizes, 1) for x in (q, k, v)))
+        return torch.cat([self.mixed(*some) for some in parts], 1).transpose(0, 1).flatten(1)
 """
 
 
@@ -126,6 +147,18 @@ def test_an_array_that_is_taken_apart_and_picks_nodes_has_edges(tmp_path: Path) 
         report = examine(session, f"{tmp_path / 'graph.py'}:Graph")
     assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
     assert "links: edges" in report.convention["called with"]
+
+
+@pytest.mark.parametrize("name", ["Turned", "Packed"])
+def test_what_may_be_left_out_or_bounds_what_is_packed_is_given(tmp_path: Path, name: str) -> None:
+    if find_spec("torch") is None:
+        return
+    (tmp_path / "shop.py").write_text(TORCH)
+    with Session() as session:
+        report = examine(session, f"{tmp_path / 'shop.py'}:{name}")
+    assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
+    given = {"Turned": "position_embeddings.0: cosines", "Packed": "cu_seqlens: bounds in T"}[name]
+    assert given in report.convention["called with"]
 
 
 def test_all_may_be_tokens_and_come_back_from_numpy(tmp_path: Path) -> None:
