@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import log
 from typing import Any
 
 from overt.check import calls, shapes
@@ -11,14 +12,17 @@ from overt.check.asking import Caller, Way
 from overt.check.calls import Guess, Lengths, Tried
 from overt.check.findings import Findings
 from overt.check.interface import Interface
-from overt.check.recorded import enter
+from overt.check.recorded import enter, tell
 from overt.check.report import Kind
+from overt.check.roles import constructor_role
 from overt.check.session import Here, Session
 
 # Heads of queries and of keys, neither as many as samples.
 _HEADS, _KEY_HEADS = 6, 3
 # An equal length of all axes, and how many calls that failed are made with it.
 _EDGE, _CUBES = 6, 12
+# How many times as wide heads are made, and how far a power of that is told.
+_WIDER, _LOOSE = 4, 0.02
 # Numbers in all arrays of such a call.
 _LARGEST = 1 << 20
 
@@ -105,6 +109,36 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
             findings.add(fault["mistake"], kind="mistake" if documented else None, line=fault["line"], look="(?!)")
     groups = [entry for entry in judged.get("ledger", ()) if entry["step"] == "groups"]
     enter(findings, [{"facts": {}, "ledger": groups}])
+
+
+def scaled(made: Made, caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """A factor of the scores that goes with the width as no 1/√D does, where a constant one might be meant."""
+    odd = facts.get("odd scale")
+    if not odd or odd["scale"] != facts["scale"]:
+        return
+
+    def wider(one: Guess) -> Guess:
+        n = one.lengths
+        return replace(one, lengths=replace(n, D=_WIDER * n.D, W=_WIDER * n.W, U=_WIDER * n.U))
+
+    first = made.of(caller)
+    other: Caller | None = caller
+    if caller.handle is not None:
+        widths = ("model_dim", "head_dim", "att_dim")
+        values = {name: _WIDER * n for name, n in made.numbers(caller).items() if constructor_role(name) in widths}
+        other = made.other(caller, values, wider(first[0])) if first is not None else None
+    if other is None:
+        return
+    way = Way(wider(guess), extra={"record": caller.face.intents})
+    more = other.ask([way])[0].judged.get("facts", {})
+    ratio = more.get("scale", 0) / odd["scale"]
+    if more.get("scored width") != _WIDER * facts["scored width"] or ratio <= 0:
+        return
+    power = log(ratio, _WIDER)
+    if min(abs(power), abs(power + 0.5)) > _LOOSE:
+        says = f"The factor of the scores goes with the width to the power {power:.3g}, and not −0.5."
+        told = {"kind": "unknown", "step": "scale", "says": says, "expected": "", "actual": ""}
+        tell(findings, "unknown", told | {"file": odd["file"], "line": odd["line"]})
 
 
 def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings: Findings) -> bool:

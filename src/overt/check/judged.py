@@ -75,7 +75,7 @@ class State:
         self.before: np.ndarray | None = None
         self.weights: np.ndarray | None = None
         self.softmax_line: Line | None = None
-        self.learned = self.fitted = False
+        self.learned = self.fitted = self.exponential = False
         self.rounded: Line | None = None
         self.odd: list[str] = []
         self.blocks: list[Core] = []

@@ -168,7 +168,8 @@ class _Judge(Blocks):
             # Without a softmax and with steps of no attention there is nothing to measure by.
             return
         positive = all((one.form >= 0).all() for one in (self.q, self.k))
-        mapped = positive or (not core.normal and not self._features())
+        # Where scores are raised to powers of e, a softmax is meant.
+        mapped = positive or (not core.normal and not self._features() and not self.exponential)
         soft = False
         if mapped:
             if self.phase == "prob" and self.before is not None and self.weights is not None:

@@ -19,7 +19,7 @@ class Scale(Walk):
         core = self.core
         width = core.scores.width
         line = next((x for x in self.scale_lines[::-1] if x), None) or self.operations[core.scores.number].line
-        self.facts["scale"] = self.total
+        self.facts |= {"scale": self.total, "scored width": width}
         if not core.two or core.outer or width < 2:
             self.note("scale", "not tried", "the score is no product of two", line)
             return
@@ -60,6 +60,10 @@ class Scale(Walk):
             says = f"The scores are multiplied by {self.total:.4g}, so the least alike get the largest weights."
             self.fail("scale", UNKNOWN, line, says, want, self.total)
         elif mistake is None:
+            # Any number may be meant, but not any power of the width.
+            self.facts["odd scale"] = (
+                None if line is None else {"scale": self.total, "file": line.file, "line": line.number}
+            )
             self.note(
                 "scale", "not tried", f"scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}", line
             )

@@ -139,6 +139,7 @@ def check(
             # What is documented runs as it is.
             beside.turned(replace(caller, handle=handle), search.tried, one.guess, findings)
         beside.grouped(made, caller, one.guess, findings)
+        beside.scaled(made, caller, one.guess, one.judged["facts"], findings)
         raw = made.training(caller)
         probe(caller, one.guess, masks, one.judged["facts"], findings, ran_with, raw or caller)
         contracts.check(caller, one.guess, one.judged["facts"], findings)

@@ -65,9 +65,14 @@ class Found(NamedTuple):
         """How many mistakes were seen."""
         return len(self.judged.get("faults", ()))
 
-    def rank(self) -> tuple[bool, bool, int, int]:
+    @property
+    def weighs(self) -> bool:
+        """Whether a softmax was met: products of three alone are many things."""
+        return any(entry["step"].endswith("softmax") for entry in self.judged["ledger"])
+
+    def rank(self) -> tuple[bool, bool, bool, int, int]:
         """The least is the best."""
-        return self.doubtful, self.guess.dtype != "float64", self.lost, self.faults
+        return self.doubtful, not self.weighs, self.guess.dtype != "float64", self.lost, self.faults
 
 
 def kinds_of(face: Interface, guess: Guess) -> list[str]:

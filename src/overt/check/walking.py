@@ -124,6 +124,7 @@ class Walk(State):
                 shifted = kind.detail if constant(y.max(axis=1), tolerance=1e-9) or kind.detail != "all" else "all"
                 self.before = x if self.before is None else self.before
             elif kind.name in ("exp", "exp2"):
+                self.exponential = True
                 self._exponential(kind, x, line, (shifted, shifted_at), capped)
                 phase, self.weights, self.softmax_line = "exp", y, line
             elif kind.name == "softmax":
