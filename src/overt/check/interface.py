@@ -85,8 +85,8 @@ class Interface(Promises):
             made = [m for m in self.description["makers"] if not m["class"] and (
                 named & set(m["words"]) or (len(wanted) > 1 and wanted <= set(m["words"])))]  # fmt: skip
             # What is called like it is made for it.
-            made += [m for m in self.description["makers"] if m["name"][0] == "." and a.name.rstrip("s") in m["name"]
-                     and m not in made]  # fmt: skip
+            made += [m for m in self.description["makers"] if m["name"][0] == "." and m not in made
+                     and a.name.rstrip("s") in re.split(r"s?(?:[._]|$)", m["name"])]  # fmt: skip
             # What asks for the same, or for other arrays, is no maker.
             made = [m for m in made if not any(row["name"] == a.name or role(row["name"]) in ("x", "q", "v")
                                                for row in m["parameters"])]  # fmt: skip

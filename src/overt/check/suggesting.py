@@ -316,7 +316,7 @@ class Suggestions:
                     told = f"length of {axis}"
                 # Of nothing there is nothing to see.
                 said = self.told(a)
-                known = said if said in ("lengths", "pages") else kinds.get((a.name,), told)
+                known = said if said in ("bounds", "lengths", "pages") else kinds.get((a.name,), told)
                 kind = known or dict(first.kinds)[a.name,]
                 if kind[:6] == "mask (" and known and self.interface.declared_mask() == "additive":
                     kind = f"added {kind[5:]}"
