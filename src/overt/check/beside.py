@@ -122,6 +122,10 @@ def scaled(made: Made, caller: Caller, guess: Guess, facts: Mapping[str, Any], f
         return replace(one, lengths=replace(n, D=_WIDER * n.D, W=_WIDER * n.W, U=_WIDER * n.U))
 
     first = made.of(caller)
+    given = [*guess.kinds, *(first[0].kinds if first is not None else ())]
+    if any(kind in ("scale", "root of a width") for _, kind in given):
+        # A factor that was given goes with the width as that does.
+        return
     other: Caller | None = caller
     if caller.handle is not None:
         widths = ("model_dim", "head_dim", "att_dim")
