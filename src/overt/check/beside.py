@@ -82,6 +82,9 @@ class Made:
 
 def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:
     """Fewer key heads than query heads, where there may be fewer."""
+    told = findings.found.get("gqa_tile")
+    if told is not None and caller.face.declared_grouped:
+        findings.found["gqa_tile"] = replace(told, kind="mistake")
     letters = {letter for _, kind in guess.kinds for letter in calls.axes_of(kind)}
     key = "G" if "G" in letters else None
     if key is None and "H" in letters:

@@ -42,7 +42,7 @@ class Lengths:
         own = {
             "h": side, "w": side, "P": 3 * self.W, "r": self.D // 2, "1": 1, "2": 2, "3": 3, "N": self.B * self.T,
             "X": self.B * self.H, "E": 2 * self.D, "G": self.G or self.H, "U": self.U or 2 * self.W,
-            "n": self.B * -(-self.S // PAGE), "p": PAGE,
+            "n": self.B * -(-self.S // PAGE), "p": PAGE, "K": (self.G or self.H) * self.D,
         }  # fmt: skip
         return own[letter] if letter in own else int(getattr(self, letter))
 

@@ -40,7 +40,7 @@ class Masked(Scale):
         """The cells that are hidden, (batch, queries, keys), against whatever says which these are to be."""
         given = self._arguments()
         self.facts |= {"hidden": int(cells.sum()), "mask made": self._mask_made()}
-        compared = self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
+        compared = self._cast(cells) or self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
         self._causal(cells, bool(given))
         if not compared and not self.failed("mask"):
             self.note("mask", "held", f"{cells.mean():.0%} of the cells are hidden", self.mask_line)
@@ -98,6 +98,20 @@ class Masked(Scale):
                 if origin.startswith("argument") and masklike(x) and x.ndim and x.size > 1:
                     found.setdefault(origin, x)
         return list(found.values())
+
+    def _cast(self, cells: np.ndarray) -> bool:
+        """Whether an additive mask was turned into booleans, and what was 0 and meant visible is hidden."""
+        for operation in self._before(given=True):
+            for x in operation.operands:
+                low = x.dtype.kind == "f" and x.shape == operation.host.shape and masklike(x) and (x < LOW).any()
+                if not low or operation.host.dtype.kind != "b" or not np.array_equal(operation.host, x != 0):
+                    continue
+                zeros = float((x == 0).mean())
+                if abs(cells.mean() - zeros) < 1e-9 and abs(zeros - 0.5) > 1e-9:
+                    says = "The zeros of an additive mask, which mean visible, hide."
+                    self.fail("mask", "mask_float_as_bool", operation.line, says)
+                    return True
+        return False
 
     def _compare(self, given: list[np.ndarray], cells: np.ndarray) -> bool:
         """The mask that was given against the cells that are hidden: its polarity, and whose mask each sample got."""

@@ -280,7 +280,7 @@ class Suggestions:
                     kinds[path] = self._weight(told_so) if among else self._likely(name)[0]
                     if path in asked.tables:
                         kinds[path] = "UW"
-                    elif path in asked.weights and (len(kinds[path]) == 1 or set(kinds[path]) - set("WPDHG")):
+                    elif path in asked.weights and (len(kinds[path]) == 1 or set(kinds[path]) - set("WPDHGK")):
                         kinds[path] = "WW"
                     if path in asked.linear:
                         kinds[path] = kinds[path][::-1]
@@ -406,6 +406,9 @@ class Suggestions:
         """What lies in something is multiplied with, or added, by its name and that of what it lies in."""
         path = (*path[:-1], *path[-1].split("."))
         mine = next((r for r in map(role, ("_".join(path[-2:]), path[-1])) if r in _ROLES and r[:1] in "Wb"), None)
+        if mine in ("Wk", "Wv", "bk", "bv") and 0 < self.ladder[0].G < self.ladder[0].H:
+            # A configuration tells of fewer key heads.
+            return "WK" if mine[0] == "W" else "K"
         if mine in ("bqkv", "bq", "bk", "bv", "bo"):
             return _ROLES[mine]
         whole = _ROLES.get(mine or role("_".join(path[-2:])) or role(path[-2]) or "")
