@@ -18,6 +18,8 @@ from overt.reference import LARGE, is_large
 _CELLS = 1 << 14
 # Whole rows that are computed for some of their keys are worked on so many cells at a time.
 _WINDOW = 1 << 20
+# Cells of all heads that are computed in one call: beyond, each head by itself takes less memory and no longer.
+_TOGETHER = 1 << 16
 # Room for an lse that some other kernel has rounded coarsely.
 _MOST = 1.05
 
@@ -90,9 +92,15 @@ class Weights(Generic[ArrayT]):
         return tiles.reshape(result_shape)[()]
 
     def _tiles(self, ranges: list[range]) -> np.ndarray:
-        """The product of ranges with positive steps, one head at a time."""
+        """The product of ranges with positive steps: few cells of all heads at once, others one head at a time."""
         *outer, t, s = ranges
-        result = np.empty(tuple(map(len, ranges)), self._wide)
+        shape = tuple(map(len, ranges))
+        problem = self._problem
+        if shape[:-2] == self.shape[:-2] and 0 < prod(shape) <= _TOGETHER:
+            lse = self._lse[:, :, t.start : t.start + len(t) * t.step : t.step]
+            if len(s) == problem.shape.S or not is_large(problem.xp, lse):
+                return self._at_once(problem.part(t=t, s=s), lse).reshape(shape).astype(self._wide, copy=False)
+        result = np.empty(shape, self._wide)
         for place in product(*(range(len(r)) for r in outer)):
             result[place] = self._tile_of([r[i] for r, i in zip(outer, place, strict=True)], t, s)
         return result
@@ -106,8 +114,12 @@ class Weights(Generic[ArrayT]):
             step = max(_WINDOW // S, 1)
             parts = (self._tile_of(outer, t[i : i + step], range(S)) for i in range(0, len(t), step))
             return np.concatenate([whole[:, s.start : s.stop : s.step] for whole in parts])
-        lse = lse.copy() if self._problem.xp is np else lse
-        return sound(host("weights", self._tile(part, lse))[0, 0])
+        return self._at_once(part, lse)[0, 0]
+
+    def _at_once(self, part: Problem, lse: Array) -> np.ndarray:
+        """All weights (B, H, T, S) of a part."""
+        lse = lse.copy() if part.xp is np else lse
+        return sound(host("weights", self._tile(part, lse)))
 
     def _part(self, outer: list[int], t: range, s: range) -> tuple[Problem, Array]:
         """The problem of some rows and keys of one head, and their lse."""
