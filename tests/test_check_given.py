@@ -64,6 +64,54 @@ def paged(q, shelf, page_table, seq_lens):
         found[b] = mix(q[b][:, None], k, v)[:, 0]
     return found
 '''
+POINTED = '''
+import numpy as np
+
+def likeness(key, slots):
+    norms = np.linalg.norm(key, axis=1)[:, None] * np.linalg.norm(slots, axis=2)
+    return np.einsum("bm,bnm->bn", key, slots) / (norms + 1e-8)
+
+class Pointed:
+    """params (B, M + 1): a key (M), and how sharp"""
+
+    def __init__(self, many, m):
+        self.many, self.M = many, m
+
+    def __call__(self, params, slots, before):
+        s = np.exp(params[:, self.M])[:, None] * likeness(params[:, :self.M], slots)
+        w = np.exp(s - s.max(1, keepdims=True))
+        w = (w / w.sum(1, keepdims=True) + before) ** 2
+        w = w / w.sum(1, keepdims=True)
+        return np.einsum("bn,bnm->bm", w, slots), w
+
+def cut(q, k, v, used):
+    """q (B, H, D); k, v (B, S, H, D); used (B,)"""
+    out = np.empty_like(q)
+    for b in range(len(q)):
+        n = int(used[b])
+        s = np.einsum("hd,shd->hs", q[b], k[b][list(range(0, n, 1))]) * q.shape[-1] ** -0.5
+        w = np.exp(s - s.max(1, keepdims=True))
+        out[b] = np.einsum("hs,shd->hd", w / w.sum(1, keepdims=True), v[b][:n])
+    return out
+'''
+TRACED = """
+import jax
+import jax.numpy as jnp
+from typing import NamedTuple
+
+class Weights(NamedTuple):
+    asks: jax.Array  # (C, H, D)
+    asked: jax.Array  # (C, K, D)
+    said: jax.Array  # (C, K, D)
+
+@jax.jit
+def grouped(held, x):
+    q, k, v = (jnp.einsum("btc,chd->bthd", x, w) for w in (held.asks, held.asked, held.said))
+    B, T, K, D = k.shape
+    q = q.reshape(B, T, K, q.shape[2] // K, D) * D ** -0.5
+    w = jax.nn.softmax(jnp.einsum("btkgd,bskd->bkgts", q, k), axis=-1)
+    return jnp.einsum("bkgts,bskd->btkgd", w, v).reshape(B, T, -1)
+"""
 GRAPH = """
 import numpy as np
 
@@ -114,6 +162,23 @@ class Turned(nn.Module):
     def mixed(self, q, k, v):
         return (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1) @ v
 
+class Covered(nn.Module):
+    '''a_i = v tanh(A h_i + B state + C c_i)
+
+    enc_mask: float (B, n), 1 for words and 0 for padding
+    '''
+
+    def __init__(self, size):
+        super().__init__()
+        self.B, self.C, self.v = nn.Linear(2 * size, 2 * size), nn.Linear(1, 2 * size), nn.Linear(2 * size, 1)
+
+    def forward(self, s_t, enc_out, enc_feat, enc_mask, coverage):
+        a = enc_feat + self.B(s_t).unsqueeze(1)
+        a = a + self.C(coverage.unsqueeze(-1))
+        a = torch.softmax(self.v(torch.tanh(a)).squeeze(-1), dim=1) * enc_mask
+        a = a / a.sum(1, keepdim=True)
+        return torch.bmm(a.unsqueeze(1), enc_out).squeeze(1), coverage + a
+
 class Packed(Turned):
     def forward(self, hidden_states, cu_seqlens):
         q, k, v = (x.unflatten(-1, (self.h, -1)).transpose(0, 1) for x in self.all(hidden_states).chunk(3, -1))
@@ -149,6 +214,25 @@ def test_an_array_that_is_taken_apart_and_picks_nodes_has_edges(tmp_path: Path) 
     assert "links: edges" in report.convention["called with"]
 
 
+@pytest.mark.parametrize(("name", "given"), [("Pointed", "slots: BTW"), ("cut", "used: lengths")])
+def test_what_equations_and_whole_numbers_say_of_arguments(tmp_path: Path, name: str, given: str) -> None:
+    (tmp_path / "pointed.py").write_text(POINTED)
+    with Session() as session:
+        report = examine(session, f"{tmp_path / 'pointed.py'}:{name}")
+    assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
+    assert given in report.convention["called with"]
+
+
+def test_heads_that_others_are_divided_by_are_key_heads(tmp_path: Path) -> None:
+    if find_spec("jax") is None:
+        return
+    (tmp_path / "traced.py").write_text(TRACED)
+    with Session() as session:
+        report = examine(session, f"{tmp_path / 'traced.py'}:grouped")
+    assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
+    assert any(e.step.endswith("softmax") and e.outcome == "held" for e in report.ledger)
+
+
 @pytest.mark.parametrize("name", ["Turned", "Packed"])
 def test_what_may_be_left_out_or_bounds_what_is_packed_is_given(tmp_path: Path, name: str) -> None:
     if find_spec("torch") is None:
@@ -159,6 +243,16 @@ def test_what_may_be_left_out_or_bounds_what_is_packed_is_given(tmp_path: Path, 
     assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
     given = {"Turned": "position_embeddings.0: cosines", "Packed": "cu_seqlens: bounds in T"}[name]
     assert given in report.convention["called with"]
+
+
+def test_a_number_for_each_key_has_no_width(tmp_path: Path) -> None:
+    if find_spec("torch") is None:
+        return
+    (tmp_path / "shop.py").write_text(TORCH)
+    with Session() as session:
+        report = examine(session, f"{tmp_path / 'shop.py'}:Covered")
+    assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
+    assert "enc_out: BSW, enc_feat: BSW, enc_mask: 0 and 1 (B, S), coverage: BS " in report.convention["called with"]
 
 
 def test_all_may_be_tokens_and_come_back_from_numpy(tmp_path: Path) -> None:

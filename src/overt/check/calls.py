@@ -201,7 +201,8 @@ def is_floats(kind: str) -> bool:
 
 def mixed(kinds: Sequence[str]) -> bool:
     """Whether some arrays of positions have samples, and others have none: they may go together by accident."""
-    some = [set(kind) for kind in kinds if is_floats(kind) and set("TSh") & set(kind)]
+    arrays = (set(axes_of(kind)) for kind in kinds if is_floats(kind) or is_mask(kind))
+    some = [axes for axes in arrays if set("TSh") & axes]
     return len({bool(axes & set("Bn")) for axes in some if not {"T", "S"} <= axes}) == 2
 
 

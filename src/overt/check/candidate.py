@@ -145,7 +145,7 @@ class Candidate:
             self.target = load(message["target"])
         self.target = closing(self.target)
         with suppress(TypeError, OSError):
-            thing = self.target
+            thing = inspect.unwrap(self.target)
             self.file = inspect.getsourcefile(
                 thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
             )

@@ -91,10 +91,11 @@ class Interface(Promises):
             made = [m for m in made if not any(row["name"] == a.name or role(row["name"]) in ("x", "q", "v")
                                                for row in m["parameters"])]  # fmt: skip
             if not wanted and not classes and a.role == "params" and a.required:
-                # Whoever draws numbers makes weights.
+                # Whoever draws numbers makes weights, and needs no array for that.
+                arrays = {b.name for b in self.arguments if b.required and b.role != "config" and not asked[b.name]}
                 made = [m for m in self.description["makers"] if not m["class"] and "seed" in {
                     one.role for one in settled([Argument(role=role(row["name"]), **row) for row in m["parameters"]])
-                }]  # fmt: skip
+                } and not arrays & {row["name"] for row in m["parameters"]}]  # fmt: skip
             if a.name not in self.configs and (classes or made):
                 found[a.name] = [*made, *classes]
         return found

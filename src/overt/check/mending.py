@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from math import gcd, prod
 from typing import Any
 
@@ -78,11 +79,9 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
             likely = [kind for kind in FLOATS if len(kind) == wanted and not set("PX3") & set(kind)]
             yield from (guess.given(path, with_axes(kinds[path], kind)) for kind in likely[:6])
     if re.search(r"number of dim|dimension.*got \d and \d", message):
-        # Words have fewer axes than vectors; what is given last may have one too many.
+        # Words have fewer axes than vectors.
         for path in sorted(kinds, key=lambda path: is_floats(kinds[path])):
-            axes = axes_of(kinds[path])
-            less = [axes[:i] + axes[i + 1 :] for i in reversed(range(len(axes)))] if len(axes) > 1 else []
-            yield from (guess.given(path, with_axes(kinds[path], some)) for some in less)
+            yield from _fewer(guess, path)
     if re.search(r"[Tt]oo many indices", message):
         # Of words there may be samples.
         for path in here or kinds:
@@ -98,7 +97,18 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
         some = [kind for kind in some if mine <= set(kind) or set(kind) <= mine]
         yield from (guess.given(path, with_axes(kinds[path], kind)) for kind in some[:4])
     yield from _told(guess, kinds, message)
+    if len(here) == 1 and re.search(r"must match|broadcast", message):
+        # What gets a width here has none yet.
+        yield from islice(_fewer(guess, here[0]), 1)
     yield from _fitted(guess, {path: kinds[path] for path in here} or kinds, message, free)
+
+
+def _fewer(guess: Guess, path: Path) -> Iterator[Guess]:
+    """With one axis less of one argument: what is given last may have one too many."""
+    kind = dict(guess.kinds)[path]
+    axes = axes_of(kind)
+    for i in reversed(range(len(axes) if len(axes) > 1 else 0)):
+        yield guess.given(path, with_axes(kind, axes[:i] + axes[i + 1 :]))
 
 
 def _told(guess: Guess, kinds: Mapping[Path, str], message: str) -> Iterator[Guess]:
@@ -136,10 +146,14 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callabl
     pairs: list[tuple[int, int]] = []
     numbers: list[int] = []
     reshaped = re.search(r"shape '?[\[(]([-\d, ]+)[\])]'? is invalid for input of size (\d+)", message)
-    numpy = re.search(r"array of size (\d+) into shape [\[(]([-\d, ]+)[\])]", message)
+    numpy = re.search(r"array of (?:shape \([^)]*\) \()?size (\d+)\)? into shape [\[(]([-\d, ]+)[\])]", message)
     if reshaped or numpy:
         shape, size = (reshaped[1], reshaped[2]) if reshaped else (numpy[2], numpy[1])  # type: ignore[index]
         sides = [int(n) for n in re.findall(r"-?\d+", shape)]
+        if 0 in sides and "G" not in lengths:
+            # What is divided by more than it is: what there are more of are key heads.
+            yield from (_called(guess, letter, "G") for letter in lengths
+                        if lengths[letter] in sides and letter not in "BHT")  # fmt: skip
         whole, size = abs(prod(sides)) or 1, int(size)
         step = whole // gcd(whole, size)
         for length in dict.fromkeys(lengths.values()):
@@ -180,6 +194,17 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callabl
         if kind in VALUES and VALUES[kind](guess.lengths) in numbers and free(path):
             some = [other for other in VALUES if VALUES[other](guess.lengths) in numbers and other not in (kind, "1")]
             yield from (guess.given(path, other) for other in some[:2])
+
+
+def _called(guess: Guess, letter: str, other: str) -> Guess:
+    """With another letter for one axis wherever it is."""
+    told = []
+    for path, kind in guess.kinds:
+        axes = [other if one == letter else one for one in axes_of(kind)]
+        told.append(
+            (path, with_axes(kind, axes) if axes else kind.replace(f"length of {letter}", f"length of {other}"))
+        )
+    return replace(guess, kinds=tuple(told))
 
 
 def _sided(guess: Guess, kinds: Mapping[Path, str], numbers: Sequence[int]) -> Iterator[Guess]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -219,8 +220,11 @@ def _sliced(nodes: Sequence[ast.AST], known: Mapping[str, list[Path]], found: Re
 
 
 def _counting(node: ast.AST) -> set[str]:
-    """Names of what is as long as something in a batch: its largest is a number, or it ends what is counted up to."""
+    """Names of what counts: it is made whole one by one, its largest is a number, or it ends what is counted up to."""
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("int", "range"):
+        match node.args:
+            case [ast.Subscript(value=ast.Name(id=whole))]:
+                return {whole}
         some = [x for arg in node.args for x in ast.walk(arg) if isinstance(x, ast.Call)]
         largest = [x for x in some if getattr(x.func, "attr", getattr(x.func, "id", "")) in ("max", "amax")]
         return {name for x in largest for name in (_root(x.func), *map(_root, x.args)) if name}
@@ -354,6 +358,9 @@ def contracted(source: str, names: Sequence[str], found: Mapping[Path, Shape]) -
             if path in made and len(made[path].axes) == len(part)
             for letter, word in zip(part, made[path].axes, strict=True)
         }
+        # A letter is the word that it is alone, small or large.
+        told = [axis for shape in made.values() for axis in shape.axes]
+        words = {part.lower(): part for axis in told for part in re.findall(r"\b[A-Z]\b", axis)} | words
         for part, some in zip(letters, paths, strict=True):
             for path in some:
                 made.setdefault(path, Shape(tuple(words.get(letter, letter) for letter in part), ""))

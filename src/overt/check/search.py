@@ -30,6 +30,7 @@ from overt.check.calls import (
     axes_of,
     is_floats,
     is_mask,
+    mixed,
 )
 from overt.check.mending import mended
 from overt.check.roles import Argument
@@ -92,8 +93,9 @@ class Search(Suggestions):
                 nodes = {key: node for key, node in nodes.items() if node.changes is not guesses}
             if not nodes:
                 return
-            # The furthest most of the time: what came far may have come the wrong way.
+            # The furthest most of the time: what came far may have come the wrong way, or fitted by accident.
             far = sorted(nodes, key=lambda key: key[0], reverse=True)
+            far[1:] = sorted(far[1:], key=lambda key: mixed([kind for _, kind in nodes[key].tried.guess.kinds]))
             turn += 1
             guesses = nodes[far[min(_TURNS[turn % len(_TURNS)], len(far) - 1)]].changes
 

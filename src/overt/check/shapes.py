@@ -61,7 +61,7 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
             # Something in brackets.
             continue
         # What is said just before, in the same sentence, with the last name's own colon.
-        clauses = re.split(r":\s", re.split(r"[;.]\s", " " + between)[-1])
+        clauses = re.split(r":\s", re.split(r"[;.]\s|\n\s*\n", " " + between)[-1])
         near = clauses[-1] if name.search(clauses[-1]) else " ".join(clauses[-2:])
         if re.search(r"->|→|\b(returns?|gives?|outputs?)\b", near):
             continue
