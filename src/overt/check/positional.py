@@ -62,13 +62,17 @@ class Told(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """How features are turned: their layout, by which tables (T, width) of cosines and sines, and over which axis."""
+    """How features are turned: their layout, by which tables (T, width) of cosines and sines, and over which axis.
+
+    before: the operation that made what is turned, None where it was given.
+    """
 
     layout: str
     cosines: np.ndarray
     sines: np.ndarray
     along: bool
     line: Line | None
+    before: int | None = None
 
     @property
     def turns(self) -> np.ndarray:
@@ -173,7 +177,7 @@ def turn(operations: Sequence[Operation], data: Sequence[bool], one: Operand) ->
     if one.source is None or operations[one.source].name in _PRODUCTS or not one.factor:
         return None
     after = [operations[one.source].host, *(operations[i].host for i in reversed(one.views))]
-    for before in _bottlenecks(operations, data, one.source):
+    for number, before in _bottlenecks(operations, data, one.source):
         same = [y for y in after if y.shape == before.shape]
         if not same or before.dtype.kind != "f" or before.shape[-1] % 2 or before.shape[-1] != one.form.shape[-1]:
             continue
@@ -186,12 +190,14 @@ def turn(operations: Sequence[Operation], data: Sequence[bool], one: Operand) ->
         for along in (axis, *(a for a in range(y.ndim - 1) if a != axis and y.shape[a] > 2)):
             found = _fit(np.moveaxis(x, along, 0), np.moveaxis(y, along, 0))
             if found is not None and (along == axis or _steady(Turn(*found, True, line)) is not None):
-                return Turn(*found, along == axis, line)
+                return Turn(*found, along == axis, line, number)
     return None
 
 
-def _bottlenecks(operations: Sequence[Operation], data: Sequence[bool], number: int) -> Iterator[np.ndarray]:
-    """Arrays that everything of an operation's data passed through, the latest first."""
+def _bottlenecks(
+    operations: Sequence[Operation], data: Sequence[bool], number: int
+) -> Iterator[tuple[int | None, np.ndarray]]:
+    """Operations that everything of an operation's data passed through, with their results, the latest first."""
     open_, leaves = {number}, dict[str, np.ndarray]()
     for _ in range(_FAR):
         if not open_:
@@ -200,7 +206,7 @@ def _bottlenecks(operations: Sequence[Operation], data: Sequence[bool], number: 
         open_.remove(last)
         operation = operations[last]
         if not open_ and not leaves and last != number:
-            yield operation.host
+            yield last, operation.host
             if operation.name in _PRODUCTS:
                 return
         for source, origin, x in zip(operation.sources, operation.origins, operation.operands, strict=True):
@@ -209,7 +215,7 @@ def _bottlenecks(operations: Sequence[Operation], data: Sequence[bool], number: 
             elif source is None and origin.startswith("argument") and x.dtype.kind == "f":
                 leaves[origin] = x
     if not open_ and len(leaves) == 1:
-        yield next(iter(leaves.values()))
+        yield None, next(iter(leaves.values()))
 
 
 def _positions(form: np.ndarray, y: np.ndarray) -> int | None:
@@ -452,7 +458,8 @@ def _linear(
     H, T, S = cells.shape
     step, line = "bias", operations[-1].line
     ahead = np.arange(S) - np.arange(T)[:, None] - (S - T)
-    causal = facts.get("causal") == S - T or bool(np.isnan(cells[0][ahead > 0]).all())
+    # Wherever a causal mask begins, what comes later is not meant to be seen.
+    causal = "causal" in facts or bool(np.isnan(cells[0][ahead > 0]).all())
     seen = cells.copy()
     if causal:
         seen[:, ahead > 0] = np.nan

@@ -43,6 +43,8 @@ class Read:
     texts: set[Path] = field(default_factory=set)
     # arguments that are added to others, by their names
     added: dict[str, str] = field(default_factory=dict)
+    # what is asked for its size or shape
+    sized: set[Path] = field(default_factory=set)
 
     @property
     def weights(self) -> set[Path]:
@@ -159,6 +161,8 @@ def _asked(
             found.tables.update(_paths(node.value, known, texts))
             found.picking.update(_paths(node.slice, known, texts))
             found.indices.update(_paths(node.slice, known, texts) if _paths(node.value, known, texts) else ())
+        if isinstance(node, ast.Attribute) and node.attr in ("shape", "size", "ndim"):
+            found.sized.update(_paths(node.value, known, texts))
         if not isinstance(node, ast.Call):
             continue
         name = getattr(node.func, "attr", getattr(node.func, "id", None))

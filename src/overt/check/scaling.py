@@ -7,6 +7,7 @@ import numpy as np
 from overt.check import pipeline
 from overt.check.judged import UNKNOWN
 from overt.check.origins import PRODUCTS, Origin, constant_over
+from overt.check.positional import turn
 from overt.check.walking import Walk
 from overt.recorder.operations import Line
 from overt.recorder.products import product
@@ -18,12 +19,17 @@ class Scale(Walk):
     def _scale(self) -> None:
         core = self.core
         width = core.scores.width
-        line = next((x for x in self.scale_lines[::-1] if x), None) or self.operations[core.scores.number].line
-        self.facts |= {"scale": self.total, "scored width": width}
+        total, lines = self.total, self.scale_lines
+        before = [self._before_turn(one) for one in (self.q, self.k)]
+        for one in filter(None, before):
+            total, lines = total * one.factor, [*one.lines, *lines]
+        line = next((x for x in lines[::-1] if x), None) or self.operations[core.scores.number].line
+        self.facts |= {"scale": total, "scored width": width}
         if not core.two or core.outer or width < 2:
             self.note("scale", "not tried", "the score is no product of two", line)
             return
-        if any(len(one.along() or [0]) > 1 for one in (self.q, self.k)):
+        # What is turned by its positions is put together of features of one of them.
+        if any(len(one.along() or [0]) > 1 for one, turned in zip((self.q, self.k), before, strict=True) if not turned):
             self.note("scale", "not tried", "the numbers that are summed belong to several positions", line)
             return
         owned = self._widths(parameters=True)
@@ -39,7 +45,7 @@ class Scale(Walk):
         if self._unit() or self.learned or self.sum is not None:
             self.note("scale", "held", "cosines, a learned scale or an additive score need no 1/√d", line)
             return
-        if all(self._normed(source) for source in core.scores.sources) and abs(self.total * width**0.5 - 1) > 2e-3:
+        if all(self._normed(source) for source in core.scores.sources) and abs(total * width**0.5 - 1) > 2e-3:
             self.note("scale", "not tried", "queries and keys are normed, and then any scale may be meant", line)
             return
         alone = self._memory() or self._bags()
@@ -50,23 +56,19 @@ class Scale(Walk):
         several = {h for h in heads if width * h in widths} | self._headed()
         # What one head is projected from is as wide as all of them.
         widths |= {made.width for made in map(self._projected, (self.q, self.k)) if made} - {width}
-        mistake = pipeline.scale_mistake(core, self.total, width, several, widths)
+        mistake = pipeline.scale_mistake(core, total, width, several, widths)
         want = width**-0.5
         if mistake == "scale_seqlen" and any(n % x == 0 for n in owned for x in core.weights.shape[-2:] if x > 1):
             mistake = None
         if mistake == "":
             self.note("scale", "held", f"1/√{width}", line)
-        elif mistake is None and self.total < 0:
-            says = f"The scores are multiplied by {self.total:.4g}, so the least alike get the largest weights."
-            self.fail("scale", UNKNOWN, line, says, want, self.total)
+        elif mistake is None and total < 0:
+            says = f"The scores are multiplied by {total:.4g}, so the least alike get the largest weights."
+            self.fail("scale", UNKNOWN, line, says, want, total)
         elif mistake is None:
             # Any number may be meant, but not any power of the width.
-            self.facts["odd scale"] = (
-                None if line is None else {"scale": self.total, "file": line.file, "line": line.number}
-            )
-            self.note(
-                "scale", "not tried", f"scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}", line
-            )
+            self.facts["odd scale"] = None if line is None else {"scale": total, "file": line.file, "line": line.number}
+            self.note("scale", "not tried", f"scores are multiplied by {total:.4g}; 1/√{width} is {want:.4g}", line)
         elif mistake == "scale_missing" and self.intended.get("unscaled"):
             self.note("scale", "held", "there is none, as is said", line)
         elif mistake == "scale_missing" and "term" in self.facts:
@@ -81,8 +83,16 @@ class Scale(Walk):
             )
             self.note("scale", "not tried", why, line)
         else:
-            says = f"The scores are multiplied by {self.total:.4g}; 1/√{width} is {want:.4g}."
-            self.fail("scale", mistake, line, says, want, self.total)
+            says = f"The scores are multiplied by {total:.4g}; 1/√{width} is {want:.4g}."
+            self.fail("scale", mistake, line, says, want, total)
+
+    def _before_turn(self, one: Origin) -> Origin | None:
+        """What queries or keys were before they were turned by their positions, if they were."""
+        made = turn(self.operations, self.data, one)
+        if made is None or made.before is None:
+            return None
+        x = self.operations[made.before].host
+        return self._followed(x, made.before, x)
 
     def _across(self, one: Origin) -> bool:
         """Whether every feature has the norm 1 over the positions, and no position over its features."""

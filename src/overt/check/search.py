@@ -196,7 +196,8 @@ def _apart(one: str, two: str) -> tuple[bool, int]:
     apart = not any(one in sort and two in sort for sort in sorts) and not (is_mask(one) and is_mask(two))
     if is_floats(one) and is_floats(two):
         return False, len(set(one) ^ set(two)) + abs(len(one) - len(two))
-    return apart, 0
+    # What was taken for tokens of several samples may be those of one, before it counts or bounds anything.
+    return apart, int(one == "tokens" != two[:6])
 
 
 def _words(message: str) -> str:

@@ -377,6 +377,9 @@ class Suggestions:
         if said is None and beside in FAMILIES[0] and not own:
             return beside
         role = said or argument.role or ""
+        if said is None and path in asked.sized and _ROLES.get(role) in VALUES:
+            # What is asked for its shape is no number, whatever it is called.
+            return None
         if role == "seed" and ("seed" not in argument.name or self.interface.description["backend"] == "jax"):
             return RANDOM
         for kind in (_ROLES.get(role), role if role in FAMILIES[0] else None, part):
@@ -507,6 +510,8 @@ def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[
     )
     if place == 0 and rank > 2 and shape.axes[0] in ("n", "N"):
         axis = "B" if samples else "T"
+    # Numbers of samples and positions alone are tokens.
+    tokens = axis == "T" and rank == 2 and bool(re.fullmatch(AXIS_WORDS["B"], shape.axes[0].lower()))
     likely: tuple[str, ...] = ()
     if sides is not None and place in sides:
         likely = ("h", "w")[sides.index(place) :][:1]
@@ -516,7 +521,7 @@ def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[
         likely = ("W", "U")
     elif axis == "H" and rank > 2 and place < rank - 1:
         likely = ("H", "G")
-    elif place == rank - 1 and not shape.sort and rank > 1:
+    elif place == rank - 1 and not shape.sort and rank > 1 and not tokens:
         likely = ("D", "W", "U") if rank > 3 and sides is None else ("W", "U")
     elif axis == "T" or place < rank - 1 or shape.sort:
         likely = ("S", "T") if shape.sort in ("mask", "0 and 1") and place == rank - 1 else ("T", "S")

@@ -70,9 +70,15 @@ class Found(NamedTuple):
         """Whether a softmax was met: products of three alone are many things."""
         return any(entry["step"].endswith("softmax") for entry in self.judged["ledger"])
 
-    def rank(self) -> tuple[bool, bool, bool, int, int]:
+    @property
+    def grouped(self) -> bool:
+        """Whether key heads were seen that several heads share."""
+        return any(entry["step"].endswith("groups") for entry in self.judged["ledger"])
+
+    def rank(self) -> tuple[bool, bool, bool, int, bool, int]:
         """The least is the best."""
-        return self.doubtful, not self.weighs, self.guess.dtype != "float64", self.lost, self.faults
+        narrow = self.guess.dtype != "float64"
+        return self.doubtful, not self.weighs, narrow, self.lost, not self.grouped, self.faults
 
 
 def kinds_of(face: Interface, guess: Guess) -> list[str]:

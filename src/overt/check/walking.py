@@ -93,7 +93,8 @@ class Walk(State):
             elif kind.name == "zero":
                 if phase == "prob":
                     tentative.append((line, x, y, self.hidden))
-                elif phase == "raw":
+                elif phase == "raw" and not any((z[kind.cells] < pipeline.LOW).all() for _, z in core.steps[at:]):
+                    # What is filled after that was cleared for it.
                     says = "Hidden scores become 0, and exp(0) is 1."
                     self.fail("mask", "mask_times_scores", line, says, -np.inf, y[kind.cells])
                 self._hide(kind.cells, number)
