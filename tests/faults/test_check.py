@@ -496,7 +496,7 @@ text = f'def attend(q, k, v, mask):\\n    \\"\\"\\"{{doc}}\\"\\"\\"\\n    return
 told = dict(name="attend", source=text, doc=doc, body=text, helpers=text, constructor=[], parameters=rows, masks={{}})
 face = Interface(told, rows, {{}})
 face.layouts, face.declared_mask(), face.declared_mask("mask"), face.boolean_mask, face.told_packing
-face.declared_causal, face.counts_itself, face.declared_grouped, face.declared_unscaled, face.intents
+face.declared_causal, face.counts_itself(), face.declared_grouped, face.declared_unscaled, face.intents
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), timeout=300)
     assert done.returncode == 0, done.stderr.decode()

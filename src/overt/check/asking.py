@@ -51,6 +51,10 @@ class Answer:
     def failed(self) -> bool:
         return "error" in self.reply
 
+    def part(self, start: int) -> Answer:
+        """The same, and of what was returned the samples from one on."""
+        return replace(self, outputs=[x[start:] for x in self.outputs])
+
     @property
     def judged(self) -> dict[str, Any]:
         return self.reply.get("judged", {}) | {"shapes": [one["shape"] for one in self.reply.get("outputs", ())]}
@@ -347,14 +351,22 @@ def sees(caller: Caller, way: Way) -> np.ndarray | None:
     return np.stack([np.abs(row).max(1) > _SAME * top for row in rows], 1)
 
 
-def reach(caller: Caller, guess: Guess, values: Mapping[str, Any] | None = None) -> int | None:
-    """How many positions back every query sees, no further, and none that come later; None where it is not so."""
+def reach(caller: Caller, guess: Guess, values: Mapping[str, Any] | None = None) -> tuple[int | None, int | None]:
+    """How many positions back every query sees, no further, and none that come later; None where it is not so.
+
+    And the line that makes it so, where a mask does.
+    """
     for length in (_POSITIONS, guess.lengths.T):
         wide = replace(guess, lengths=replace(guess.lengths, T=length, S=length))
-        cells = sees(caller, Way(wide, values=values or {}))
+        way = Way(wide, values=values or {})
+        # By what its mask hides, or else by what changes its output; behind several layers it sees further.
+        facts = caller.ask([replace(way, extra={"record": {}})])[0].judged.get("facts", {})
+        if facts.get("reach") is not None:
+            return int(facts["reach"]), facts["mask made"]
+        cells = sees(caller, way)
         if cells is None:
             continue
         away = np.arange(length) - np.arange(length)[:, None]
         bands = ((away >= -left) & (away <= 0) for left in range(length - 1))
-        return next((left for left, band in enumerate(bands) if np.array_equal(cells, band)), None)
-    return None
+        return next((left for left, band in enumerate(bands) if np.array_equal(cells, band)), None), None
+    return None, None

@@ -34,6 +34,8 @@ class Made:
     session: Session | Here
     maker: Interface | None
     guesses: dict[int, Guess] = field(default_factory=dict)
+    # whole numbers that they hold, in their dictionaries too
+    held: dict[int, dict[str, int]] = field(default_factory=dict)
 
     def build(self, guess: Guess, values: Mapping[str, Any] | None = None, **asked: Any) -> dict[str, Any]:
         """Make an instance; gives the reply."""
@@ -45,6 +47,8 @@ class Made:
         reply, _ = self.session.ask({"op": "build", "kwargs": kwargs, "seed": 1, **asked, "backend": backend}, arrays)
         if "error" not in reply:
             self.guesses[reply["handle"]] = guess
+            numbers = {name.partition(".")[2] or name: n for name, n in reply["numbers"].items() if type(n) is int}
+            self.held[reply["handle"]] = numbers
         return reply
 
     def of(self, caller: Caller) -> tuple[Guess, Interface] | None:

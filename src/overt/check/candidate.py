@@ -229,6 +229,7 @@ class Candidate:
         held = [(name, getattr(thing, name, None)) for name in getattr(thing, "__dict__", ())]
         # Pairs of numbers are sides.
         held += [(f"{name}.{n}", x) for name, some in held if isinstance(some, tuple) for n, x in enumerate(some[:4])]
+        held += [(f"{name}.{key}", x) for name, some in held if isinstance(some, dict) for key, x in some.items()]
         numbers = {name: x for name, x in held if isinstance(x, int | float) and not isinstance(x, bool)}
         return {"handle": len(self.built) - 1, "shapes": [row["shape"] for row in rows], "numbers": numbers}
 

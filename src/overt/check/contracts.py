@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from overt.check import calls
-from overt.check.asking import Caller, Way, reach, sees
+from overt.check.asking import Caller, Way, differ, reach, sees
 from overt.check.beside import Made
 from overt.check.calls import Guess
 from overt.check.findings import Findings
@@ -43,14 +43,36 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
             # A name promises no more than that the three are there.
             named = face.told_packing is None and order.startswith("heads first")
             findings.add("qkv_order", kind="convention" if named else None, line=packing["line"])
-    if "time first" in facts and face.batches_first is not False:
-        # What takes another axis for the sequence was built so.
-        built = facts["time first"]["fused"] and "MultiheadAttention(" in face.text
-        line = None if built else facts["time first"]["line"]
-        findings.add("batch_first", kind=None if face.batches_first else "convention", line=line)
+    _samples(caller, guess, facts, findings)
     _ahead(caller, guess, facts, findings)
     _lengths(caller, guess, facts, findings)
     _one_length(caller, guess, facts, findings)
+
+
+def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """Attention along the first axis, where the samples are: what one of them is changes what others come to."""
+    face, given = caller.face, caller.arrays(guess)
+    kinds = {".".join(path): kind for path, kind in guess.kinds}
+    lies = {name: calls.axes_of(kinds[name])[:1] for name in given}
+    # Where nothing has samples, these were taken for positions.
+    letters = "TS" if face.batches_first and ("B",) not in lies.values() else "B"
+    first = [name for name, axis in lies.items() if axis in [*zip(letters)]]
+    rows = {len(given[name]) for name in first} - ({guess.lengths.T, guess.lengths.S} if letters == "B" else set())
+    along = [span for span in facts.get("spans", ()) if span["keys"] in rows]
+    rank = min((given[name].ndim for name in first), default=0)
+    if not along or face.batches_first is False or (letters == "TS" and rank < 3):
+        return
+    # The first sample becomes the second once more.
+    other = {name: np.concatenate([given[name][1:2], given[name][1:]]) for name in first}
+    plain, moved = caller.ask([Way(guess), Way(guess, arrays=other)])
+    # What is read at one place that all samples share is the same whatever a sample is.
+    others = differ(plain.part(1), moved.part(1)) or not differ(plain, moved)
+    if not plain.outputs or moved.failed or len(plain.outputs[0]) not in rows or not others:
+        return
+    # What takes another axis for the sequence was built so.
+    built = along[0]["fused"] and "MultiheadAttention(" in face.text
+    line = None if built else along[0]["line"]
+    findings.add("batch_first", kind=None if face.batches_first else "convention", line=line)
 
 
 def _ahead(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
@@ -113,23 +135,25 @@ def _window(
         kind = dict(guess.kinds).get((argument.name,))
         whole = kind is not None and kind in calls.VALUES and type(calls.VALUES[kind](guess.lengths)) is int
         if whole or (kind is None and (argument.role == "window" or type(argument.default) is int)):
-            back = reach(caller, guess, {argument.name: 2})
-            if back is not None and reach(caller, guess, {argument.name: 3}) == back + 1:
-                _counted(caller, 2, back, line, findings)
+            back, made_at = reach(caller, guess, {argument.name: 2})
+            if back is not None and reach(caller, guess, {argument.name: 3})[0] == back + 1:
+                _counted(caller, argument.name, 2, back, made_at or line, findings)
                 return
-    back = reach(caller, guess) if numbers else None
+    # A constructor may take by its name what an instance holds.
+    numbers = {**made.held.get(-1 if caller.handle is None else caller.handle, {}), **numbers}
+    back, made_at = reach(caller, guess) if numbers else (None, None)
     for name, was in numbers.items():
         if back is None or isinstance(was, bool) or abs(was - back) > 1:
             continue
         other = made.other(caller, {name: was + 1})
-        if other is not None and reach(other, guess) == back + 1:
-            _counted(caller, was, back, line, findings)
+        if other is not None and reach(other, guess)[0] == back + 1:
+            _counted(caller, name, was, back, made_at or line, findings)
             return
 
 
-def _counted(caller: Caller, window: int, back: int, line: int | None, findings: Findings) -> None:
+def _counted(caller: Caller, name: str, window: int, back: int, line: int | None, findings: Findings) -> None:
     """Keys before a query that it sees, where so many are said to be in its window, with it or besides."""
-    with_self, besides = caller.face.counts_itself
+    with_self, besides = caller.face.counts_itself(name)
     counted = back == window - 1
     findings.convention["window"] = "the query is counted" if counted else "the query is not counted"
     if (not counted and back != window) or (counted != with_self and with_self != besides):

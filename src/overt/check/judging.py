@@ -69,6 +69,11 @@ def judge(
         judged.ledger += [Entry(name + e.step, e.outcome, e.why, e.line, e.mistake) for e in one.ledger]
         for key, value in one.facts.items():
             judged.facts[key] = judged.facts.get(key) or value
+    # How many keys the attentions have, and where these are: one that has as many as samples may be along these.
+    judged.facts["spans"] = [
+        {"keys": core.scores.keys.shape[1], "fused": core.operations[core.scores.number].detail == "fused",
+         **arrangement.place(core.operations[core.scores.number].line)} for core in found
+    ]  # fmt: skip
     empty = [op.host for op in operations if op.name in ("empty", "empty_like", "new_empty") and op.host.size]
     # What was in the memory before is still there.
     left = [float((x == y).mean()) for x in empty for y in outputs if x.shape == y.shape]

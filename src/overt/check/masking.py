@@ -249,6 +249,14 @@ class Masked(Scale):
                     says = "A query does not see itself." if wrong else "The first query stands at the first key."
                     self.fail("causal", "causal_top_left", self._shaped_at(), says, kind="mistake" if wrong else None)
                 return
+            bands = (back for back in range(S - 1) if np.array_equal(one, (ahead > late) | (ahead < late - back)))
+            if (back := next(bands, None)) is not None:
+                # Where what lies too far back came to differ from the query's own place.
+                made = [x.line for x in self._before(given=False) if x.host.ndim > 1 and x.host.shape[-2:] == (T, S)
+                        and (x.host[..., -1, 0] != x.host[..., -1, -1]).any()]  # fmt: skip
+                line = made[-1] if made else self.mask_line
+                self.facts |= {"reach": back, "mask made": line.number if line else None}
+                return
             past = next((o for o in range(-T, S + 1) if np.array_equal(one, ahead <= o)), None)
             if not masked and past is not None and T > 2:
                 says = "The past is hidden, and not the future."

@@ -80,7 +80,7 @@ def sized(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
         return
     reaches: list[tuple[int | None, Kind | None, bool]] = [(None, None, False)]
     if "window" in g:
-        with_self, besides = g.face.counts_itself
+        with_self, besides = g.face.counts_itself()
         W = g.number("window", 0)
         both = with_self is not besides
         reaches = [

@@ -318,22 +318,24 @@ class Promises:
         late = second or re.search(r"(sequence|time|seq|length)[- ](first|major)|batch_first\s*=\s*false", text)
         return None if first and second else True if first and not late else False if late else None
 
-    @cached_property
-    def counts_itself(self) -> tuple[bool, bool]:
+    def counts_itself(self, name: str = "") -> tuple[bool, bool]:
         """Whether a window is said to count the query, and whether it is said not to."""
-        if re.search(r"itself and .{0,28}- ?1\b|- ?1\W{0,4}(tokens?|positions?|keys?) before", self.prose):
+        # What the module says of a number by its name is said of that.
+        lines = self.description.get("told", "").lower().splitlines()
+        told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
+        if re.search(r"itself and .{0,28}- ?1\b|- ?1\W{0,4}(tokens?|positions?|keys?) before", told):
             return True, False
         return (
             bool(
                 re.search(
-                    r"includ|counting (it|the query)|with itself|itself counts|counts itself|itself (is|being) (one|among|part)|itself the (last|first)|\bin total\b",
-                    self.prose,
+                    r"includ|counting (it|the query)|with itself|itself counts|counts (the (query|token) )?itself|itself (is|being) (one|among|part)|itself the (last|first)|\bin total\b",
+                    told,
                 )
             ),
             bool(
                 re.search(
                     r"besides|exclud|\+ ?1\W{0,4}(keys|tokens|positions)|not count|in addition to|plus itself|plus the query|without itself|before it\b",
-                    self.prose,
+                    told,
                 )
             ),
         )
