@@ -83,6 +83,76 @@ class GivenWrong(Given):
 
 class HeldWrong(Held):
     late = False
+
+class Sliding(Zorp):
+    """x (B, T, W); keys are kept as they were turned."""
+    back, kept_bare, sinks = 6, False, 0
+
+    def turned(self, x, first):
+        angles = (first + np.arange(x.shape[1]))[:, None] * 10000.0 ** (-np.arange(0, x.shape[2], 2) / x.shape[2])
+        a, b = np.split(x, 2, -1)
+        cos, sin = np.cos(angles), np.sin(angles)
+        return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+    def seen(self, past):
+        return past["seen"]
+
+    def __call__(self, x, past=None):
+        q, k, v = x @ self.a, x @ self.b, x @ self.c
+        first = 0 if past is None else self.seen(past)
+        if not self.kept_bare:
+            q, k = self.turned(q, first), self.turned(k, first)
+        if past is not None:
+            k, v = np.concatenate([past["k"], k], 1), np.concatenate([past["v"], v], 1)
+        keep = [*range(min(self.sinks, k.shape[1])), *range(max(self.sinks, k.shape[1] - self.back), k.shape[1])]
+        left = {"k": k[:, keep], "v": v[:, keep], "seen": first + x.shape[1]}
+        if self.kept_bare:
+            q, k = self.turned(q, k.shape[1] - q.shape[1]), self.turned(k, 0)
+        s = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5
+        away = np.arange(k.shape[1]) - np.arange(q.shape[1])[:, None] - k.shape[1] + q.shape[1]
+        return soft(np.where((away <= 0) & (away >= -self.back), s, -np.inf)) @ v, left
+
+class SlidingLate(Sliding):
+    """x (B, T, W); keys are kept as they were turned."""
+    def seen(self, past):
+        return past["k"].shape[1]
+
+class SlidingBare(Sliding):
+    """x (B, T, W); keys are kept bare, and turned by where they lie among those that are kept."""
+    kept_bare = True
+
+class SlidingSinks(SlidingBare):
+    """x (B, T, W); keys are kept bare, and turned by where they lie; the first two are always kept."""
+    sinks = 2
+
+class ByDistance(Zorp):
+    """x (B, T, W), causal; the last row of the table belongs to distance 0, the row before it to distance 1."""
+    lengths = 32
+
+    def __init__(self, dim):
+        super().__init__(dim)
+        self.far = np.random.default_rng(1).normal(size=(self.lengths, dim))
+
+    def rows(self, T):
+        return self.far[len(self.far) - T:]
+
+    def __call__(self, x):
+        q, k, v = x @ self.a, x @ self.b, x @ self.c
+        T = x.shape[1]
+        one = np.pad(q @ self.rows(T).T, ((0, 0), (0, 0), (1, 0))).reshape(len(x), T + 1, T)[:, 1:]
+        s = (q @ k.swapaxes(-1, -2) + one) / q.shape[-1] ** 0.5
+        return soft(np.where(np.tri(T, dtype=bool), s, -np.inf)) @ v
+
+class ByDistanceFromTheEnd(ByDistance):
+    """x (B, T, W), causal; the last row of the table belongs to distance 0, the row before it to distance 1."""
+    def rows(self, T):
+        return self.far[:T]
+
+class NormedOverTime(Zorp):
+    """x (B, T, W), causal"""
+    def __call__(self, x):
+        x = (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)
+        return self.mix(x @ self.a, x @ self.b, x @ self.c)
 '''
 
 
@@ -90,9 +160,20 @@ class HeldWrong(Held):
     ("Given", set()), ("Held", set()), ("Asked", set()), ("AskedWrong", {"causal_top_left"}),
     ("Built", set()), ("BuiltWrong", {"causal_top_left"}),
     ("GivenWrong", {"causal_top_left"}), ("HeldWrong", {"causal_top_left"}),
+    ("Sliding", set()), ("SlidingLate", {"rope_offset"}), ("SlidingBare", set()), ("SlidingSinks", set()),
 ])  # fmt: skip
 def test_a_cache_of_any_kind_is_found(name: str, expected: set[str], tmp_path: Path) -> None:
     file = tmp_path / f"pieces_{name.lower()}.py"
     file.write_text(CODE)
     report = overt.check(f"{file}:{name}")
     assert {f.id for f in report.findings if f.kind == "mistake"} == expected
+
+
+@pytest.mark.parametrize(("name", "wrong"), [
+    ("ByDistance", False), ("ByDistanceFromTheEnd", True), ("NormedOverTime", True),
+])  # fmt: skip
+def test_what_is_causal_is_the_same_where_nothing_more_comes(name: str, wrong: bool, tmp_path: Path) -> None:
+    file = tmp_path / f"begun_{name.lower()}.py"
+    file.write_text(CODE)
+    report = overt.check(f"{file}:{name}")
+    assert {f.id for f in report.findings if f.kind in ("mistake", "unknown")} == ({"unknown"} if wrong else set())

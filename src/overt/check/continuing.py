@@ -25,6 +25,8 @@ from overt.check.roles import constructor_role
 from overt.check.session import Here, Session
 
 _ALL, _CUT = 5, 4
+# So many tokens that not all of them are kept.
+_LONG = 20
 # Room for more than all of them.
 _ROOM = 16
 # What the number of samples is called.
@@ -71,6 +73,8 @@ class Continued:
         """Whether pieces give what all at once gives, in any way in which keys are kept."""
         if not self.axes or any("TS" in kind for kind in self.kinds.values() if calls.is_floats(kind)):
             return
+        if not any(finding.kind in ("mistake", "unknown") for finding in findings.found.values()):
+            self._begun(findings)
         if not self._checked(findings) and self.sizes and self.guess.dtype == "float64":
             # What has room for keys may have it in numbers of one width.
             self.guess = replace(self.guess, dtype="float32")
@@ -111,6 +115,24 @@ class Continued:
             # It was no way to call it.
             self.session.passed = set(passed)
         return False
+
+    def _begun(self, findings: Findings) -> None:
+        """Whether what is promised to see nothing that comes later is the same where that does not come."""
+        plain = _Way({}, {})
+        facts = self._ask([plain], ((0, _ALL),), {"causal": None})[0][0].get("judged", {}).get("facts", {})
+        if facts.get("causal") != 0 or not self.face.declared_causal:
+            return
+        (head, whole) = (self._run([plain], (0, end)) for end in (_CUT, _ALL))
+        axis = _differs(whole[0][1][0], head[0][1][0]) if head and whole else None
+        if axis is None or same(whole[0][1][0].take(range(_CUT), axis), head[0][1][0], _LOOSE):
+            return
+        findings.add(
+            "unknown", kind="unknown", line=facts.get("term") or facts.get("bias"),
+            message="It promises causal attention, and hides later keys, and yet one token more changes what earlier "
+            "ones come to.",
+            mend="Look for what is taken over all positions, such as a norm or mean, or counted from the last of them.",
+            look="(?!)",
+        )  # fmt: skip
 
     # Ways.
 
@@ -287,6 +309,7 @@ class Continued:
             whole_too = last is None or rows[1].shape != last.shape or same(rows[1], last, _LOOSE)
             if whole_too or top_left is None:
                 findings.entered("cache", "pieces give what all at once gives" if whole_too else "one token at a time")
+                self._slid(way, findings)
                 return True
         if top_left is not None:
             findings.add("causal_top_left", kind="mistake", line=chunk["facts"].get("mask made") or top_left["line"])
@@ -303,6 +326,35 @@ class Continued:
             )
         enter(findings, [late])
         return True
+
+    def _slid(self, way: _Way, findings: Findings) -> None:
+        """Whether a query is still turned as far from the keys that were kept, once some have been thrown away."""
+        if self.face.description["backend"] == "jax":
+            # Each of these calls would be compiled.
+            return
+        longer = Continued(self.session, self.face, self.handle, self.guess)
+        longer.guess = replace(self.guess, lengths=replace(self.guess.lengths, T=_LONG, S=_LONG))
+        asked, steps = {"causal": None, "operands": True}, [(n, n + 1) for n in range(_CUT, _LONG)]
+        late = longer._ask([way], ((0, _CUT), *steps), asked)[0][-1].get("judged", {})
+        whole = longer._ask([_Way({}, {}, flags=way.flags)], ((0, _LONG),), asked)[0][0].get("judged", {})
+        one, all_ = (told.get("facts", {}).get("operands") for told in (late, whole))
+        if one is None or all_ is None:
+            return
+        (q, k), (q_whole, k_whole) = ((np.asarray(x["q"]), np.asarray(x["k"])) for x in (one, all_))
+        kept = min(k.shape[1], k_whole.shape[1]) if k.ndim == k_whole.ndim == 3 else 0
+        if k.shape[1] >= _LONG or len(k) != len(k_whole) or k.shape[2:] != k_whole.shape[2:]:
+            return
+        q, q_whole, k, k_whole = q[:, -1:], q_whole[:, -1:], k[:, -kept:], k_whole[:, -kept:]
+        # The same but for how they are turned.
+        lengths = [np.linalg.norm(x, axis=-1) for x in (q, q_whole, k, k_whole)]
+        alike = same(lengths[0], lengths[1], _LOOSE) and same(lengths[2], lengths[3], _LOOSE)
+        if alike and not same((q * k).sum(-1), (q_whole * k_whole).sum(-1), _LOOSE):
+            turned = (e["line"] for e in whole["ledger"] if e["step"].endswith("rotation"))
+            findings.add(
+                "rope_offset", kind="mistake", line=next(turned, None),
+                message="Once keys are thrown away, a later query is turned as if it stood where they end.",
+                mend="Count all tokens that came before, and not those that are kept.",
+            )  # fmt: skip
 
     def _open(self, way: _Way) -> bool:
         """Whether there are arguments that may have to be given another way."""

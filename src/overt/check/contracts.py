@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from overt.check import calls
-from overt.check.asking import Caller, Way, differ, reach, sees
+from overt.check.asking import Caller, Way, differ, reach
 from overt.check.beside import Made
 from overt.check.calls import Guess
 from overt.check.findings import Findings
@@ -44,7 +44,6 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
             named = face.told_packing is None and order.startswith("heads first")
             findings.add("qkv_order", kind="convention" if named else None, line=packing["line"])
     _samples(caller, guess, facts, findings)
-    _ahead(caller, guess, facts, findings)
     _lengths(caller, guess, facts, findings)
     _one_length(caller, guess, facts, findings)
 
@@ -73,21 +72,6 @@ def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: F
     built = along[0]["fused"] and "MultiheadAttention(" in face.text
     line = None if built else along[0]["line"]
     findings.add("batch_first", kind=None if face.batches_first else "convention", line=line)
-
-
-def _ahead(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
-    """What is promised to see nothing that comes later, and hides it in its scores, and yet depends on it."""
-    wrong = any(finding.kind in ("mistake", "unknown") for finding in findings.found.values())
-    if facts.get("causal") != 0 or not caller.face.declared_causal or wrong:
-        return
-    cells = sees(caller, Way(guess))
-    if cells is not None and cells.shape[0] == cells.shape[1] and np.triu(cells, 1).any():
-        findings.add(
-            "unknown", kind="unknown",
-            message="It promises causal attention, and hides later keys, and yet what comes later changes the output: "
-            "something else is taken over all positions.",
-            mend="Look for norms, means or maxima along the axis of the positions.", look="(?!)",
-        )  # fmt: skip
 
 
 def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], findings: Findings) -> None:
