@@ -153,6 +153,12 @@ class NormedOverTime(Zorp):
     def __call__(self, x):
         x = (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)
         return self.mix(x @ self.a, x @ self.b, x @ self.c)
+
+class Asking(Zorp):
+    """x (B, T, W), causal, then asks memory (B, S, W)"""
+    def __call__(self, x, memory):
+        x = x + self.mix(x @ self.a, x @ self.b, x @ self.c)
+        return x + soft(x @ self.b @ (memory @ self.a).swapaxes(1, 2) / x.shape[2] ** 0.5) @ (memory @ self.c)
 '''
 
 
@@ -170,7 +176,7 @@ def test_a_cache_of_any_kind_is_found(name: str, expected: set[str], tmp_path: P
 
 
 @pytest.mark.parametrize(("name", "wrong"), [
-    ("ByDistance", False), ("ByDistanceFromTheEnd", True), ("NormedOverTime", True),
+    ("ByDistance", False), ("ByDistanceFromTheEnd", True), ("NormedOverTime", True), ("Asking", False),
 ])  # fmt: skip
 def test_what_is_causal_is_the_same_where_nothing_more_comes(name: str, wrong: bool, tmp_path: Path) -> None:
     file = tmp_path / f"begun_{name.lower()}.py"

@@ -119,8 +119,11 @@ class Continued:
     def _begun(self, findings: Findings) -> None:
         """Whether what is promised to see nothing that comes later is the same where that does not come."""
         plain = _Way({}, {})
-        facts = self._ask([plain], ((0, _ALL),), {"causal": None})[0][0].get("judged", {}).get("facts", {})
-        if facts.get("causal") != 0 or not self.face.declared_causal:
+        told = self._ask([plain], ((0, _ALL),), {"causal": None})[0][0].get("judged", {})
+        facts, held = told.get("facts", {}), [e for e in told.get("ledger", ()) if e["step"].endswith("causal")]
+        # All of it attends to one sequence, and to nothing that is cut with it, as a memory would be.
+        moving = [name for name in self.axes if self.kinds[name][:6] == "tokens" or self.kinds[name] not in _ALONG]
+        if facts.get("causal") != 0 or not self.face.declared_causal or len(moving) > 1 or len(held) < told["cores"]:
             return
         (head, whole) = (self._run([plain], (0, end)) for end in (_CUT, _ALL))
         axis = _differs(whole[0][1][0], head[0][1][0]) if head and whole else None
