@@ -443,7 +443,7 @@ def test_places_are_found_where_numbers_come_twice(data: st.DataObject) -> None:
         np.testing.assert_array_equal(flat, at)
 
 
-def test_samples_behind_a_token_of_their_own_are_told_from_positions() -> None:
+def test_an_attention_along_the_samples_has_as_many_keys() -> None:
     class Classified(nn.Module):
         def __init__(self, first: bool) -> None:
             super().__init__()
@@ -459,7 +459,8 @@ def test_samples_behind_a_token_of_their_own_are_told_from_positions() -> None:
         with torch.no_grad():
             result, operations = record_operations(model, *drawn((2, 5, 8)))
         facts = judge(operations, [result.numpy()]).facts
-        assert ("time first" in facts) != first
+        # As many keys as there are samples, or a token of their own and five positions.
+        assert [span["keys"] for span in facts["spans"]] == [6 if first else 2]
 
 
 def test_lengths_that_hide_what_they_count_are_found() -> None:
