@@ -199,6 +199,104 @@ class BackwardsByD(Backwards):
 
     def __init__(self, words=20, deep=2, **other):
         super().__init__(words, deep, 0, 1.0, **other)
+
+
+def capped(x, w, bias, cap):
+    """x (B, T, W); w (W, W); bias (B, 1, T, T), 0 to keep and -1e30 to drop; cap: no score is larger"""
+    q, k = x @ w, x @ w.T
+    s = q @ k.swapaxes(1, 2) / q.shape[-1] ** 0.5
+    s = cap * np.tanh(s / cap)
+    return soft(s + bias[:, 0] if bias.ndim == 4 else s + bias) @ x
+
+
+def capped_after(x, w, bias, cap):
+    """x (B, T, W); w (W, W); bias (B, 1, T, T), 0 to keep and -1e30 to drop; cap: no score is larger"""
+    q, k = x @ w, x @ w.T
+    s = q @ k.swapaxes(1, 2) / q.shape[-1] ** 0.5 + (bias[:, 0] if bias.ndim == 4 else bias)
+    return soft(cap * np.tanh(s / cap)) @ x
+
+
+class Slots(nn.Module):
+    def __init__(self, d=12, h=3, crossed=False):
+        super().__init__()
+        self.h, self.qkv, self.crossed = h, nn.Linear(d, 3 * d), crossed
+
+    def forward(self, things, gone):
+        q, k, v = (torch.cat(t.split(t.shape[2] // self.h, 2)) for t in self.qkv(things).chunk(3, 2))
+        s = q @ k.transpose(1, 2) / q.shape[2] ** 0.5
+        s = s.masked_fill(self.each(gone.bool()[:, None]), -1e9)
+        return torch.cat((s.softmax(2) @ v).split(len(things)), 2)
+
+    def each(self, hidden):
+        return hidden.repeat_interleave(self.h, 0) if self.crossed else hidden.repeat(self.h, 1, 1)
+
+
+class World(nn.Module):
+    def __init__(self, d=12):
+        super().__init__()
+        self.first = nn.Linear(d, d)
+        self.slots = Slots(d)
+
+    def forward(self, things, gone):
+        return self.slots(self.first(things), gone)
+
+
+class CrossedWorld(nn.Module):
+    def __init__(self, d=12):
+        super().__init__()
+        self.first = nn.Linear(d, d)
+        self.slots = Slots(d, crossed=True)
+
+    def forward(self, things, gone):
+        return self.slots(self.first(things), gone)
+
+
+class Shared(nn.Module):
+    """hidden (B, T, W); heads of keys are told by a configuration"""
+
+    def __init__(self, config: dict):
+        super().__init__()
+        n, g, d = config["num_attention_heads"], config["num_key_value_heads"], config["head_dim"]
+        self.n, self.g, self.d = n, g, d
+        self.q = nn.Linear(config["hidden_size"], n * d)
+        self.k, self.v = nn.Linear(config["hidden_size"], g * d), nn.Linear(config["hidden_size"], g * d)
+
+    def repeated(self, x):
+        return x.repeat_interleave(self.n // self.g, 1)
+
+    def forward(self, hidden):
+        B, T, _ = hidden.shape
+        q, k, v = (m(hidden).view(B, T, -1, self.d).transpose(1, 2) for m in (self.q, self.k, self.v))
+        y = torch.softmax(q @ self.repeated(k).transpose(2, 3) / self.d**0.5, -1) @ self.repeated(v)
+        return y.transpose(1, 2).reshape(B, T, -1)
+
+
+class SharedInTurn(Shared):
+    """hidden (B, T, W); heads of keys are told by a configuration"""
+
+    def repeated(self, x):
+        return x.repeat(1, self.n // self.g, 1, 1)
+
+
+class Turned(nn.Module):
+    """x (B, C, L): windows of 4, shifted by 2 and shifted back"""
+
+    def __init__(self, c=8, back=2):
+        super().__init__()
+        self.qkv, self.out, self.back = nn.Conv1d(c, 3 * c, 1), nn.Conv1d(c, c, 1), back
+
+    def forward(self, x):
+        B, C, L = x.shape
+        q, k, v = self.qkv(torch.roll(x, -2, 2)).view(B, 3, C, L // 4, 4).permute(1, 0, 3, 4, 2)
+        y = torch.softmax(q @ k.transpose(2, 3) / C**0.5, -1) @ v
+        return torch.roll(self.out(y.permute(0, 3, 1, 2).reshape(B, C, L)), self.back, 2)
+
+
+class TurnedTwice(Turned):
+    """x (B, C, L): windows of 4, shifted by 2 and shifted back"""
+
+    def __init__(self, c=8):
+        super().__init__(c, -2)
 '''
 
 EXPECTED = {
@@ -217,6 +315,14 @@ EXPECTED = {
     "Backwards": [],
     "BackwardsOneMore": ["window_off_by_one"],
     "BackwardsByD": ["scale_d"],
+    "capped": [],
+    "capped_after": ["softcap_after_mask"],
+    "World": [],
+    "CrossedWorld": ["mask_fold_order"],
+    "Shared": [],
+    "SharedInTurn": [],
+    "Turned": [],
+    "TurnedTwice": ["unknown"],
     "far": [],
     "far_and_ahead": ["causal_off_by_one"],
     "far_and_ahead_and_steep": ["alibi_slopes", "causal_off_by_one"],
@@ -234,3 +340,8 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_step_is_judged_by_what_comes_before_and_after_it(module: Path, name: str) -> None:
     report = overt.check(f"{module}:{name}")
     assert sorted(f.id for f in report.findings if f.kind in ("mistake", "unknown")) == EXPECTED[name]
+
+
+def test_key_heads_are_told_by_a_dictionary_too(module: Path) -> None:
+    report = overt.check(f"{module}:SharedInTurn")
+    assert [f.id for f in report.findings if f.kind == "convention"] == ["gqa_tile"]

@@ -139,16 +139,20 @@ class Alignment:
         for at in self.places[last].values():
             same = self.operations[last].host.shape == outputs[0].shape
             own = np.moveaxis(np.indices(outputs[0].shape, float), 0, -1)
-            # As many places as the argument has, for every axis but that of features.
             if not same or at.shape != own.shape or not at.size:
                 continue
-            most = [x.reshape(-1, x.shape[-1])[:, :-1].max(0) for x in (own, at)]
-            if np.array_equal(*most) and _exchanged(own, at):
+            # As many places as the argument has, for every axis but that of features.
+            one, two = (x.reshape(-1, x.shape[-1]) for x in (own, at))
+            moving = [[a for a in range(x.shape[1]) if np.ptp(x[:, a]) > 0.4] for x in (one, two)]
+            features = set(moving[0]) - set(moving[1]) or {one.shape[1] - 1}
+            axes = [a for a in moving[0] if a not in features]
+            whole = len(features) == 1 and np.array_equal(one[:, axes].max(0), two[:, axes].max(0))
+            if whole and _exchanged(own[..., axes], at[..., axes]):
                 self.exchanged.append(last)
 
     def line_before(self, number: int) -> int:
         """The last operation up to this one that moved numbers to other places."""
-        while self.operations[number].name not in VIEWS:
+        while self.operations[number].name not in VIEWS and not _turned(self.operations[number]):
             sources = [s for s in self.operations[number].sources if s is not None and self.places[s]]
             after = [s for s in sources if self.through[s]] or sources
             if not after:
@@ -238,6 +242,14 @@ class Alignment:
             once = np.unique(rows, axis=0, return_index=True)[1]
             found.add((name, np.round(rows[np.sort(once)], 3).tobytes()))
         return found
+
+
+def _turned(operation: Operation) -> bool:
+    """Whether a result has the numbers of an operand in another order."""
+    y = operation.host
+    return any(x.size == y.size and x.dtype == y.dtype and not np.array_equal(x.ravel(), y.ravel())
+               and np.array_equal(np.sort(x, axis=None), np.sort(y, axis=None))
+               for x in operation.operands)  # fmt: skip
 
 
 def _same_rows(values: np.ndarray, keys: np.ndarray, placed: list[np.ndarray]) -> bool:

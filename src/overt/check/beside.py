@@ -99,9 +99,14 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
         lengths = lengths.resized(key, _KEY_HEADS)
     if caller.handle is not None:
         first, maker = made.of(caller) or (None, None)
-        if first is None or maker is None or "groups" not in maker.by_role:
+        if first is None or maker is None:
             return
-        path = (maker.by_role["groups"].name,)
+        own = maker.by_role.get("groups")
+        # A configuration may tell of them.
+        named = [path for path, _ in first.kinds if constructor_role(path[-1]) == "groups"]
+        path = (own.name,) if own is not None else next(iter(named), ())
+        if not path:
+            return
         other = made.other(caller, {}, replace(first.given(path, "number of key heads"), lengths=lengths))
         if other is None:
             return

@@ -289,7 +289,8 @@ class Masked(Scale):
                 derived.add(i)
         for i in range(core.scores.number + 1, core.mix.number):
             op = self.operations[i]
-            wanted = op.host.size == core.scores.result.size and op.host.dtype.kind == "f" and op.name not in VIEWS
+            # What is broadcast to more is lost all the same.
+            wanted = op.host.size % core.scores.result.size == 0 and op.host.dtype.kind == "f" and op.name not in VIEWS
             kept = any(op.host.shape == o.shape and near(op.host, o) for o in self.outputs)
             if i in derived and i not in used and wanted and op.name != "setitem" and not kept and self._hides(op):
                 return op
@@ -299,5 +300,6 @@ class Masked(Scale):
         """Whether an operation changed some cells of what it was given, and these to one value."""
         y = operation.host
         changed = [~np.isclose(x, y, rtol=1e-6, atol=1e-12, equal_nan=True)
-                   for x in operation.operands if x.shape == y.shape and x.dtype.kind == "f"]  # fmt: skip
+                   for x in operation.operands
+                   if x.ndim and x.shape == y.shape[-x.ndim :] and x.dtype.kind == "f"]  # fmt: skip
         return any(bool(cells.any() and not cells.all() and len(np.unique(y[cells])) == 1) for cells in changed)

@@ -164,6 +164,10 @@ class Promises:
         given: dict[str, str] = self.description["masks"]
         return given.get(found[0].name)
 
+    def told_to_hide(self, name: str) -> bool:
+        """Whether very negative numbers in an argument are said to hide."""
+        return bool(re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*(-\s*(1e\d|inf)|−∞)", self.prose))
+
     def _paragraph(self, name: str) -> str:
         """What the documentation of an argument says, in one line."""
         found = re.search(
@@ -181,7 +185,7 @@ class Promises:
         # What it is made of says nothing yet.
         line = re.sub(r"\b(ones|1s?|0s?|zeros)\b( ?/ ?| and | or )(zeros|0s?|1s?|ones)\b", "numbers", line)
         if not self._names_booleans and re.search(
-            r"additive|\badded to\b|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*inf\w*\s+(where|for|at|means|on|=|elsewhere|otherwise)|−∞|zeros? .*-\s*inf",
+            r"additive|\badded to\b|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*(inf\w*|\d+e\d+)\s+(to|where|for|at|means|on|=|elsewhere|otherwise)|−∞|zeros? .*-\s*inf",
             line,
         ):
             return "additive"

@@ -43,8 +43,9 @@ class Read:
     texts: set[Path] = field(default_factory=set)
     # arguments that are added to others, by their names
     added: dict[str, str] = field(default_factory=dict)
-    # what is asked for its size or shape
+    # what is asked for its size or shape, and what is made booleans or turned round as these are
     sized: set[Path] = field(default_factory=set)
+    flags: set[Path] = field(default_factory=set)
 
     @property
     def weights(self) -> set[Path]:
@@ -92,6 +93,15 @@ def read(source: str, names: Sequence[str]) -> Read:
         # What makes an instance is called by the name of its class.
         made = {f.name: f for f in getattr(node, "body", ()) if isinstance(f, ast.FunctionDef)}.get("__init__")
         functions |= {node.name: made} if isinstance(node, ast.ClassDef) and made is not None else {}
+    forwards = {node.name: f for node in tree.body if isinstance(node, ast.ClassDef) for f in node.body
+                if isinstance(f, ast.FunctionDef) and f.name in ("forward", "__call__", "call")}  # fmt: skip
+    for x in ast.walk(tree):
+        # What an instance makes and keeps is called by the name that it has there.
+        match x:
+            case ast.Assign(
+                targets=[ast.Attribute(value=ast.Name(id="self"), attr=kept)], value=ast.Call(func=ast.Name(id=made_of))
+            ) if made_of in forwards:
+                functions.setdefault(kept, forwards[made_of])
     first = next(iter(tree.body), None)
     if first is not None:
         texts = {name: [name] for name in names if name in _joined(first)}
@@ -163,6 +173,13 @@ def _asked(
             found.indices.update(_paths(node.slice, known, texts) if _paths(node.value, known, texts) else ())
         if isinstance(node, ast.Attribute) and node.attr in ("shape", "size", "ndim"):
             found.sized.update(_paths(node.value, known, texts))
+        match node:
+            case ast.UnaryOp(op=ast.Invert(), operand=flags) | ast.Call(func=ast.Attribute(value=flags, attr="bool")):
+                found.flags.update(_paths(flags, known, texts))
+            case ast.Call(func=ast.Attribute(value=flags, attr="to" | "astype"), args=[kind]) if "bool" in ast.dump(
+                kind
+            ):
+                found.flags.update(_paths(flags, known, texts))
         if not isinstance(node, ast.Call):
             continue
         name = getattr(node.func, "attr", getattr(node.func, "id", None))
