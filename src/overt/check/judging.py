@@ -7,11 +7,12 @@ given its masked scores, is this the softmax over the keys.  What no step of att
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from overt.check import additive, arrangement, pipeline, positional, projections
+from overt.check import additive, arrangement, distances, pipeline, positional, projections, turning
 from overt.check.alignment import Alignment
 from overt.check.blocks import Blocks
 from overt.check.judged import Fault, Judged
@@ -205,7 +206,12 @@ class _Judge(Blocks):
     def placed(self) -> None:
         """Where its positions come in, and how its operands lie."""
         self.facts |= arrangement.seen(self.core, (self.q, self.k, self.v))
-        for one in positional.told(self.core, self.data, (self.q, self.k, self.v), self.intended, self.facts):
+        for one in chain(
+            positional.tables(self.core, self.data),
+            positional.embedded(self.core, self.intended),
+            turning.turned(self.core, self.data, self.operands, self.intended, self.facts),
+            distances.biases(self.core, self.data, self.intended, self.facts),
+        ):
             self.ledger = [e for e in self.ledger if (e.step, e.outcome) != (one.step, "not tried")]
             self.facts[one.step] = True
             if one.mistake:

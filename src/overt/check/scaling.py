@@ -7,7 +7,7 @@ import numpy as np
 from overt.check import pipeline
 from overt.check.judged import UNKNOWN
 from overt.check.origins import PRODUCTS, Origin, constant_over
-from overt.check.positional import turn
+from overt.check.turning import turn
 from overt.check.walking import Walk
 from overt.recorder.operations import Line
 from overt.recorder.products import product

@@ -32,10 +32,11 @@ from overt.check.calls import (
     is_mask,
     mixed,
 )
+from overt.check.likely import FAMILIES
 from overt.check.mending import mended
 from overt.check.roles import Argument
 from overt.check.shapes import Path
-from overt.check.suggesting import FAMILIES, Suggestions
+from overt.check.suggesting import Suggestions
 
 _COMPILED = 8
 _TURNS = (0, 0, 1, 0, 0, 2, 0, 1, 3)

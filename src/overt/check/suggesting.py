@@ -2,78 +2,44 @@
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, islice, product
 from typing import Any
 
 from overt.check import shapes
 from overt.check.calls import (
-    DEGREE,
     FUNCTIONS,
     HOLDERS,
-    KINDS,
-    LADDER,
-    MOST,
     OTHERS,
     OWN,
     PLAIN,
     RANDOM,
     VALUES,
-    WHOLE,
     Guess,
     Lengths,
-    Tried,
     axes_of,
     is_floats,
     is_mask,
 )
 from overt.check.interface import Interface
-from overt.check.promises import AXIS_WORDS, behind
-from overt.check.reading import contracted, parsed
+from overt.check.lettering import lettered
+from overt.check.likely import FAMILIES, LETTERS, SUGGESTED, Likely
+from overt.check.promises import behind
+from overt.check.reading import contracted
 from overt.check.roles import INPUTS, Argument, constructor_role, role
-from overt.check.session import Here, Session
-from overt.check.shapes import Path, Shape
+from overt.check.shapes import Path
 
 # Ways to give numbers to a constructor.
 _WAYS = 40
 # Calls of which arguments are replaced by what the module makes.
 _BASES = 8
-# The kinds that each role of a name suggests, by family: how the arrays of one call lie together.
-FAMILIES: tuple[dict[str, str], ...] = (
-    {"q": "BHTD", "k": "BGSD", "v": "BGSD", "x": "BTW", "context": "BSW", "qkv": "BTP"},
-    {"q": "BTW", "k": "BSW", "v": "BSW", "x": "BHTD", "context": "BGSD", "qkv": "BT3HD"},
-    {"q": "BTHD", "k": "BSGD", "v": "BSGD", "x": "BWhw", "context": "BWhw", "qkv": "3BHTD"},
-    {"q": "TW", "k": "SW", "v": "SW", "x": "TW", "context": "SW", "qkv": "TP"},
-    {"q": "BW", "k": "BSW", "v": "BSW", "x": "BW", "context": "BSW", "qkv": "B3HTD"},
-    {"q": "NHD", "k": "NHD", "v": "NHD", "x": "TBW", "context": "SBW", "qkv": "T3HD"},
-    {"q": "HTD", "k": "GSD", "v": "GSD", "x": "BW", "context": "BSU", "qkv": "BTH3"},
-    {"q": "BHTD", "k": "BSD", "v": "BSD", "x": "BW", "context": "SBU", "qkv": "BTP"},
-)
 # The same where one array asks another: a state and a memory.
 _PAIRS = (
     ("BTW", "BSW"), ("BW", "BSW"), ("1BW", "BSW"), ("1BW", "SBW"), ("BW", "SBW"), ("TW", "SW"), ("W", "SW"),
     ("BHTD", "BGSD"), ("BW", "BSU"),
 )  # fmt: skip
-_ROLES = {
-    "mask": "mask (T, S)", "padding": "mask (B, S)", "lengths": "lengths", "heads": "number of heads",
-    "groups": "number of key heads", "model_dim": "width of all", "att_dim": "width of all",
-    "head_dim": "width of a head", "length": "length", "key_length": "length", "window": "side", "drop": "0.0",
-    "causal": "False", "training": "False", "scale": "scale", "temperature": "1.0", "offset": "0", "seed": "0",
-    "cache": "None", "positions": "positions", "cos": "cosines", "sin": "sines", "repeats": "1", "vocab": "length",
-    "bias": "BHTS", "first": "True", "layers": "2", "config": "config", "params": "dictionary",
-    "Wq": "WW", "Wk": "WW", "Wv": "WW", "Wo": "WW", "Wqkv": "WP", "bqkv": "P",
-    "bq": "W", "bk": "W", "bv": "W", "bo": "W",
-}  # fmt: skip
-# Weights, biases and gains by their letters.
-_LETTERS = ("w", "W", "b", "B", "g")
-# Parts of names that no role has, and what goes by them.
-_PARTS = {
-    "freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages", "edge_ind": "edges", "sender": "sources",
-    "receiver": "targets",
-}  # fmt: skip
 # What is said of a cache that has pages.
 _PAGED = r"page|block"
 # What a constructor is given first, where no name tells.
@@ -81,30 +47,8 @@ _NUMBERS = ("width of all", "number of heads", "width of a head", "length", "ano
 
 
 @dataclass
-class Suggestions:
-    """A function, an instance or a constructor, and what names and documentation say of its arguments."""
-
-    session: Session | Here
-    interface: Interface
-    # makes the request for many guesses, and gives a reply for each
-    ask: Callable[[Sequence[Guess]], list[dict[str, Any]]]
-    ladder: Sequence[Lengths] = LADDER
-    kinds: Sequence[str] = KINDS
-    dtypes: Sequence[str] = ("float64", "float32", "bfloat16", "float16")
-    most: int = MOST
-    # numbers that have a name: those of an instance, or defaults
-    named: Mapping[str, int] = field(default_factory=dict)
-    tried: list[Tried] = field(default_factory=list)
-    _known: set[Guess] = field(default_factory=set)
-    # the letters of axes by the words of the documentation
-    _words: dict[str, str] = field(default_factory=dict)
-    # what documentation gives shapes of
-    _found: set[Path] = field(default_factory=set)
-
-    @property
-    def makes(self) -> bool:
-        """Whether it is a constructor, which is given numbers."""
-        return self.kinds[0] in VALUES
+class Suggestions(Likely):
+    """Calls of a function, an instance or a constructor, the likelier first."""
 
     def _first(self) -> Iterator[Guess]:
         """One guess a family and a size, with the roles that names suggest; nameless arrays are inputs in order."""
@@ -192,7 +136,7 @@ class Suggestions:
         claimed = {self._axis(a.name, lengths) for a in mine.arguments}
         for a in mine.arguments:
             here = (*path, a.name)
-            kind = _ROLES.get(constructor_role(a.name) or "")
+            kind = SUGGESTED.get(constructor_role(a.name) or "")
             inner = next((m for m in mine.makers.get(a.name, ()) if m["class"]), None)
             if a.name in guess.names and (a.name,) not in kinds:
                 guess = guess.given(here, f"like {a.name}")
@@ -267,7 +211,7 @@ class Suggestions:
             weights = {path[0]: not set(kind) & set("BTSN") for path, kind in kinds.items() if len(path) > 1}
             # Beside numbers there are numbers.
             numbers = {
-                path[0] for path in held if _ROLES.get(role(path[-1]) or "") in VALUES and path[-1] not in _LETTERS
+                path[0] for path in held if SUGGESTED.get(role(path[-1]) or "") in VALUES and path[-1] not in LETTERS
             }
             params = {a.name for a in required if self.makes or (a.role == "params" and len(required) > 1)} - numbers
             for path in held:
@@ -291,13 +235,6 @@ class Suggestions:
             kinds = {path: kind for path, kind in kinds.items() if path[:1] not in lists - sure}
             yield from self._completed(required, kinds, lengths)
 
-    def _axis(self, name: str, lengths: Lengths) -> str | None:
-        """The letter of an axis that documentation calls so, of those that have a length; that of samples always."""
-        letter = self._words.get(name) or {word.lower(): one for word, one in self._words.items()}.get(name.lower())
-        if letter is not None and (letter in "BHTSDWGU" or letter in dict(lengths.more)):
-            return letter
-        return "B" if re.fullmatch(AXIS_WORDS["B"], name.lower()) and len(name) > 1 else None
-
     def _completed(self, required: Sequence[Argument], kinds: Mapping[Path, str], lengths: Lengths) -> Iterator[Guess]:
         """Calls with these kinds; what has none is what its name suggests, or a number."""
         rest = [a for a in required if not any(path[0] == a.name for path in kinds)]
@@ -318,7 +255,7 @@ class Suggestions:
                 said = self.told(a)
                 known = said if said in ("bounds", "lengths", "pages") else kinds.get((a.name,), told)
                 kind = known or dict(first.kinds)[a.name,]
-                if kind[:6] == "mask (" and known and self.interface.declared_mask() == "additive":
+                if kind[:6] == "mask (" and self.interface.declared_mask() == "additive":
                     kind = f"added {kind[5:]}"
                 guess = guess.given((a.name,), kind)
                 for path in inside if not kind.startswith(OWN) else ():
@@ -328,6 +265,9 @@ class Suggestions:
                             guess = guess.given(path[:end], holder)
                     guess = guess.given(path, kinds[path])
             arrays = [path for path, kind in guess.kinds if is_floats(kind)]
+            if not any("S" in axes_of(kind) for _, kind in guess.kinds if not is_mask(kind)):
+                # A mask is that of a sequence with itself.
+                guess = replace(guess, lengths=replace(guess.lengths, S=guess.lengths.T))
             yield replace(guess, told=bool(arrays) and all(path in self._found for path in arrays))
 
     def _numbers(self, told: dict[str, str | None]) -> Iterator[Guess]:
@@ -349,189 +289,9 @@ class Suggestions:
                     guess = guess.given((name,), kind)
                 yield guess
 
-    def told(self, argument: Argument) -> str | None:
-        """The kind, or the role in a family, that is said or that the name suggests, of those that can be."""
-        said = self.interface.overrides.get(argument.name)
-        if said is None and argument.name in self.interface.configs:
-            return f"{OWN} {self.interface.configs[argument.name]}"
-        asked, path = self.interface.read, (argument.name,)
-        hides = argument.role in ("mask", "padding", "lengths")
-        if said is None and path in asked.texts:
-            return f"text: {argument.name}"
-        ends = path in asked.bounds | asked.lengths and argument.annotation[:3] != "int"
-        if said is None and not self.makes and ends:
-            return "bounds" if path in asked.bounds else "lengths"
-        part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
-        if said is None and not self.makes and {(*path, "0"), (*path, "1")} <= asked.picking:
-            return "edges"
-        if said is None and not self.makes and not hides and part not in WHOLE:
-            # Rows are taken out of a table by numbers, and what is compared with itself counts something.
-            if path in asked.tables and argument.role not in (*INPUTS, "positions"):
-                return "UW"
-            if path in asked.indices | asked.compared and argument.role != "positions":
-                return "below 4: T" if path in asked.indices else "below 3: BT"
-            if path in asked.picking and argument.role is None and not argument.annotation:
-                return "below 4: BT"
-        beside = next((a.role for a in self.interface.arguments if a.name == asked.added.get(argument.name)), None)
-        own = hides or self.makes or argument.role in (*FAMILIES[0], "bias", "params")
-        if said is None and beside in FAMILIES[0] and not own:
-            return beside
-        role = said or argument.role or ""
-        if said is None and path in asked.sized and _ROLES.get(role) in VALUES:
-            # What is asked for its shape is no number, whatever it is called.
-            return None
-        if role == "seed" and ("seed" not in argument.name or self.interface.description["backend"] == "jax"):
-            return RANDOM
-        for kind in (_ROLES.get(role), role if role in FAMILIES[0] else None, part):
-            if kind is not None and (kind in self.kinds or (kind in FAMILIES[0] and not self.makes)):
-                return kind
-        # What is annotated with a number's type is none of the arrays.
-        types: dict[str, str | None] = {"[Dd]ict": "dictionary", "Callable": "identity", "bool": "False"}
-        types |= {"int": None if self.makes else "number of heads", "float": "0.0" if self.makes else "scale"}
-        types |= {"str": next(iter(self._texts), None)}
-        for word, suggested in types.items():
-            found = re.search(rf"\b{word}\b", argument.annotation)
-            if found and suggested is not None and "Tensor" not in argument.annotation[: found.start()]:
-                return suggested if suggested in self.kinds or suggested[:6] == "text: " else None
-        return None
-
-    @property
-    def _texts(self) -> list[str]:
-        """Texts that the code compares something with: what an argument may be."""
-        return [f"text: {text}" for text in _compared(self.interface.description["source"])]
-
-    def _means(self, name: str) -> bool:
-        """Whether a name says that something is no weight."""
-        found = "params" if name in _LETTERS else role(name) or "params"
-        return found != "params" and (found[0] not in "Wb" or found in ("base", "bias"))
-
-    def _weight(self, path: Path) -> str:
-        """What lies in something is multiplied with, or added, by its name and that of what it lies in."""
-        path = (*path[:-1], *path[-1].split("."))
-        mine = next((r for r in map(role, ("_".join(path[-2:]), path[-1])) if r in _ROLES and r[:1] in "Wb"), None)
-        if mine in ("Wk", "Wv", "bk", "bv") and 0 < self.ladder[0].G < self.ladder[0].H:
-            # A configuration tells of fewer key heads.
-            return "WK" if mine[0] == "W" else "K"
-        if mine in ("bqkv", "bq", "bk", "bv", "bo"):
-            return _ROLES[mine]
-        whole = _ROLES.get(mine or role("_".join(path[-2:])) or role(path[-2]) or "")
-        last = path[-1].lower()
-        if re.match(r"b(ias)?$|b_|beta|gamma|g$|scale|norm", last) or re.search(r"(^|_)ln|norm", path[-2].lower()):
-            return "P" if whole in ("WP", "P") else "W"
-        if re.match(r"v(_.*)?$", last):
-            # The vector of an additive score.
-            return "W"
-        return whole if whole in ("WP", "WW") else "WW"
-
-    def _likely(self, name: str, taken: Sequence[str] = ()) -> tuple[str, ...]:
-        """What is asked for by name, the likelier first: numbers that no other one is."""
-        first = _ROLES.get(constructor_role(name) or "") if self.makes else _ROLES.get(role(name) or "")
-        if first is None and not self.makes:
-            first = FAMILIES[0].get(role(name) or "")
-        rest = sorted((k for k in self.kinds if not self.makes or k in VALUES), key=lambda k: k in taken)
-        return tuple(dict.fromkeys(kind for kind in (first, *rest) if kind is not None and kind in self.kinds))
-
 
 def _laid(layout: str) -> dict[str, str]:
     """The kinds of inputs in a layout such as BHTD."""
     query = layout if "H" in layout else layout.replace("D", "W")
     key = query.replace("T", "S").replace("H", "G")
     return {"q": query, "k": key, "v": key, "x": query, "context": key}
-
-
-def lettered(
-    found: Mapping[Path, Shape], lengths: Lengths, named: Mapping[str, int], words: Mapping[str, str] | None = None
-) -> tuple[dict[Path, str], Lengths]:
-    """Documented shapes as kinds: a letter for each word, with the length that its name has, or one of its own.
-
-    words: letters that are known.
-    """
-    letters: dict[str, str] = dict(words or {})
-    lengths = replace(lengths, U=lengths.axis("U"))
-    spare = shapes.unseen("")
-    # What queries and keys do not share are positions, and beside these lie heads, whatever they are called.
-    arrays = [shape.axes for shape in found.values() if not shape.sort and len(shape.axes) == 4]
-    for one, two in [arrays[:2]] if len(arrays) > 1 and not words else []:
-        apart = [place for place in range(4) if one[place] != two[place]]
-        if apart in ([1], [2]) and one[3 - apart[0]] not in PLAIN:
-            letters |= {one[apart[0]]: "T", two[apart[0]]: "S", one[3 - apart[0]]: "H"}
-    sizes = {axis: lengths.axis(letter) for axis, letter in letters.items()} if not words else {}
-    unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
-    # A graph has an array of edges; elsewhere their letter is a width.
-    graph = {s.axes[-1] for s in found.values() if s.sort == "whole" or s.axes[0] == "2" or len(s.axes) == 1}
-    # What is first in some arrays alone are no samples, unless it is called so.
-    first = {s.axes[0] for s in found.values() if not s.sort and len(s.axes) > 2}
-    # Masks have axes that arrays have.
-    for path, shape in sorted(found.items(), key=lambda item: item[1].sort in ("mask", "0 and 1")):
-        sides = shapes.image(shape.axes)
-        # Where a configuration tells of heads, weights beside the width of all have them, and a width of each.
-        own = [axis for axis in shape.axes if axis not in PLAIN and letters.get(axis) != "W"]
-        heads = len(path) > 1 and not shape.sort and len(own) == 2 and "W" in map(letters.get, shape.axes)
-        heads = heads and (lengths.G > 0 or lengths.H * lengths.D != lengths.W)
-        for place, axis in enumerate(shape.axes):
-            if axis in letters:
-                continue
-            edges = axis in graph and re.fullmatch(shapes.EDGES, axis)
-            known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
-            letter = axis if axis in PLAIN else _letter(shape, place, sides, set(letters.values()), len(first) < 2)
-            if heads and axis == own[-1] and "D" not in letters.values():
-                letter = "D"
-            elif heads and axis == own[0]:
-                letter = next((one for one in "HG" if one not in letters.values()), letter)
-            if letter is None or edges or (known is not None and (axis.isdigit() or not axis.isidentifier())):
-                letter = axis if axis in PLAIN else next(spare)
-                known = known or next(unlike, 12)
-            if known is not None and letter not in PLAIN:
-                lengths = lengths.resized(letter, known)
-            letters[axis] = letter
-            sizes[axis] = lengths.axis(letter)
-    kinds: dict[Path, str] = {}
-    for path, shape in found.items():
-        axes = [letters[axis] for axis in shape.axes]
-        if shape.sort == "whole" and len(axes) == 2 and re.fullmatch(shapes.EDGES, shape.axes[0]):
-            kinds[path] = "pairs of edges"
-        elif shape.sort == "whole" and re.fullmatch(shapes.EDGES, shape.axes[-1]):
-            kinds[path] = "edges" if len(axes) > 1 else "targets" if "sources" in kinds.values() else "sources"
-        elif shape.sort in ("mask", "0 and 1"):
-            kinds[path] = f"{shape.sort} ({', '.join(axes)})"
-        else:
-            kinds[path] = "below 3: " * (shape.sort == "whole") + "".join(axes)
-    return kinds, lengths
-
-
-def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[str], samples: bool) -> str | None:
-    """The letter of an axis by its word and its place, of those that no other word has.
-
-    samples: whether what comes first may be samples without being called so.
-    """
-    rank = len(shape.axes)
-    axis = next(
-        (letter for letter, words in AXIS_WORDS.items() if re.fullmatch(words, shape.axes[place].lower())), None
-    )
-    if place == 0 and rank > 2 and shape.axes[0] in ("n", "N"):
-        axis = "B" if samples else "T"
-    # Numbers of samples and positions alone are tokens.
-    tokens = axis == "T" and rank == 2 and bool(re.fullmatch(AXIS_WORDS["B"], shape.axes[0].lower()))
-    likely: tuple[str, ...] = ()
-    if sides is not None and place in sides:
-        likely = ("h", "w")[sides.index(place) :][:1]
-    elif axis == "B" or (samples and place == 0 and rank > 2 and (axis is None or sides is not None)):
-        likely = ("B",)
-    elif sides is not None:
-        likely = ("W", "U")
-    elif axis == "H" and rank > 2 and place < rank - 1:
-        likely = ("H", "G")
-    elif place == rank - 1 and not shape.sort and rank > 1 and not tokens:
-        likely = ("D", "W", "U") if rank > 3 and sides is None else ("W", "U")
-    elif axis == "T" or place < rank - 1 or shape.sort:
-        likely = ("S", "T") if shape.sort in ("mask", "0 and 1") and place == rank - 1 else ("T", "S")
-    return next((letter for letter in likely if letter not in taken), None)
-
-
-def _compared(source: str) -> list[str]:
-    nodes = list(ast.walk(parsed(source)))
-    parts = [x for node in nodes if isinstance(node, ast.Compare) for x in (node.left, *node.comparators)]
-    parts += [node.value for node in nodes if isinstance(node, ast.MatchValue)]
-    parts += [x for node in parts if isinstance(node, ast.Tuple | ast.List | ast.Set) for x in node.elts]
-    found = [x.value for x in parts if isinstance(x, ast.Constant) and isinstance(x.value, str)]
-    return list(dict.fromkeys(text for text in found if text != "__main__"))[:6]

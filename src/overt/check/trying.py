@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from overt.check import beside, calls, continuing, contracts, effects, outside
+from overt.check import beside, calls, continuing, contracts, effects, outside, repeating
 from overt.check.asking import Caller, Way, probe
 from overt.check.calls import Guess, Lengths, Tried
 from overt.check.findings import Findings
@@ -244,10 +244,10 @@ def _repeated(
 ) -> bool:
     """Whether calls attend together that do not each: one token at a time, or weights that were remembered."""
     for handle, guess in ran[:_CALLS]:
-        if continuing.forgets_query(session, face, handle, guess):
+        if repeating.forgets_query(session, face, handle, guess):
             findings.add("cache_key")
             return True
-        told = continuing.steps(session, face, handle, guess) if handle is not None else {}
+        told = repeating.steps(session, face, handle, guess) if handle is not None else {}
         if any(entry["outcome"] != "not tried" for entry in told.get("ledger", ())):
             findings.convention["called with"] = f"{guess}, again and again"
             conclude(findings, [told])

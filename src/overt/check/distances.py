@@ -1,0 +1,122 @@
+"""Biases that go by the distance of query and key, against the slopes of ALiBi."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from overt.check.definitions import slopes_of
+from overt.check.pipeline import classify
+from overt.check.positional import Told, made_at
+from overt.check.positions import every_second
+from overt.recorder.core import Core
+from overt.recorder.operations import Operation
+
+# Slopes that are not those of the paper, as forms of its formula.
+_WRONG = ("from 0", "formula", "from 0 formula")
+
+
+def biases(core: Core, data: Sequence[bool], intended: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Told]:
+    """Linear biases.  Press et al. 2022 (arXiv:2108.12409), section 3."""
+    for (_, x), (number, y) in zip(core.steps, core.steps[1:], strict=False):
+        if number is None or x.shape != y.shape:
+            continue
+        operation = core.operations[number]
+        moving = [data[s] if s is not None else o.startswith("argument")
+                  for s, o in zip(operation.sources, operation.origins, strict=True)]  # fmt: skip
+        if sum(moving) > 1 or classify(x, y, operation, False).name != "bias":
+            continue
+        with np.errstate(all="ignore"):
+            gap = np.where(np.isfinite(x) & np.isfinite(y) & (y > -1e4), y - x, np.nan)
+        if min(*gap.shape, core.scores.queries.shape[1]) < 3:
+            yield Told("bias", None, operation.line, "a bias of so few positions tells nothing")
+            continue
+        cells = _by_head(core, gap)
+        if cells is not None:
+            yield from _linear(cells, core.operations[: number + 1], facts, intended)
+
+
+def _by_head(core: Core, gap: np.ndarray) -> np.ndarray | None:
+    """A bias, rows × keys, as (H, T, S): axes along which it is the same are samples."""
+    labels = [a for axis, a in enumerate(core.mix.labels[0]) if axis not in core.key_axes]
+    whole = gap.reshape(*core.shape, gap.shape[1])
+    rows = [labels.index(a) for a in core.mix.rows]
+    batch = [labels.index(a) for a in core.mix.batch]
+    whole = whole.transpose([*batch, *rows, whole.ndim - 1])
+    whole = whole.reshape(*whole.shape[: len(batch)], -1, whole.shape[-1])
+    for axis in reversed(range(len(batch))):
+        first = np.take(whole, [0], axis)
+        if np.allclose(whole, first, rtol=1e-6, atol=1e-9, equal_nan=True):
+            whole = first
+    cells = whole.reshape(-1, *whole.shape[-2:])
+    n = len(cells)
+    for H in (h for h in range(1, n) if n % h == 0):
+        # Heads that are folded into the batch come again with each sample.
+        for again in (np.tile(cells[:H], (n // H, 1, 1)), np.repeat(cells[:: n // H], n // H, axis=0)):
+            if np.allclose(cells, again, rtol=1e-6, atol=1e-9, equal_nan=True):
+                return cells[:H] if again is not None and np.allclose(cells[:H], again[:H], equal_nan=True) else None
+    return cells
+
+
+def _linear(
+    cells: np.ndarray, operations: Sequence[Operation], facts: Mapping[str, Any], intended: Mapping[str, Any]
+) -> Iterator[Told]:
+    H, T, S = cells.shape
+    step, line = "bias", operations[-1].line
+    ahead = np.arange(S) - np.arange(T)[:, None] - (S - T)
+    # Wherever a causal mask begins, what comes later is not meant to be seen.
+    causal = "causal" in facts or bool(np.isnan(cells[0][ahead > 0]).all())
+    seen = cells.copy()
+    if causal:
+        seen[:, ahead > 0] = np.nan
+    found: tuple[np.ndarray, int | None] | None = None
+    plain = _slopes(seen, np.broadcast_to(np.arange(S, dtype=float), (T, S)))
+    if plain is not None and causal:
+        found = plain, None
+    elif plain is None:
+        for offset in dict.fromkeys((S - T, 0)):
+            slopes = _slopes(seen, -np.abs(np.arange(S) - np.arange(T)[:, None] - offset).astype(float))
+            if slopes is not None:
+                found = slopes, offset
+                break
+    if found is None:
+        return
+    slopes, at = found
+    size, sign = np.abs(slopes), np.sign(slopes)
+    forms = [("", slopes_of(H, None)), ("", every_second(H)), *((how, slopes_of(H, how)) for how in _WRONG)]
+    how = next((how for how, some in forms if np.allclose(size, some, rtol=1e-3)), None)
+    if how is None or len(set(sign)) > 1:
+        return
+    if sign[0] < 0:
+        yield Told(step, "alibi_sign", line, "The farther a key is, the more it is rewarded.", -slopes, slopes)
+    # The plain formula for any number of heads is many people's own.
+    if how and ((intended.get("alibi") and sign[0] > 0) or how != "formula"):
+        made = made_at(operations, lambda x: x.size == H and bool(np.allclose(np.abs(x.ravel()), size)), line)
+        yield Told(step, "alibi_slopes", made, "The slopes are none of the paper's.", slopes_of(H, None), size)
+    if at is not None and at != S - T:
+        says = f"The distance is counted as if the first of {T} queries stood at the first of {S} keys."
+        away = np.abs(np.arange(S) - np.arange(T)[:, None] - at).ravel()
+        made = made_at(operations, lambda x: np.array_equal(np.abs(x).ravel(), away), line)
+        yield Told(step, "alibi_offset", made, says)
+    elif sign[0] > 0 and not how:
+        yield Told(step, "", line, "ALiBi: slope times distance")
+
+
+def _slopes(cells: np.ndarray, distance: np.ndarray) -> np.ndarray | None:
+    """(H,) with cells = slope · distance and a constant for each row; None where there are none."""
+    found = []
+    for one in cells:
+        live = np.isfinite(one)
+        if (live.sum(1) > 1).sum() < 2:
+            return None
+        with np.errstate(all="ignore"):
+            count = np.maximum(live.sum(1), 1)[:, None]
+            a = np.where(live, distance - np.where(live, distance, 0).sum(1, keepdims=True) / count, 0)
+            b = np.where(live, one - np.where(live, one, 0).sum(1, keepdims=True) / count, 0)
+        slope = float((a * b).sum() / max((a * a).sum(), 1e-12))
+        if abs(slope) < 1e-6 or np.abs(b - slope * a).max() > 1e-3 * np.abs(b).max():
+            return None
+        found.append(slope)
+    return np.asarray(found)
