@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import overt
+from overt.check.arrays import alike, marks
 from overt.check.checking import examine
 from overt.check.session import Session
 from overt.check.shapes import shapes
+from overt.recorder.flow import close
 
 NUMPY = '''
 import numpy as np
@@ -281,3 +285,65 @@ def test_arrays_in_an_object_that_is_given_are_arguments() -> None:
     steps = overt.trace(lambda q, held: q @ held.k.T, np.ones((4, 2)), held)
     assert [step.array.shape for step in steps][-1] == (4, 3)
     assert held.k is own
+
+
+def test_a_word_within_brackets_is_no_argument() -> None:
+    text = 'x (H, W, C)\np: {"all": (C, 3, heads, d), "table": ((2w-1)^2, heads), "out": (heads, d, C)}'
+    told = shapes(text, ["p", "x", "heads"], [("p", "all"), ("p", "table"), ("p", "out")])
+    assert told["p", "out"].axes == ("heads", "d", "C")
+    assert ("heads",) not in told
+
+
+def test_a_call_that_changes_a_module_is_seen() -> None:
+    if find_spec("torch") is None:
+        return
+    import torch
+
+    class Keeping(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.kept = torch.nn.Linear(2, 2), {"all": [torch.zeros(2)]}
+
+    one = Keeping()
+
+    def same() -> bool:
+        found = marks(one)
+        return found is not None and all(x is y and n == m for (x, n), (y, m) in zip(before, found, strict=False))
+
+    before = marks(one) or []
+    one.eval()
+    assert same()
+    one.kept["all"][0] += 1
+    assert not same()
+    before = marks(one) or []
+    one.kept["all"].append(torch.ones(1))
+    assert not same()
+    before = marks(one) or []
+    with torch.no_grad():
+        one.inner.weight.mul_(2)
+    assert not same()
+    one.queue = iter([1])  # type: ignore[assignment]
+    assert marks(one) is None
+
+
+def test_a_copy_that_a_call_changed_is_not_alike() -> None:
+    class Keeping:
+        def __init__(self) -> None:
+            self.w, self.seen = np.ones(3), [SimpleNamespace(n=0, k=np.zeros(2))]
+
+    one = Keeping()
+    assert alike(one, deepcopy(one))
+    for change in ("two.w = two.w + 1", "two.seen[0].n += 1", "two.seen[0].k += 1", "two.seen.append(3)", "two.x = 1"):
+        two = deepcopy(one)
+        exec(change)
+        assert not alike(one, two), change
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])
+def test_close_says_what_numpy_says(dtype: str) -> None:
+    drawn = np.random.default_rng(0)
+    some = np.array([0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 1 + 1e-7, 1 + 1e-4, 1e-9, 1e5, 1e5 + 0.5])
+    for _ in range(300):
+        with np.errstate(invalid="ignore"):
+            x, y = (drawn.choice(some, 2).astype(dtype) for _ in range(2))
+        assert close(x, y, 1e-5, 1e-8) == np.allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=True), (x, y)

@@ -8,12 +8,15 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
-from types import SimpleNamespace
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from overt.check import wire
+
+# What is never changed in its place, or means nothing to a call.
+_FIXED = (str, int, float, complex, type(None), type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 
 
 def leaves(result: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -31,6 +34,43 @@ def leaves(result: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from leaves(getattr(result, field.name), f"{path}.{field.name}")
     elif result is not None:
         yield path, result
+
+
+def alike(one: Any, two: Any, depth: int = 8) -> bool:
+    """Whether a thing and its copy hold the same, as far as that can be seen."""
+    if one is two or type(one) is not type(two) or not depth:
+        return one is two
+    if isinstance(one, str | int | float | np.generic):
+        return bool(one == two)
+    if isinstance(one, tuple | list):
+        return len(one) == len(two) and all(alike(x, y, depth - 1) for x, y in zip(one, two, strict=True))
+    if isinstance(one, dict):
+        return one.keys() == two.keys() and all(alike(x, two[name], depth - 1) for name, x in one.items())
+    if hasattr(one, "__array__"):
+        return np.array_equal(np.asarray(one), np.asarray(two))
+    return hasattr(one, "__dict__") and alike(vars(one), vars(two), depth - 1)
+
+
+def marks(thing: Any) -> list[tuple[Any, Any]] | None:
+    """All that a module of torch holds, by which is seen whether a call has changed it; None where that is not seen."""
+    if not hasattr(thing, "named_modules"):
+        return None
+    found: list[tuple[Any, Any]] = []
+    open_, seen = [thing], set()
+    while open_:
+        x = open_.pop()
+        if id(x) in seen:
+            continue
+        seen.add(id(x))
+        inside = x if isinstance(x, list | tuple | set | frozenset) else x.values() if isinstance(x, dict) else None
+        if inside is None and not isinstance(x, _FIXED) and not hasattr(x, "data_ptr"):
+            if not hasattr(x, "__dict__"):
+                return None
+            # What mode it is in is said to each call.
+            inside = [part for name, part in vars(x).items() if name != "training"]
+        found.append((x, len(inside) if inside is not None else getattr(x, "_version", None)))
+        open_ += inside or ()
+    return found
 
 
 def _numbers(rows: list[Any]) -> bool:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from overt.check import wire
-from overt.check.arrays import Backend, backends, leaves
+from overt.check.arrays import Backend, alike, backends, leaves, marks
 from overt.check.composing import MAKE, THEN, closing, composed, described
 from overt.check.describe import is_keras, is_linen, parameters, widen
 from overt.check.giving import Asked, Giver, LackedError, drawn
@@ -73,6 +73,10 @@ class Candidate:
         self.example: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
         # the arrays of a call that somebody looks for, by their identity
         self.passing: dict[int, str] = {}
+        # classes of JAX whose instances are changed by a call
+        self.keeping: set[type] = set()
+        # the last copy of an instance, of which and how wide, and what it held
+        self.clean: tuple[Any, Any, list[tuple[Any, Any]] | None] = (None, None, None)
         # told how many calls of a request have come back
         self.alive: Callable[[int], None] = lambda calls: None
 
@@ -112,6 +116,9 @@ class Candidate:
                 reached.append(trace.tb_lasti)
                 names, called, unpacks = _statements(self.file).get(line, ((), frozenset(), None))
                 held = [trace.tb_frame.f_locals.get(name) for name in names]
+                # What lies in one of these, and is asked for there.
+                parts = [x if isinstance(x, dict) else vars(x) for x in held if isinstance(x, dict | Asked)]
+                held += [some[name] for some in parts for name in names if name in some]
                 arguments = [self.passing[id(x)] for x in held if id(x) in self.passing]
             trace = trace.tb_next
         missing: dict[str, Any] | None = None
@@ -139,7 +146,7 @@ class Candidate:
         }
 
     def on_load(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
-        self.built, self.made = [], {}
+        self.built, self.made, self.clean = [], {}, (None, None, None)
         self.target, self.whole = self.whole or self.target, None
         if message["target"] is not None:
             self.target = load(message["target"])
@@ -252,7 +259,7 @@ class Candidate:
             if call.get("fresh") and message["handle"] is not None:
                 # What it keeps between calls is not kept by the instance.
                 with suppress(Exception):
-                    thing = _narrowed(copy.deepcopy(self.built[message["handle"]]), call.get("dtype"))
+                    thing = self._fresh(message["handle"], call)
             try:
                 replies.append(
                     self._call(thing, call, arrays, out, number, results, cache if message.get("same") else None)
@@ -269,6 +276,18 @@ class Candidate:
                 replies.append({"error": self.failure(error)})
                 results.append(None)
         return {"replies": replies}
+
+    def _fresh(self, handle: int, call: dict[str, Any]) -> Any:
+        """A copy of an instance that no call has changed: while a call is looked for, the last one if that is so."""
+        key = handle, call.get("dtype")
+        last, thing, known = self.clean
+        if call.get("search") and last == key and known is not None:
+            now = marks(thing) or []
+            if len(now) == len(known) and all(x is y and n == m for (x, n), (y, m) in zip(now, known, strict=True)):
+                return thing
+        thing = _narrowed(copy.deepcopy(self.built[handle]), call.get("dtype"), copied=True)
+        self.clean = key, thing, marks(thing) if call.get("search") else None
+        return thing
 
     def _call(
         self,
@@ -302,14 +321,17 @@ class Candidate:
         if call.get("train") is not None:
             _train(thing, call["train"])
         thing = _narrowed(thing, call.get("dtype"))
-        method = thing
-        if call.get("method") and not is_keras(type(thing)):
-            several = THEN in call["method"]
-            method = composed(type(thing), call["method"], thing) if several else getattr(thing, call["method"])
         # A class that stands for functions holds nothing but what they close over.
-        pure = inspect.isroutine(thing) or hasattr(type(thing), "made")
+        pure = inspect.isroutine(thing) or is_linen(type(thing)) or hasattr(type(thing), "made")
+        # What is recorded is traced there.
+        plainly = call.get("record") is not None or bool(call.get("example"))
+        own = thing
+        if call["backend"] == "jax" and not (pure or plainly or type(thing) in self.keeping):
+            # What keeps something would keep what is only traced: a copy of it is called, and keeps nothing.
+            thing, pure = copy.deepcopy(thing), True
+        method = _method(thing, call.get("method"))
         if is_linen(type(thing)):
-            method, pure = _applied(thing, call["method"], args, kwargs, backend, self.made.setdefault("", {})), True
+            method = _applied(thing, call["method"], args, kwargs, backend, self.made.setdefault("", {}))
         told: dict[str, Any] = {}
         method = _drained(method)
         if call.get("record") is not None:
@@ -323,11 +345,9 @@ class Candidate:
         still = backend.still(call.get("still", False))
         with still, attached, np.errstate(all="ignore"), weighed, _patched(thing, scope):
             start = time.perf_counter()
-            # What is recorded is traced there, and what keeps something would keep what is only traced.
-            plainly = call.get("record") is not None or not pure or call.get("example")
             try:
                 with backend.typed():
-                    if plainly:
+                    if plainly or not pure:
                         result = method(*args, **kwargs)
                     else:
                         result = backend.run(method, args, kwargs, self.passing, call.get("search", False))
@@ -336,6 +356,9 @@ class Candidate:
                     raise
                 # It makes arrays of its own in float32, and not in the default dtype.
                 result = method(*args, **kwargs)
+            if thing is not own and not call.get("search") and not alike(own, thing):
+                self.keeping.add(type(own))
+                result = _drained(_method(own, call.get("method")))(*args, **kwargs)
         results.append(result)
         reply: dict[str, Any] = {"outputs": [], "form": type(result).__name__, "judged": told}
         if call.get("weigh"):
@@ -355,6 +378,13 @@ class Candidate:
         if call.get("grad"):
             reply["gradients"] = backend.pull(result, {key: given[key] for key in before}, out, number)
         return reply
+
+
+def _method(thing: Any, name: str | None) -> Any:
+    """What is called of a thing: itself, or its method, or several one after the other."""
+    if not name or is_keras(type(thing)):
+        return thing
+    return composed(type(thing), name, thing) if THEN in name else getattr(thing, name)
 
 
 def _applied(
@@ -395,14 +425,16 @@ def _patched(function: Any, scope: dict[str, Any]) -> Iterator[None]:
             function.__globals__.update(before)
 
 
-def _narrowed(thing: Any, dtype: str | None) -> Any:
-    """A module whose parameters have a dtype: itself, or a copy."""
+def _narrowed(thing: Any, dtype: str | None, *, copied: bool = False) -> Any:
+    """A module whose parameters have a dtype: itself, or a copy where it is none."""
     if not dtype or not hasattr(thing, "half") or not hasattr(thing, "parameters") or is_keras(type(thing)):
         # Keras has a dtype of its own, and a copy of what was not called yet draws other weights.
         return thing
     wanted = getattr(sys.modules["torch"], dtype)
     floats = [x for x in thing.parameters() if x.is_floating_point()]
-    return thing if floats and all(x.dtype == wanted for x in floats) else copy.deepcopy(thing).to(wanted)
+    if floats and all(x.dtype == wanted for x in floats):
+        return thing
+    return (thing if copied else copy.deepcopy(thing)).to(wanted)
 
 
 def _train(thing: Any, mode: bool) -> None:
@@ -417,12 +449,13 @@ def _train(thing: Any, mode: bool) -> None:
 
 @lru_cache(maxsize=4)
 def _statements(file: str) -> dict[int, tuple[tuple[str, ...], frozenset[str], str | None]]:
-    """Of each line the names in its statement, the methods it calls, and whether it unpacks a shape or an array."""
+    """Of each line the names and texts in it, the methods it calls, and whether it unpacks a shape or an array."""
     nodes = list(ast.walk(parsed("".join(linecache.getlines(file)))))
     found: dict[int, tuple[tuple[str, ...], frozenset[str], str | None]] = {}
     for node in nodes:
         if isinstance(node, ast.stmt) and not hasattr(node, "body"):
-            names = tuple(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+            told = [getattr(n, "id", getattr(n, "attr", getattr(n, "value", None))) for n in ast.walk(node)]
+            names = tuple(name for name in told if isinstance(name, str))
             calls = [
                 n.func.attr for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
             ]

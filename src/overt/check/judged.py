@@ -14,7 +14,7 @@ from overt.check.ledger import Entry, Outcome
 from overt.check.origins import Origin, followed
 from overt.check.pipeline import near, shown
 from overt.recorder.core import Core
-from overt.recorder.flow import masklike, reaches
+from overt.recorder.flow import masklike
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import Product, product
 
@@ -82,7 +82,7 @@ class State:
         self.shards: list[Core] = []
         self.phase = "raw"
         self.intended: Mapping[str, Any] = {}
-        self.reach = reaches(core.operations)
+        self.reach = core.reach
         self.sum: additive.Sum | None = None
         self.alignment = Alignment(core.operations, [])
 

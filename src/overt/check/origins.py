@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from overt.recorder.flow import GATHERS, VIEWS
+from overt.recorder.flow import GATHERS, VIEWS, close
 from overt.recorder.operations import Line, Operation
 
 PRODUCTS = {"mm", "addmm", "bmm", "matmul", "einsum", "dot", "linear", "baddbmm", "dot_general", "tensordot"}
@@ -141,6 +141,11 @@ def _by_axes(small: np.ndarray, flat: np.ndarray, order: np.ndarray, ranked: np.
         slices = tuple(i if a == axis else slice(None) for a in range(small.ndim))
         here = base[slices]
         spots = order[first[slices].flat[0] : end[slices].flat[0]] - here.flat[0]
+        # Few of these agree with its last number too.
+        last = here.flat[-1] + spots
+        spots = spots[
+            (last >= 0) & (np.abs(flat.take(last, mode="clip") - small[slices].flat[-1]) <= near[slices].flat[-1])
+        ]
         step = next((n for n in spots if _agrees(small[slices], flat, here + n)), None)
         if step is None:
             return None
@@ -150,7 +155,7 @@ def _by_axes(small: np.ndarray, flat: np.ndarray, order: np.ndarray, ranked: np.
 
 def _agrees(values: np.ndarray, flat: np.ndarray, at: np.ndarray) -> bool:
     inside = at.min() >= 0 and at.max() < len(flat)
-    return bool(inside and np.allclose(flat[at], values, rtol=1e-6, atol=1e-12))
+    return bool(inside and close(flat[at], values, 1e-6, 1e-12))
 
 
 def constant_over(x: np.ndarray) -> bool:

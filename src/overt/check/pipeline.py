@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from overt.recorder.core import Core, constant_ratio
+from overt.recorder.flow import close
 from overt.recorder.operations import Operation
 
 # What adds, or puts in, numbers from elsewhere.
@@ -37,9 +38,8 @@ class Kind(NamedTuple):
 
 def near(x: np.ndarray, y: np.ndarray, tolerance: float = 1e-5) -> bool:
     """Whether two arrays are equal but for rounding; NaN equals NaN only where not all are NaN."""
-    if x.shape != y.shape or (np.isnan(x).all() and x.size):
-        return False
-    return np.allclose(x, y, rtol=tolerance, atol=tolerance * 1e-3, equal_nan=True)
+    alike = x.shape == y.shape and close(x, y, tolerance, tolerance * 1e-3)
+    return alike and not (x.size and np.isnan(x).all())
 
 
 def constant(x: np.ndarray, axis: int | None = None, tolerance: float = 1e-6) -> bool:

@@ -55,7 +55,8 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         if len(axes) > 1 and all(axis in names for axis in axes) and (len(axes) > 2 or len(axes[0]) > 1):
             # Arguments, as they are passed.
             continue
-        between = text[ends[number] : place.start()]
+        # What closes a bracket that was open ends a shape that was not understood.
+        between = re.sub(r"^[^()]*\)", "", text[ends[number] : place.start()])
         told_of = rf"[\"']\w+[\"']:\s*$|(?<![\w.])({known}):?\s*$" if place[0][0] == "[" else r"[\"']\w+[\"']:\s*$"
         if len(axes) == 1 and not place[2] and not re.search(told_of, between):
             # Something in brackets.

@@ -25,7 +25,7 @@ from overt.check.varying import Found, kinder, kinds_of, names, optional, record
 _CALLS, _RAN = 4, 8
 _NAMELESS = ("NameError", "UnboundLocalError", "ModuleNotFoundError", "MemoryError", "SystemExit", "KeyboardInterrupt")
 # Seconds after which no other call is looked for, and after one that attends.
-_SECONDS, _MORE = 20.0, 3.0
+_SECONDS, _MORE = 20.0, 1.5
 # Steps that may be left untried, as a mask is that nobody gives, where no other call is looked for.
 _ENOUGH = 2
 # Numbers that may be too small, where they say how many keys there are.

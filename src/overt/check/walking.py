@@ -239,10 +239,10 @@ class Walk(State):
         """What hidden scores become: a number that larger scores outdo, unless somebody gave it."""
         operation = self.operations[number]
         fill = float((y if constant(y) else y - x).max())
-        if any(o.startswith("argument") and x.dtype.kind == "f" and (x < pipeline.LOW).any()
-               for one in self.operations for o, x in zip(one.origins, one.operands, strict=True)):  # fmt: skip
+        if not -3e4 < fill < pipeline.LOW or operation.line is None:
             return
-        if -3e4 < fill < pipeline.LOW and operation.line is not None:
+        if not any(o.startswith("argument") and x.dtype.kind == "f" and (x < pipeline.LOW).any()
+                   for one in self.operations for o, x in zip(one.origins, one.operands, strict=True)):  # fmt: skip
             self.facts["fill"] = {"line": operation.line.number, "file": operation.line.file, "expected": ""}
 
     def _exponential(

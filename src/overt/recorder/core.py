@@ -34,6 +34,7 @@ class Core:
 
     ``steps`` are the maker of a value and the value as a matrix rows × keys, from the bare product of queries and keys
     to the weights, as far back as it could be followed: ``place`` then has for each entry its place in the scores.
+    ``reach`` has for each operation the arguments that its result depends on.
     """
 
     operations: Sequence[Operation]
@@ -43,6 +44,7 @@ class Core:
     two: bool
     steps: list[tuple[int | None, np.ndarray]] = field(default_factory=list)
     place: np.ndarray | None = None
+    reach: Sequence[frozenset[str]] = ()
 
     @property
     def weights(self) -> np.ndarray:
@@ -118,10 +120,11 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
     # One softmax used twice, as in a backward pass: the use along its own axis counts.
     straight = {_softmax(c) for c in kept.values() if set(c.normal) & set(c.key_axes)}
     chosen = [c for c in kept.values() if set(c.normal) & set(c.key_axes) or _softmax(c) not in straight]
+    reach = reaches(operations)
     for core in chosen:
+        core.reach = reach
         _normalise(core)
         _orient(core)
-    reach = reaches(operations)
     chosen = [c for c in chosen if c.two or _keyed(c, data) or apart(c, reach)]
     return sorted(chosen, key=lambda c: c.mix.number)
 

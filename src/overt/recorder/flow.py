@@ -124,4 +124,12 @@ def untag(tag: np.ndarray, x: np.ndarray, y: np.ndarray, view: bool) -> np.ndarr
 
 def equal(x: np.ndarray, y: np.ndarray) -> bool:
     """Whether two arrays have one shape and the same numbers but for rounding; NaN equals NaN."""
-    return x.shape == y.shape and np.allclose(x, y, rtol=1e-5, atol=1e-8, equal_nan=True)
+    return x.shape == y.shape and close(x, y, 1e-5, 1e-8)
+
+
+def close(x: np.ndarray, y: np.ndarray, relative: float, absolute: float) -> bool:
+    """Whether real numbers are the same but for rounding, NaN and NaN too; ``numpy.allclose`` is slow."""
+    x, y = (z if z.dtype.kind in "fc" else z.astype(float) for z in (x, y))
+    with np.errstate(all="ignore"):
+        known = (np.abs(x - y) <= absolute + relative * np.abs(y)) & np.isfinite(y)
+    return bool(known.all() or (known | (x == y) | ((x != x) & (y != y))).all())
