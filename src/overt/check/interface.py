@@ -60,7 +60,7 @@ class Interface(Promises):
     @cached_property
     def read(self) -> Read:
         """What its code asks of its arguments."""
-        source = self.description["source"] + "\n" + self.description["reached"]
+        source = self.description["source"] + "\n" + self.description.get("reached", "")
         return read(source, [a.name for a in self.arguments])
 
     @cached_property
