@@ -146,7 +146,7 @@ class Alignment:
             moving = [[a for a in range(x.shape[1]) if np.ptp(x[:, a]) > 0.4] for x in (one, two)]
             features = set(moving[0]) - set(moving[1]) or {one.shape[1] - 1}
             axes = [a for a in moving[0] if a not in features]
-            whole = len(features) == 1 and np.array_equal(one[:, axes].max(0), two[:, axes].max(0))
+            whole = bool(axes) and len(features) == 1 and np.array_equal(one[:, axes].max(0), two[:, axes].max(0))
             if whole and _exchanged(own[..., axes], at[..., axes]):
                 self.exchanged.append(last)
 
