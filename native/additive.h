@@ -53,11 +53,14 @@ void add_terms(const Acc* rows, const Acc* panel, const Acc* v, Index D, int pan
         sums[r] += (v1 * b + v2 * a) * reciprocal<Acc>(a * b);
       }
     }
-    if (d < D)
+    if (d < D) {
+      OVERT_UNROLL
       for (int r = 0; r < M; ++r) {
         Lane<Acc> a = one_more<Acc, bounded>(all(rows[d * kQueries<Acc> + r]), load(panel + d * kPanel<Acc>));
         sums[r] += v[d] * reciprocal<Acc>(a);
       }
+    }
+    OVERT_UNROLL
     for (int r = 0; r < M; ++r) store(tile + r * stride + half * lanes, base + slope * sums[r]);
     panel += half % 2 ? D * kPanel<Acc> - lanes : lanes;
   }
@@ -107,6 +110,7 @@ OVERT_INLINE Acc pull_feature(const Acc* row, const Acc* panel, Index D, int wid
     }
     store(down + i, column);
   }
+  OVERT_UNROLL
   for (int r = 0; r < M; ++r) across[r * wide] += sum<Acc>(sums[r]);
   return sum<Acc>(total);
 }

@@ -105,9 +105,10 @@ template <class Kind> struct Top : Pass<Kind, TopArguments<Accumulator<Kind>>> {
     }
     store(tops, left);
     store(tops + lanes, right);
-    for (Acc top : tops) {
-      int more = __builtin_popcount(above<Acc>(left, top) | above<Acc>(right, top) << lanes);
-      if (more >= room) found = larger(found, top);
+    OVERT_UNROLL
+    for (int i = 0; i < 2 * lanes; ++i) {
+      int more = __builtin_popcount(above<Acc>(left, tops[i]) | above<Acc>(right, tops[i]) << lanes);
+      if (more >= room) found = larger(found, tops[i]);
     }
     return found;
   }

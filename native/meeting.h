@@ -271,11 +271,11 @@ template <class Acc> struct Meeting {
       bool plain = !p.bits.data && !p.bias.data && every[i].begin <= group.begin && every[i].end >= group.end &&
                    smaller((i + 1) * panel, width) <= count;
       if (kFuses && !pull.lse.rest) {
-        if (plain) weigh<false, true>(M, i * panel, group.begin, pulls);
-        else weigh<true, true>(M, i * panel, group.begin, pulls);
+        if (plain) weigh<false, true, M>(i * panel, group.begin, pulls);
+        else weigh<true, true, M>(i * panel, group.begin, pulls);
       } else {
-        if (plain) weigh<false, false>(M, i * panel, group.begin, pulls);
-        else weigh<true, false>(M, i * panel, group.begin, pulls);
+        if (plain) weigh<false, false, M>(i * panel, group.begin, pulls);
+        else weigh<true, false, M>(i * panel, group.begin, pulls);
       }
     }
     if (p.dropout > 0) scale_by_kept(group, column, last, work.weights);
@@ -328,12 +328,12 @@ template <class Acc> struct Meeting {
   }
 
   // Scores to weights, and dp to ds, of one panel.
-  template <bool masked, bool fused> OVERT_APART void weigh(int rows, int column, int key, Acc* pulls) {
+  template <bool masked, bool fused, int M> OVERT_APART void weigh(int column, int key, Acc* pulls) {
     for (int i = column; i < smaller(column + panel, width); i += lanes) {
       Lane<Acc> lse = load(work.lse + i), rest = load(work.rest + i), delta = load(work.delta + i);
       Edge first = work.first[i / lanes], last = work.last[i / lanes];
 #pragma GCC unroll 4
-      for (int r = 0; r < rows; ++r) {
+      for (int r = 0; r < M; ++r) {
         Acc *at_weight = work.weights + r * kStep + i, *at_pull = pulls + r * kStep + i;
         Lane<Acc> x = load(at_weight), w = exp2<Acc>(fused ? x * Acc(kLog2e) - rest : (x - lse) * Acc(kLog2e) - rest);
         Lane<Acc> ds = w * (load(at_pull) - delta);
@@ -372,6 +372,7 @@ template <class Acc> struct Meeting {
         if (p.even_bias) {
           Lane<Acc> each = {};
           for (int i = 0; i < smaller(lanes, count - column); ++i) each[i] = *work.rows[column + i].bias;
+          OVERT_UNROLL
           for (int i = 0; i < lanes; ++i) x[i] = each;
         } else {
           auto row = [&](int i) { return work.rows[column + i].bias + group.begin; };

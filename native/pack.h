@@ -136,6 +136,7 @@ OVERT_INLINE void load_transposed(Row row, Index count, Index d, Index D, Lane<A
     OVERT_UNROLL
     for (int i = 0; i < lanes; ++i) x[i] = i < most ? load_lanes(row(i) + d) : Lane<Acc>{};
   } else {
+    OVERT_UNROLL
     for (int i = 0; i < lanes; ++i) x[i] = i < count ? load_some(row(i) + d, D - d) : Lane<Acc>{};
   }
   transpose<Acc>(x);
