@@ -255,7 +255,10 @@ def vector(
         elif product(operations, number) is not None and (mine or joined & set(sources)):
             if joined & set(sources):
                 last = _biased(operations, number)
-                bare = any(_like(operations[last].host, x) for x in outputs)
+                takers = [n for n, op in enumerate(operations) if last in op.sources]
+                # What the next matrix takes as it is was not bent either.
+                on = takers and all(product(operations, n) or operations[n].name in VIEWS | _JOINS for n in takers)
+                bare = bool(on) or any(_like(operations[last].host, x) for x in outputs)
                 bent = any(last in op.sources and _returned(op, operations[last], outputs) for op in operations)
                 return (last, bare) if bare or bent else None
             made.add(number)

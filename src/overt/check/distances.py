@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ def biases(core: Core, data: Sequence[bool], intended: Mapping[str, Any], facts:
 
 def _by_head(core: Core, gap: np.ndarray) -> np.ndarray | None:
     """A bias, rows × keys, as (H, T, S): axes along which it is the same are samples."""
+    # Differences of scores in float32.
+    same = partial(np.allclose, rtol=1e-5, atol=1e-6, equal_nan=True)
     labels = [a for axis, a in enumerate(core.mix.labels[0]) if axis not in core.key_axes]
     whole = gap.reshape(*core.shape, gap.shape[1])
     rows = [labels.index(a) for a in core.mix.rows]
@@ -48,15 +51,17 @@ def _by_head(core: Core, gap: np.ndarray) -> np.ndarray | None:
     whole = whole.reshape(*whole.shape[: len(batch)], -1, whole.shape[-1])
     for axis in reversed(range(len(batch))):
         first = np.take(whole, [0], axis)
-        if np.allclose(whole, first, rtol=1e-6, atol=1e-9, equal_nan=True):
+        if same(whole, first):
             whole = first
     cells = whole.reshape(-1, *whole.shape[-2:])
     n = len(cells)
     for H in (h for h in range(1, n) if n % h == 0):
         # Heads that are folded into the batch come again with each sample.
-        for again in (np.tile(cells[:H], (n // H, 1, 1)), np.repeat(cells[:: n // H], n // H, axis=0)):
-            if np.allclose(cells, again, rtol=1e-6, atol=1e-9, equal_nan=True):
-                return cells[:H] if again is not None and np.allclose(cells[:H], again[:H], equal_nan=True) else None
+        outer, inner = cells[:H], cells[:: n // H]
+        if same(cells, np.tile(outer, (n // H, 1, 1))):
+            return outer
+        if same(cells, np.repeat(inner, n // H, axis=0)):
+            return inner
     return cells
 
 

@@ -220,6 +220,7 @@ class Masked(Scale):
         )
 
     def _causal(self, cells: np.ndarray, masked: bool) -> None:
+        cells = cells[:, :, : cells.shape[2] - self._fill(cells)]
         _, T, S = cells.shape
         ahead = np.arange(S)[None] - np.arange(T)[:, None]
         # Of how many queries and keys these are some, and how much later their first query is than their first key.
@@ -262,6 +263,13 @@ class Masked(Scale):
                 says = "The past is hidden, and not the future."
                 self.fail("causal", "mask_inverted", self.mask_line, says, right, one)
                 return
+
+    def _fill(self, cells: np.ndarray) -> int:
+        """How many of the last keys are zeros that nobody sees: they fill up a block."""
+        unseen, keys, S = np.asarray(cells.all((0, 1))), self.k.array, cells.shape[2]
+        axes = [axis for axis, length in enumerate(keys.shape[:-1]) if length == S]
+        zeros = [~np.moveaxis(keys, axis, 0).reshape(S, -1).any(1) & unseen for axis in axes if not unseen.all()]
+        return max((int(x[::-1].argmin()) for x in zeros), default=0)
 
     def _piece(self) -> tuple[int, int, int] | None:
         """Of queries that are some of more: how much later their first is than the first key, and all of both."""

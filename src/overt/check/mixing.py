@@ -189,10 +189,10 @@ class Mixing(Masked):
         if not any((c == c[:1, :, :1]).all() and len(np.unique(c)) == length for c in at):
             # Each head of queries has as many keys as there are, and some of them twice.
             along = [c for c in at[:-1] if len(np.unique(c)) == length and (c == c[:, :, :1]).all()]
-            line = self.operations[self.k.views[0]].line if self.k.views else None
-            if any(len(np.unique(row)) < length for c in along for row in c[:, :, 0]):
-                says = "A query head sees some keys twice and others never: they are repeated along the positions."
-                self.fail("groups", "gqa_repeat_wrong_axis", self._repeats() or line, says)
+            mixed = any(len(np.unique(row)) < length or (row != c[0, :, 0]).any() for c in along for row in c[:, :, 0])
+            if mixed and self._repeats():
+                says = "The keys of some heads are others, or in another order: they are repeated along the positions."
+                self.fail("groups", "gqa_repeat_wrong_axis", self._repeats(), says)
             else:
                 self.note("groups", "not tried", "where the keys' positions came from could not be followed")
             return
@@ -224,12 +224,14 @@ class Mixing(Masked):
 
         final = core.steps[-1][1]
         weights = [final] if self.weights is None else [final, self.weights]
+        # What lies between 0 and 1 already is weights that are not done, as of slots that compete for the inputs.
+        scores = [y for _, y in core.steps[:-1] if y.size and not (y.min() >= 0 and y.max() <= 1)]
         returned = any(like(array, y) for array in self.outputs[1:] for y in weights)
         names = [str(name) for name in self.intended.get("returned", [""] * len(self.outputs))]
         for name, array in zip(names[1:], self.outputs[1:], strict=True):
             if any(like(array, y) for y in weights):
                 continue
-            if any(like(array, y) for _, y in core.steps[:-1]) and np.isfinite(array).any() and self.phase != "raw":
+            if any(like(array, y) for y in scores) and np.isfinite(array).any() and self.phase != "raw":
                 # What has a name of its own, or lies beside the weights, is what it is.
                 if not returned and (re.fullmatch(r"[.\d]*", name) or re.search(_WEIGHTS, name, re.I)):
                     self.fail("weights", "returns_scores", None, "Scores are returned in the place of weights.")
