@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from overt.check import trying
+from overt.check import trying, watching
 from overt.check.findings import Findings
 from overt.check.interface import Interface
+from overt.check.report import CheckerError
 from overt.check.session import Here
 
 DRAWN = np.random.default_rng(0)
@@ -104,3 +105,12 @@ def test_what_is_varied_shows(code: Callable[..., Any], wrong: set[str], also: s
     found = told(code)
     assert wrong <= found
     assert found <= wrong | also | {"nan_in_masked_value", "mask_fp16_overflow", "softmax_low_precision", *NOTES}
+
+
+def test_a_recording_that_breaks_the_checker_is_no_code_without_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(*_: Any, **__: Any) -> None:
+        raise KeyError("cells")
+
+    monkeypatch.setattr(watching, "judge", judge)
+    with pytest.raises(CheckerError, match=r"plain runs, with q.*KeyError: 'cells'"):
+        told(plain)

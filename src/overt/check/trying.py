@@ -15,7 +15,7 @@ from overt.check.findings import Findings
 from overt.check.instances import instances
 from overt.check.interface import Interface
 from overt.check.recorded import enter, tell
-from overt.check.report import CallError, UnattendedError
+from overt.check.report import CallError, CheckerError, UnattendedError
 from overt.check.roles import LAYOUTS
 from overt.check.search import Search
 from overt.check.session import Here, Session
@@ -47,6 +47,7 @@ def check(
     found: list[Found] = []
     unsure: list[Found] = []
     refused: list[Tried] = []
+    broken: list[str] = []
     searches: list[tuple[int | None, Search, Iterator[list[Tried]]]] = []
     made = beside.Made(session, maker)
 
@@ -59,6 +60,7 @@ def check(
             ran.append(tried)
             ran_on.append((handle, tried.guess))
             judged = recorded(session, face, handle, [tried.guess])[0]
+            broken.extend([judged["error"]] if "error" in judged else [])
             others = []
             if tried.guess.dtype != "float64":
                 # On the way to what runs the numbers may have become narrow for nothing.
@@ -160,6 +162,11 @@ def check(
             findings.convention["called with"] = str(guess)
             conclude(findings, [outer])
             return
+    if broken:
+        raise CheckerError(
+            f"{face.name} runs, with {ran[0].guess}, and what it computes could not be judged "
+            f"({broken[0].strip().splitlines()[-1]}): the checker is wrong here, give it another call with --example"
+        )
     if ran:
         raise UnattendedError(f"{face.name} runs, with {ran[0].guess}, and no attention was found inside")
     failed = [tried for _, search, _ in searches for tried in search.tried] or refused
