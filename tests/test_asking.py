@@ -112,5 +112,6 @@ def test_a_recording_that_breaks_the_checker_is_no_code_without_attention(monkey
         raise KeyError("cells")
 
     monkeypatch.setattr(watching, "judge", judge)
+    monkeypatch.setattr(trying.outside, "read", lambda *_: {})
     with pytest.raises(CheckerError, match=r"plain runs, with q.*KeyError: 'cells'"):
         told(plain)
