@@ -187,12 +187,12 @@ class Mixing(Masked):
         if len(mine) != 1:
             return
         if not any((c == c[:1, :, :1]).all() and len(np.unique(c)) == length for c in at):
-            # Each head of queries has as many keys as there are, and some of them twice.
+            # Each head of queries has as many keys as there are: some of them twice, or in an order of its own.
             along = [c for c in at[:-1] if len(np.unique(c)) == length and (c == c[:, :, :1]).all()]
             mixed = any(len(np.unique(row)) < length or (row != c[0, :, 0]).any() for c in along for row in c[:, :, 0])
-            if mixed and self._repeats():
+            if mixed and (line := self._repeats()):
                 says = "The keys of some heads are others, or in another order: they are repeated along the positions."
-                self.fail("groups", "gqa_repeat_wrong_axis", self._repeats(), says)
+                self.fail("groups", "gqa_repeat_wrong_axis", line, says)
             else:
                 self.note("groups", "not tried", "where the keys' positions came from could not be followed")
             return

@@ -45,6 +45,7 @@ def turned(
     intended: Mapping[str, Any],
     facts: Mapping[str, Any],
 ) -> Iterator[Told]:
+    """What is told of rotations of queries, keys and values by their positions.  Su et al. 2021 (arXiv:2104.09864)."""
     q, k, v = (turn(core.operations, data, one) for one in operands)
     step = "rotation"
     for name, one in (("queries", q), ("keys", k)):
