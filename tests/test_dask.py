@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -263,20 +266,42 @@ def test_numbers_near_the_end_of_the_range() -> None:
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
-    """Two worker processes on this machine."""
-    options = {"dashboard_address": None, "silence_logs": 50, "threads_per_worker": 1, "host": "127.0.0.1"}
-    with (
-        dask.config.set({"distributed.worker.memory.terminate": False, "distributed.scheduler.allowed-failures": 1}),
-        distributed.LocalCluster(n_workers=2, processes=True, **options) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-        # A worker that was killed is being started anew, and what is not started yet cannot be closed.
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Two worker processes on this machine, of a cluster that is not closed but ended.
+
+    LocalCluster follows the workers that come and go and cannot be closed after one that it had not heard of has died.
+    """
+    folder = tmp_path_factory.mktemp("cluster")
+    places = ["--scheduler-file", str(folder / "scheduler.json"), "--host", "127.0.0.1", "--no-dashboard"]
+    workers = ["--nworkers", "2", "--nthreads", "1", "--local-directory", str(folder)]
+    settings = {
+        "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
+        "DASK_DISTRIBUTED__WORKER__MEMORY__TERMINATE": "false",
+    }
+    with ExitStack() as stack:
+        for role, options in ("dask_scheduler", ["--port", "0"]), ("dask_worker", workers):
+            command = [sys.executable, "-m", f"distributed.cli.{role}", *places, *options]
+            stack.enter_context(process(command, os.environ | settings))
+        client = stack.enter_context(distributed.Client(scheduler_file=places[1], timeout=60))
         client.wait_for_workers(2, timeout=60)
+        yield client
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@contextmanager
+def process(command: list[str], environment: dict[str, str]) -> Iterator[None]:
+    """A process that is asked to end afterwards, and killed where it does not."""
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet, stdin=quiet) as running:
+        try:
+            yield
+        finally:
+            running.terminate()
+            try:
+                running.wait(10)
+            except subprocess.TimeoutExpired:
+                running.kill()
+
+
 def test_two_processes(client: Any) -> None:
     whole = arrays(S=160)
     options = {
@@ -309,7 +334,6 @@ def dying(marker: Path, times: int) -> Any:
     return die
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_killed_worker_is_replaced_and_no_number_is_wrong(client: Any, tmp_path: Path) -> None:
     whole = arrays()
     q, k, v = chunks(whole, 12)
@@ -327,7 +351,6 @@ def test_a_killed_worker_is_replaced_and_no_number_is_wrong(client: Any, tmp_pat
     assert (tmp_path / "deaths").read_text() == "x"
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_what_kills_every_worker_is_an_error(client: Any, tmp_path: Path) -> None:
     q, k, v = chunks(arrays(), 48)
     v = v.map_blocks(dying(tmp_path / "deaths", 1000), meta=v._meta)
