@@ -9,9 +9,8 @@ is followed too, and nobody misses it.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import torch
@@ -103,11 +102,7 @@ class _Weights:
 class Follower:
     """What became of scores and weights; holds on to no tensor that its owner has let go."""
 
-    def __init__(self, others: Iterable[Any] = ()) -> None:
-        """others: functions that somebody else heeds."""
-        names = _BEGINNINGS | {func.__name__ for func in others}
-        # Asked at every operation of a model, of the same few functions.
-        self._begins = cache(lambda func: func.__name__ in names or isinstance(func, _OPERATORS + _ORDERED))
+    def __init__(self) -> None:
         # Weights, or None for scores, and the product that these come from.
         self._known: dict[int, tuple[weakref.ref[Tensor], _Weights | None, object]] = {}
         self._softmaxes: list[Softmax] = []
@@ -118,9 +113,10 @@ class Follower:
         # Places where numbers left torch, and by what.
         self.left: dict[Any, str] = {}
 
-    def heeds(self, func: Callable[..., Any]) -> bool:
-        """Whether a function is anything to ``see`` now, or to others."""
-        return bool(self._known) or self._begins(func)
+    @property
+    def known(self) -> Mapping[int, object]:
+        """What is followed now; while it is empty, only what ``begins`` is anything to ``see``."""
+        return self._known
 
     def see(self, place: Any, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Use | None:
         """Take note of one operation; where weights of a softmax met values, say so."""
@@ -286,6 +282,11 @@ class Follower:
 
     def _weights(self, x: Tensor) -> _Weights | None:
         return self._known[id(x)][1] if self._entry(x) else None
+
+
+def begins(func: Callable[..., Any]) -> bool:
+    """Whether scores or weights may begin with a function: a softmax, a product, an operator by its own name."""
+    return func.__name__ in _BEGINNINGS or isinstance(func, _OPERATORS + _ORDERED)
 
 
 def name_of(func: Callable[..., Any]) -> str:

@@ -11,6 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from overt.recorder.torch import SPELLED, name_of, operator, softens
+from overt.torch.record.kernel import SILENT
 from overt.torch.record.sdpa import closed
 
 # Of a graph of TorchScript: what attends at once, a softmax, what spells it out, and products.
@@ -23,7 +24,6 @@ _KERNELS = ("flex_attention", "scaled_dot_product_attention")
 
 _SCRIPT: tuple[type, ...] = torch._C.ScriptFunction, torch._C.ScriptMethod
 _calls: dict[type, Callable[..., Any]] = {}
-SILENT = torch._C.DisableTorchFunction
 
 
 class Listener(Protocol):

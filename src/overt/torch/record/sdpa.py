@@ -16,16 +16,15 @@ from torch.nn.attention.bias import CausalBias, CausalVariant
 from overt.recorder.torch import Use
 from overt.torch.record import visible
 from overt.torch.record.call import Call
-from overt.torch.record.kernel import Tap, lse_of
+from overt.torch.record.kernel import SDPA, Tap, lse_of
 from overt.torch.record.visible import Visible
 
-SDPA = functional.scaled_dot_product_attention
 FLEX = torch.ops.higher_order.flex_attention
 MULTI_HEAD = functional.multi_head_attention_forward
 # What attends behind a single name, and shows nothing of it.
 _CLOSED = frozenset({torch._native_multi_head_attention, torch._transformer_encoder_layer_fwd})
 _KERNEL = re.compile(r"aten::_.*(scaled_dot_product|attention)|(?!aten::).*::.*(attn|attention|attend|sdpa)")
-FUSED = frozenset({SDPA, FLEX, MULTI_HEAD}) | _CLOSED
+FUSED: frozenset[Any] = frozenset({SDPA, FLEX, MULTI_HEAD}) | _CLOSED
 # The same code, whose inside a function mode can see: it asks ``has_torch_function`` whether to hide it.
 OPEN_MULTI_HEAD = types.FunctionType(
     MULTI_HEAD.__code__,
@@ -53,6 +52,7 @@ def hidden(args: Iterable[Any]) -> str | None:
 
 
 def sdpa(
+    tap: Tap,
     heads: int | None,
     query: Tensor,
     key: Tensor,
@@ -64,8 +64,9 @@ def sdpa(
     enable_gqa: bool = False,
 ) -> tuple[Tensor, Call]:
     """Run it, and say what it was.  heads: how many lie in the first of three axes."""
-    with Tap() as tap:
-        output = SDPA(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    output = tap.run(
+        SDPA, (query, key, value, attn_mask, dropout_p, is_causal), {"scale": scale, "enable_gqa": enable_gqa}
+    )
     batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])  # type: ignore[no-untyped-call]
     q, k, v, y = (four(x.detach(), heads, batch) for x in (query, key, value, output))
     (B, H, T, D), S = q.shape, k.shape[2]

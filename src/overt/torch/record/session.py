@@ -17,7 +17,7 @@ from overt.torch.record import checking, closed, interface, sdpa, table
 from overt.torch.record.call import Call
 from overt.torch.record.chain import Chain, marks
 from overt.torch.record.keeping import Keeper, Link, statistics
-from overt.torch.record.kernel import Tap
+from overt.torch.record.kernel import SDPA, SILENT, Tap
 from overt.torch.record.relations import relations
 from overt.torch.record.replacing import replaced
 from overt.torch.record.watch import Mode, Watch, backward
@@ -46,9 +46,11 @@ class Session:
         self._keeper, self._replace, self._check = keeper, compute == "overt", check
         self._chosen = _chooser(layers)
         self._watch = Watch(model)
-        self._follower = Follower(sdpa.FUSED)
+        self._follower = Follower()
         self._context = ExitStack()
         self._tap = Tap()
+        # Whether attention that runs now is one that an interface has described.
+        self._taps = False
         self._mode: Mode | None = None
         self._inside = False
         self._heads: int | None = None
@@ -63,7 +65,7 @@ class Session:
         self._context.callback(closed.leave, self)
         # What was compiled shows nothing of its inside.
         self._context.enter_context(torch.compiler.set_stance("force_eager"))
-        self._mode = self._context.enter_context(Mode(self._follower.heeds, self._see))
+        self._mode = self._context.enter_context(Mode(self._follower.known, self._see))
 
     def stop(self) -> None:
         """Leave everything as it was."""
@@ -141,7 +143,7 @@ class Session:
         name = self._watch.names[module]
         inside, self._inside = self._inside, True
         try:
-            with closed.SILENT():
+            with SILENT():
                 call = self._described(implementation, module, args, kwargs, name)
                 if call is not None and self._replace:
                     call.output = replaced(call, name)
@@ -149,14 +151,15 @@ class Session:
                     return call.output.transpose(1, 2).contiguous(), None
             if call is None:
                 return run(module, *args, **kwargs)
-            with self._tap:
-                result = run(module, *args, **kwargs)
-            with closed.SILENT():
+            self._taps = True
+            result = run(module, *args, **kwargs)
+            self._taps = False
+            with SILENT():
                 interface.complete(call, result, self._tap)
                 self._take(call, name, interface.returned(call, result))
             return result
         finally:
-            self._inside = inside
+            self._inside, self._taps = inside, False
 
     def _described(self, implementation: str, module: Any, args: Any, kwargs: Any, name: str) -> Call | None:
         """What a call of the interface is to be taken as, None where it is not taken."""
@@ -207,7 +210,7 @@ class Session:
             return result
         module, method = found
         name, kernel = self._watch.names[module], operator(func) or name_of(func)
-        if func in sdpa.FUSED or name_of(func) == sdpa.SDPA.__name__ or sdpa.closed(kernel):
+        if func in sdpa.FUSED or name_of(func) == SDPA.__name__ or sdpa.closed(kernel):
             self._lose(name, f"it attends in {method}(), which is not called as a module is")
             return result
         self._follower.beside = True
@@ -219,10 +222,11 @@ class Session:
 
     def _see(self, func: Any, args: Any, kwargs: Any) -> Any:
         if self._inside:
-            return func(*args, **kwargs)
+            attends = self._taps and (name_of(func) == SDPA.__name__ or func is sdpa.FLEX)
+            return self._tap.run(func, args, kwargs) if attends else func(*args, **kwargs)
         if not self._watch.here:
             return self._beside(func, args, kwargs)
-        if name_of(func) == sdpa.SDPA.__name__:
+        if name_of(func) == SDPA.__name__:
             return self._sdpa(args, kwargs)
         if func is sdpa.MULTI_HEAD:
             return self._multi_head(args, kwargs)
@@ -259,11 +263,11 @@ class Session:
         name = self._watch.names[self._watch.stack[-1]]
         wanted = self._wanted(name)
         if not wanted and not self._guided:
-            return sdpa.SDPA(*args, **kwargs)
+            return SDPA(*args, **kwargs)
         if why := sdpa.hidden(args):
             self._lose(name, why)
-            return sdpa.SDPA(*args, **kwargs)
-        output, call = sdpa.sdpa(self._head_count(), *args, **kwargs)
+            return SDPA(*args, **kwargs)
+        output, call = sdpa.sdpa(self._tap, self._head_count(), *args, **kwargs)
         if not wanted:
             self._guide(call, name)
             return output
@@ -306,7 +310,7 @@ class Session:
     def _take(self, call: Call, name: str, instead: Call | None = None) -> None:
         """Check a call, and keep it at its place.  instead: how else it may be described."""
         # What is computed here is none of the model's, as another recording round this one might think.
-        with closed.SILENT():
+        with SILENT():
             self._checked(call, name, instead)
 
     def _checked(self, call: Call, name: str, instead: Call | None) -> None:

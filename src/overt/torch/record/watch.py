@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
 from types import FrameType
 from typing import Any
 
@@ -16,11 +16,13 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
-from overt.torch.record import closed
+from overt.recorder.torch import begins
+from overt.torch.record import closed, sdpa
 from overt.torch.record.arrays import array
 
 # A module of that name attends, or says so.
 _ATTENTION = re.compile("attention|attn", re.IGNORECASE)
+_FUSED = frozenset(func.__name__ for func in sdpa.FUSED)
 
 
 class Pass:
@@ -161,15 +163,21 @@ class Watch:
 class Mode(TorchFunctionMode):
     """Every torch function that is called while the model runs."""
 
-    def __init__(self, heeds: Callable[[Any], bool], see: Callable[[Any, Any, Any], Any]) -> None:
-        """heeds: whether a function is anything to ``see``; most are not, and cost no more than the question."""
+    def __init__(self, known: Mapping[int, object], see: Callable[[Any, Any, Any], Any]) -> None:
+        """known: what is followed now; while there is nothing, most functions cost no more than the question."""
         super().__init__()
-        self._heeds, self._see = heeds, see
+        self._known, self._see = known, see
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self._heeds(func):
+        if self._known or _heeded(func):
             return self._see(func, args, kwargs or {})
         return func(*args, **kwargs) if kwargs else func(*args)
+
+
+@lru_cache(maxsize=4096)
+def _heeded(func: Any) -> bool:
+    """Whether a function attends, or may be where attention begins; asked of the same few at every operation."""
+    return begins(func) or func.__name__ in _FUSED
 
 
 def _mixes_nothing(module: nn.Module) -> bool:
