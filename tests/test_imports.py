@@ -160,7 +160,7 @@ def test_one_module_knows_the_compiled_one() -> None:
 def test_nobody_imports_what_only_some_may(name: str) -> None:
     tops = {other.partition(".")[0] for other in imported(ast.parse(MODULES[name].read_text()))}
     where = name.partition(".")[0]
-    some = {"training.loop", "training.steps", "training.team", "recorder.torch", "recorder.tensors"}
+    some = {"training.loop", "training.steps", "training.team", "recorder.tensors"}
     assert where == "torch" or name in some or "torch" not in tops
     assert name.split(".")[0] == "dask" or not tops & {"dask", "distributed"}
     assert where in ("views", "cli") or not tops & {"rich", "matplotlib"}

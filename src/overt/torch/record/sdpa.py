@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention.bias import CausalBias, CausalVariant
 
-from overt.recorder.torch import Use
 from overt.torch.record import visible
 from overt.torch.record.call import Call
+from overt.torch.record.following import Use
 from overt.torch.record.kernel import SDPA, Tap, lse_of
 from overt.torch.record.visible import Visible
 

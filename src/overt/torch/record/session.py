@@ -12,10 +12,10 @@ from torch import nn
 
 from overt.errors import DtypeError, RecordingError
 from overt.grid import numbered
-from overt.recorder.torch import LEAVES, SPELLED, Follower, name_of, operator, parts, softens
 from overt.torch.record import checking, closed, interface, sdpa, table
 from overt.torch.record.call import Call
 from overt.torch.record.chain import Chain, marks
+from overt.torch.record.following import LEAVES, SPELLED, Follower, name_of, operator, parts, softens
 from overt.torch.record.keeping import Keeper, Link, statistics
 from overt.torch.record.kernel import SDPA, SILENT, Tap
 from overt.torch.record.relations import relations

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
-from overt.recorder.torch import begins
 from overt.torch.record import closed, sdpa
 from overt.torch.record.arrays import array
+from overt.torch.record.following import begins
 
 # A module of that name attends, or says so.
 _ATTENTION = re.compile("attention|attn", re.IGNORECASE)
