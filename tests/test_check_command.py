@@ -15,9 +15,8 @@ from click.testing import CliRunner, Result
 
 import overt
 from overt.check.discovery import discover
-from overt.check.findings import SYMPTOMS
 from overt.check.formats import github, sarif
-from overt.check.mistakes import MISTAKES
+from overt.check.mistakes import MISTAKES, SYMPTOMS
 from overt.check.report import CallError, CheckerError, Failure, Finding, Report
 from overt.check.settings import Settings
 from overt.cli.check import command

@@ -86,19 +86,11 @@ class Caller:
                 placed = [a.name for a in self.face.arguments][: len(args)]
                 args = [{"value": way.values[n]} if n in way.values else x for n, x in zip(placed, args, strict=True)]
                 kwargs |= {name: {"value": value} for name, value in way.values.items() if name not in placed}
-                one = {"args": args, "kwargs": kwargs, "backend": self.face.description["backend"], "still": True}
                 # What is read in the place of an argument stands for it.
                 patch = {n: {"array": prefix + a} for n, a in self.face.misread.items() if prefix + a in mine}
-                one |= {
-                    "globals": patch,
-                    "train": False,
-                    "dtype": way.guess.dtype,
-                    "fresh": not specs or ("train" not in way.extra and not same),
-                    **way.extra,
-                }
-                if self.handle is not None:
-                    one["method"] = self.face.description["method"]
-                specs.append(one)
+                fresh = not specs or ("train" not in way.extra and not same)
+                told = {"globals": patch, "dtype": way.guess.dtype, "fresh": fresh, **way.extra}
+                specs.append(self.spec(args, kwargs, **told))
                 arrays |= mine
             request = {"op": "call", "handle": self.handle, "calls": specs} | ({"same": True} if same else {})
             reply, out = self.session.ask(request, arrays)
@@ -109,6 +101,16 @@ class Caller:
                 outputs = [out[o["key"]] for o in told.get("outputs", ())]
                 found.append(Answer(told, outputs, slopes, reply.get("printed", 0)))
         return found
+
+    def spec(self, args: list[Any], kwargs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        """One call of a request."""
+        one = {"args": args, "kwargs": kwargs, "backend": self.face.description["backend"], "still": True}
+        method = {} if self.handle is None else {"method": self.face.description["method"]}
+        return {**one, **method, "train": False, **more}
+
+    def recorded(self, *guesses: Guess) -> list[dict[str, Any]]:
+        """What the recording of each call comes to; empty where it fails."""
+        return [answer.judged for answer in self.ask([Way(g, extra={"record": self.face.intents}) for g in guesses])]
 
     def arrays(self, guess: Guess) -> dict[str, np.ndarray]:
         """The arrays of a call by the names of their arguments."""
@@ -200,11 +202,7 @@ def _kept(caller: Caller, guess: Guess, findings: Findings) -> None:
             # An instance may keep keys, and is meant to.
             return
         if differ(a, c):
-            findings.add(
-                "state", kind="mistake",
-                message="A call changes what the next one returns: the same inputs give another output.",
-                mend="Keep nothing between calls, or reset it.",
-            )  # fmt: skip
+            findings.add("state")
             return
         alone = caller.ask([other])[0] if not differ(a, b) and not b.failed and not fresh[0].failed else b
         if differ(alone, b):

@@ -89,9 +89,7 @@ def examine(
             "crash": f"It crashes: {ended}.",
             "exit": f"It ends the process: {ended}.",
         }
-        findings.add(
-            {"hang": "hangs", "exit": "exits"}.get(ended.kind, "crashes"), kind="unknown", message=says[ended.kind]
-        )
+        findings.add({"hang": "hangs", "exit": "exits"}.get(ended.kind, "crashes"), message=says[ended.kind])
         shown = name or target or "it"
     except OvertError:
         raise

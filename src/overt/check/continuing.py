@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 
 from overt.check import calls
+from overt.check.asking import Caller
 from overt.check.calls import Guess
 from overt.check.findings import Findings
-from overt.check.interface import Interface
 from overt.check.part import same
 from overt.check.recorded import enter
 from overt.check.repeating import forgets_query
 from overt.check.roles import constructor_role
-from overt.check.session import Here, Session
 
 _ALL, _CUT = 5, 4
 # So many tokens that not all of them are kept.
@@ -52,18 +51,18 @@ class _Way:
     flags: frozenset[str] = frozenset()
 
 
-def check(session: Session | Here, face: Interface, handle: int | None, guess: Guess, findings: Findings) -> None:
+def check(caller: Caller, guess: Guess, findings: Findings) -> None:
     """Make a call that works in pieces, and again with another query."""
-    if forgets_query(session, face, handle, guess):
+    if forgets_query(caller, guess):
         findings.add("cache_key")
-    Continued(session, face, handle, guess).check(findings)
+    Continued(caller, guess).check(findings)
 
 
 class Continued:
     """A call that works, made in pieces."""
 
-    def __init__(self, session: Session | Here, face: Interface, handle: int | None, guess: Guess) -> None:
-        self.session, self.face, self.handle = session, face, handle
+    def __init__(self, caller: Caller, guess: Guess) -> None:
+        self.caller, self.session, self.face, self.handle = caller, caller.session, caller.face, caller.handle
         self.guess = replace(guess, lengths=replace(guess.lengths, T=_ALL, S=_ALL))
         self.kinds = {".".join(path): kind for path, kind in guess.kinds}
         self.axes = {name: axis for name, kind in self.kinds.items() if (axis := _axis(kind)) is not None}
@@ -131,11 +130,10 @@ class Continued:
         if axis is None or same(whole[0][1][0].take(range(_CUT), axis), head[0][1][0], _LOOSE):
             return
         findings.add(
-            "unknown", kind="unknown", line=facts.get("term") or facts.get("bias"),
+            "unknown", line=facts.get("term") or facts.get("bias"),
             message="It promises causal attention, and hides later keys, and yet one token more changes what earlier "
             "ones come to.",
             mend="Look for what is taken over all positions, such as a norm or mean, or counted from the last of them.",
-            look="(?!)",
         )  # fmt: skip
 
     # Ways.
@@ -239,20 +237,11 @@ class Continued:
         if way.count is not None:
             kwargs[way.count] = {"value": start}
         placed = [a.name for a in self.face.arguments if a.kind == "position" and a.name in kwargs]
-        call: dict[str, Any] = {
-            "args": [kwargs.pop(name) for name in placed],
-            "kwargs": kwargs,
-            "backend": self.face.description["backend"],
-            "still": True,
-            "train": False,
-            "dtype": self.guess.dtype,
-            "fresh": first is None,
-        }
-        if self.handle is not None:
-            call["method"] = self.face.description["method"]
-            if first is not None and way.method is not None:
-                # Its arguments may have other names.
-                call |= {"method": way.method, "args": [*call["args"], *kwargs.values()], "kwargs": {}}
+        args = [kwargs.pop(name) for name in placed]
+        call = self.caller.spec(args, kwargs, dtype=self.guess.dtype, fresh=first is None)
+        if first is not None and way.method is not None:
+            # Its arguments may have other names.
+            call |= {"method": way.method, "args": [*args, *kwargs.values()], "kwargs": {}}
         return call, arrays
 
     def _run(self, ways: list[_Way], *pieces: tuple[int, int]) -> list[tuple[_Way, list[np.ndarray]]]:
@@ -321,13 +310,7 @@ class Continued:
             turned = (e["line"] for e in whole["ledger"] if e["step"].endswith("rotation"))
             findings.add("rope_offset", kind="mistake", line=next(turned, None))
         elif not right and not self._open(way):
-            findings.add(
-                "decode_differs",
-                kind="unknown",
-                certain=False,
-                message="A later piece, with what the earlier ones left, does not give what all tokens at once give.",
-                mend="Check positions, mask and order of the keys that are kept.",
-            )
+            findings.add("decode_differs", certain=False)
         enter(findings, [late])
         return True
 
@@ -336,7 +319,7 @@ class Continued:
         if self.face.description["backend"] == "jax":
             # Each of these calls would be compiled.
             return
-        longer = Continued(self.session, self.face, self.handle, self.guess)
+        longer = Continued(self.caller, self.guess)
         longer.guess = replace(self.guess, lengths=replace(self.guess.lengths, T=_LONG, S=_LONG))
         asked, steps = {"causal": None, "operands": True}, [(n, n + 1) for n in range(_CUT, _LONG)]
         late = longer._ask([way], ((0, _CUT), *steps), asked)[0][-1].get("judged", {})

@@ -25,10 +25,7 @@ def check(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:
     """Everything that a call does beside what it returns."""
     _read(caller.face, findings)
     if caller.ask([Way(guess)])[0].printed:
-        findings.add(
-            "prints", kind="risk", message="It prints while it computes.",
-            mend="Leave out print, or use logging.", look=r"print|stdout",
-        )  # fmt: skip
+        findings.add("prints")
     if {"dropout_eval", "state", "unknown"} & set(findings.found):
         return
     _dtype(caller, guess, findings)
@@ -39,15 +36,10 @@ def check(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:
 def _read(face: Interface, findings: Findings) -> None:
     """Globals that are read instead of arguments which they are named after, and names that are no more."""
     if re.search(r"np\.infty", face.code):
-        findings.add(
-            "removed_name", kind="mistake", message="np.infty no longer exists in NumPy 2.", mend="Write np.inf.",
-            look=r"infty",
-        )  # fmt: skip
+        findings.add("removed_name")
     for name, argument in face.misread.items():
-        findings.add(
-            "global_read", kind="mistake", look=rf"\b{name}\b", mend=f"Use {argument} in the body.",
-            message=f"It reads the global {name} instead of its argument {argument}.",
-        )  # fmt: skip
+        says = f"It reads the global {name} instead of its argument {argument}."
+        findings.add("global_read", message=says, mend=f"Use {argument} in the body.", look=rf"\b{name}\b")
 
 
 def _dtype(caller: Caller, guess: Guess, findings: Findings) -> None:
@@ -57,11 +49,7 @@ def _dtype(caller: Caller, guess: Guess, findings: Findings) -> None:
     answer = caller.ask([Way(replace(guess, dtype="float32"))])[0]
     got = next((one["dtype"] for one in answer.reply.get("outputs", ())), "float32")
     if got not in ("float32", "int"):
-        findings.add(
-            "dtype_changed", kind="risk", message=f"float32 goes in and {got} comes out.",
-            mend="In NumPy, divide by a Python float (math.sqrt), not by np.sqrt, whose result is a float64.",
-            look=r"sqrt|astype|dtype|float",
-        )  # fmt: skip
+        findings.add("dtype_changed", message=f"float32 goes in and {got} comes out.")
 
 
 def _gradients(caller: Caller, guess: Guess, findings: Findings) -> None:
@@ -83,11 +71,8 @@ def _gradients(caller: Caller, guess: Guess, findings: Findings) -> None:
         # Of a memory, or of what nobody knows, it may be cut on purpose.
         asking = {a.name for a in caller.face.arguments if a.role in ("q", "k", "v", "x", "qkv")}
         chosen = re.search(r"no_grad|inference_mode", caller.face.code) or not asking & set(cut)
-        findings.add(
-            "gradient_cut", kind="risk" if chosen else "mistake", look=r"detach|\.data|numpy\(|no_grad|inference_mode",
-            message=f"No gradient reaches {', '.join(cut)}: it cannot be trained through.",
-            mend="Leave out detach(), .data, .numpy() and no_grad() on the way.",
-        )  # fmt: skip
+        says = f"No gradient reaches {', '.join(cut)}: it cannot be trained through."
+        findings.add("gradient_cut", kind="risk" if chosen else None, message=says)
         return
     for name in names:
         slope, gradient = _slope(caller, guess, name), slopes.get(name)
@@ -98,12 +83,9 @@ def _gradients(caller: Caller, guess: Guess, findings: Findings) -> None:
         # What somebody takes out of the gradient, such as the mean of a series, is meant.
         whole = caller.ask([Way(guess, extra={"grad": True, "attached": True})])[0].gradients.get(name)
         chosen = whole is not None and _is_slope(whole, slope)
-        findings.add(
-            "gradient_wrong", kind="risk" if chosen else "mistake", look=r"backward|grad|detach",
-            message=f"The gradient of {name} is not the slope of the output"
-            f"{': detach() leaves a part of it out' if chosen else ''}.",
-            mend="Compare with torch.autograd.gradcheck.",
-        )  # fmt: skip
+        why = ": detach() leaves a part of it out" if chosen else ""
+        says = f"The gradient of {name} is not the slope of the output{why}."
+        findings.add("gradient_wrong", kind="risk" if chosen else None, message=says)
         return
 
 
@@ -170,8 +152,4 @@ def _memory(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
         ratio = pair[1] / pair[0]
         if weights[1] < pair[1] ** 2 or weights[1] < 0.6 * ratio**2 * weights[0]:
             return
-    findings.add(
-        "memory_quadratic", kind="risk", look=r"softmax|exp\(|@|matmul|einsum|bmm",
-        message="It holds T × S numbers at once: 256 MiB for each head and each such array at 8192 tokens in float32.",
-        mend="For long sequences only: overt.attention and scaled_dot_product_attention need memory linear in length.",
-    )  # fmt: skip
+    findings.add("memory_quadratic")

@@ -7,31 +7,11 @@ import re
 from typing import Any
 
 from overt.check.ledger import Entry
-from overt.check.mistakes import MISTAKES
+from overt.check.mistakes import MISTAKES, SYMPTOMS
 from overt.check.report import Finding, Kind, Report
 
 # What is looked for in these is rather the last such line.
 _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
-
-
-# What is found of a candidate beside the mistakes of the catalogue.
-SYMPTOMS = {
-    "raises": "It raises on a call that should work: the one that was given, or one that nothing in the call explains.",
-    "hangs": "A call does not come back within --timeout.",
-    "crashes": "A call ends the process with a signal, or writes into the pipe of the checker.",
-    "exits": "A call ends the process.",
-    "memory": "A call asks for more memory than --memory.",
-    "memory_quadratic": "It holds T × S numbers at once, as textbook attention does: 256 MiB a head at 8,192 tokens.",
-    "prints": "It prints while it computes.",
-    "state": "A call changes what the next one returns.",
-    "global_read": "It reads a global of the same meaning instead of its argument.",
-    "dtype_changed": "Another dtype comes out than went in.",
-    "gradient_cut": "No gradient reaches an input.",
-    "gradient_wrong": "A gradient is not the slope of the output.",
-    "decode_differs": "Decoding with a cache does not give what all tokens at once give.",
-    "removed_name": "It uses a name that NumPy 2 does not have.",
-    "unknown": "It is wrong, and no known mistake gives its numbers.",
-}
 
 
 class Findings:
@@ -56,19 +36,19 @@ class Findings:
         look: str = "",
     ) -> None:
         """One finding; what the catalogue says of its id, where it says something."""
-        known = MISTAKES.get(name)
-        made: Kind = kind or (known.kind if known else "unknown")  # type: ignore[assignment]
+        known = MISTAKES.get(name) or SYMPTOMS[name]
+        made: Kind = kind or known.kind  # type: ignore[assignment]
         if name in self.found and self.found[name].kind == "mistake":
             return
         self.found[name] = Finding(
             name,
             made,
             certain,
-            message or (known.says if known else name),
-            mend if mend is not None else (known.mend if known else ""),
-            known.evidence if known else "",
+            message or known.says,
+            known.mend if mend is None else mend,
+            known.evidence,
             example,
-            self.where(name, line, look or (known.look if known else "")),
+            self.where(name, line, look or known.look),
         )
 
     def clear(self) -> None:
@@ -90,26 +70,9 @@ class Findings:
 
     def raised(self, error: dict[str, Any]) -> None:
         """It raises."""
-        names = {
-            "SystemExit": ("exits", "It ends the program.", "Raise an exception, or return."),
-            "MemoryError": (
-                "memory",
-                "It asks for more memory than it was given.",
-                "Raise the limit with --memory, or allocate less.",
-            ),
-        }
-        name, message, mend = names.get(
-            error["type"],
-            ("raises", f"It raises {error['type']}: {error['message']}", "Make it run on the input below."),
-        )
-        self.add(
-            name,
-            kind="unknown",
-            message=message,
-            mend=mend if name != "raises" else "",
-            line=error["line"],
-            look="(?!)",
-        )
+        name = {"SystemExit": "exits", "MemoryError": "memory"}.get(error["type"], "raises")
+        says = f"It raises {error['type']}: {error['message']}" if name == "raises" else None
+        self.add(name, message=says, line=error["line"])
 
     def where(self, name: str, line: int | None, look: str) -> dict[str, Any] | None:
         """The line to look at: the one given, or the last one of the code that contains what the mistake is made of."""

@@ -9,8 +9,8 @@ class Mistake(NamedTuple):
     """kind: mistake, convention or risk where it is found; rank: the lower, the commoner; look: what the line contains."""
 
     says: str
-    mend: str
-    evidence: str
+    mend: str = ""
+    evidence: str = ""
     rank: int = 3
     kind: str = "mistake"
     look: str = ""
@@ -253,4 +253,43 @@ MISTAKES: dict[str, Mistake] = {
         "Keys and values of different number are accepted, and some keys are silently left out.",
         "Compare the lengths of k and v, and raise.", "https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
         3, "risk", r"def "),
+}  # fmt: skip
+
+# What is found of a candidate beside the mistakes.
+SYMPTOMS: dict[str, Mistake] = {
+    "raises": Mistake(
+        "It raises on a call that should work: the one that was given, or one that nothing in the call explains.",
+        kind="unknown", look="(?!)"),
+    "hangs": Mistake("A call does not come back within --timeout.", kind="unknown"),
+    "crashes": Mistake(
+        "A call ends the process with a signal, or writes into the pipe of the checker.", kind="unknown"),
+    "exits": Mistake("A call ends the program.", "Raise an exception, or return.", kind="unknown", look="(?!)"),
+    "memory": Mistake(
+        "A call asks for more memory than it was given.", "Raise the limit with --memory, or allocate less.",
+        kind="unknown", look="(?!)"),
+    "memory_quadratic": Mistake(
+        "It holds T × S numbers at once: 256 MiB for each head and each such array at 8192 tokens in float32.",
+        "For long sequences only: overt.attention and scaled_dot_product_attention need memory linear in length.",
+        kind="risk", look=r"softmax|exp\(|@|matmul|einsum|bmm"),
+    "prints": Mistake(
+        "It prints while it computes.", "Leave out print, or use logging.", kind="risk", look=r"print|stdout"),
+    "state": Mistake(
+        "A call changes what the next one returns: the same inputs give another output.",
+        "Keep nothing between calls, or reset it."),
+    "global_read": Mistake("It reads a global of the same meaning instead of its argument."),
+    "dtype_changed": Mistake(
+        "Another dtype comes out than went in.",
+        "In NumPy, divide by a Python float (math.sqrt), not by np.sqrt, whose result is a float64.",
+        kind="risk", look=r"sqrt|astype|dtype|float"),
+    "gradient_cut": Mistake(
+        "No gradient reaches an input.", "Leave out detach(), .data, .numpy() and no_grad() on the way.",
+        look=r"detach|\.data|numpy\(|no_grad|inference_mode"),
+    "gradient_wrong": Mistake(
+        "A gradient is not the slope of the output.", "Compare with torch.autograd.gradcheck.",
+        look=r"backward|grad|detach"),
+    "decode_differs": Mistake(
+        "A later piece, with what the earlier ones left, does not give what all tokens at once give.",
+        "Check positions, mask and order of the keys that are kept.", kind="unknown"),
+    "removed_name": Mistake("np.infty no longer exists in NumPy 2.", "Write np.inf.", look=r"infty"),
+    "unknown": Mistake("It is wrong, and no known mistake gives its numbers.", kind="unknown", look="(?!)"),
 }  # fmt: skip

@@ -232,7 +232,7 @@ class Parts:
             self.near, key=lambda one: float(np.mean(~np.isclose(one[1], one[2], rtol=1e-3, atol=1e-5)))
         )
         findings.add(
-            "unknown", kind="unknown", certain=False, example=differing(seen, meant),
+            "unknown", certain=False, example=differing(seen, meant),
             message=f"This {part.name} gives wrong numbers ({part.source}), and no known mistake gives them.",
         )  # fmt: skip
         findings.entered(part.name)

@@ -19,7 +19,7 @@ from overt.check.report import CallError, CheckerError, UnattendedError
 from overt.check.roles import LAYOUTS
 from overt.check.search import Search
 from overt.check.session import Here, Session
-from overt.check.varying import Found, kinder, kinds_of, names, optional, recorded, square
+from overt.check.varying import Found, kinder, kinds_of, names, optional, square
 
 # Calls of one request that are looked into, and of all.
 _CALLS, _RAN = 4, 8
@@ -56,10 +56,11 @@ def check(
     def look(handle: int | None, some: list[Tried]) -> bool:
         """Whether what runs is enough."""
         nonlocal end
+        caller = Caller(session, face, handle)
         for tried in some[:_CALLS]:
             ran.append(tried)
             ran_on.append((handle, tried.guess))
-            judged = recorded(session, face, handle, [tried.guess])[0]
+            (judged,) = caller.recorded(tried.guess)
             broken.extend([judged["error"]] if "error" in judged else [])
             others = []
             if tried.guess.dtype != "float64":
@@ -69,12 +70,11 @@ def check(
                 # Pages may be read a few at a time.
                 others.append(_longer(tried.guess))
             for other in others:
-                again = recorded(session, face, handle, [other])[0]
+                (again,) = caller.recorded(other)
                 if again.get("cores"):
                     tried, judged = Tried(other, {}), again
             if "additive_ignores_keys" in names(judged):
                 # Keys that are lost in a loop over numbers do enter.
-                caller = Caller(session, face, handle)
                 judged = outside.read(caller, square(tried.guess)) or outside.read(caller, tried.guess) or judged
             # Widths and lengths of 1 hide what can be wrong.
             left = (entry["step"] for entry in judged.get("ledger", ()) if entry["outcome"] == "not tried")
@@ -123,7 +123,8 @@ def check(
             going.remove(best)
         enough = look(best[0], some or [])
     if found or unsure:
-        one = kinder(session, face, min(found or unsure[:1], key=Found.rank), made)
+        one = min(found or unsure[:1], key=Found.rank)
+        one = kinder(Caller(session, face, one.handle), one, made)
         if one.faults and one.doubtful:
             raise CallError(
                 f"{face.name} runs, with {one.guess}, but what its arguments are is not sure enough to judge it by: "
@@ -146,18 +147,19 @@ def check(
         probe(caller, one.guess, masks, one.judged["facts"], findings, ran_with, raw or caller)
         contracts.check(caller, one.guess, one.judged["facts"], findings)
         contracts.options(caller, one.guess, made, one.judged["facts"], findings)
-        continuing.check(session, face, one.handle, one.guess, findings)
+        continuing.check(caller, one.guess, findings)
         effects.check(made, caller, one.guess, findings)
         return
-    if ran and _repeated(session, face, ran_on, findings):
+    callers = [(Caller(session, face, handle), guess) for handle, guess in ran_on[:_CALLS]]
+    if any(_repeated(caller, guess, findings) for caller, guess in callers):
         return
     # What runs and does not attend does not attend where all axes are equal.
     for handle, search, _ in searches if not ran else ():
         if beside.turned(Caller(session, face, handle), search.tried, None, findings):
             findings.convention["called with"] = "arrays all of whose axes are equal"
             return
-    for number, guess in ran_on[:_CALLS]:
-        outer = outside.read(Caller(session, face, number), guess)
+    for caller, guess in callers:
+        outer = outside.read(caller, guess)
         if outer.get("cores"):
             findings.convention["called with"] = str(guess)
             conclude(findings, [outer])
@@ -246,19 +248,16 @@ def _raising(face: Interface, failed: Sequence[Tried], findings: Findings) -> bo
     return True
 
 
-def _repeated(
-    session: Session | Here, face: Interface, ran: Sequence[tuple[int | None, Guess]], findings: Findings
-) -> bool:
+def _repeated(caller: Caller, guess: Guess, findings: Findings) -> bool:
     """Whether calls attend together that do not each: one token at a time, or weights that were remembered."""
-    for handle, guess in ran[:_CALLS]:
-        if repeating.forgets_query(session, face, handle, guess):
-            findings.add("cache_key")
-            return True
-        told = repeating.steps(session, face, handle, guess) if handle is not None else {}
-        if any(entry["outcome"] != "not tried" for entry in told.get("ledger", ())):
-            findings.convention["called with"] = f"{guess}, again and again"
-            conclude(findings, [told])
-            return True
+    if repeating.forgets_query(caller, guess):
+        findings.add("cache_key")
+        return True
+    told = repeating.steps(caller, guess) if caller.handle is not None else {}
+    if any(entry["outcome"] != "not tried" for entry in told.get("ledger", ())):
+        findings.convention["called with"] = f"{guess}, again and again"
+        conclude(findings, [told])
+        return True
     return False
 
 

@@ -16,7 +16,6 @@ from overt.check.findings import Findings
 from overt.check.interface import Interface
 from overt.check.roles import Argument, constructor_role
 from overt.check.search import Search
-from overt.check.session import Here, Session
 
 # Pairs of arguments that are given together.
 _PAIRS = 10
@@ -87,14 +86,6 @@ def kinds_of(face: Interface, guess: Guess) -> list[str]:
     return [kinds[name] for name in calls.specs(guess, face)[2]]
 
 
-def recorded(
-    session: Session | Here, face: Interface, handle: int | None, guesses: Sequence[Guess]
-) -> list[dict[str, Any]]:
-    """What the recording of each call comes to; empty where it fails."""
-    ways = [Way(guess, extra={"record": face.intents}) for guess in guesses]
-    return [answer.judged for answer in Caller(session, face, handle).ask(ways)]
-
-
 def names(judged: dict[str, Any]) -> set[str]:
     """The mistakes that a recording comes to."""
     return {fault["mistake"] for fault in judged.get("faults", ())}
@@ -105,11 +96,12 @@ def square(guess: Guess) -> Guess:
     return replace(guess, lengths=replace(guess.lengths, S=guess.lengths.T))
 
 
-def kinder(session: Session | Here, face: Interface, found: Found, made: beside.Made) -> Found:
+def kinder(caller: Caller, found: Found, made: beside.Made) -> Found:
     """A call with another factor or another mask: what another one mends is no mistake of the candidate."""
+    face = caller.face
     masks = _ADDED if face.declared_mask() == "additive" else () if face.boolean_mask else calls.MASKS
     masks = () if face.declared_mask() in ("keep", "drop") else masks
-    names = {a.name: Search(session, face, lambda guesses: []).told(a) for a in face.arguments}
+    names = {a.name: Search(caller.session, face, lambda guesses: []).told(a) for a in face.arguments}
 
     def numbers(name: str) -> tuple[str, ...]:
         # One head would mend what is wrong with several.
@@ -126,7 +118,7 @@ def kinder(session: Session | Here, face: Interface, found: Found, made: beside.
     if not found.faults:
         return found
     told = [(found.handle, guess, judged)
-            for guess, judged in zip(others, recorded(session, face, found.handle, others), strict=True)]  # fmt: skip
+            for guess, judged in zip(others, caller.recorded(*others), strict=True)]  # fmt: skip
     built = made.guesses.get(-1 if found.handle is None else found.handle)
     if built is not None and any(fault["step"] == "scale" for fault in found.judged["faults"]):
         # A factor that the constructor was given.
@@ -134,10 +126,10 @@ def kinder(session: Session | Here, face: Interface, found: Found, made: beside.
         for path, other in ((path, other) for path, kind in given for other in _FACTORS if other != kind):
             reply = made.build(built.given(path, other))
             if "error" not in reply:
-                judged = recorded(session, face, reply["handle"], [found.guess])[0]
+                (judged,) = replace(caller, handle=reply["handle"]).recorded(found.guess)
                 told.append((reply["handle"], found.guess, judged))
-    for guess in _fitting(Caller(session, face, found.handle), found, made):
-        judged = recorded(session, face, found.handle, [guess])[0]
+    for guess in _fitting(caller, found, made):
+        (judged,) = caller.recorded(guess)
         told.append((found.handle, guess, judged | {"shapes": found.judged["shapes"]}))
     best = found
     # What is said to be added is.
@@ -225,11 +217,9 @@ def _attended(caller: Caller, argument: Argument, found: Found) -> list[dict[str
     for place in ("0", "1"):
         both = both.given((name, place), "BHSD")
     guesses = (guess.given((name,), first.replace("T", "S")), guess.given((name,), first), both)
-    ways = [Way(guess, extra={"record": caller.face.intents}) for guess in guesses]
-    for way, answer in zip(ways, caller.ask(ways), strict=True):
-        judged = answer.judged
+    for guess, judged in zip(guesses, caller.recorded(*guesses), strict=True):
         if judged.get("cores") and judged["shapes"] == found.judged["shapes"]:
-            given, seen = list(caller.arrays(way.guess)), judged["facts"]["attended"]
+            given, seen = list(caller.arrays(guess)), judged["facts"]["attended"]
             attended = {given[n].partition(".")[0] for n in seen if n < len(given)}
             if name in attended:
                 return [judged]

@@ -203,15 +203,12 @@ def _explained(name: str) -> str:
     """What a finding means, how to mend it, and where it was seen."""
     from difflib import get_close_matches
 
-    from overt.check.findings import SYMPTOMS
-    from overt.check.mistakes import MISTAKES
+    from overt.check.mistakes import MISTAKES, SYMPTOMS
 
-    if name in SYMPTOMS:
-        return f"{name}\n  {SYMPTOMS[name]}"
-    known = MISTAKES.get(name)
+    known = MISTAKES.get(name) or SYMPTOMS.get(name)
     if known is None:
         near = get_close_matches(name, [*MISTAKES, *SYMPTOMS], 4, 0.5)
         meant = f"did you mean {', '.join(near)}?" if near else "docs/check.md has all"
         raise ArgumentError(f"no finding is called {name}: {meant}")
-    lines = [f"{name}  ({known.kind})", f"  {known.says}", f"  mend      {known.mend}", f"  seen in   {known.evidence}"]
-    return "\n".join(lines)
+    told = [(f"mend      {known.mend}", known.mend), (f"seen in   {known.evidence}", known.evidence)]
+    return "\n".join([f"{name}  ({known.kind})", f"  {known.says}", *(f"  {line}" for line, there in told if there)])
