@@ -12,7 +12,6 @@ from overt.check.asking import Caller, Way
 from overt.check.calls import Guess, Lengths, Tried
 from overt.check.findings import Findings
 from overt.check.interface import Interface
-from overt.check.recorded import enter, tell
 from overt.check.report import Kind
 from overt.check.roles import constructor_role
 from overt.check.session import Here, Session
@@ -120,7 +119,7 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
             documented = fault["mistake"] == "gqa_tile" and caller.face.declared_grouped
             findings.add(fault["mistake"], kind="mistake" if documented else None, line=fault["line"], look="(?!)")
     groups = [entry for entry in judged.get("ledger", ()) if entry["step"] == "groups"]
-    enter(findings, [{"facts": {}, "ledger": groups}])
+    findings.enter([{"facts": {}, "ledger": groups}])
 
 
 def scaled(made: Made, caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
@@ -153,8 +152,8 @@ def scaled(made: Made, caller: Caller, guess: Guess, facts: Mapping[str, Any], f
     power = log(ratio, _WIDER)
     if min(abs(power), abs(power + 0.5)) > _LOOSE:
         says = f"The factor of the scores goes with the width to the power {power:.3g}, and not −0.5."
-        told = {"kind": "unknown", "step": "scale", "says": says, "expected": "", "actual": ""}
-        tell(findings, "unknown", told | {"file": odd["file"], "line": odd["line"]})
+        told = {"mistake": "unknown", "kind": "unknown", "step": "scale", "says": says, "expected": "", "actual": ""}
+        findings.tell(told | {"file": odd["file"], "line": odd["line"]})
 
 
 def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings: Findings) -> bool:

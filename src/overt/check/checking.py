@@ -152,7 +152,7 @@ def _check(
             findings.raised(reply["error"])
             return
         if reply["judged"].get("cores"):
-            trying.conclude(findings, [reply["judged"]])
+            findings.conclude([reply["judged"]])
             return
     parts = Parts(session, face, maker)
     plainly = example is None and sizes is None

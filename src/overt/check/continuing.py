@@ -20,7 +20,6 @@ from overt.check.asking import Caller
 from overt.check.calls import Guess
 from overt.check.findings import Findings
 from overt.check.part import same
-from overt.check.recorded import enter
 from overt.check.repeating import forgets_query
 from overt.check.roles import constructor_role
 
@@ -311,7 +310,7 @@ class Continued:
             findings.add("rope_offset", kind="mistake", line=next(turned, None))
         elif not right and not self._open(way):
             findings.add("decode_differs", certain=False)
-        enter(findings, [late])
+        findings.enter([late])
         return True
 
     def _slid(self, way: _Way, findings: Findings) -> None:

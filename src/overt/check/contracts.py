@@ -16,7 +16,6 @@ from overt.check.asking import Caller, Way, differ, reach
 from overt.check.beside import Made
 from overt.check.calls import Guess
 from overt.check.findings import Findings
-from overt.check.recorded import tell
 
 # So many positions that a third of them is a block.
 _LONG = 12
@@ -83,7 +82,7 @@ def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], 
         # Which keys are hidden, where nobody gave a mask, no flag turns into something else.
         for fault in other.ask([way])[0].judged.get("faults", ()) if other is not None else ():
             if fault["step"] == "causal" and fault["mistake"] not in known:
-                tell(findings, fault["mistake"], fault)
+                findings.tell(fault)
     _window(caller, guess, made, numbers, facts.get("mask made"), findings)
     if not any(finding.kind in ("mistake", "unknown") for finding in findings.found.values()):
         _blocks(caller, guess, made, numbers, findings)
@@ -107,7 +106,7 @@ def _blocks(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int]
             if judged.get("facts", {}).get("blocks"):
                 for fault in judged["faults"]:
                     if fault["step"] != "scale":
-                        tell(findings, fault["mistake"], fault)
+                        findings.tell(fault)
                 return
 
 

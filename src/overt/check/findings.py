@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import linecache
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from overt.check.ledger import Entry
 from overt.check.mistakes import MISTAKES, SYMPTOMS
-from overt.check.report import Finding, Kind, Report
+from overt.check.report import Entry, Finding, Kind, Report
 
 # What is looked for in these is rather the last such line.
 _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
@@ -58,6 +59,52 @@ class Findings:
     def entered(self, step: str, why: str = "", *, tried: bool = True) -> None:
         """One step that was tried and held, or that was not tried."""
         self.ledger.append(Entry(step, "held" if tried else "not tried", why))
+
+    def conclude(self, told: Sequence[dict[str, Any]]) -> None:
+        """Findings and ledger of recordings: what is known, or else what is only located."""
+        faults: dict[str, dict[str, Any]] = {}
+        for fault in (fault for one in told for fault in one["faults"]):
+            faults.setdefault(fault["mistake"], fault)
+        known = {name: fault for name, fault in faults.items() if name != "unknown"}
+        for fault in (known or faults).values():
+            self.tell(fault)
+        self.enter(told)
+
+    def tell(self, fault: dict[str, Any]) -> None:
+        """One step that failed as a finding."""
+        if fault["mistake"] in MISTAKES:
+            self.add(fault["mistake"], kind=fault["kind"])
+        else:
+            says = f"Up to this line it is attention; here, at the step {fault['step']}, it computes something else. "
+            self.add(
+                "unknown", message=says + fault["says"], mend="Compare its steps with those of overt.trace(q, k, v)."
+            )
+        self._locate(fault["mistake"], fault)
+
+    def enter(self, told: Sequence[dict[str, Any]]) -> None:
+        """What each step of recordings came to, once; one that failed in any recording has failed."""
+        weak = next((one["facts"]["fill"] for one in told if one["facts"].get("fill")), None)
+        if weak is not None and "mask_fill_too_small" not in self.found:
+            self.add("mask_fill_too_small", kind="risk")
+            self._locate("mask_fill_too_small", weak)
+        best: dict[tuple[str, str], dict[str, Any]] = {}
+        order = ("failed", "held", "not tried")
+        for entry in (entry for one in told for entry in one["ledger"]):
+            key = entry["step"], entry["mistake"] or ""
+            if key not in best or order.index(entry["outcome"]) < order.index(best[key]["outcome"]):
+                best[key] = entry
+        self.ledger += [Entry(**entry) for entry in best.values() if entry["mistake"] in (None, "", *self.found)]
+
+    def _locate(self, name: str, fault: dict[str, Any]) -> None:
+        """The line of the step that failed, and its numbers where there are no better ones."""
+        found, where = self.found[name], self.found[name].where
+        if fault["line"] is not None:
+            text = linecache.getline(fault["file"], fault["line"]).strip()
+            where = {"file": fault["file"], "line": fault["line"], "text": text}
+        example = found.example
+        if example is None and fault["expected"]:
+            example = {"expected": fault["expected"], "actual": fault["actual"]}
+        self.found[name] = replace(found, where=where, example=example)
 
     def report(self, target: str) -> Report:
         """All of it.  What was found in no step that was entered is a failure of its own."""

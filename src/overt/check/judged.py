@@ -10,9 +10,9 @@ import numpy as np
 
 from overt.check import additive
 from overt.check.alignment import Alignment
-from overt.check.ledger import Entry, Outcome
 from overt.check.origins import Origin, followed
 from overt.check.pipeline import near, shown
+from overt.check.report import Entry, Outcome
 from overt.recorder.core import Core
 from overt.recorder.flow import masklike
 from overt.recorder.operations import Line, Operation

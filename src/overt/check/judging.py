@@ -16,9 +16,9 @@ from overt.check import additive, arrangement, distances, pipeline, positional, 
 from overt.check.alignment import Alignment
 from overt.check.blocks import Blocks
 from overt.check.judged import Fault, Judged
-from overt.check.ledger import Entry
 from overt.check.origins import Origin
 from overt.check.pipeline import constant, near
+from overt.check.report import Entry
 from overt.recorder.core import Core, apart, attentions
 from overt.recorder.flow import carriers, reaches
 from overt.recorder.operations import Operation

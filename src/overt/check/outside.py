@@ -15,7 +15,7 @@ from overt.check.asking import Caller, Way
 from overt.check.calls import Guess, is_floats
 from overt.check.judged import Fault
 from overt.check.judging import judge
-from overt.check.ledger import Entry
+from overt.check.report import Entry
 from overt.recorder.operations import Line, Operation
 
 _SAME = 1e-6

@@ -8,14 +8,29 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-from overt.check.ledger import Entry
 from overt.errors import ArgumentError, OvertError
 
 Kind = Literal["mistake", "convention", "risk", "unknown"]
+Outcome = Literal["held", "failed", "not tried"]
 # Of what to_dict gives, which programs read: it grows when an entry goes, or comes to mean something else.
 VERSION = 3
 _HEADS = {"mistake": "wrong", "unknown": "wrong", "risk": "risk", "convention": "convention"}
 _COLOURS = {"mistake": "31", "unknown": "31", "risk": "33", "convention": "36"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that can be wrong: the step of attention that it belongs to, and what became of it.
+
+    ``why`` says what was seen, or why nothing could be; ``line`` is that of the candidate's file where the step is
+    done; ``mistake`` is the id of the finding that a failure became.
+    """
+
+    step: str
+    outcome: Outcome
+    why: str = ""
+    line: int | None = None
+    mistake: str | None = None
 
 
 @dataclass(frozen=True)

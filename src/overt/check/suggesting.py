@@ -10,6 +10,7 @@ from typing import Any
 
 from overt.check import shapes
 from overt.check.calls import (
+    DEGREE,
     FUNCTIONS,
     HOLDERS,
     OTHERS,
@@ -24,12 +25,11 @@ from overt.check.calls import (
     is_mask,
 )
 from overt.check.interface import Interface
-from overt.check.lettering import lettered
 from overt.check.likely import FAMILIES, LETTERS, SUGGESTED, Likely
-from overt.check.promises import behind
+from overt.check.promises import AXIS_WORDS, behind
 from overt.check.reading import contracted
 from overt.check.roles import INPUTS, Argument, constructor_role, role
-from overt.check.shapes import Path
+from overt.check.shapes import Path, Shape
 
 # Ways to give numbers to a constructor.
 _WAYS = 40
@@ -295,3 +295,92 @@ def _laid(layout: str) -> dict[str, str]:
     query = layout if "H" in layout else layout.replace("D", "W")
     key = query.replace("T", "S").replace("H", "G")
     return {"q": query, "k": key, "v": key, "x": query, "context": key}
+
+
+def lettered(
+    found: Mapping[Path, Shape], lengths: Lengths, named: Mapping[str, int], words: Mapping[str, str] | None = None
+) -> tuple[dict[Path, str], Lengths]:
+    """Documented shapes as kinds: a letter for each word, with the length that its name has, or one of its own.
+
+    words: letters that are known.
+    """
+    letters: dict[str, str] = dict(words or {})
+    lengths = replace(lengths, U=lengths.axis("U"))
+    spare = shapes.unseen("")
+    # What queries and keys do not share are positions, and beside these lie heads, whatever they are called.
+    arrays = [shape.axes for shape in found.values() if not shape.sort and len(shape.axes) == 4]
+    for one, two in [arrays[:2]] if len(arrays) > 1 and not words else []:
+        apart = [place for place in range(4) if one[place] != two[place]]
+        if apart in ([1], [2]) and one[3 - apart[0]] not in PLAIN:
+            letters |= {one[apart[0]]: "T", two[apart[0]]: "S", one[3 - apart[0]]: "H"}
+    sizes = {axis: lengths.axis(letter) for axis, letter in letters.items()} if not words else {}
+    unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
+    # A graph has an array of edges; elsewhere their letter is a width.
+    graph = {s.axes[-1] for s in found.values() if s.sort == "whole" or s.axes[0] == "2" or len(s.axes) == 1}
+    # What is first in some arrays alone are no samples, unless it is called so.
+    first = {s.axes[0] for s in found.values() if not s.sort and len(s.axes) > 2}
+    # Masks have axes that arrays have.
+    for path, shape in sorted(found.items(), key=lambda item: item[1].sort in ("mask", "0 and 1")):
+        sides = shapes.image(shape.axes)
+        # Where a configuration tells of heads, weights beside the width of all have them, and a width of each.
+        own = [axis for axis in shape.axes if axis not in PLAIN and letters.get(axis) != "W"]
+        heads = len(path) > 1 and not shape.sort and len(own) == 2 and "W" in map(letters.get, shape.axes)
+        heads = heads and (lengths.G > 0 or lengths.H * lengths.D != lengths.W)
+        for place, axis in enumerate(shape.axes):
+            if axis in letters:
+                continue
+            edges = axis in graph and re.fullmatch(shapes.EDGES, axis)
+            known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
+            letter = axis if axis in PLAIN else _letter(shape, place, sides, set(letters.values()), len(first) < 2)
+            if heads and axis == own[-1] and "D" not in letters.values():
+                letter = "D"
+            elif heads and axis == own[0]:
+                letter = next((one for one in "HG" if one not in letters.values()), letter)
+            if letter is None or edges or (known is not None and (axis.isdigit() or not axis.isidentifier())):
+                letter = axis if axis in PLAIN else next(spare)
+                known = known or next(unlike, 12)
+            if known is not None and letter not in PLAIN:
+                lengths = lengths.resized(letter, known)
+            letters[axis] = letter
+            sizes[axis] = lengths.axis(letter)
+    kinds: dict[Path, str] = {}
+    for path, shape in found.items():
+        axes = [letters[axis] for axis in shape.axes]
+        if shape.sort == "whole" and len(axes) == 2 and re.fullmatch(shapes.EDGES, shape.axes[0]):
+            kinds[path] = "pairs of edges"
+        elif shape.sort == "whole" and re.fullmatch(shapes.EDGES, shape.axes[-1]):
+            kinds[path] = "edges" if len(axes) > 1 else "targets" if "sources" in kinds.values() else "sources"
+        elif shape.sort in ("mask", "0 and 1"):
+            kinds[path] = f"{shape.sort} ({', '.join(axes)})"
+        else:
+            kinds[path] = "below 3: " * (shape.sort == "whole") + "".join(axes)
+    return kinds, lengths
+
+
+def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[str], samples: bool) -> str | None:
+    """The letter of an axis by its word and its place, of those that no other word has.
+
+    samples: whether what comes first may be samples without being called so.
+    """
+    rank = len(shape.axes)
+    axis = next(
+        (letter for letter, words in AXIS_WORDS.items() if re.fullmatch(words, shape.axes[place].lower())), None
+    )
+    if place == 0 and rank > 2 and shape.axes[0] in ("n", "N"):
+        axis = "B" if samples else "T"
+    # Numbers of samples and positions alone are tokens.
+    tokens = axis == "T" and rank == 2 and bool(re.fullmatch(AXIS_WORDS["B"], shape.axes[0].lower()))
+    likely: tuple[str, ...] = ()
+    if sides is not None and place in sides:
+        likely = ("h", "w")[sides.index(place) :][:1]
+    elif axis == "B" or (samples and place == 0 and rank > 2 and (axis is None or sides is not None)):
+        likely = ("B",)
+    elif sides is not None:
+        likely = ("W", "U")
+    elif axis == "H" and rank > 2 and place < rank - 1:
+        likely = ("H", "G")
+    elif place == rank - 1 and not shape.sort and rank > 1 and not tokens:
+        likely = ("D", "W", "U") if rank > 3 and sides is None else ("W", "U")
+    elif axis == "T" or place < rank - 1 or shape.sort:
+        likely = ("S", "T") if shape.sort in ("mask", "0 and 1") and place == rank - 1 else ("T", "S")
+    return next((letter for letter in likely if letter not in taken), None)
