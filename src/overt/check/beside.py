@@ -39,8 +39,7 @@ class Made:
     def build(self, guess: Guess, values: Mapping[str, Any] | None = None, **asked: Any) -> dict[str, Any]:
         """Make an instance; gives the reply."""
         assert self.maker is not None
-        args, kwargs, arrays = calls.specs(guess, self.maker)
-        kwargs |= dict(zip([a.name for a in self.maker.arguments], args, strict=False))
+        kwargs, arrays = calls.named(guess, self.maker)
         kwargs |= {name: {"value": value} for name, value in (values or {}).items()}
         backend = self.maker.description["backend"]
         reply, _ = self.session.ask({"op": "build", "kwargs": kwargs, "seed": 1, **asked, "backend": backend}, arrays)

@@ -303,9 +303,28 @@ class Tried:
 
 def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Spec], dict[str, Spec], dict[str, Any]]:
     """The arguments of a guess, those by position and those by name, and the arrays that they point to."""
-    arrays: dict[str, np.ndarray] = {}
+    given, arrays = named(guess, interface, prefix)
+    return (*placed(given, interface), arrays)
+
+
+def placed(given: Mapping[str, Spec], interface: Interface) -> tuple[list[Spec], dict[str, Spec]]:
+    """Arguments by position, as far as they follow each other, and those by name."""
     args: list[Spec] = []
     kwargs: dict[str, Spec] = {}
+    positional = True
+    for argument in interface.arguments:
+        if argument.name not in given:
+            positional = False
+        elif (positional and argument.kind != "keyword") or argument.kind == "position":
+            args.append(given[argument.name])
+        else:
+            kwargs[argument.name] = given[argument.name]
+    return args, kwargs
+
+
+def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[str, Spec], dict[str, Any]]:
+    """The arguments of a guess by their names, and the arrays that they point to."""
+    arrays: dict[str, np.ndarray] = {}
     kinds = dict(guess.kinds)
     random = np.random.default_rng(0)
     n = guess.lengths
@@ -353,13 +372,4 @@ def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Sp
             arrays[key] = random.normal(size=shape) * (n.W**-0.5 if weights else 1)
         return {"array": key}
 
-    positional = True
-    for argument in interface.arguments:
-        path = (argument.name,)
-        if path not in kinds:
-            positional = False
-        elif (positional and argument.kind != "keyword") or argument.kind == "position":
-            args.append(spec(path))
-        else:
-            kwargs[argument.name] = spec(path)
-    return args, kwargs, arrays
+    return {a.name: spec((a.name,)) for a in interface.arguments if (a.name,) in kinds}, arrays

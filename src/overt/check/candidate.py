@@ -29,6 +29,7 @@ from overt.check.composing import MAKE, THEN, closing, composed, described
 from overt.check.describe import is_keras, is_linen, parameters, widen
 from overt.check.giving import Asked, Giver, LackedError, drawn
 from overt.check.reading import parsed
+from overt.check.usage import definition
 from overt.check.watching import watched
 from overt.errors import ArgumentError
 
@@ -152,10 +153,7 @@ class Candidate:
             self.target = load(message["target"])
         self.target = closing(self.target)
         with suppress(TypeError, OSError):
-            thing = inspect.unwrap(self.target)
-            self.file = inspect.getsourcefile(
-                thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
-            )
+            self.file = inspect.getsourcefile(definition(inspect.unwrap(self.target)))
         self.guards = frozenset()
         if self.file:
             linecache.checkcache(self.file)
@@ -180,11 +178,7 @@ class Candidate:
 
     def on_build(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """Make an instance of a class (or take the instance), fill its parameters with known numbers."""
-        random.seed(0)
-        np.random.seed(0)  # noqa: NPY002
-        torch = sys.modules.get("torch")
-        if torch is not None:
-            torch.manual_seed(0)
+        _seed()
         thing = self.target
         if inspect.isclass(thing):
             library = backends(message.get("backend", "numpy"), "float64")
@@ -209,10 +203,7 @@ class Candidate:
         scope: dict[str, Any] = {name: sys.modules[name] for name in ("torch", "numpy", "jax") if name in sys.modules}
         scope |= {"np": np, **(vars(module) if module is not None else {})}
         scope.setdefault(getattr(self.target, "__name__", "it"), self.target)
-        random.seed(0)
-        np.random.seed(0)  # noqa: NPY002
-        if "torch" in scope:
-            sys.modules["torch"].manual_seed(0)
+        _seed()
         thing = eval(message["make"], scope)
         if not callable(thing):
             raise ArgumentError(f"{message['make']} is a {type(thing).__name__}, and cannot be called")
@@ -378,6 +369,14 @@ class Candidate:
         if call.get("grad"):
             reply["gradients"] = backend.pull(result, {key: given[key] for key in before}, out, number)
         return reply
+
+
+def _seed() -> None:
+    """Make the random numbers of all libraries the same again."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 def _method(thing: Any, name: str | None) -> Any:

@@ -13,7 +13,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -127,13 +127,16 @@ def follow(parent: int, pipe: int) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def main(parent: int, reading: int, writing: int, memory: int, seconds: float) -> None:
-    """Serve requests: the process that checks, pipes in and out, and limits of memory in bytes and of seconds."""
+def main(parent: int, reading: int, writing: int, memory: int, seconds: float, target: Any = None) -> None:
+    """Serve requests: the process that checks, pipes in and out, limits of bytes and seconds, and a thing, if any."""
     follow(parent, reading)
     # What the candidate prints past Python goes nowhere, and what it reads is empty.
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nowhere, number)
     sys.argv = [""]
+    if "torch" in sys.modules:
+        # The threads of a parent's pool are not in a fork.
+        sys.modules["torch"].set_num_threads(1)
     with os.fdopen(reading, "rb") as incoming, os.fdopen(writing, "wb") as outgoing:
-        serve(incoming, outgoing, Candidate(), Limits(memory, seconds))
+        serve(incoming, outgoing, Candidate(target), Limits(memory, seconds))

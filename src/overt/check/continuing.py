@@ -160,8 +160,7 @@ class Continued:
         if self.handle is not None:
             others = [m for m in self.face.description["methods"] if m != self.face.description["method"]]
             methods += others[:_METHODS]
-        args, kwargs, _ = calls.specs(self.guess, self.face)
-        given = dict(zip((a.name for a in self.face.arguments), args, strict=False)) | kwargs
+        given, _ = calls.named(self.guess, self.face)
         # What is made of numbers alone.
         made = {name: spec for name, spec in given.items() if "by" in spec and "'array'" not in str(spec)}
         for flags, count, method in product(self._flags(), counts, methods):
@@ -212,10 +211,9 @@ class Continued:
         self, way: _Way, start: int, end: int, first: int | None, prefix: str
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """One call for the tokens from start to end; first: the number of the call that came before."""
-        _, _, whole = calls.specs(self.guess, self.face)
+        _, whole = calls.named(self.guess, self.face)
         part = replace(self.guess, lengths=replace(self.guess.lengths, T=end - start, S=end))
-        args, kwargs, arrays = calls.specs(part, self.face, prefix)
-        kwargs = dict(zip((a.name for a in self.face.arguments), args, strict=False)) | kwargs
+        kwargs, arrays = calls.named(part, self.face, prefix)
         for name, axis in self.axes.items():
             arrays[prefix + name] = whole[name].take(range(start, end), axis)
         for name, kind in self.kinds.items():

@@ -19,6 +19,7 @@ import numpy as np
 
 from overt.check import usage, wire
 from overt.check.promises import around
+from overt.check.usage import definition, scope
 
 _FORWARD = ("forward", "call", "__call__", "attend", "apply", "compute", "attention", "step", "decode", "decode_step")
 # Methods and attributes that tensors have and NumPy's arrays have not.
@@ -88,7 +89,7 @@ def _makers(thing: Any) -> list[dict[str, Any]]:
     So do methods of its own; their names begin with a dot.
     """
     found = []
-    own = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+    own = definition(thing)
     bases = [base for base in own.__mro__[::-1] if base.__module__ == own.__module__] if inspect.isclass(own) else []
     for name, made in {name: f for base in bases for name, f in vars(base).items()}.items():
         source = _source(made)[0] if inspect.isfunction(made) and name[:1] != "_" else ""
@@ -111,15 +112,9 @@ def _makers(thing: Any) -> list[dict[str, Any]]:
     return found
 
 
-def scope(thing: Any) -> dict[str, Any]:
-    """What the module of a thing has, by its names."""
-    own = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
-    return {**vars(sys.modules.get(getattr(own, "__module__", None) or "", object))}
-
-
 def configs(thing: Any) -> list[Any]:
     """Objects that hold numbers in the module of a thing, or that its classes of fields make; the smallest first."""
-    own = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+    own = definition(thing)
     found = []
     for x in scope(thing).values():
         if inspect.isclass(x) and x is not own and x.__module__ == own.__module__:
@@ -315,9 +310,8 @@ def _backend(cls: Any, thing: Any, names: set[str], source: str, kind: str) -> s
 
 def _libraries(thing: Any) -> list[str]:
     """Array libraries that the module of a thing has at hand."""
-    scope = vars(sys.modules.get(getattr(thing, "__module__", None) or "", None) or object) or {}
-    scope = getattr(inspect.unwrap(thing), "__globals__", scope) if inspect.isroutine(thing) else scope
-    names = {value.__name__.partition(".")[0] for value in scope.values() if inspect.ismodule(value)}
+    near = getattr(inspect.unwrap(thing), "__globals__", None) if inspect.isroutine(thing) else None
+    names = {x.__name__.partition(".")[0] for x in (near or scope(thing)).values() if inspect.ismodule(x)}
     return [name for name in ("torch", "numpy", "jax", "tensorflow") if name in names]
 
 

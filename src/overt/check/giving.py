@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from overt.check.arrays import leaves
-from overt.check.describe import annotated, configs, scope
+from overt.check.describe import annotated, configs
+from overt.check.usage import scope
 from overt.errors import ArgumentError
 
 # Numbers up to this are no sizes in a configuration, but choices.

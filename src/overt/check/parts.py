@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from overt.check import heads, masks, positions
-from overt.check.calls import Lengths
+from overt.check.asking import Caller
+from overt.check.calls import Lengths, placed
 from overt.check.findings import Findings
 from overt.check.interface import Interface
 from overt.check.mistakes import MISTAKES
@@ -370,6 +371,7 @@ class Parts:
     def _ask(self, handle: int | None, calls: list[Any], problem: int) -> dict[Any, list[np.ndarray] | None]:
         """What calls return, None where they raise."""
         found: dict[Any, list[np.ndarray] | None] = {}
+        caller = Caller(self.session, self.face, handle)
         self.asked += len(calls)
         for start in range(0, len(calls), 64):
             specs: list[dict[str, Any]] = []
@@ -381,28 +383,7 @@ class Parts:
                     key = f"{number} {kind}"
                     given[name] = {"value": values[name].item()} if kind in _NUMBERS else {"array": key}
                     arrays |= {} if kind in _NUMBERS else {key: values[name]}
-                args: list[Any] = []
-                kwargs: dict[str, Any] = {}
-                for argument in self.face.arguments:
-                    if (
-                        argument.name in given
-                        and len(args) == self.face.arguments.index(argument)
-                        and argument.kind != "keyword"
-                    ):
-                        args.append(given[argument.name])
-                    elif argument.name in given:
-                        kwargs[argument.name] = given[argument.name]
-                one = {
-                    "args": args,
-                    "kwargs": kwargs,
-                    "backend": self.face.description["backend"],
-                    "still": True,
-                    "train": False,
-                    "guess": True,
-                }
-                if handle is not None:
-                    one["method"] = self.face.description["method"]
-                specs.append(one)
+                specs.append(caller.spec(*placed(given, self.face), guess=True))
             reply, out = self.session.ask({"op": "call", "handle": handle, "calls": specs}, arrays)
             for kinds, one in zip(calls[start : start + 64], reply.get("replies", [reply] * len(specs)), strict=True):
                 known = "error" not in one

@@ -10,7 +10,6 @@ import ast
 import inspect
 import io
 import re
-import sys
 import textwrap
 import tokenize
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from itertools import product
 from typing import Any
 
 from overt.check.roles import Argument, role
+from overt.check.usage import definition, scope
 
 # Letters of shapes in comments: batch, heads, queries or keys, width.
 AXIS_WORDS = {
@@ -422,8 +422,7 @@ def layout_of(words: str) -> str | None:
 
 def around(thing: Any) -> str:
     """Names, documentation and comments of what a function or class uses of its own module, and of what that uses."""
-    own = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
-    scope = vars(sys.modules.get(getattr(own, "__module__", None) or "", object))
+    own, near = definition(thing), scope(thing)
     told: list[str] = []
     open_: list[Any] = [own]
     seen = {id(own)}
@@ -432,7 +431,7 @@ def around(thing: Any) -> str:
             source = textwrap.dedent(inspect.getsource(open_.pop(0)))
             told += _comments(source)
             for name in (n.id for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Name)):
-                used = scope.get(name)
+                used = near.get(name)
                 mine = inspect.isclass(used) or inspect.isfunction(used)
                 if mine and getattr(used, "__module__", None) == own.__module__ and id(used) not in seen:
                     seen.add(id(used))

@@ -273,24 +273,14 @@ def _pipe() -> tuple[int, int]:
 
 def _forked(target: Any, parent: int, down: tuple[int, int], up: tuple[int, int], memory: int, deadline: float) -> None:
     """Serve in the child of a fork, and never come back."""
-    from overt.check.candidate import Candidate
-    from overt.check.child import Limits, follow, serve
+    from overt.check.child import main
 
     code = 1
     try:
         os.setsid()
         os.close(down[1])
         os.close(up[0])
-        follow(parent, down[0])
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for number in (0, 1, 2):
-            os.dup2(nowhere, number)
-        torch = sys.modules.get("torch")
-        if torch is not None:
-            # The threads of the parent's pool are not in the child.
-            torch.set_num_threads(1)
-        with os.fdopen(down[0], "rb") as incoming, os.fdopen(up[1], "wb") as outgoing:
-            serve(incoming, outgoing, Candidate(target), Limits(memory, deadline))
+        main(parent, down[0], up[1], memory, deadline, target)
         code = 0
     finally:
         os._exit(code)

@@ -19,20 +19,19 @@ _TURNED = {"keep": "drop", "drop": "keep"}
 _SIGNS = {"Eq": "drop", "NotEq": "keep", "Gt": "keep"}
 # What changes the form of a mask, and not what it says.
 _SHAPED = {
-    "unsqueeze",
-    "squeeze",
-    "view",
-    "reshape",
-    "expand",
-    "repeat",
-    "to",
-    "type",
-    "astype",
-    "bool",
-    "float",
-    "int",
+    "unsqueeze", "squeeze", "view", "reshape", "expand", "repeat", "to", "type", "astype", "bool", "float", "int",
     "long",
-}
+}  # fmt: skip
+
+
+def definition(thing: Any) -> Any:
+    """A function or a class itself, or the class of an instance."""
+    return thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+
+
+def scope(thing: Any) -> dict[str, Any]:
+    """What the module of a thing has, by its names."""
+    return {**vars(sys.modules.get(getattr(definition(thing), "__module__", None) or "", object))}
 
 
 def masks(thing: Any, call: Any) -> dict[str, str]:
@@ -41,7 +40,7 @@ def masks(thing: Any, call: Any) -> dict[str, str]:
     What a function of the file makes of a length is known where it hides the future, and tokens by what they are
     compared with.
     """
-    own = thing if inspect.isclass(thing) or inspect.isroutine(thing) else type(thing)
+    own = definition(thing)
     module = sys.modules.get(getattr(own, "__module__", None) or "")
     found: dict[str, set[str | None]] = {}
     with suppress(OSError, TypeError, SyntaxError, ValueError):
