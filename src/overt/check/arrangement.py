@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from overt.check.positional import Operand
+from overt.check.origins import Origin
 from overt.recorder.core import Core
 from overt.recorder.operations import Line
 
 
-def seen(core: Core, operands: tuple[Operand, Operand, Operand]) -> dict[str, Any]:
+def seen(core: Core, operands: tuple[Origin, Origin, Origin]) -> dict[str, Any]:
     """Facts of a recorded attention: how its queries, keys and values are packed.
 
     operands: its queries, keys and values.
@@ -39,7 +39,7 @@ def place(line: Line | None) -> dict[str, Any]:
     return {"line": line.number if line else None, "file": line.file if line else ""}
 
 
-def _turned(queries: Operand, keys: Operand) -> bool:
+def _turned(queries: Origin, keys: Origin) -> bool:
     """Whether the features of queries meet something else of the keys, which is as long."""
     last = queries.array.ndim - 1
     if last < 2 or keys.array.ndim != last + 1:
@@ -48,7 +48,7 @@ def _turned(queries: Operand, keys: Operand) -> bool:
     return one == [last] and two is not None and len(two) == 1 and two != one
 
 
-def _packed(operands: tuple[Operand, Operand, Operand]) -> str | None:
+def _packed(operands: tuple[Origin, Origin, Origin]) -> str | None:
     """The order of q, k and v in the last axis of the one array that they were taken from, None where there is none.
 
     "qkv" and the like: all heads of one, then those of the next; "heads first": the three of each head.

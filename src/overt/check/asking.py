@@ -277,7 +277,6 @@ def _hidden(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findin
         else:
             empty.reshape(-1, array.shape[-1])[0] = way.hides
         behind[..., 2] = way.hides
-        values = facts.get("values")
         plain, other = caller.ask([way, replace(way, arrays={**way.arrays, name: empty})])
         if other.outputs and not plain.failed and np.isnan(other.outputs[0]).any() > np.isnan(plain.outputs[0]).any():
             findings.add("full_row_nan")
@@ -288,34 +287,38 @@ def _hidden(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findin
             if half.outputs and np.isnan(half.outputs[0]).any() and not np.isnan(other.outputs[0]).any():
                 findings.add("mask_fp16_overflow", example={"input": "float16"})
         arrays = caller.arrays(way.guess)
-        # The last argument of that shape is the one of the values.
-        mine = [n for n, x in arrays.items() if list(x.shape) == values][-1:]
-        if mine and isinstance(facts.get("value axis"), int):
-            poisoned = arrays[mine[0]].copy()
-            np.moveaxis(poisoned, facts["value axis"], 0)[2] = np.nan
-            seen = caller.ask([replace(way, arrays={**way.arrays, name: behind, mine[0]: poisoned})])[0]
+        if (found := values_in(arrays, facts)) is not None:
+            poisoned = arrays[found[0]].copy()
+            np.moveaxis(poisoned, found[1], 0)[2] = np.nan
+            seen = caller.ask([replace(way, arrays={**way.arrays, name: behind, found[0]: poisoned})])[0]
             if seen.outputs and np.isnan(seen.outputs[0]).any():
                 findings.add("nan_in_masked_value", line=facts.get("mixed at"))
 
 
 def _behind_lengths(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findings) -> None:
     """NaN in the values beyond the length of a sample."""
-    kinds = {".".join(path): kind for path, kind in way.guess.kinds}
-    given, axis = {**caller.arrays(way.guess), **way.arrays}, facts.get("value axis")
-    mine = [n for n, x in given.items() if x.dtype.kind == "f" and list(x.shape) == facts.get("values")][-1:]
-    for lengths in (given[name] for name, kind in kinds.items() if kind == "lengths"):
-        if not mine or not isinstance(axis, int) or axis == 0 or len(given[mine[0]]) != len(lengths):
+    given = {**caller.arrays(way.guess), **way.arrays}
+    mine, axis = values_in(given, facts) or ("", 0)
+    for lengths in (given[name] for name, kind in way.guess.by_name.items() if kind == "lengths"):
+        if axis == 0 or len(given[mine]) != len(lengths):
             continue
-        poisoned = given[mine[0]].copy()
+        poisoned = given[mine].copy()
         for row, n in zip(np.moveaxis(poisoned, axis, 1), lengths, strict=True):
             row[n:] = np.nan
-        plain, seen = caller.ask([way, replace(way, arrays={**way.arrays, mine[0]: poisoned})])
+        plain, seen = caller.ask([way, replace(way, arrays={**way.arrays, mine: poisoned})])
         if seen.outputs and plain.outputs and np.isnan(seen.outputs[0]).any() > np.isnan(plain.outputs[0]).any():
             findings.add("nan_in_masked_value", line=facts.get("mixed at"))
 
 
+def values_in(given: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> tuple[str, int] | None:
+    """The array of the values, the last of their shape, and the axis of its positions; None where none is given."""
+    mine = [name for name, x in given.items() if x.dtype.kind == "f" and list(x.shape) == facts.get("values")]
+    axis = facts.get("value axis")
+    return (mine[-1], axis) if mine and isinstance(axis, int) else None
+
+
 def _masks(caller: Caller, way: Way) -> list[tuple[str, np.ndarray]]:
-    kinds = {".".join(path): kind for path, kind in way.guess.kinds}
+    kinds = way.guess.by_name
     given = {**caller.arrays(way.guess), **way.arrays}
     return [(n, x) for n, x in given.items() if kinds.get(n, "").startswith(("mask", "added")) and x.shape[-1] > 2]
 
@@ -355,7 +358,7 @@ def reach(caller: Caller, guess: Guess, values: Mapping[str, Any] | None = None)
     And the line that makes it so, where a mask does.
     """
     for length in (_POSITIONS, guess.lengths.T):
-        wide = replace(guess, lengths=replace(guess.lengths, T=length, S=length))
+        wide = guess.sized(T=length, S=length)
         way = Way(wide, values=values or {})
         # By what its mask hides, or else by what changes its output; behind several layers it sees further.
         facts = caller.ask([replace(way, extra={"record": {}})])[0].judged.get("facts", {})

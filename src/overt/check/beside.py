@@ -129,7 +129,7 @@ def scaled(made: Made, caller: Caller, guess: Guess, facts: Mapping[str, Any], f
 
     def wider(one: Guess) -> Guess:
         n = one.lengths
-        return replace(one, lengths=replace(n, D=_WIDER * n.D, W=_WIDER * n.W, U=_WIDER * n.U))
+        return one.sized(D=_WIDER * n.D, W=_WIDER * n.W, U=_WIDER * n.U)
 
     first = made.of(caller)
     given = [*guess.kinds, *(first[0].kinds if first is not None else ())]
@@ -209,7 +209,7 @@ def wider(caller: Caller, guess: Guess, found: Mapping[str, Any]) -> list[dict[s
     for axes in (images[0][2:], images[0][1:3]):
         for by in ((1, 2), (2, 2)) if len(set(axes)) == 2 else ():
             sides = [(a, n * guess.lengths.axis(a)) for a, n in zip(axes, by, strict=True)]
-            wide = replace(guess, lengths=replace(guess.lengths, more=(*guess.lengths.more, *sides)))
+            wide = guess.sized(more=(*guess.lengths.more, *sides))
             ways.append(Way(wide, extra={"record": caller.face.intents}))
     told = (answer.judged for answer in caller.ask(ways))
     return [judged for judged in told if judged.get("cores") == found["cores"]][:1]

@@ -235,6 +235,16 @@ class Guess:
     told: bool = field(default=False, compare=False)
 
     @property
+    def by_name(self) -> dict[str, str]:
+        """The kinds by the names of what they are, which are those of its arrays."""
+        return {".".join(path): kind for path, kind in self.kinds}
+
+    @property
+    def first(self) -> str:
+        """The kind of its first array of numbers."""
+        return next((kind for _, kind in self.kinds if is_floats(kind)), "")
+
+    @property
     def names(self) -> set[str]:
         """The arguments that are given."""
         return {path[0] for path, _ in self.kinds}
@@ -256,7 +266,11 @@ class Guess:
         hides = any(is_mask(kind) or kind == "lengths" for _, kind in self.kinds)
         if not hides or not any("T" in axes for axes in arrays) or any({"S", "n"} & axes for axes in arrays):
             return self
-        return replace(self, lengths=replace(self.lengths, S=self.lengths.T))
+        return self.sized(S=self.lengths.T)
+
+    def sized(self, **lengths: Any) -> Guess:
+        """With other lengths."""
+        return replace(self, lengths=replace(self.lengths, **lengths))
 
     @property
     def size(self) -> int:

@@ -9,7 +9,6 @@ import ast
 import copy
 import inspect
 import sys
-import textwrap
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -19,8 +18,9 @@ import numpy as np
 from overt.check.arrays import backends
 from overt.check.describe import arguments_of, describe, is_keras, rows_of
 from overt.check.giving import drawn
-from overt.check.reading import parsed
+from overt.check.reading import is_own, parsed
 from overt.check.roles import role
+from overt.check.usage import source_of
 
 # What stands between the names of methods that are called one after the other, and the name that makes the object.
 THEN, MAKE = " then ", "__init__"
@@ -97,7 +97,7 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
         return told
     names = method.split(THEN)
     told |= {"method": method, "composed": THEN in method, "parameters": [row for _, _, row in _each(cls, method)]}
-    told["body"] = "\n".join(textwrap.dedent(inspect.getsource(getattr(cls, name))) for name in names if name != MAKE)
+    told["body"] = "\n".join(source_of(getattr(cls, name))[0] for name in names if name != MAKE)
     if names[0] == MAKE:
         told |= {"kind": "function", "method": None, "constructor": [], "methods": []}
     return told
@@ -118,7 +118,7 @@ def _before(cls: Any, method: str, has: Iterable[str]) -> tuple[str | None, list
         name = open_.pop()
         if name in trees and name not in called:
             called.add(name)
-            names = {n.attr for n in ast.walk(trees[name]) if _own(n) and isinstance(n.ctx, ast.Load)}  # type: ignore[attr-defined]
+            names = {n.attr for n in ast.walk(trees[name]) if is_own(n) and isinstance(n.ctx, ast.Load)}  # type: ignore[attr-defined]
             open_ += names & set(functions)
             read |= names
     others = {name: _set(tree) & read for name, tree in trees.items()
@@ -128,19 +128,12 @@ def _before(cls: Any, method: str, has: Iterable[str]) -> tuple[str | None, list
 
 
 def _tree(function: Any) -> ast.Module:
-    try:
-        return parsed(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError):
-        return ast.Module([], [])
-
-
-def _own(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return parsed(source_of(function)[0])
 
 
 def _set(tree: ast.AST) -> set[str]:
     """The attributes of the instance that a function sets."""
-    return {n.attr for n in ast.walk(tree) if _own(n) and not isinstance(n.ctx, ast.Load)}  # type: ignore[attr-defined]
+    return {n.attr for n in ast.walk(tree) if is_own(n) and not isinstance(n.ctx, ast.Load)}  # type: ignore[attr-defined]
 
 
 def _each(cls: Any, method: str) -> list[tuple[str, str, dict[str, Any]]]:

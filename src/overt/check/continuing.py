@@ -62,8 +62,8 @@ class Continued:
 
     def __init__(self, caller: Caller, guess: Guess) -> None:
         self.caller, self.session, self.face, self.handle = caller, caller.session, caller.face, caller.handle
-        self.guess = replace(guess, lengths=replace(guess.lengths, T=_ALL, S=_ALL))
-        self.kinds = {".".join(path): kind for path, kind in guess.kinds}
+        self.guess = guess.sized(T=_ALL, S=_ALL)
+        self.kinds = guess.by_name
         self.axes = {name: axis for name, kind in self.kinds.items() if (axis := _axis(kind)) is not None}
         # of the keys that are seen
         self.sizes: list[dict[str, int]] | None = None
@@ -212,7 +212,7 @@ class Continued:
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """One call for the tokens from start to end; first: the number of the call that came before."""
         _, whole = calls.named(self.guess, self.face)
-        part = replace(self.guess, lengths=replace(self.guess.lengths, T=end - start, S=end))
+        part = self.guess.sized(T=end - start, S=end)
         kwargs, arrays = calls.named(part, self.face, prefix)
         for name, axis in self.axes.items():
             arrays[prefix + name] = whole[name].take(range(start, end), axis)
@@ -317,7 +317,7 @@ class Continued:
             # Each of these calls would be compiled.
             return
         longer = Continued(self.caller, self.guess)
-        longer.guess = replace(self.guess, lengths=replace(self.guess.lengths, T=_LONG, S=_LONG))
+        longer.guess = self.guess.sized(T=_LONG, S=_LONG)
         asked, steps = {"causal": None, "operands": True}, [(n, n + 1) for n in range(_CUT, _LONG)]
         late = longer._ask([way], ((0, _CUT), *steps), asked)[0][-1].get("judged", {})
         whole = longer._ask([_Way({}, {}, flags=way.flags)], ((0, _LONG),), asked)[0][0].get("judged", {})

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from overt.check import calls
-from overt.check.asking import Caller, Way, differ, reach
+from overt.check.asking import Caller, Way, differ, reach, values_in
 from overt.check.beside import Made
 from overt.check.calls import Guess
 from overt.check.findings import Findings
@@ -50,7 +50,7 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
 def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
     """Attention along the first axis, where the samples are: what one of them is changes what others come to."""
     face, given = caller.face, caller.arrays(guess)
-    kinds = {".".join(path): kind for path, kind in guess.kinds}
+    kinds = guess.by_name
     lies = {name: calls.axes_of(kinds[name])[:1] for name in given}
     # Where nothing has samples, these were taken for positions.
     letters = "TS" if face.batches_first and ("B",) not in lies.values() else "B"
@@ -95,7 +95,7 @@ def _blocks(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int]
     called |= {
         path[0]: calls.VALUES[kind](n) for path, kind in kinds.items() if len(path) == 1 and kind in calls.VALUES
     }
-    long = replace(guess, lengths=replace(n, T=_LONG, S=_LONG))
+    long = guess.sized(T=_LONG, S=_LONG)
     for name, was, built in [*((*one, False) for one in called.items()), *((*one, True) for one in numbers.items())]:
         if type(was) is not int or was < min(n.T, n.S):
             continue
@@ -147,14 +147,14 @@ def _counted(caller: Caller, name: str, window: int, back: int, line: int | None
 
 def _lengths(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
     """Values that are fewer than keys, where both are given."""
-    axis, given = facts.get("value axis"), caller.arrays(guess)
-    # The last argument of that shape is the one of the values.
-    mine = [n for n, x in given.items() if x.dtype.kind == "f" and list(x.shape) == facts.get("values")][-1:]
-    if not mine or not isinstance(axis, int) or not facts.get("keys and values"):
+    given = caller.arrays(guess)
+    found = values_in(given, facts)
+    if found is None or not facts.get("keys and values"):
         return
-    array = given[mine[0]]
+    mine, axis = found
+    array = given[mine]
     short = np.take(array, range(array.shape[axis] - 2), axis)
-    plain, other = caller.ask([Way(guess), replace(Way(guess), arrays={mine[0]: short})])
+    plain, other = caller.ask([Way(guess), replace(Way(guess), arrays={mine: short})])
     if plain.outputs and other.outputs and not other.failed and plain.outputs[0].shape == other.outputs[0].shape:
         keys = array.shape[axis]
         findings.add("kv_len_mismatch", kind="risk", example={"input": f"{keys} keys, {keys - 2} values"})
@@ -179,7 +179,7 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
         path, kind = kinds[name]
         guess = guess.given(path, kind.replace("T", "S"))
     sizes = ((5, 5), (7, 7), (5, 7), (7, 5))
-    ways = [Way(replace(guess, lengths=replace(guess.lengths, T=T, S=S))) for T, S in sizes]
+    ways = [Way(guess.sized(T=T, S=S)) for T, S in sizes]
     one, two, more, fewer = caller.ask(ways)
     if not one.failed and not two.failed and more.failed and fewer.failed:
         findings.add("cross_wrong_length", line=more.reply["error"]["line"])

@@ -7,11 +7,9 @@ import dis
 import inspect
 import re
 import sys
-import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import is_dataclass
-from functools import lru_cache
 from types import CodeType, SimpleNamespace
 from typing import Any, get_args
 
@@ -19,7 +17,7 @@ import numpy as np
 
 from overt.check import usage, wire
 from overt.check.promises import around
-from overt.check.usage import definition, scope
+from overt.check.usage import definition, scope, source_of
 
 _FORWARD = ("forward", "call", "__call__", "attend", "apply", "compute", "attention", "step", "decode", "decode_step")
 # Methods and attributes that tensors have and NumPy's arrays have not.
@@ -44,7 +42,7 @@ def describe(thing: Any) -> dict[str, Any]:
             own = [name for name, f in vars(cls).items() if inspect.isfunction(f) and not name.startswith("_")]
             method = own[0] if len(own) == 1 else None
     call = thing if kind == "function" else getattr(cls, method or "__call__", None)
-    source, line = _source(thing if kind == "function" else cls)
+    source, line = source_of(thing if kind == "function" else cls)
     functions = [thing] if kind == "function" else [f for f in vars(cls).values() if inspect.isfunction(f)]
     names = set().union(*(_names(f) for f in functions)) if functions else set()
     return {
@@ -67,7 +65,7 @@ def describe(thing: Any) -> dict[str, Any]:
         # what its module says
         "told": inspect.getdoc(inspect.getmodule(cls if kind != "function" else thing)) or "",
         "source": source,
-        "body": _source(call)[0],
+        "body": source_of(call)[0],
         "helpers": _helpers(functions, names),
         "reached": _reached(thing if kind == "function" else cls, functions),
         "around": around(thing),
@@ -92,14 +90,14 @@ def _makers(thing: Any) -> list[dict[str, Any]]:
     own = definition(thing)
     bases = [base for base in own.__mro__[::-1] if base.__module__ == own.__module__] if inspect.isclass(own) else []
     for name, made in {name: f for base in bases for name, f in vars(base).items()}.items():
-        source = _source(made)[0] if inspect.isfunction(made) and name[:1] != "_" else ""
+        source = source_of(made)[0] if inspect.isfunction(made) and name[:1] != "_" else ""
         if re.search(r"\breturn\s+\w*[^\s\w]*\w", source):
             words, rows = sorted({*re.findall(r"\w+", source)}), [row for row in rows_of(own, name) if row["required"]]
             found.append({"name": f".{name}", "class": False, "parameters": rows, "words": words, "source": source})
     for name, made in scope(thing).items():
         plain = inspect.isfunction(made) or (inspect.isclass(made) and not hasattr(made, "forward"))
         if plain and made is not own and getattr(made, "__module__", None) == own.__module__ and name != "main":
-            source = _source(made)[0]
+            source = source_of(made)[0]
             classed = inspect.isclass(made)
             # What a function may hand on has the names of a class, or stands in it as keywords or texts.
             words = re.findall(r"self\.(\w+)" if classed else r"\w+", source)
@@ -177,25 +175,11 @@ def _gets_instance(cls: Any, name: str) -> bool:
     return not isinstance(inspect.getattr_static(cls, name, None), staticmethod | classmethod)
 
 
-def _source(thing: Any) -> tuple[str, int]:
-    try:
-        return _lines(thing)
-    except (OSError, TypeError):
-        return "", 0
-
-
-@lru_cache(maxsize=256)
-def _lines(thing: Any) -> tuple[str, int]:
-    # Python reads all of a file to find a class in it.
-    lines, line = inspect.getsourcelines(thing)
-    return textwrap.dedent("".join(lines)), line
-
-
 def _helpers(functions: list[Any], names: set[str]) -> str:
     """Source of the functions of the module that are called."""
     scopes = [getattr(inspect.unwrap(f), "__globals__", {}) for f in functions[:1]]
     return "\n".join(
-        _source(scope[n])[0] for scope in scopes for n in sorted(names) if inspect.isfunction(scope.get(n))
+        source_of(scope[n])[0] for scope in scopes for n in sorted(names) if inspect.isfunction(scope.get(n))
     )
 
 
@@ -207,7 +191,7 @@ def _reached(thing: Any, functions: list[Any]) -> str:
         for name in sorted(_names(open_.pop(), 4) - found.keys()):
             other = own.get(name)
             if other is not thing and getattr(other, "__module__", None) == module and callable(other):
-                found[name] = _source(other)[0]
+                found[name] = source_of(other)[0]
                 open_ += (
                     [f for f in vars(other).values() if inspect.isfunction(f)] if inspect.isclass(other) else [other]
                 )

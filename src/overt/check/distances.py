@@ -13,6 +13,7 @@ from overt.check.pipeline import classify
 from overt.check.positional import Told, made_at
 from overt.check.positions import every_second
 from overt.recorder.core import Core
+from overt.recorder.flow import moving
 from overt.recorder.operations import Operation
 
 # Slopes that are not those of the paper, as forms of its formula.
@@ -25,9 +26,7 @@ def biases(core: Core, data: Sequence[bool], intended: Mapping[str, Any], facts:
         if number is None or x.shape != y.shape:
             continue
         operation = core.operations[number]
-        moving = [data[s] if s is not None else o.startswith("argument")
-                  for s, o in zip(operation.sources, operation.origins, strict=True)]  # fmt: skip
-        if sum(moving) > 1 or classify(x, y, operation, False).name != "bias":
+        if sum(moving(operation, data)) > 1 or classify(x, y, operation, False).name != "bias":
             continue
         with np.errstate(all="ignore"):
             gap = np.where(np.isfinite(x) & np.isfinite(y) & (y > -1e4), y - x, np.nan)

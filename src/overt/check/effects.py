@@ -129,7 +129,7 @@ def _memory(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
         # Widths are those of the instance, and so is the longest sequence that it takes.
         one_of_each = replace(guess.lengths, B=1)
         first, _ = made.of(caller) or (None, None)
-        longest = first and replace(first, lengths=replace(first.lengths, T=_BEYOND[1], S=_BEYOND[1]))
+        longest = first and first.sized(T=_BEYOND[1], S=_BEYOND[1])
         other = made.other(caller, {}, longest)
         if other is None:
             return

@@ -51,7 +51,7 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
         # Heads may be wider than their number says.
         told = [int(n) for n in re.findall(r"\((\d+)\)", message)]
         wider = [n for n in told if n != guess.lengths.D and guess.lengths.D in told]
-        yield from (replace(guess, lengths=replace(guess.lengths, D=n)) for n in wider)
+        yield from (guess.sized(D=n) for n in wider)
     out_of_range = re.search(r"out of (range|bounds)", message)
     if out_of_range:
         for path in here or kinds:

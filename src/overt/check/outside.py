@@ -25,7 +25,7 @@ _LARGE = 1e4
 
 def read(caller: Caller, guess: Guess) -> dict[str, Any]:
     """What a call comes to, as a recording's is told; an empty dictionary where it shows no attention from outside."""
-    kinds = {".".join(path): kind for path, kind in guess.kinds}
+    kinds = guess.by_name
     given = {name: x for name, x in caller.arrays(guess).items() if is_floats(kinds.get(name, "")) and x.ndim}
     plain = _output(caller, Way(guess))
     if plain is None or len(given) < 3:

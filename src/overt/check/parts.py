@@ -23,6 +23,7 @@ from overt.check.findings import Findings
 from overt.check.interface import Interface
 from overt.check.mistakes import MISTAKES
 from overt.check.part import Given, Part, Reading, same
+from overt.check.reading import parsed
 from overt.check.roles import Argument
 from overt.check.session import Here, Session
 
@@ -402,11 +403,9 @@ def _numbers(face: Interface, rows: Sequence[Argument]) -> tuple[float, ...]:
     """Numbers in the text of a candidate, and defaults of its arguments."""
     found = [a.default for a in rows if isinstance(a.default, int | float) and not isinstance(a.default, bool)]
     for text in (face.description["source"], face.description["helpers"]):
-        try:
-            nodes = list(ast.walk(ast.parse(text)))
-        except SyntaxError:
-            continue
-        found += [n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, int | float)]
+        found += [
+            n.value for n in ast.walk(parsed(text)) if isinstance(n, ast.Constant) and isinstance(n.value, int | float)
+        ]
     return tuple(dict.fromkeys(float(n) for n in found if not isinstance(n, bool)))
 
 

@@ -87,7 +87,6 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
         if near(y[finite], function(x[finite])) and (name == "tanh" or (y >= 0).all()):
             return Kind(name)
     if constant(share):
-        # By nothing but rounding.
         # By nothing but rounding; and of one row alone nobody knows whether others are shifted by its number.
         rows = live.any(1).sum() > 1 or len(x) == 1
         return Kind("same") if np.nanmax(np.abs(share)) <= 1e-6 else Kind("shift", detail="all" if rows else "row")

@@ -9,37 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from overt.check.judged import FACTORS
 from overt.check.positions import sinusoids, waves
 from overt.recorder.core import Core
-from overt.recorder.flow import VIEWS
+from overt.recorder.flow import VIEWS, moving
 from overt.recorder.operations import Line, Operation
 
 _SUMS = {"add", "iadd", "radd"}
-
-
-class Operand(Protocol):
-    """Queries, keys or values as they are multiplied, (n, positions, width), and what made them before views."""
-
-    @property
-    def form(self) -> np.ndarray: ...
-    @property
-    def array(self) -> np.ndarray: ...
-    @property
-    def factor(self) -> float: ...
-    @property
-    def source(self) -> int | None: ...
-    @property
-    def views(self) -> list[int]: ...
-    def places(self) -> list[np.ndarray] | None:
-        """Coordinates in the array of every number of the form."""
-
-    def along(self) -> list[int] | None:
-        """The axes of the array along which the width runs."""
 
 
 class Told(NamedTuple):
@@ -62,11 +42,10 @@ def tables(core: Core, data: Sequence[bool]) -> Iterator[Told]:
         operation = core.operations[number]
         if operation.name not in _SUMS or len(operation.operands) != 2 or operation.host.ndim < 2:
             continue
-        moving = [data[s] if s is not None else o.startswith("argument")
-                  for s, o in zip(operation.sources, operation.origins, strict=True)]  # fmt: skip
-        if sorted(moving) != [False, True]:
+        moves = moving(operation, data)
+        if sorted(moves) != [False, True]:
             continue
-        table = operation.operands[moving.index(False)]
+        table = operation.operands[moves.index(False)]
         rows = table.reshape([n for n in table.shape if n != 1])
         W = operation.host.shape[-1]
         if rows.ndim != 2 or rows.shape[1] != W or W % 2 or W < 4 or rows.dtype.kind != "f" or not np.ptp(rows):

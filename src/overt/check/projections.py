@@ -10,6 +10,7 @@ import numpy as np
 from overt.check.origins import Origin
 from overt.check.pipeline import near
 from overt.recorder.core import ADDS
+from overt.recorder.flow import moving
 from overt.recorder.operations import Operation
 from overt.recorder.products import Product
 
@@ -62,11 +63,10 @@ def alike(one: Sequence[Origin], two: Sequence[Origin]) -> bool:
 
 def _weight(one: Product, two: Product, data: Sequence[bool]) -> np.ndarray | None:
     """The matrix that two products have in common, and not what it is applied to."""
-    moving = [[data[s] if s is not None else o.startswith("argument")
-               for s, o in zip(x.sources, x.origins, strict=True)] for x in (one, two)]  # fmt: skip
-    if moving[0] == moving[1] and sum(moving[0]) == 1:
+    moves = moving(one, data)
+    if moves == moving(two, data) and sum(moves) == 1:
         # What depends on the arguments is what is projected.
-        side = moving[0].index(False)
+        side = moves.index(False)
         return (one.left, one.right)[side] if _one(one, two, side) else None
     if _one(one, two, 0) and 1 < one.left.ndim < one.right.ndim:
         return one.left

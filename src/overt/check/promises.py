@@ -10,7 +10,6 @@ import ast
 import inspect
 import io
 import re
-import textwrap
 import tokenize
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,8 +17,9 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
+from overt.check.reading import parsed
 from overt.check.roles import Argument, role
-from overt.check.usage import definition, scope
+from overt.check.usage import definition, scope, source_of
 
 # Letters of shapes in comments: batch, heads, queries or keys, width.
 AXIS_WORDS = {
@@ -237,10 +237,7 @@ class Promises:
     @cached_property
     def misread(self) -> dict[str, str]:
         """Globals that a function reads in the place of arguments: of the same role, or of like name and never read."""
-        try:
-            function = next(iter(ast.parse(self.description["source"]).body), None)
-        except SyntaxError:
-            return {}
+        function = next(iter(parsed(self.description["source"]).body), None)
         nodes = [node for part in getattr(function, "body", []) for node in ast.walk(part)]
         read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
         found = {}
@@ -427,10 +424,10 @@ def around(thing: Any) -> str:
     open_: list[Any] = [own]
     seen = {id(own)}
     while open_:
-        with suppress(OSError, TypeError, SyntaxError, tokenize.TokenError):
-            source = textwrap.dedent(inspect.getsource(open_.pop(0)))
+        with suppress(tokenize.TokenError):
+            source, _ = source_of(open_.pop(0))
             told += _comments(source)
-            for name in (n.id for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Name)):
+            for name in (n.id for n in ast.walk(parsed(source)) if isinstance(n, ast.Name)):
                 used = near.get(name)
                 mine = inspect.isclass(used) or inspect.isfunction(used)
                 if mine and getattr(used, "__module__", None) == own.__module__ and id(used) not in seen:

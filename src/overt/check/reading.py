@@ -188,8 +188,8 @@ def _asked(
             found.behind.update(behind)
             found.linear.update(behind if name == "linear" else ())
         other = functions.get(name or "")
-        if other is not None and depth < _DEPTH and (isinstance(node.func, ast.Name) or _own(node.func)):
-            names = [a.arg for a in other.args.args][other.name == "__init__" or _own(node.func) :]
+        if other is not None and depth < _DEPTH and (isinstance(node.func, ast.Name) or is_own(node.func)):
+            names = [a.arg for a in other.args.args][other.name == "__init__" or is_own(node.func) :]
             passed = dict(zip(names, node.args, strict=False))
             passed |= {one.arg: one.value for one in node.keywords if one.arg is not None}
             handed = {name: _paths(value, known, texts) for name, value in passed.items()}
@@ -205,7 +205,8 @@ def _asked(
                 _asked(other, inside, spelt, functions, found, depth + 1)
 
 
-def _own(node: ast.AST) -> bool:
+def is_own(node: ast.AST) -> bool:
+    """Whether it is an attribute of the instance."""
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 

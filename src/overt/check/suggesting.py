@@ -267,7 +267,7 @@ class Suggestions(Likely):
             arrays = [path for path, kind in guess.kinds if is_floats(kind)]
             if not any("S" in axes_of(kind) for _, kind in guess.kinds if not is_mask(kind)):
                 # A mask is that of a sequence with itself.
-                guess = replace(guess, lengths=replace(guess.lengths, S=guess.lengths.T))
+                guess = guess.sized(S=guess.lengths.T)
             yield replace(guess, told=bool(arrays) and all(path in self._found for path in arrays))
 
     def _numbers(self, told: dict[str, str | None]) -> Iterator[Guess]:

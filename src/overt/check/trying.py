@@ -185,12 +185,12 @@ def check(
 def _longer(guess: Guess) -> Guess:
     """With so many keys that every block of them has several."""
     crossed = any("S" in kind for _, kind in guess.kinds if calls.is_floats(kind))
-    return replace(guess, lengths=replace(guess.lengths, S=_LONG, T=guess.lengths.T if crossed else _LONG))
+    return guess.sized(S=_LONG, T=guess.lengths.T if crossed else _LONG)
 
 
 def _layout(guess: Guess) -> str | None:
     """How the first array of a call lies, where that has a name."""
-    first = next((kind for _, kind in guess.kinds if calls.is_floats(kind)), "").replace("W", "D")
+    first = guess.first.replace("W", "D")
     return first if first in LAYOUTS else None
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overt.check.origins import PRODUCTS
-from overt.check.positional import Operand, Told, made_at
+from overt.check.origins import PRODUCTS, Origin
+from overt.check.positional import Told, made_at
 from overt.recorder.core import Core
 from overt.recorder.flow import VIEWS
 from overt.recorder.operations import Line, Operation
@@ -41,7 +41,7 @@ class Turn(NamedTuple):
 def turned(
     core: Core,
     data: Sequence[bool],
-    operands: tuple[Operand, Operand, Operand],
+    operands: tuple[Origin, Origin, Origin],
     intended: Mapping[str, Any],
     facts: Mapping[str, Any],
 ) -> Iterator[Told]:
@@ -113,7 +113,7 @@ def _steady(one: Turn) -> np.ndarray | None:
     return np.asarray(steps[0]) if (np.abs(steps[0] - 1) > _CLOSE).any() else None
 
 
-def turn(operations: Sequence[Operation], data: Sequence[bool], one: Operand) -> Turn | None:
+def turn(operations: Sequence[Operation], data: Sequence[bool], one: Origin) -> Turn | None:
     """The rotation that an operand of scores came from, None where it came from none."""
     if one.source is None or operations[one.source].name in PRODUCTS or not one.factor:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -32,6 +33,21 @@ def definition(thing: Any) -> Any:
 def scope(thing: Any) -> dict[str, Any]:
     """What the module of a thing has, by its names."""
     return {**vars(sys.modules.get(getattr(definition(thing), "__module__", None) or "", object))}
+
+
+def source_of(thing: Any) -> tuple[str, int]:
+    """The source of a function or a class, and its first line; "" and 0 where it is lost."""
+    try:
+        return _lines(thing)
+    except (OSError, TypeError):
+        return "", 0
+
+
+@lru_cache(maxsize=256)
+def _lines(thing: Any) -> tuple[str, int]:
+    # Python reads all of a file to find a class in it.
+    lines, line = inspect.getsourcelines(thing)
+    return textwrap.dedent("".join(lines)), line
 
 
 def masks(thing: Any, call: Any) -> dict[str, str]:

@@ -82,7 +82,7 @@ class Found(NamedTuple):
 
 def kinds_of(face: Interface, guess: Guess) -> list[str]:
     """The kinds of the arrays of a call, in their order."""
-    kinds = {".".join(path): kind for path, kind in guess.kinds}
+    kinds = guess.by_name
     return [kinds[name] for name in calls.specs(guess, face)[2]]
 
 
@@ -93,7 +93,7 @@ def names(judged: dict[str, Any]) -> set[str]:
 
 def square(guess: Guess) -> Guess:
     """With as many keys as queries: a mask may be meant for these alone."""
-    return replace(guess, lengths=replace(guess.lengths, S=guess.lengths.T))
+    return guess.sized(S=guess.lengths.T)
 
 
 def kinder(caller: Caller, found: Found, made: beside.Made) -> Found:
@@ -210,7 +210,7 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
 def _attended(caller: Caller, argument: Argument, found: Found) -> list[dict[str, Any]]:
     """What a recording comes to with arrays that may be left out, where these are attended to: a memory, or a past."""
     name, guess = argument.name, found.guess
-    first = next((kind for _, kind in guess.kinds if calls.is_floats(kind)), "")
+    first = guess.first
     if (name,) in dict(guess.kinds) or "T" not in first or "S" in first:
         return []
     both = guess.given((name,), "2 of them")
@@ -277,7 +277,7 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
     elif declared is not None or face.boolean_mask:
         wanted = _MASKS
     # What is no sequence may have rows that are; and so are those of its mask.
-    first = next((kind for _, kind in guess.kinds if calls.is_floats(kind)), "")
+    first = guess.first
     if wanted is not _ADDED and len(first) == 3 and "T" not in first:
         wanted += (f"mask ({first[0]}, {first[1]})",)
     ways = [Way(guess.given((name,), kind).alone) for kind in wanted]

@@ -18,11 +18,10 @@ from overt.recorder.operations import Log, einsum_equation, holds, leaves
 
 @dataclass(eq=False)
 class _Run:
-    """One recording: its log, what is given by memory, and what was written into memory that others view."""
+    """One recording: its log, and what is given by memory."""
 
     log: Log
     given: dict[int, str] = field(default_factory=dict)
-    written: dict[int, list[int]] = field(default_factory=dict)
     # Held on to, so that no other array gets the same memory.
     kept: list[Any] = field(default_factory=list)
 
@@ -293,14 +292,7 @@ def _taken(inputs: Any) -> _Taken:
 
 
 def _source(x: np.ndarray, current: _Run) -> int | None:
-    number = getattr(x, "made_by", None)
-    since = [n for n in current.written.get(_memory(x), ()) if number is None or n > number]
-    if not since:
-        return number
-    parts = [n for n in (number, *since) if n is not None]
-    hosts = tuple(current.log.operations[n].host for n in parts)
-    kept = np.array(_bare(x))
-    number = current.log.note("written", tuple(parts), hosts, kept, kept)
+    number = current.log.latest(getattr(x, "made_by", None), _memory(x), lambda: (np.array(_bare(x)),) * 2)
     if isinstance(x, Watched):
         x.made_by = number
     return number
@@ -338,7 +330,7 @@ def _write(name: str, taken: _Taken, target: Any) -> None:
         return
     number = _note(name, taken, _bare(target), "")
     if number is not None:
-        current.written.setdefault(_memory(target), []).append(number)
+        current.log.written.setdefault(_memory(target), []).append(number)
         if isinstance(target, Watched):
             target.made_by = number
 

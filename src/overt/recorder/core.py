@@ -16,7 +16,7 @@ from math import prod
 import numpy as np
 
 from overt.recorder.edges import regular
-from overt.recorder.flow import CASTS, GATHERS, GROWS, VIEWS, carriers, equal, reaches, sums_to_one, untag
+from overt.recorder.flow import CASTS, GATHERS, GROWS, VIEWS, carriers, equal, moving, reaches, sums_to_one, untag
 from overt.recorder.fused import expand, unsummed
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product, contracted, outer_sum
@@ -86,16 +86,14 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
             for number, path in _back(operations, scored, data, source, mix.left.size):
                 scores = scored[number]
                 assert scores is not None
-                two = all((s is None and o.startswith("argument")) or (s is not None and data[s])
-                          for s, o in zip(scores.sources, scores.origins, strict=True))  # fmt: skip
-                core = Core(operations, scores, path[::-1], mix, two)
+                core = Core(operations, scores, path[::-1], mix, all(moving(scores, data)))
                 # Normalised weights that are mixed along another axis by parameters, as heads are, are no core yet.
                 heads = (
                     core.normal and not set(core.normal) & set(core.key_axes) and _mixed(operations[mix.number], data)
                 )
                 # What is only added up is no score, unless something is made of it that sums to 1.
                 summed = "ones" in scores.origins and not core.normal
-                if (two or core.normal or _summed_beside(core) or _once_normal(core)) and not (heads or summed):
+                if (core.two or core.normal or _summed_beside(core) or _once_normal(core)) and not (heads or summed):
                     found.append((_rank(core), core))
     if not found:
         return []
@@ -107,7 +105,7 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
         top = [(r, c) for r, c in found if (r[0], r[1]) == best]
     if best[0] == 0:
         # What is neither positive nor sums to 1 and meets a parameter is a projection.
-        top = [(r, c) for r, c in top if _given_values(c, data)]
+        top = [(r, c) for r, c in top if moving(c.mix, data)[1]]
     if best[0] == 0 and top:
         top = [max(enumerate(top), key=lambda pair: (pair[1][0], pair[0]))[1]]
     # The same lines are the same attention, whatever became of its weights this time.
@@ -133,11 +131,6 @@ def _lines(core: Core) -> list[tuple[str, Line | None]]:
     """All that makes its scores, its weights and its output, and where."""
     numbers: list[int] = [core.scores.number, *core.path, core.mix.number]
     return [(core.operations[n].name, core.operations[n].line) for n in numbers]
-
-
-def _given_values(core: Core, data: list[bool]) -> bool:
-    source, origin = core.mix.sources[1], core.mix.origins[1]
-    return origin.startswith("argument") if source is None else data[source]
 
 
 def attentions(operations: Sequence[Operation]) -> tuple[list[Operation], list[Core], list[int]]:
@@ -428,10 +421,7 @@ def _keyed(core: Core, data: list[bool]) -> bool:
     axes = key_labels(core)
     if not axes:
         return core.place is None
-    scores = core.scores
-    owner = 0 if set(axes) & set(scores.labels[0]) else 1
-    source, origin = scores.sources[owner], scores.origins[owner]
-    return origin.startswith("argument") if source is None else data[source]
+    return moving(core.scores, data)[0 if set(axes) & set(core.scores.labels[0]) else 1]
 
 
 def apart(core: Core, reach: Sequence[frozenset[str]]) -> bool:

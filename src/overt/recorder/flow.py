@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from overt.recorder.operations import Operation
+
+if TYPE_CHECKING:
+    from overt.recorder.products import Product
 
 # What changes no number.
 VIEWS = {
@@ -61,6 +65,12 @@ def carriers(operations: Sequence[Operation]) -> list[bool]:
         )
         found.append(given and operation.host.dtype.kind != "b" and operation.name not in _SHAPED)
     return found
+
+
+def moving(thing: Operation | Product, data: Sequence[bool]) -> list[bool]:
+    """Of what something was made of, whether each depends on the arguments' data."""
+    return [data[s] if s is not None else o.startswith("argument")
+            for s, o in zip(thing.sources, thing.origins, strict=True)]  # fmt: skip
 
 
 def reaches(operations: Sequence[Operation]) -> list[frozenset[str]]:

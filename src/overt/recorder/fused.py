@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,13 +18,8 @@ def expand(operations: Sequence[Operation]) -> tuple[list[Operation], list[int]]
 
     The steps have the line of the call, and the last of them its result.
     """
-    written = Written()
-    now: dict[int, int] = {}
-    opened: set[int] = set()
-    for number, operation in enumerate(operations):
-        sources = tuple(None if s is None else now[s] for s in operation.sources)
-        moved = replace(operation, sources=sources)
-        written.number, written.operation = number, moved
+    written, opened = Written(), set[int]()
+    for _, operation in written.each(operations):
         # Of a call with several results the first is the output.
         key = id(operation.options)
         if operation.options and key not in opened and len(operation.operands) >= 3:
@@ -32,29 +27,18 @@ def expand(operations: Sequence[Operation]) -> tuple[list[Operation], list[int]]
             steps = _product_attention if operation.name == "scaled_dot_product_attention" else _projected_attention
             steps(written, operation.options, operation.host)
         elif operation.name == "cosine_similarity" and len(operation.operands) == 2:
-            _cosines(written, moved)
+            _cosines(written, operation)
         elif operation.name == "einsum" and len(operation.operands) == 3 and "->" in operation.detail:
-            _two_by_two(written, moved)
-        else:
-            written.operations.append(moved)
-            written.before.append(number)
-        now[number] = len(written.operations) - 1
+            _two_by_two(written, operation)
     return written.operations, written.before
 
 
 def unsummed(operations: Sequence[Operation], apart: Mapping[int, Operation]) -> tuple[list[Operation], list[int]]:
     """Operations of which some are another first that sums over less, and then a sum; and the number of each before."""
     written = Written()
-    now: dict[int, int] = {}
-    for number, operation in enumerate(operations):
-        one = apart.get(number, operation)
-        moved = replace(one, sources=tuple(None if s is None else now[s] for s in one.sources))
-        written.number, written.operation = number, moved
-        written.operations.append(moved)
-        written.before.append(number)
+    for number, operation in written.each(operations):
         if number in apart:
-            written.step("sum", operation.host, (moved.host, len(written.operations) - 1, ""))
-        now[number] = len(written.operations) - 1
+            written.step("sum", operation.host, written.keep(written.moved(apart[number])))
     return written.operations, written.before
 
 
@@ -64,8 +48,30 @@ class Written:
     def __init__(self) -> None:
         self.operations: list[Operation] = []
         self.before: list[int] = []
+        # the number that what had one before has now
+        self.now: dict[int, int] = {}
         self.number = 0
         self.operation: Operation | None = None
+
+    def each(self, operations: Sequence[Operation]) -> Iterator[tuple[int, Operation]]:
+        """All in turn, by the numbers that there are now; one of which no steps are written is kept as it is."""
+        for number, operation in enumerate(operations):
+            self.number, self.operation = number, self.moved(operation)
+            before = len(self.operations)
+            yield number, self.operation
+            if len(self.operations) == before:
+                self.keep(self.operation)
+            self.now[number] = len(self.operations) - 1
+
+    def moved(self, operation: Operation) -> Operation:
+        """One with the numbers that its sources have now."""
+        return replace(operation, sources=tuple(None if s is None else self.now[s] for s in operation.sources))
+
+    def keep(self, operation: Operation) -> _Value:
+        """One as it is; gives its result."""
+        self.operations.append(operation)
+        self.before.append(self.number)
+        return operation.host, len(self.operations) - 1, ""
 
     def given(self, x: np.ndarray | None, place: int) -> _Value:
         """An operand of the call: the one of these numbers, looked for from a place on."""
@@ -85,9 +91,7 @@ class Written:
             name, tuple(s for _, s, _ in values), operands, result, np.asarray(result), self.operation.line,
             detail, tuple(o for _, _, o in values),
         )  # fmt: skip
-        self.operations.append(made)
-        self.before.append(self.number)
-        return result, len(self.operations) - 1, ""
+        return result, *self.keep(made)[1:]
 
 
 def _cosines(written: Written, operation: Operation) -> None:
@@ -96,7 +100,6 @@ def _cosines(written: Written, operation: Operation) -> None:
     shape = np.broadcast_shapes(*(x.shape for x, _, _ in values))
     axis = next((i for i in range(len(shape)) if shape[:i] + shape[i + 1 :] == operation.host.shape), None)
     if axis is None:
-        written.step(operation.name, operation.host, *values, detail=operation.detail)
         return
     with np.errstate(all="ignore"):
         made = [written.step("div", x / np.linalg.norm(x, axis=axis - len(shape), keepdims=True), (x, s, o))
@@ -111,8 +114,6 @@ def _two_by_two(written: Written, operation: Operation) -> None:
     one, two, three = left.split(",")
     values = list(zip(operation.operands, operation.sources, operation.origins, strict=True))
     if "." in operation.detail:
-        made = values
-        written.step("einsum", operation.host, *made, detail=operation.detail)
         return
     kept = "".join(a for a in dict.fromkeys(one + two) if a in three + out)
     equation = f"{one},{two}->{kept}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import FrameType, SimpleNamespace
 from typing import Any
@@ -58,6 +58,8 @@ class Log:
 
     operations: list[Operation] = field(default_factory=list)
     limit: int | None = None
+    # what was written into memory that other arrays may view, by its place
+    written: dict[int, list[int]] = field(default_factory=dict)
 
     def note(
         self,
@@ -79,6 +81,14 @@ class Log:
         made = Operation(name.strip("_"), sources, operands, array, host, where, detail, origins, options or {})
         self.operations.append(made)
         return len(self.operations) - 1
+
+    def latest(self, number: int | None, memory: int, keep: Callable[[], tuple[Array, np.ndarray]]) -> int | None:
+        """The operation that numbers came from, with all that was written into their memory since."""
+        since = [n for n in self.written.get(memory, ()) if number is None or n > number]
+        if not since:
+            return number
+        parts = [n for n in (number, *since) if n is not None]
+        return self.note("written", tuple(parts), tuple(self.operations[n].host for n in parts), *keep())
 
 
 def current_line() -> Line | None:

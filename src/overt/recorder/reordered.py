@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import string
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -40,18 +39,12 @@ def reordered(operations: Sequence[Operation], data: Sequence[bool]) -> tuple[li
                 break
     if not found:
         return None
-    written, now = Written(), dict[int, int]()
-    for number, operation in enumerate(operations):
-        written.number = number
-        written.operation = replace(operation, sources=tuple(None if s is None else now[s] for s in operation.sources))
-        before: tuple[np.ndarray, int | None, str] | None = None
+    written = Written()
+    for number, _ in written.each(operations):
+        before: list[_Value] = []
         for name, detail, values, made in found.get(number, ()):
-            several = [(x, None if s is None else now[s], origin) for x, s, origin in values]
-            before = written.step(name, made, *([before] if before else []), *several, detail=detail)
-        if before is None:
-            written.operations.append(written.operation)
-            written.before.append(number)
-        now[number] = len(written.operations) - 1
+            several = [(x, None if s is None else written.now[s], origin) for x, s, origin in values]
+            before = [written.step(name, made, *before, *several, detail=detail)]
     return written.operations, written.before
 
 

@@ -32,8 +32,6 @@ class _Mode(TorchFunctionMode):
         self.made_by: dict[int, tuple[Tensor, int]] = {}
         # The same by memory and strides, for tensors that are wrapped anew, as autograd functions do.
         self.placed: dict[tuple[Any, ...], int] = {}
-        # What was written into memory that other tensors may view.
-        self.written: dict[int, list[int]] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
@@ -65,13 +63,11 @@ class _Mode(TorchFunctionMode):
         options = _options(func, name, args, kwargs) if name in _FUSED else None
         changed = _changes(name, args, kwargs)
         for x in _tensors(result if changed is None else changed):
-            kept = x.detach().clone()
-            number = self.log.note(
-                _NAMES.get(name, name), sources, operands, kept, _numbers(kept), detail, None, origins, options
-            )
+            named = _NAMES.get(name, name)
+            number = self.log.note(named, sources, operands, *_kept(x), detail, None, origins, options)
             self._made(x, number)
             if changed is not None:
-                self.written.setdefault(_memory(x), []).append(number)
+                self.log.written.setdefault(_memory(x), []).append(number)
         return result
 
     def _made(self, x: Tensor, number: int) -> None:
@@ -81,15 +77,10 @@ class _Mode(TorchFunctionMode):
     def _source(self, x: Tensor) -> int | None:
         """The operation that the numbers of a tensor came from, with all that was written into its memory since."""
         number = self.made_by[id(x)][1] if id(x) in self.made_by else self.placed.get(_place(x))
-        since = [n for n in self.written.get(_memory(x), ()) if number is None or n > number]
-        if not since:
-            return number
-        parts = [n for n in (number, *since) if n is not None]
-        hosts = tuple(self.log.operations[n].host for n in parts)
-        kept = x.detach().clone()
-        number = self.log.note("written", tuple(parts), hosts, kept, _numbers(kept))
-        self._made(x, number)
-        return number
+        last = self.log.latest(number, _memory(x), lambda: _kept(x))
+        if last is not None and last != number:
+            self._made(x, last)
+        return last
 
 
 def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Log) -> Any:
@@ -133,6 +124,11 @@ def _place(x: Tensor) -> tuple[Any, ...]:
     with torch._C.DisableTorchFunction():
         strided = x.layout == torch.strided and x.numel()
         return (_memory(x), x.storage_offset(), x.shape, x.stride(), x.dtype) if strided else (id(x),)
+
+
+def _kept(x: Tensor) -> tuple[Tensor, np.ndarray]:
+    kept = x.detach().clone()
+    return kept, _numbers(kept)
 
 
 def _numbers(x: Tensor) -> np.ndarray:
