@@ -171,9 +171,9 @@ def probe(
         findings.found.pop("mask_after_softmax", None)
         return
     _changed(caller.ask([plain, *others] if others else ways), findings)
-    if "inplace" not in findings.found:
-        _kept(caller, guess, findings)
-    if {"state", "cache_key"} & set(findings.found):
+    kept = remembers(caller, guess) if "inplace" not in findings.found else None
+    if kept is not None:
+        findings.add(kept)
         return
     _trained(raw or caller, plain, findings)
     _half(caller, ways, findings)
@@ -188,26 +188,23 @@ def _changed(answers: Sequence[Answer], findings: Findings) -> None:
         findings.add("inplace", message=f"It changes what it was given ({names}), so a second call sees other inputs.")
 
 
-def _kept(caller: Caller, guess: Guess, findings: Findings) -> None:
-    """The same call with one array changed, and the first call again, all in one session with the same arrays."""
+def remembers(caller: Caller, guess: Guess) -> str | None:
+    """Of the same call with one array changed, and the first call again, with the same arrays: what is kept amiss."""
     drawn = np.random.default_rng(5)
-    for name, array in caller.arrays(guess).items():
-        if array.dtype.kind != "f":
-            continue
-        other = Way(guess, {name: drawn.normal(size=array.shape)})
-        a, b, c = caller.ask([Way(guess), other, Way(guess)], same=True)
+    given = {name: x for name, x in caller.arrays(guess).items() if x.dtype.kind == "f"}
+    for name, array in given.items():
+        other = {name: drawn.normal(size=array.shape)}
+        a, b, c = caller.ask([Way(guess), Way(guess, other), Way(guess)], same=True)
         # Where nothing was called before.
-        fresh = caller.ask([Way(guess, {n: x + 0.1 for n, x in caller.arrays(guess).items() if x.dtype.kind == "f"})])
-        if differ(a, c) and caller.handle is not None:
-            # An instance may keep keys, and is meant to.
-            return
+        (fresh,) = caller.ask([Way(guess, {n: x + 0.1 for n, x in given.items()})])
         if differ(a, c):
-            findings.add("state")
-            return
-        alone = caller.ask([other])[0] if not differ(a, b) and not b.failed and not fresh[0].failed else b
-        if differ(alone, b):
-            findings.add("cache_key")
-            return
+            # An instance may keep keys, and is meant to.
+            return "state" if caller.handle is None else None
+        # The same to the eye, and others to what remembers them.
+        near = {n: x + 1e-9 for n, x in given.items()} | other
+        if not (differ(a, b) or b.failed or fresh.failed) and differ(caller.ask([Way(guess, near)])[0], b):
+            return "cache_key"
+    return None
 
 
 def _trained(caller: Caller, plain: Way, findings: Findings) -> None:

@@ -20,7 +20,6 @@ from overt.check.asking import Caller
 from overt.check.calls import Guess
 from overt.check.findings import Findings
 from overt.check.part import same
-from overt.check.repeating import forgets_query
 from overt.check.roles import constructor_role
 
 _ALL, _CUT = 5, 4
@@ -51,9 +50,7 @@ class _Way:
 
 
 def check(caller: Caller, guess: Guess, findings: Findings) -> None:
-    """Make a call that works in pieces, and again with another query."""
-    if forgets_query(caller, guess):
-        findings.add("cache_key")
+    """Make a call that works in pieces."""
     Continued(caller, guess).check(findings)
 
 

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from overt.check import beside, calls, continuing, contracts, effects, outside, repeating
-from overt.check.asking import Caller, Way, probe
+import numpy as np
+
+from overt.check import beside, calls, continuing, contracts, effects, outside
+from overt.check.asking import Caller, Way, probe, remembers
 from overt.check.calls import Guess, Lengths, Tried
 from overt.check.findings import Findings
 from overt.check.interface import Interface
@@ -19,8 +21,8 @@ from overt.check.search import Search
 from overt.check.session import Here, Session
 from overt.check.varying import Found, kinder, kinds_of, names, optional, square
 
-# Calls of one request that are looked into, and of all.
-_CALLS, _RAN = 4, 8
+# Calls of one request that are looked into, and of all; and calls one after the other.
+_CALLS, _RAN, _REPEATED = 4, 8, 4
 _NAMELESS = ("NameError", "UnboundLocalError", "ModuleNotFoundError", "MemoryError", "SystemExit", "KeyboardInterrupt")
 # Seconds after which no other call is looked for, and after one that attends.
 _SECONDS, _MORE = 20.0, 1.5
@@ -250,15 +252,21 @@ def _raising(face: Interface, failed: Sequence[Tried], findings: Findings) -> bo
 
 def _repeated(caller: Caller, guess: Guess, findings: Findings) -> bool:
     """Whether calls attend together that do not each: one token at a time, or weights that were remembered."""
-    if repeating.forgets_query(caller, guess):
+    if remembers(caller, guess) == "cache_key":
         findings.add("cache_key")
         return True
-    told = repeating.steps(caller, guess) if caller.handle is not None else {}
-    if any(entry["outcome"] != "not tried" for entry in told.get("ledger", ())):
-        findings.convention["called with"] = f"{guess}, again and again"
-        findings.conclude([told])
-        return True
-    return False
+    ways = []
+    for number in range(_REPEATED):
+        drawn = np.random.default_rng(number)
+        given = {n: drawn.normal(size=x.shape) for n, x in caller.arrays(guess).items() if x.dtype.kind == "f"}
+        last: dict[str, Any] = {"record": {}} if number == _REPEATED - 1 else {}
+        ways.append(Way(guess, given, extra={"fresh": number == 0, **last}))
+    told = caller.ask(ways)[-1].judged if caller.handle is not None else {}
+    if all(entry["outcome"] == "not tried" for entry in told.get("ledger", ())):
+        return False
+    findings.convention["called with"] = f"{guess}, again and again"
+    findings.conclude([told])
+    return True
 
 
 def _asking(session: Session | Here, face: Interface, handle: int | None) -> Any:
