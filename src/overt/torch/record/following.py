@@ -11,25 +11,33 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import Parameter, functional
 
-from overt.grid import numbered
+from overt.torch.record.mixing import TURNED, used
 
-_SOFTMAX = {"softmax", "_softmax", "softmax_", "_safe_softmax", "softmin", "special_softmax"}
-_PRODUCTS = {"matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addbmm"}
+_SOFTMAX = {"softmax", "_softmax", "softmax_", "_safe_softmax", "softmin", "special_softmax", "gumbel_softmax"}
+# Products that give one number, and all of them.
+_DOTS = {"dot", "vdot", "linalg_vecdot"}
+_PRODUCTS = {
+    "matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addbmm", "addmm", "mv", "tensordot",
+    "linalg_matmul", "linalg_multi_dot", "chain_matmul", *TURNED, *_DOTS,
+}  # fmt: skip
 # What a softmax that is spelled out takes of scores; how its weights go on from there is not followed.
 SPELLED = {"exp", "exp_", "exp2", "exp2_", "logsumexp"}
 # By which numbers leave torch, for where nobody follows them.
 LEAVES = {"numpy", "tolist", "__array__", "__dlpack__", "data_ptr"}
-_BEGINNINGS = _SOFTMAX | _PRODUCTS | LEAVES
+# Linear maps are many, and mix by parameters, all but a few.
+_BEGINNINGS = (_SOFTMAX | _PRODUCTS | LEAVES) - {"linear"}
 # Products with parameters and everything else after which scores are no scores any more.
 # The cosine of a product is that of a position.
 _ENDS = {
     "linear", "conv1d", "conv2d", "conv3d", "layer_norm", "group_norm", "batch_norm", "rms_norm", "embedding", "cos",
-    "sin",
+    "sin", "lstm", "gru", "rnn_tanh", "rnn_relu",
 }  # fmt: skip
 _DROPOUT = {"dropout", "dropout_", "feature_dropout", "alpha_dropout", "native_dropout"}
 _CASTS = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "clone", "detach", "cpu"}
@@ -39,17 +47,22 @@ _VIEWS = {
 }  # fmt: skip
 _CHANGES = {
     "masked_fill", "masked_fill_", "mul", "mul_", "__mul__", "__rmul__", "__imul__", "where", "nan_to_num", "div",
-    "div_", "__truediv__", "__itruediv__", "true_divide",
+    "div_", "__truediv__", "__itruediv__", "true_divide", "tril", "triu", "clamp", "clamp_", "clip",
 }  # fmt: skip
+# What weighs values one by one, and what adds these up.
+_SPREADS, _SUMS = {"mul", "mul_", "__mul__", "__rmul__"}, {"sum", "mean", "nansum"}
+# What has a sum beside its two factors, first.
+_ADDED = {"baddbmm", "addbmm", "addmm"}
+# What keeps a sum from being zero.
+_SHIFTS, _SLIGHT = {"add", "add_", "__add__", "__radd__", "__iadd__"}, 1e-4
 _SHAPED = {
     "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_ones",
     "new_empty", "new_full",
 }  # fmt: skip
+_LINEAR = functional.linear
 _OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
 # Of functions, such as a loop.
 _ORDERED = (torch._ops.HigherOrderOperator,)
-# A softmax over another axis than the one that is summed over gives sums above 1.
-_SLACK = 1.02
 
 
 @dataclass(eq=False)
@@ -60,6 +73,7 @@ class Softmax:
     piece: whether what was used are not all of them: all but a sink, or a piece beside others.
     given: whether they are a part of what a model gave, and nobody is known to have used them.
     beside: whether it ran where no ``forward`` did, so that nobody knows what became of them.
+    summed: whether they weighed a sum, of which no product tells.
     root: the product that its scores come from.  aside: whether these were only looked at, and may go on elsewhere.
     """
 
@@ -71,6 +85,7 @@ class Softmax:
     piece: bool = False
     given: bool = False
     beside: bool = False
+    summed: bool = False
     lost: str | None = None
     root: object = None
     aside: bool = False
@@ -94,15 +109,20 @@ class Use:
 
 @dataclass(frozen=True, eq=False)
 class _Weights:
+    """spread: whether each weight stands beside the features of its value."""
+
     softmax: Softmax
     values: Tensor
     dropped: bool = False
+    spread: bool = False
 
 
 class Follower:
     """What became of scores and weights; holds on to no tensor that its owner has let go."""
 
-    def __init__(self) -> None:
+    def __init__(self, heads: Callable[[Any], int | None] = lambda place: None) -> None:
+        """heads: how many heads a place has, if it says so."""
+        self._heads = heads
         # Weights, or None for scores, and the product that these come from.
         self._known: dict[int, tuple[weakref.ref[Tensor], _Weights | None, object]] = {}
         self._softmaxes: list[Softmax] = []
@@ -124,7 +144,7 @@ class Follower:
         if name in _SOFTMAX:
             self._begin(place, args, kwargs, result)
             return None
-        if name in _PRODUCTS:
+        if name in _PRODUCTS and not (name == "linear" and _maps(place, args, kwargs)):
             return self._product(place, name, args, kwargs, result)
         if name in LEAVES:
             self._leave(place, name, args[0])
@@ -142,13 +162,18 @@ class Follower:
             return None
         # What takes a shape alone, and whether something is the case, is nothing that could mix.
         if not isinstance(result, Tensor) or name in _SHAPED or not result.is_floating_point():
-            # Pieces of weights may yet mix something.
-            if not isinstance(result, Tensor) and any(x.is_floating_point() for x in parts(result)):
-                for x in _tensors(args):
+            # Pieces of weights may yet mix something, and those of scores are scores.
+            pieces = [x for x in parts(result) if x.is_floating_point()] if not isinstance(result, Tensor) else []
+            if pieces and (known := [x for x in _tensors(args) if self._entry(x)]):
+                for x in known:
                     self._lose(x, name)
+                if name not in _ENDS and self._weights(known[0]) is None:
+                    for x in pieces:
+                        self._note(x, None, self._root(known[0]))
             return None
         # Weights first: where they are chosen by a condition, that is what they go on in.
-        sources = sorted((x for x in _tensors(args) if self._entry(x)), key=lambda x: self._weights(x) is None)
+        given = _tensors((*args, *kwargs.values()))
+        sources = sorted((x for x in given if self._entry(x)), key=lambda x: self._weights(x) is None)
         if not sources:
             return None
         if name in SPELLED and self._weights(sources[0]) is None:
@@ -160,7 +185,7 @@ class Follower:
             if name == "linear" and sources[0].ndim > 3 and self._weights(sources[0]) is None:
                 self._note(result, None, self._root(sources[0]))
             return None
-        self._pass_on(name, func, args, kwargs, result, sources[0])
+        self._pass_on(name, func, args, kwargs, result, sources)
         return None
 
     def script(self, place: Any, name: str, args: Any, kwargs: Any, result: Any, softens: bool) -> None:
@@ -189,13 +214,17 @@ class Follower:
         self._known.clear()
         # Scores of which the softmax is followed may be looked at as well.
         followed = {id(x.root) for x in found if x.followed and x.root is not None}
-        return (x for x in found if x.scored and not x.followed and not (x.aside and id(x.root) in followed))
+        return (
+            x for x in found if x.summed or (x.scored and not x.followed and not (x.aside and id(x.root) in followed))
+        )
 
     def _begin(self, place: Any, args: Any, kwargs: Any, result: Any) -> None:
-        # Rows of a single number, and vectors, mix nothing.
-        if not isinstance(result, Tensor) or result.ndim < 2:
+        if not isinstance(result, Tensor):
             return
         sources = [x for x in _tensors((*args, *kwargs.values())) if self._entry(x)]
+        # A vector that is no scores chooses between things.
+        if result.ndim < (1 if sources else 2):
+            return
         softmax = Softmax(place, bool(sources), result.numel(), root=self._root(sources[0]) if sources else None)
         self._add(softmax)
         self._note(result, _Weights(softmax, result.detach()))
@@ -210,38 +239,56 @@ class Follower:
         else:
             self._lose(x, name)
 
-    def _pass_on(self, name: str, func: Any, args: Any, kwargs: Any, result: Tensor, source: Tensor) -> None:
+    def _pass_on(self, name: str, func: Any, args: Any, kwargs: Any, result: Tensor, sources: list[Tensor]) -> None:
+        source = sources[0]
         weights = self._weights(source)
         if weights is None:
             self._note(result, None, self._root(source))
+            return
+        # Of what only lies elsewhere the numbers are the result's; a cast may have rounded them, and dropout left some.
+        same = result.dtype == weights.values.dtype and not weights.dropped
+        if weights.spread:
+            weights.softmax.summed |= name in _SUMS
         elif name in _DROPOUT:
             training = kwargs.get("training", args[2] if len(args) > 2 else True)
             rate = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
             self._note(result, replace(weights, dropped=weights.dropped or bool(training and rate)))
-        elif name in _CASTS:
-            self._note(result, weights)
+        elif name in _CASTS or (name == "copy_" and result.shape == source.shape):
+            self._note(result, replace(weights, values=result.detach()) if same else weights)
         elif name in _VIEWS and args and args[0] is source:
             try:
-                self._note(result, replace(weights, values=func(weights.values, *args[1:], **kwargs)))
+                values = result.detach() if same else func(weights.values, *args[1:], **kwargs)
+                self._note(result, replace(weights, values=values))
             except RuntimeError:
                 # What is known of them has other strides, or another shape by now.
                 self._lose(source, name)
-        elif name in _CHANGES and result.shape == source.shape:
+        elif result.shape == source.shape and (
+            name in _CHANGES or (name in _SHIFTS and isinstance(args[1], float) and abs(args[1]) < _SLIGHT)
+        ):
             self._note(result, replace(weights, values=result.detach()))
         else:
-            self._lose(source, name)
+            for x in sources:
+                self._lose(x, name)
+            if name in _SPREADS and not weights.softmax.scored:
+                self._note(result, replace(weights, spread=True))
 
     def _product(self, place: Any, name: str, args: Any, kwargs: Any, result: Any) -> Use | None:
         if not isinstance(result, Tensor):
             return None
-        factors = list(_tensors((*args, *kwargs.values())))[-2:]
+        operands = list(_tensors((*args, *(x for key, x in kwargs.items() if key != "out"))))
+        factors = operands[-2:]
         if len(factors) < 2:
             return None
         for i, factor in enumerate(factors):
             weights = self._weights(factor)
             if weights is None:
                 continue
-            found = _used(name, args, weights.values, factors[1 - i], result.detach(), i)
+            found = None
+            # Of more than two factors nobody knows the values; what is added comes first.
+            if len(operands) == 2 or name in _ADDED:
+                values = _current(factor, weights)
+                heads = partial(self._heads, place)
+                found = used(name, args, values, factors[1 - i], result.detach(), i, heads)
             # Weights of weights mix no values: an inverse is computed so.
             itself = self._weights(factors[1 - i]) is not None
             # One piece may be all but a sink; a second one shows that there are several.
@@ -254,7 +301,9 @@ class Follower:
             weights.softmax.used = True
             weights.softmax.piece |= weights.values.numel() < weights.softmax.size
             return Use(weights.softmax, *found, weights.dropped)
-        if not any(isinstance(y, torch.nn.Parameter) for x in factors for y in (x, x._base)):
+        for x in operands[:-2]:
+            self._lose(x, name)
+        if not any(map(_learned, factors)):
             if any(self._entry(x) and self._weights(x) is None for x in factors):
                 self.mixed[place] = None
             self._note(result, None, object())
@@ -287,6 +336,11 @@ class Follower:
 def begins(func: Callable[..., Any]) -> bool:
     """Whether scores or weights may begin with a function: a softmax, a product, an operator by its own name."""
     return func.__name__ in _BEGINNINGS or isinstance(func, _OPERATORS + _ORDERED)
+
+
+def multiplies(func: Callable[..., Any], args: Any) -> bool:
+    """Whether it is a linear map by what is no parameter, which is a product of two activations."""
+    return func is _LINEAR and (len(args) < 2 or type(args[1]) is not Parameter)
 
 
 def name_of(func: Callable[..., Any]) -> str:
@@ -330,55 +384,20 @@ def parts(x: Any, depth: int = 3) -> Iterator[Tensor]:
             yield from parts(y, depth - 1)
 
 
-def _used(
-    name: str, args: Any, weights: Tensor, values: Tensor, output: Tensor, place: int
-) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Weights (…, T, S), values (…, S, E) and output (…, T, E), if the product sums over the axis of the softmax."""
-    values = values.detach()
-    if name == "einsum":
-        sorted_axes = _einsum(args[0], weights, values, output, place)
-        if sorted_axes is None:
-            return None
-        weights, values, output = sorted_axes
-    elif place == 1:
-        # A product of transposed factors, with features before positions.
-        weights, values, output = weights.mT, values.mT, output.mT
-    if weights.ndim < 2 or values.ndim < 2 or weights.shape[-1] != values.shape[-2]:
-        return None
-    if weights.shape[-2:-1] + values.shape[-1:] != output.shape[-2:]:
-        return None
-    numbered("the weights of a softmax", weights)
-    if weights.numel() and not bool(weights.sum(-1, dtype=torch.float32).max() <= _SLACK):
-        return None
-    return weights, values, output
+def _learned(x: Tensor) -> bool:
+    return isinstance(x, Parameter) or isinstance(x._base, Parameter)
 
 
-def _einsum(
-    equation: Any, weights: Tensor, values: Tensor, output: Tensor, place: int
-) -> tuple[Tensor, Tensor, Tensor] | None:
-    if not isinstance(equation, str) or "->" not in equation:
-        return None
-    left, _, out = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    if len(terms) != 2:
-        return None
-    first, second = terms[place], terms[1 - place]
-    axes = []
-    for term, x in ((first, weights), (second, values), (out, output)):
-        # Letters that no equation uses stand for the axes of an ellipsis.
-        spare = "".join(map(chr, range(0x100, 0x100 + x.ndim - len(term.replace("...", "")))))
-        axes.append(term.replace("...", spare))
-    w, v, y = axes
-    shared = [a for a in w if a in v and a in y]
-    keys = [a for a in w if a in v and a not in y]
-    queries = [a for a in w if a not in v and a in y]
-    features = [a for a in v if a not in w and a in y]
-    if not (len(keys) == len(queries) == len(features) == 1) or any(len(set(a)) < len(a) for a in axes):
-        return None
-    if not (len(w) == len(shared) + 2 == len(v) == len(y)):
-        return None
-    orders = (shared + queries + keys, w), (shared + keys + features, v), (shared + queries + features, y)
-    return tuple(  # type: ignore[return-value]
-        x.permute([have.index(a) for a in want])
-        for (want, have), x in zip(orders, (weights, values, output), strict=True)
-    )
+def _maps(place: Any, args: Any, kwargs: Any) -> bool:
+    """Whether a linear map is one by parameters, and no product of activations."""
+    weight = args[1] if len(args) > 1 else kwargs.get("weight")
+    bias = args[2] if len(args) > 2 else kwargs.get("bias")
+    return isinstance(place, nn.Linear) or bias is not None or not isinstance(weight, Tensor) or _learned(weight)
+
+
+def _current(x: Tensor, weights: _Weights) -> Tensor:
+    """The weights as they are multiplied: a cast may have rounded what is known, or a change in place come after it."""
+    known = weights.values
+    if weights.dropped or (known.dtype != x.dtype and torch.equal(known.to(x.dtype), x)):
+        return known
+    return x.detach()

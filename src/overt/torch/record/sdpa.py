@@ -108,6 +108,10 @@ def flex(args: Any, result: Any) -> Call:
 def given(heads: int | None, used: Use) -> Call:
     """Weights that a softmax of somebody's own code gave, and the values that they mixed."""
     weights, values, output = used.weights, used.values, used.output
+    if weights.ndim == 5 and heads == weights.shape[1] * weights.shape[2]:
+        # Groups of heads, which may share their values.
+        weights, output = weights.flatten(1, 2), output.flatten(1, 2)
+        values = values.squeeze(2) if values.shape[2] == 1 else values.flatten(1, 2)
     batch = torch.broadcast_shapes(weights.shape[:-3], values.shape[:-3])  # type: ignore[no-untyped-call]
     if values.ndim > 2 and weights.ndim == values.ndim == 3:
         shape = torch.broadcast_shapes(weights.shape[:1], values.shape[:1])  # type: ignore[no-untyped-call]

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from overt.errors import DtypeError, RecordingError
 from overt.grid import numbered
@@ -46,7 +46,7 @@ class Session:
         self._keeper, self._replace, self._check = keeper, compute == "overt", check
         self._chosen = _chooser(layers)
         self._watch = Watch(model)
-        self._follower = Follower()
+        self._follower = Follower(_heads_of)
         self._context = ExitStack()
         self._tap = Tap()
         # Whether attention that runs now is one that an interface has described.
@@ -75,10 +75,13 @@ class Session:
             self._lose(name, "it is TorchScript, which shows nothing of its inside")
         for module, by in self._follower.left.items():
             self._miss(self._watch.names[module], f"numbers of it leave torch by {by}")
-        mixed = (self._watch.names[module] for module in self._follower.mixed)
-        known = {*self.seen, *self.lost, *self.unseen, *mixed}
+        for name in self._mixers:
+            # What attends as well is no layer without attention.
+            if any(_in(x, name) and x != name for x in self.seen) and not any(_in(name, x) for x in self.seen):
+                self._miss(name, "beside its attentions it mixes by something else than a softmax")
+        known = {*self.seen, *self.lost, *self.unseen, *self._mixers}
         for name in self._watch.called_attention:
-            if not any(f"{x}.".startswith(f"{name}.") or f"{name}.".startswith(f"{x}.") or not x for x in known):
+            if not any(_in(x, name) or _in(name, x) for x in known):
                 self._miss(name, "an attention by its name, in which none was seen")
         # No circle may hold on to what was recorded when nobody else does.
         self._mode = None
@@ -106,6 +109,8 @@ class Session:
                 why = f"{', '.join(sorted(self._empty)[:6])} attended with no queries or no keys"
             elif self.seen:
                 why = f"layers= chose none of {', '.join(sorted(self.seen)[:6])}"
+            elif mixers := self._mixers:
+                why += f"; without a softmax there mix {', '.join(mixers[:6])}"
             elif self.unseen:
                 why += f"; not seen into: {table.reasons(self.unseen)}"
             raise RecordingError(f"nothing was recorded: {why}")
@@ -124,8 +129,12 @@ class Session:
             hides = [any(f"{x}.".startswith(f"{child}.") for x in self.unseen) for child in children]
             if any(attend):
                 found += [x for x, does, may in zip(children, attend, hides, strict=True) if not (does or may)]
-        mixed = (self._watch.names[module] for module in self._follower.mixed)
-        return found + [x for x in mixed if not any(f"{x}.".startswith(f"{y}.") for y in (*found, *self.seen))]
+        return found + [x for x in self._mixers if not any(_in(x, y) or _in(y, x) for y in (*found, *self.seen))]
+
+    @property
+    def _mixers(self) -> list[str]:
+        """Modules that mix by something else than a softmax."""
+        return [self._watch.names[module] for module in self._follower.mixed]
 
     # What the interceptions tell.
 
@@ -233,7 +242,7 @@ class Session:
         result = func(*args, **kwargs)
         module = self._watch.stack[-1]
         name = self._watch.names[module]
-        if softens(func) and (why := sdpa.hidden(args)):
+        if softens(func) and (why := sdpa.hidden((*args, *kwargs.values()))):
             self._lose(name, f"after its softmax, {why}")
             return result
         if func is sdpa.FLEX:
@@ -252,11 +261,11 @@ class Session:
             self._miss(name, f"it calls {kernel}, an operator {own}")
         used = self._follower.see(module, func, args, kwargs, result)
         if used is not None and self._wanted(name):
-            call = sdpa.given(self._head_count(), used)
+            call = sdpa.given(self._head_count(used.weights), used)
             self._keeper.allow(call, name)
             self._take(call, name)
         elif used is not None and self._guided:
-            self._guide(sdpa.given(self._head_count(), used), name)
+            self._guide(sdpa.given(self._head_count(used.weights), used), name)
         return result
 
     def _sdpa(self, args: Any, kwargs: Any) -> Any:
@@ -264,10 +273,11 @@ class Session:
         wanted = self._wanted(name)
         if not wanted and not self._guided:
             return SDPA(*args, **kwargs)
-        if why := sdpa.hidden(args):
+        if why := sdpa.hidden((*args, *kwargs.values())):
             self._lose(name, why)
             return SDPA(*args, **kwargs)
-        output, call = sdpa.sdpa(self._tap, self._head_count(), *args, **kwargs)
+        heads = self._head_count(args[0] if args else kwargs["query"])
+        output, call = sdpa.sdpa(self._tap, heads, *args, **kwargs)
         if not wanted:
             self._guide(call, name)
             return output
@@ -293,6 +303,9 @@ class Session:
             module = softmax.place
             if softmax.beside:
                 self._miss(names[module], "a softmax of scores in a method that is not called as a module is")
+                continue
+            if softmax.summed:
+                self._miss(names[module], "a softmax of no product weighs a sum")
                 continue
             if softmax.given and not (softmax.lost or softmax.torn):
                 self._miss(names[module], "a softmax of scores is part of what the model gives, and mixed nothing seen")
@@ -403,12 +416,24 @@ class Session:
         self.seen.add(name)
         return self._chosen(name)
 
-    def _head_count(self) -> int | None:
+    def _head_count(self, x: Tensor | None = None) -> int | None:
+        """How many heads the module has, as it says; None where it does not, or where x (…, T, C) has but one."""
         if self._heads is not None:
             return self._heads
-        module = self._watch.stack[-1]
-        found = (getattr(module, name, None) for name in _HEADS)
-        return next((x for x in found if isinstance(x, int) and x > 0), None)
+        heads, current = _heads_of(self._watch.stack[-1]), self._watch.current
+        if not heads or x is None or x.ndim != 3 or current is None or x.shape[:1] != current.sizes[:1]:
+            return heads
+        # The first axis is that of the batch alone, and not of the batch and the heads.
+        return heads if x.shape[0] == heads * current.sizes[1] else None
+
+
+def _heads_of(module: nn.Module) -> int | None:
+    return next((n for name in _HEADS if isinstance(n := getattr(module, name, None), int) and n > 0), None)
+
+
+def _in(name: str, outer: str) -> bool:
+    """Whether a module is another, or lies in it."""
+    return not outer or f"{name}.".startswith(f"{outer}.")
 
 
 def _chooser(layers: Layers) -> Callable[[str], bool]:

@@ -69,8 +69,11 @@ def shortened(names: Sequence[str], room: int) -> list[str]:
 
 
 def reasons(found: Mapping[str, str]) -> str:
-    """Names, each with its reason."""
-    return "; ".join(f"{name or '(model)'} ({why})" for name, why in found.items())
+    """Names by their reasons."""
+    names: dict[str, list[str]] = {}
+    for name, why in found.items():
+        names.setdefault(why, []).append(name or "(model)")
+    return "; ".join(f"{', '.join(same)} ({why})" for why, same in names.items())
 
 
 def aligned(lines: Sequence[Sequence[str]], names: int) -> list[str]:

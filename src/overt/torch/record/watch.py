@@ -18,7 +18,7 @@ from torch.utils.hooks import RemovableHandle
 
 from overt.torch.record import closed, sdpa
 from overt.torch.record.arrays import array
-from overt.torch.record.following import begins
+from overt.torch.record.following import begins, multiplies
 
 # A module of that name attends, or says so.
 _ATTENTION = re.compile("attention|attn", re.IGNORECASE)
@@ -29,10 +29,11 @@ class Pass:
     """One run of the outermost module: how often each module has attended, and the tokens that were read.
 
     row: at which query of its text the model continues, as soon as an attention with a cache has told.
+    sizes: the first two axes of what was read.
     """
 
-    def __init__(self, number: int, ids: list[Tensor]) -> None:
-        self.number, self.ids = number, ids
+    def __init__(self, number: int, ids: list[Tensor], sizes: tuple[int, ...]) -> None:
+        self.number, self.ids, self.sizes = number, ids, sizes
         self.row: int | None = None
         self.times: dict[str, int] = {}
         # Asked by every layer, and the same for all.
@@ -145,7 +146,7 @@ class Watch:
             self.elsewhere.add(self.names[module] or type(module).__name__)
             return
         if not self.stack:
-            self.current = Pass(self._passes, _ids(args, kwargs))
+            self.current = Pass(self._passes, _ids(args, kwargs), _sizes(args, kwargs))
             self._passes += 1
         self.ran.add(module)
         self.stack.append(module)
@@ -169,7 +170,7 @@ class Mode(TorchFunctionMode):
         self._known, self._see = known, see
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self._known or _heeded(func):
+        if self._known or _heeded(func) or multiplies(func, args):
             return self._see(func, args, kwargs or {})
         return func(*args, **kwargs) if kwargs else func(*args)
 
@@ -206,3 +207,9 @@ def _ids(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
         and (name is None or name.endswith("input_ids"))
     ]
     return [x.detach() for x in found]
+
+
+def _sizes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
+    """The first two axes of the first argument that has them."""
+    found = (x.shape[:2] for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.ndim > 1)
+    return tuple(next(found, ()))
