@@ -42,6 +42,8 @@ _PAIRS = (
 )  # fmt: skip
 # What is said of a cache that has pages.
 _PAGED = r"page|block"
+# What the ends of a graph's edges are.
+_ENDS = ("edges", "sources", "targets")
 # What a constructor is given first, where no name tells.
 _NUMBERS = ("width of all", "number of heads", "width of a head", "length", "another width")
 
@@ -69,6 +71,9 @@ class Suggestions(Likely):
         if self.interface.description["kind"] != "function" and "q" in asked:
             # An instance splits heads by itself.
             families = sorted(families, key=lambda family: "H" in family["q"])
+        if asked & {*_ENDS}:
+            # The nodes of a graph have no samples.
+            families = sorted(families, key=lambda family: "B" in family["x"])
         if "--layout" in self.interface.overrides:
             families = [_laid(self.interface.overrides["--layout"])]
         if "context" in asked and "k" not in asked:
@@ -181,7 +186,8 @@ class Suggestions(Likely):
         told = shapes.shapes(text, names, held, alone=not self.makes)
         hide = [a.name for a in required if is_mask(self.told(a) or "")]
         told |= {(n,): replace(told[n,], sort="mask") for n in hide if (n,) in told and not told[n,].sort}
-        for path in asked.compared | asked.indices | asked.picking:
+        ends = {(a.name,) for a in required if self.told(a) in _ENDS}
+        for path in asked.compared | asked.indices | asked.picking | ends:
             if path in told and not told[path].sort:
                 told[path] = replace(told[path], sort="whole")
         found = contracted(source, names, told)

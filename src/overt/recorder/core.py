@@ -16,7 +16,19 @@ from math import prod
 import numpy as np
 
 from overt.recorder.edges import regular
-from overt.recorder.flow import CASTS, GATHERS, GROWS, VIEWS, carriers, equal, moving, reaches, sums_to_one, untag
+from overt.recorder.flow import (
+    CASTS,
+    GATHERS,
+    GROWS,
+    VIEWS,
+    carriers,
+    equal,
+    moving,
+    reaches,
+    sums_to_one,
+    taken,
+    untag,
+)
 from overt.recorder.fused import expand, unsummed
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product, contracted, outer_sum
@@ -238,49 +250,66 @@ def _back(
     operations: Sequence[Operation], products: list[Product | None], data: list[bool], start: int, size: int
 ) -> list[tuple[int, list[int]]]:
     """Contractions that lead to an operation by steps that keep the number of entries, nearest first, with the path."""
-    found, seen, open_ = [], set[int](), [(start, list[int]())]
+    found, seen, open_ = [], set[int](), [(start, list[int](), False)]
     while open_:
-        number, path = open_.pop(0)
+        number, path, fewer = open_.pop(0)
         if number in seen or len(path) > _FAR or not data[number]:
             continue
         seen.add(number)
         operation = operations[number]
         # Sums on the way may be the softmax's own, but those are smaller.
         if products[number] is not None and (operation.name not in SUMMED or operation.host.size >= size):
-            found.append((number, path))
+            # Heads that are others in number are those of products, and of nothing that is added up.
+            if not fewer or _of_data(operation, data):
+                found.append((number, path))
             # Behind a sum of two things there may be a product, and then that is the score; behind heads that are
             # mixed by parameters there are others.
             if operation.name not in _PLUS:
-                open_ += [(source, [*path, number]) for source in _mixed(operation, data)]
+                open_ += [(source, [*path, number], fewer or operations[source].host.size != operation.host.size)
+                          for source in _mixed(operation, data)]  # fmt: skip
                 continue
         gather = operation.name in GATHERS
         for x, source in sorted(
-            zip(operation.operands, operation.sources, strict=True), key=lambda pair: -(pair[1] or 0)
+            [*zip(operation.operands, operation.sources, strict=True)][: taken(operation)],
+            key=lambda pair: -(pair[1] or 0),
         ):
             if source is None:
                 continue
             same = x.size == operation.host.size
             grown = x.size > 1 and operation.host.size > x.size and operation.name in GROWS
             if same or gather or grown or (operation.name in VIEWS and x.size >= size):
-                open_.append((source, [*path, number]))
+                open_.append((source, [*path, number], fewer))
     return found
 
 
+def _of_data(operation: Operation, data: list[bool]) -> bool:
+    """Whether nothing that it is made of is a parameter."""
+    return all(source is not None and data[source] for source in operation.sources)
+
+
 def _mixed(operation: Operation, data: list[bool]) -> list[int]:
-    """What a product with a square parameter was made of, as many numbers as it gives."""
+    """What a product with a matrix of parameters was made of, as many numbers as it gives, or as it has rows for."""
     whole = [
         x for x, source in zip(operation.operands, operation.sources, strict=True) if source is None or not data[source]
     ]
-    square = len(whole) == len(operation.operands) - 1 and all(x.shape[:1] == x.shape[-1:] for x in whole)
+    sides = [(x.shape[0], x.shape[-1]) for x in whole if x.ndim]
+    size = operation.host.size
+
+    def turned(x: np.ndarray) -> bool:
+        if x.size == size:
+            return all(one == two for one, two in sides)
+        return any(min(one, two) > 1 and size in (x.size * one / two, x.size * two / one) for one, two in sides)
+
     return [source for x, source in zip(operation.operands, operation.sources, strict=True)
-            if square and source is not None and data[source] and x.size == operation.host.size]  # fmt: skip
+            if len(whole) == len(operation.operands) - 1 and source is not None and data[source] and turned(x)]  # fmt: skip
 
 
 def _rank(core: Core) -> tuple[int, ...]:
     work = sum(core.operations[i].name not in VIEWS for i in core.path)
     weights = core.weights
     positive = bool((weights[np.isfinite(weights)] >= 0).all())
-    kind = 2 if core.normal else 1 if positive and work else 0
+    # Heads that were mixed after the softmax sum to something else.
+    kind = 2 if core.normal or _softmaxed(core) else 1 if positive and work else 0
     straight = bool(set(core.normal) & set(core.key_axes))
     return (
         kind,
@@ -307,7 +336,12 @@ def _summed_beside(core: Core) -> bool:
 def _once_normal(core: Core) -> bool:
     """Whether the weights, none of them negative, were made of what summed to 1, as where some are then hidden."""
     weights = core.weights
-    return bool((weights >= 0).all()) and any(sums_to_one(core.operations[i].host) for i in core.path)
+    return bool((weights >= 0).all()) and _softmaxed(core)
+
+
+def _softmaxed(core: Core) -> bool:
+    """Whether something on the way to the weights sums to 1."""
+    return any(sums_to_one(core.operations[i].host) for i in core.path)
 
 
 def _softmax(core: Core) -> int:

@@ -48,7 +48,7 @@ def masklike(x: np.ndarray) -> bool:
     return bool(((x == 0) | low).all() and low.any()) or bool(((x == 0) | (x == 1)).all())
 
 
-def _taken(operation: Operation) -> int:
+def taken(operation: Operation) -> int:
     """How many operands give numbers: of what makes one like another, the first."""
     return 1 if operation.name in _LIKE else len(operation.sources)
 
@@ -60,7 +60,7 @@ def carriers(operations: Sequence[Operation]) -> list[bool]:
         given = any(
             found[source] if source is not None else origin.startswith("argument") and not masklike(x)
             for source, origin, x in list(zip(operation.sources, operation.origins, operation.operands, strict=True))[
-                : _taken(operation)
+                : taken(operation)
             ]
         )
         found.append(given and operation.host.dtype.kind != "b" and operation.name not in _SHAPED)
@@ -78,7 +78,7 @@ def reaches(operations: Sequence[Operation]) -> list[frozenset[str]]:
     found: list[frozenset[str]] = []
     for operation in operations:
         mine: set[str] = set()
-        for i, source in enumerate(operation.sources[: _taken(operation)]):
+        for i, source in enumerate(operation.sources[: taken(operation)]):
             mine |= found[source] if source is not None else _given(operation, i)
         found.append(frozenset(mine))
     return found
