@@ -5,6 +5,7 @@ What is there is seen in a recording, or by another call; whether it should be, 
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,8 @@ from overt.check.asking import Caller, Way, differ, reach, values_in
 from overt.check.beside import Made
 from overt.check.calls import Guess
 from overt.check.findings import Findings
+from overt.check.reading import parsed
+from overt.check.roles import role
 
 # So many positions that a third of them is a block.
 _LONG = 12
@@ -42,9 +45,20 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
             # A name promises no more than that the three are there.
             named = face.told_packing is None and order.startswith("heads first")
             findings.add("qkv_order", kind="convention" if named else None, line=packing["line"])
+    _capped(caller, facts, findings)
     _samples(caller, guess, facts, findings)
     _lengths(caller, guess, facts, findings)
     _one_length(caller, guess, facts, findings)
+
+
+def _capped(caller: Caller, facts: Mapping[str, Any], findings: Findings) -> None:
+    """A cap that an instance keeps and nothing reads, where no scores were capped."""
+    told = caller.face.description
+    names = [x for x in ast.walk(parsed(f"{told['source']}\n{told['reached']}")) if isinstance(x, ast.Attribute)]
+    kept = {x.attr for x in names if isinstance(x.ctx, ast.Store) and role(x.attr, ("cap",))}
+    read = {x.attr for x in names if isinstance(x.ctx, ast.Load)}
+    if kept - read and not facts.get("capped"):
+        findings.add("softcap_missing", look=rf"\.{min(kept - read)}\b")
 
 
 def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:

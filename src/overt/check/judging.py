@@ -6,6 +6,7 @@ given its masked scores, is this the softmax over the keys.  What no step of att
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
@@ -15,13 +16,13 @@ import numpy as np
 from overt.check import additive, arrangement, distances, pipeline, positional, projections, turning
 from overt.check.alignment import Alignment
 from overt.check.blocks import Blocks
-from overt.check.judged import Fault, Judged
+from overt.check.judged import SUMS, Fault, Judged
 from overt.check.origins import Origin
 from overt.check.pipeline import constant, near
 from overt.check.report import Entry
 from overt.recorder.core import Core, apart, attentions
 from overt.recorder.flow import carriers, reaches
-from overt.recorder.operations import Operation
+from overt.recorder.operations import Line, Operation
 from overt.recorder.reordered import REORDERED
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -66,6 +67,8 @@ def judge(
             line = core.operations[core.mix.number].line
             one.fail("projection", "shared_projection", line, "Two attentions have the same queries, keys and values.")
         others.append(one.operands)
+        if (line := _carried(core, found)) is not None:
+            one.fail("bias", "inplace", line, "The scores are written into what the next attention adds its own to.")
         judged.faults += [f for f in one.faults if f not in judged.faults]
         judged.ledger += [Entry(name + e.step, e.outcome, e.why, e.line, e.mistake) for e in one.ledger]
         for key, value in one.facts.items():
@@ -101,6 +104,18 @@ def _vector(judged: Judged, operations: Sequence[Operation], outputs: Sequence[n
         judged.ledger.append(Entry("vector", "failed", _BARE, number, "luong_no_tanh_out"))
     else:
         judged.ledger.append(Entry("vector", "held", "bent after the matrix", number, None))
+
+
+def _carried(core: Core, found: Sequence[Core]) -> Line | None:
+    """The line that adds scores to an array, in place, to which another attention so added its own."""
+
+    def changing(number: int) -> bool:
+        operation = core.operations[number]
+        return operation.name in SUMS and bool(re.search(r"[+-]=|\w_\(", operation.line.text if operation.line else ""))
+
+    before = {number for other in found if other is not core for number in other.path if changing(number)}
+    return next((core.operations[number].line for number in core.path
+                 if changing(number) and core.operations[number].sources[0] in before), None)  # fmt: skip
 
 
 def _beside(core: Core, other: Core) -> bool:
@@ -174,16 +189,17 @@ class _Judge(Blocks):
             # Without a softmax and with steps of no attention there is nothing to measure by.
             return
         positive = all((one.form >= 0).all() for one in (self.q, self.k))
+        mistake, known = None, False
+        if self.phase == "prob" and self.before is not None and self.weights is not None:
+            mistake, known = pipeline.softmax_mistake(core, self.before, self.weights)
+        soft = known and mistake is None
         # Where scores are raised to powers of e, a softmax is meant.
-        mapped = positive or (not core.normal and not self._features() and not self.exponential)
-        soft = False
+        mapped = positive or not (core.normal or self._features() or self.exponential or known)
         if mapped:
-            if self.phase == "prob" and self.before is not None and self.weights is not None:
-                soft = pipeline.softmax_mistake(core, self.before, self.weights) == (None, True)
             why = "what is summed are positions, or features that are mapped first"
             self.note("scale" if soft else "scores", "not tried", why)
-        if mapped and not soft:
-            return
+            if not soft:
+                return
         if not mapped:
             self._scale()
         if self.blocks:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from math import gcd, prod
+from math import gcd, isqrt, prod
 from typing import Any
 
 from overt.check import shapes
@@ -212,10 +212,16 @@ def _sided(guess: Guess, kinds: Mapping[Path, str], numbers: Sequence[int]) -> I
     for kind in kinds.values():
         axes = axes_of(kind)
         sides = next((i for i in range(len(axes) - 1) if axes[i : i + 2] == ("h", "w")), None)
-        area = guess.lengths.axis("h") * guess.lengths.axis("w")
-        if sides is None or area not in numbers:
+        if sides is None:
             continue
-        for wanted in numbers:
+        height, width = guess.lengths.axis("h"), guess.lengths.axis("w")
+        # Patches of several pixels, with what stands before all of them: as many times as many.
+        for one, two, before in ((a, b, n) for a in numbers for b in numbers for n in (0, 1) if b > a > n):
+            times = isqrt((two - before) // (one - before))
+            if times > 1 and (one - before) * times**2 == two - before and height * width != one:
+                yield replace(guess, lengths=guess.lengths.resized("h", times * height).resized("w", times * width))
+        area = height * width
+        for wanted in numbers if area in numbers else ():
             height = max((n for n in range(1, int(wanted**0.5) + 1) if wanted % n == 0), default=1)
             if wanted != area and height > 1:
                 yield replace(guess, lengths=guess.lengths.resized("h", height).resized("w", wanted // height))

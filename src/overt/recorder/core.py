@@ -300,8 +300,10 @@ def _mixed(operation: Operation, data: list[bool]) -> list[int]:
             return all(one == two for one, two in sides)
         return any(min(one, two) > 1 and size in (x.size * one / two, x.size * two / one) for one, two in sides)
 
+    if len(whole) != len(operation.operands) - 1:
+        return []
     return [source for x, source in zip(operation.operands, operation.sources, strict=True)
-            if len(whole) == len(operation.operands) - 1 and source is not None and data[source] and turned(x)]  # fmt: skip
+            if source is not None and data[source] and turned(x)]  # fmt: skip
 
 
 def _rank(core: Core) -> tuple[int, ...]:
