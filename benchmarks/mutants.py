@@ -1,7 +1,10 @@
 """One operator or number of right code changed: ``python -m benchmarks.mutants [--folder SET]… [--number N]``.
 
 What is changed lies in the candidate or in what it calls; what was right is then wrong wherever its numbers change.
-A mutant counts where the output differs beyond tolerance from that of the original, on calls that the checker made.
+Defaults of the candidate's own arguments, its constructor's too, are not changed: how many heads, which base, axis or
+rate is its caller's choice, and another one is as right.  Defaults of what it calls are its own business.
+A mutant counts where the output differs beyond tolerance from that of the original: on the calls that the checker made
+once it knew how, and on these with large numbers, with the same weights and tables computed anew.
 Of those, the share that is found wrong, and the share whose first line is that of the change; where no number changes,
 nothing may be said that is not said of the original.
 """
@@ -50,6 +53,8 @@ OPERATORS: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
     ast.BitOr: (ast.BitAnd,),
 }
 TOLERANCE = 1e-4
+# What numbers of a call are multiplied by to see what overflows.
+LARGE = 1e3
 # Seconds for all calls of a mutant, since some count in steps of zero, and for a verdict.
 PATIENCE = 5.0
 VERDICT = 60.0
@@ -73,6 +78,14 @@ def used(tree: ast.Module, name: str) -> list[ast.AST]:
             reached.append(node)
             todo += [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
     return reached
+
+
+def chosen(definition: ast.AST) -> set[int]:
+    """The numbers of a candidate that its caller may choose: defaults of arguments."""
+    functions = [definition, *definition.body] if isinstance(definition, ast.ClassDef) else [definition]
+    rows = [f.args for f in functions if isinstance(f, ast.FunctionDef)]
+    defaults = [d for row in rows for d in (*row.defaults, *row.kw_defaults) if d is not None]
+    return {id(node) for default in defaults for node in ast.walk(default)}
 
 
 def changes(node: ast.AST) -> Iterator[tuple[ast.AST, str, ast.AST, str]]:
@@ -112,9 +125,13 @@ def written(source: str, part: Any, field: str, to: Any) -> str | None:
 
 
 def mutants(source: str, name: str) -> list[Mutant]:
-    made = []
-    for definition in used(ast.parse(source), name):
+    made: list[Mutant] = []
+    reached = used(ast.parse(source), name)
+    free = chosen(reached[0]) if reached else set()
+    for definition in reached:
         for part, field, to, change in changes(definition):
+            if id(part) in free:
+                continue
             text = written(source, part, field, to)
             # Inside a formatted string the tree has no columns.
             with contextlib.suppress(SyntaxError):
@@ -135,6 +152,17 @@ def near(a: object, b: object) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(near(a[key], b[key]) for key in a)
     return same(a, b)
+
+
+def loud(call: Any) -> Any:
+    """A recorded call with large numbers in the place of its arrays."""
+    if isinstance(call, torch.Tensor):
+        return call * LARGE if call.is_floating_point() else call
+    if isinstance(call, np.ndarray):
+        return call * np.asarray(LARGE, call.dtype) if call.dtype.kind == "f" else call
+    if isinstance(call, dict):
+        return {key: loud(value) for key, value in call.items()}
+    return type(call)(map(loud, call)) if type(call) in (list, tuple) else call
 
 
 def right_ones(folders: list[Path]) -> list[tuple[Path, str]]:
@@ -173,7 +201,9 @@ def judge(session: Session, path: Path, name: str, number: int, seed: int, into:
     tag = f"{path.parent.name}_{path.stem}_{name.replace('.', '_')}"
     module = load(path, f"{tag}_right")
     # Calls that the original cannot answer tell nothing.
-    answered = [(call, answer(find(module, name), call, {})) for call in calls_of(module, name)]
+    recorded = calls_of(module, name)
+    recorded += [(*call[:3], *loud(call[3:])) for call in recorded]
+    answered = [(call, answer(find(module, name), call, {}, computed=True)) for call in recorded]
     calls, before = ([pair[i] for pair in answered if not isinstance(pair[1], str)] for i in (0, 1))
     if not calls:
         return
@@ -188,7 +218,7 @@ def judge(session: Session, path: Path, name: str, number: int, seed: int, into:
         try:
             with limited(PATIENCE):
                 changed = load(file, f"{tag}_{i}")
-                after = [answer(find(changed, name), call, {}) for call in calls]
+                after = [answer(find(changed, name), call, {}, computed=True) for call in calls]
         except (Exception, TooLong):
             continue
         # What raises is found by running it once.

@@ -40,6 +40,7 @@ import torch
 
 import overt
 from benchmarks.check import CANDIDATES, names
+from overt.check.candidate import Candidate
 from overt.check.checking import examine
 from overt.check.report import Report
 from overt.check.session import Session
@@ -77,7 +78,7 @@ LIBRARY = set().union(
 # The name of an attribute is a string there.
 BY_STRING = {"register_buffer", "register_parameter", "add_module", "getattr", "setattr", "hasattr", "delattr"}
 # Calls on an instance, checked from outside, that are made again.
-CALLS_COMPARED = 6
+CALLS_COMPARED = 16
 # Seconds for one run of the checker on the recorded candidate.
 PATIENCE = 10.0
 
@@ -384,15 +385,34 @@ class Calls:
     """What the checker called a candidate with."""
 
     def __init__(self) -> None:
-        # The constructor's arguments or None, the arrays held, the method or None, the arguments.
+        # The constructor's arguments or None, the arrays held, the method or None, the arguments; those of calls that
+        # were made to find out what the arguments are lie apart.
         self.made: list[tuple[Any, list[Any], str | None, tuple[Any, ...], dict[str, Any]]] = []
+        self.tried: list[tuple[Any, list[Any], str | None, tuple[Any, ...], dict[str, Any]]] = []
+        self.trying = False
         self.depth = 0
+
+    @contextlib.contextmanager
+    def told_apart(self) -> Iterator[None]:
+        """Know of each call of the checker whether it only looks for one that works."""
+        plain = Candidate._call
+
+        def call(candidate: Candidate, thing: Any, one: dict[str, Any], *rest: Any) -> dict[str, Any]:
+            self.trying = bool(one.get("guess") or one.get("search"))
+            return plain(candidate, thing, one, *rest)
+
+        Candidate._call = call  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            Candidate._call = plain  # type: ignore[method-assign]
 
     def wrap(self, function: Callable[..., Any], method: str | None, built: dict[int, Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def recorded(*args: Any, **kwargs: Any) -> Any:
             made = []
-            if self.depth == 0 and len(self.made) < CALLS_COMPARED:
+            into = self.tried if self.trying else self.made
+            if self.depth == 0 and len(into) < CALLS_COMPARED:
                 try:
                     how = built.get(id(args[0])) if method else None
                     held = [copy.deepcopy(x) for x in tensors(args[0])] if method else []
@@ -406,7 +426,7 @@ class Calls:
             finally:
                 self.depth -= 1
             # What raises with all names alike says nothing.
-            self.made += made
+            into += made
             return result
 
         return recorded
@@ -444,27 +464,45 @@ def recording(module: ModuleType, name: str) -> Iterator[tuple[Any, Calls]]:
             setattr(target, method, kept[method])
 
 
-def answer(target: Any, call: tuple[Any, ...], fresh: dict[str, str]) -> Any:
-    """What the target gives for a recorded call, or the type of what it raises."""
+def seed(number: int) -> None:
+    torch.manual_seed(number)
+    np.random.seed(number)  # noqa: NPY002 (what a candidate draws from)
+    random.seed(number)
+
+
+def drawn(make: Callable[[], Any]) -> list[bool]:
+    """Of the arrays that an instance holds, which are weights: parameters, and what another seed makes another."""
+    made = []
+    for number in (1, 0):
+        seed(number)
+        made.append(tensors(make()))
+    return [isinstance(y, torch.nn.Parameter) or not same(x, y) for x, y in zip(*made, strict=True)]
+
+
+def answer(target: Any, call: tuple[Any, ...], fresh: dict[str, str], *, computed: bool = False) -> Any:
+    """What the target gives for a recorded call, or the type of what it raises.
+
+    computed: what it holds and did not draw is what its constructor computes, and not what was recorded.
+    """
     how, held, method, args, kwargs = copy.deepcopy(call[0] and call[0][0]), *copy.deepcopy(call[1:])
     named = {fresh.get(k, k): v for k, v in kwargs.items()}
-    torch.manual_seed(0)
-    np.random.seed(0)  # noqa: NPY002 (what a candidate draws from)
-    random.seed(0)
+    seed(0)
     try:
         with torch.no_grad():
             if method is None:
                 return target(*args, **named)
-            instance = target
+            instance, weights = target, [True] * len(held)
             if isinstance(target, type):
                 first, second = how or ((), {})
-                instance = target(*first, **{fresh.get(k, k): v for k, v in second.items()})
+                make = functools.partial(target, *first, **{fresh.get(k, k): v for k, v in second.items()})
+                instance = make()
+                weights = drawn(make) if computed else weights
             if isinstance(instance, torch.nn.Module) and any(x.dtype == torch.float64 for x in held):
                 instance.double()
             own = tensors(instance)
             if len(own) != len(held):
                 return "another state"
-            for to, value in zip(own, held, strict=True):
+            for to, value in (pair[:2] for pair in zip(own, held, weights, strict=True) if pair[2]):
                 if to.shape != value.shape:
                     return "another state"
                 if isinstance(to, torch.Tensor):
@@ -512,11 +550,12 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def calls_of(module: ModuleType, name: str) -> list[tuple[Any, ...]]:
-    """What the checker calls a candidate with."""
+    """What the checker calls a candidate with; what it only tries, where that is all."""
     quiet = contextlib.redirect_stdout(io.StringIO())
-    with recording(module, name) as (target, calls), quiet, contextlib.suppress(OvertError, TooLong), limited(PATIENCE):
+    within = contextlib.suppress(OvertError, TooLong), limited(PATIENCE)
+    with recording(module, name) as (target, calls), quiet, calls.told_apart(), within[0], within[1]:
         overt.check(target, isolate=False)
-    return list(calls.made)
+    return calls.made or calls.tried
 
 
 def differs(path: Path, module: ModuleType, renamed: ModuleType, name: str, fresh: dict[str, str]) -> str | None:

@@ -86,3 +86,33 @@ def test_what_gives_no_known_numbers_is_no_part(session: Session, renamed: Path,
     except CallError:
         return
     assert "kind" not in report.convention
+
+
+SLIPPED = """
+import numpy as np
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e * e.sum(-1, keepdims=True)
+
+def merge(o1, l1, o2, l2):
+    share = 1 / (1 + np.exp(l2 - l1))
+    return o2 + share[..., None] * (o1 + o2), np.logaddexp(l1, l2)
+
+def softmax_of_squares(x):
+    return x**2 / (x**2).sum(-1, keepdims=True)
+"""
+
+
+@pytest.mark.parametrize(("name", "line"), [("softmax", 6), ("merge", 10), ("softmax_of_squares", 0)])
+def test_what_one_change_makes_a_part_is_located(session: Session, tmp_path: Path, name: str, line: int) -> None:
+    file = tmp_path / f"slipped_{name}.py"
+    file.write_text(SLIPPED)
+    if not line:
+        with pytest.raises(CallError):
+            examine(session, f"{file}:{name}")
+        return
+    report = examine(session, f"{file}:{name}")
+    (found,) = [f for f in report.findings if f.kind == "unknown"]
+    assert (found.where or {}).get("line") == line, str(report)
+    assert "in the place of" in found.message

@@ -27,6 +27,7 @@ from overt.check import wire
 from overt.check.arrays import Backend, alike, backends, leaves, marks
 from overt.check.composing import MAKE, THEN, closing, composed, described
 from overt.check.describe import is_keras, is_linen, parameters, widen
+from overt.check.edits import rewritten
 from overt.check.giving import Asked, Giver, LackedError, drawn
 from overt.check.reading import parsed
 from overt.check.usage import definition
@@ -78,6 +79,8 @@ class Candidate:
         self.keeping: set[type] = set()
         # the last copy of an instance, of which and how wide, and what it held
         self.clean: tuple[Any, Any, list[tuple[Any, Any]] | None] = (None, None, None)
+        # what the target, and what was made of it, was before an edit
+        self.unedited: Any = None
         # told how many calls of a request have come back
         self.alive: Callable[[int], None] = lambda calls: None
 
@@ -147,7 +150,7 @@ class Candidate:
         }
 
     def on_load(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
-        self.built, self.made, self.clean = [], {}, (None, None, None)
+        self.built, self.made, self.clean, self.unedited = [], {}, (None, None, None), None
         self.target, self.whole = self.whole or self.target, None
         if message["target"] is not None:
             self.target = load(message["target"])
@@ -159,6 +162,18 @@ class Candidate:
             linecache.checkcache(self.file)
             self.guards = _guards("".join(linecache.getlines(self.file)))
         return {"description": described(self.target)}
+
+    def on_edit(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """Take the target as another text defines it, or where there is none as it was."""
+        before, self.unedited = self.unedited, None
+        if before is not None:
+            self.target, self.built, self.made, self.clean = before
+        if message["text"] is None:
+            return {}
+        self.unedited = self.target, self.built, self.made, self.clean
+        self.target = rewritten(self.target, message["text"])
+        self.built, self.made, self.clean = [], {}, (None, None, None)
+        return {}
 
     def on_method(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """The description of the target called by another of its methods, or by several; the first may make it."""

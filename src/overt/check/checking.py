@@ -166,7 +166,9 @@ def _check(
         if plainly and late and parts.check(findings):
             return
         # What a call of the checker's own came to is no mistake where another one runs.
-        if not trying.begun(session, face, maker, findings, ladder(sizes)) and not parts.nearest(findings):
+        if not trying.begun(session, face, maker, findings, ladder(sizes)) and not (
+            parts.mended(findings) or parts.nearest(findings)
+        ):
             raise
     _enter(face, findings, session.passed)
 

@@ -8,7 +8,9 @@ is meant holds, and without a hint the charitable reading does.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+import linecache
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, islice, pairwise, permutations, product
@@ -19,6 +21,7 @@ import numpy as np
 from overt.check import heads, masks, positions
 from overt.check.asking import Caller
 from overt.check.calls import Lengths, placed
+from overt.check.edits import edited, edits, own
 from overt.check.findings import Findings
 from overt.check.interface import Interface
 from overt.check.mistakes import MISTAKES
@@ -156,8 +159,8 @@ def made(kind: str, n: Lengths, how: str, seed: int) -> np.ndarray:
     return np.stack([found.real, found.imag], -1) if form == "real" else found
 
 
-# Calls after which no other instance is made.
-_CALLS = 3000
+# Calls after which no other instance is made, and seconds in which changes of a text are tried.
+_CALLS, _SECONDS = 3000, 4.0
 
 
 class _Call(NamedTuple):
@@ -200,8 +203,11 @@ class Parts:
         rows = [*face.arguments, *(maker.arguments if maker is not None else [])]
         self.numbers = _numbers(face, rows)
         self.text = face.name.lower() + " " + face.prose
+        self.named = " ".join([self.text, *(row.name.lower() for row in rows)])
         # right readings of a meant part that nearly fit: their part, and what was seen and expected
         self.near: list[tuple[Part, np.ndarray, np.ndarray]] = []
+        # calls of parts that are meant, which came back
+        self.ran: list[tuple[Part, _Call]] = []
         self.changed: set[str] = set()
         self.asked = 0
 
@@ -214,8 +220,8 @@ class Parts:
                     best = found
             if self.asked > _CALLS or (best is not None and not best.reading.mistakes):
                 break
-        if best is None:
-            return False
+        if best is None or (best.reading.vague and not best.reading.mistakes and self.mended(findings)):
+            return best is not None
         for name, kind in best.reading.mistakes:
             seen, meant = best.reading.pairs[0]
             example = None if same(seen, meant) else differing(seen, meant)
@@ -239,6 +245,38 @@ class Parts:
         )  # fmt: skip
         findings.entered(part.name)
         return True
+
+    def mended(self, findings: Findings) -> bool:
+        """Enter what it is meant to be, where one change of its text gives the numbers of the definition."""
+        file, name = self.face.description["file"], self.face.description["name"]
+        source = own("".join(linecache.getlines(file)), name) if file else ""
+        end = time.monotonic() + _SECONDS
+        ran = {(part.name, call.kinds): call for part, call in self.ran}
+        meant = [part for part in PARTS if any(part.name == one for one, _ in ran)]
+        # Of what runs in more calls while changes are tried, nothing more is known.
+        self.ran = []
+        if not meant or not source:
+            return False
+        calls = {part.name: [[call for (one, _), call in ran.items() if one == part.name]] for part in meant}
+        for edit in edits(source):
+            if time.monotonic() > end:
+                break
+            reply, _ = self.session.ask({"op": "edit", "text": edited(source, edit)})
+            found = None
+            if "error" not in reply:
+                tries = (one for pair in islice(self._instances(), 4) for one in self._explained(*pair, meant, calls))
+                found = next((one for one in tries if not (one.reading.mistakes or one.reading.vague)), None)
+            self.session.ask({"op": "edit", "text": None})
+            if found is not None:
+                part = found.part
+                findings.add(
+                    "unknown", kind="unknown", certain=False, line=edit.line, look="(?!)",
+                    message=f"This {part.name} gives wrong numbers ({part.source}), and right ones with "
+                    f"{edit.text} in the place of {edit.was}.", mend=f"Write {edit.text} for {edit.was}.",
+                )  # fmt: skip
+                findings.entered(part.name)
+                return True
+        return False
 
     def _instances(self) -> Iterator[tuple[tuple[int | None, ...], list[dict[str, np.ndarray]]]]:
         """Handles for both sizes and the arrays that they hold; None for a function."""
@@ -279,12 +317,19 @@ class Parts:
             for kinds in dict.fromkeys([told, *(product(_MADE, repeat=len(names)) if len(names) < 4 else [])]):
                 yield tuple(zip(names, kinds, strict=True))
 
-    def _explained(self, handles: Sequence[int | None], arrays: list[dict[str, np.ndarray]]) -> Iterator[_Found]:
-        """Readings that hold in all problems."""
-        calls = {part.name: [[c for way in group for c in self._calls(way)] for group in part.takes] for part in PARTS}
+    def _explained(
+        self,
+        handles: Sequence[int | None],
+        arrays: list[dict[str, np.ndarray]],
+        parts: Sequence[Part] = PARTS,
+        calls: Mapping[str, list[list[_Call]]] | None = None,
+    ) -> Iterator[_Found]:
+        """Readings that hold in all problems; of all parts, called in all ways, or of some called in some."""
+        calls = calls or {part.name: [[c for way in group for c in self._calls(way)] for group in part.takes]
+                          for part in parts}  # fmt: skip
         first = self._ask(handles[0], list({c.kinds for groups in calls.values() for g in groups for c in g}), 0)
         later: dict[tuple[Any, int], list[np.ndarray] | None] = {}
-        for part in PARTS:
+        for part in parts:
             meant = any(word in self.text for word in part.words)
             for group in calls[part.name]:
                 told = False
@@ -292,6 +337,8 @@ class Parts:
                     outs = first.get(call.kinds)
                     if outs is None:
                         continue
+                    if any(word in self.named for word in part.words):
+                        self.ran.append((part, call))
                     held = self._held(part, call, arrays[0], 0, outs, meant)
                     for number in range(1, len(_PROBLEMS)):
                         size = _PROBLEMS[number][0]
