@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import log
@@ -20,8 +21,12 @@ from overt.check.session import Here, Session
 _HEADS, _KEY_HEADS = 6, 3
 # An equal length of all axes, and how many calls that failed are made with it.
 _EDGE, _CUBES = 6, 12
+# Lengths no two of which have in common what those of a first call may have.
+_OTHERS = Lengths(3, 2, 6, 9, 10, 20)
 # How many times as wide heads are made, and how far a power of that is told.
 _WIDER, _LOOSE = 4, 0.02
+# A number that is given a name.
+_CONSTANT = r"(\w+)\s*(?::\s*\w+\s*)?=\s*(\d+\.?\d*(?:[eE][-+]?\d+)?)\s*(?=[,)#\n]|$)"
 # Numbers in all arrays of such a call.
 _LARGEST = 1 << 20
 
@@ -121,10 +126,14 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
     findings.enter([{"facts": {}, "ledger": groups}])
 
 
-def scaled(made: Made, caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
-    """A factor of the scores that goes with the width as no 1/√D does, where a constant one might be meant."""
-    odd = facts.get("odd scale")
-    if not odd or odd["scale"] != facts["scale"]:
+def scaled(made: Made, caller: Caller, guess: Guess, told: Sequence[Mapping[str, Any]], findings: Findings) -> None:
+    """A factor of the scores that goes with the width as no 1/√D does, where a constant one might be meant.
+
+    told: facts of the call, and of it with other lengths, where a factor may be odd that is 1/√D by accident.
+    """
+    facts = told[0]
+    odd = next((one["odd scale"] for one in told if one.get("odd scale")), None)
+    if not odd or odd["scale"] not in [one["scale"] for one in told] or "scale" not in facts:
         return
 
     def wider(one: Guess) -> Guess:
@@ -145,14 +154,64 @@ def scaled(made: Made, caller: Caller, guess: Guess, facts: Mapping[str, Any], f
         return
     way = Way(wider(guess), extra={"record": caller.face.intents})
     more = other.ask([way])[0].judged.get("facts", {})
-    ratio = more.get("scale", 0) / odd["scale"]
+    ratio = more.get("scale", 0) / facts["scale"]
     if more.get("scored width") != _WIDER * facts["scored width"] or ratio <= 0:
         return
-    power = log(ratio, _WIDER)
+    power, says = log(ratio, _WIDER), ""
+    # What is left of the factors beside 1/√width, in the call, and in that with other lengths.
+    rest = [one["scale"] * one["scored width"] ** 0.5 for one in told if "scale" in one]
     if min(abs(power), abs(power + 0.5)) > _LOOSE:
         says = f"The factor of the scores goes with the width to the power {power:.3g}, and not −0.5."
-        told = {"mistake": "unknown", "kind": "unknown", "step": "scale", "says": says, "expected": "", "actual": ""}
-        findings.tell(told | {"file": odd["file"], "line": odd["line"]})
+    elif {"bias", "term"} & set(facts) or "log" in caller.face.text:
+        # What else is part of the scores, or how long a sequence is, may have to do with it.
+        return
+    elif abs(power) <= _LOOSE and len(told) > 1 and abs(told[1].get("scale", 0) / facts["scale"] - 1) > _LOOSE:
+        says = "The factor of the scores goes with lengths, samples or heads, and not with the width."
+    elif abs(power) > _LOOSE and not _named(caller.face, made, rest):
+        says = f"The scores are multiplied by {rest[0]:.4g}/√{facts['scored width']}, by a factor that nobody named."
+    if says:
+        fault = {"mistake": "unknown", "kind": "unknown", "step": "scale", "says": says, "expected": "", "actual": ""}
+        findings.tell(fault | {"file": odd["file"], "line": odd["line"]})
+
+
+def _named(face: Interface, made: Made, factors: Sequence[float]) -> bool:
+    """Whether one factor, or its root, is a number that has a name: a default, a constant, what an instance holds."""
+    rows = [*face.arguments, *(made.maker.arguments if made.maker is not None else ())]
+    numbers = [(a.name, a.default) for a in rows if isinstance(a.default, int | float)]
+    numbers += [pair for held in made.held.values() for pair in held.items()]
+    numbers += [pair for config in face.description["configs"] for pair in config["numbers"].items()]
+    text = "\n".join(face.description[what] for what in ("source", "helpers", "reached"))
+    numbers += [(name, float(n)) for name, n in re.findall(_CONSTANT, text + "\n" + face.text)]
+    wanted = {abs(n) ** power for name, n in numbers for power in (1, -1, 0.5, -0.5)
+              if n and constructor_role(name) != "heads"}  # fmt: skip
+    return max(factors) / min(factors) < 1 + _LOOSE and any(abs(factors[0] / n - 1) < 2e-3 for n in wanted)
+
+
+def settled(found: dict[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a recording came to without a scale that is wrong in its lengths alone: half of 4 is its root."""
+    for other in others:
+        known = {fault["mistake"] for fault in other["faults"] if fault["step"] == "scale"}
+        if "scale" in other["facts"]:
+            kept = {what: [one for one in found[what] if one["step"] != "scale" or one["mistake"] in (None, *known)]
+                    for what in ("faults", "ledger")}  # fmt: skip
+            found = found | kept
+    return found
+
+
+def resized(made: Made, caller: Caller, guess: Guess, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a recording comes to with other lengths: half of 4 is its root, and what is right in one size may not be."""
+    n = guess.lengths
+    # What had to be equal stays so.
+    other = replace(_OTHERS, S=_OTHERS.S if n.S != n.T else _OTHERS.T, G=_OTHERS.H if n.G else 0, more=n.more)
+    first, _ = made.of(caller) or (None, None)
+    if caller.handle is not None:
+        built = made.other(caller, {}, replace(first, lengths=other)) if first is not None else None
+        if built is None:
+            return []
+        caller = built
+    way = Way(replace(guess, lengths=other), extra={"record": caller.face.intents})
+    judged = caller.ask([way])[0].judged
+    return [judged] if judged.get("cores") == found["cores"] else []
 
 
 def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings: Findings) -> bool:

@@ -75,6 +75,8 @@ class State:
         self.before: np.ndarray | None = None
         self.weights: np.ndarray | None = None
         self.softmax_line: Line | None = None
+        # where what is subtracted from the scores is not one number for each row
+        self.shifted: Line | None = None
         self.learned = self.fitted = self.exponential = False
         self.rounded: Line | None = None
         self.odd: list[str] = []

@@ -38,12 +38,12 @@ class Mixing(Masked):
             elif not self.odd:
                 self.fail("softmax", "softmax_missing", line, "The scores mix the values without a softmax.")
             return
+        divided = False
         if self.phase == "exp":
             sums = np.nansum(final, 1)
-            if self._divided(sums):
-                self.note("softmax", "held", "divided by the sums after the values are mixed", line)
-                return
-            self.weights = final
+            divided = self._divided(sums)
+            with np.errstate(all="ignore"):
+                self.weights = final / sums[:, None] if divided else final
         blind = np.zeros_like(self.before, bool) if self.hidden is None else self.hidden
         # Of a row that sees nothing, nothing is said.
         before = np.where(blind.all(1, keepdims=True), -np.inf, self.before)
@@ -51,7 +51,8 @@ class Mixing(Masked):
         live = ~np.isneginf(before).all(1)
         right = pipeline.softmax(before, (1,))
         if known and mistake is None:
-            self.note("softmax", "held", "over the keys", line)
+            how = "over the keys, divided by the sums after the values are mixed" if divided else "over the keys"
+            self.note("softmax", "held", how, line)
         elif known and mistake is not None:
             # One maximum for all is right where all are summed; of what is divided by its sum, no scale is left.
             self.forget("global_max", *(["scale"] if mistake == "no_exp_norm" else []))
@@ -70,13 +71,16 @@ class Mixing(Masked):
             self.fail("softmax", "softmax_axis_q", self.operations[core.mix.number].line, says)
         elif self.odd:
             self.note("softmax", "not tried", "the scores before it were not understood", line)
-        elif self.phase == "exp":
+        elif self.phase == "exp" and not divided:
             self.note("softmax", "not tried", "exponentials, whose sums are taken somewhere else", line)
         elif self.rounded is not None and np.allclose(right[live], self.weights[live], rtol=2**-5, atol=2**-8):
             says = "Scores or weights are kept in half precision."
             self.fail("softmax", "softmax_low_precision", self.rounded, says, right[live], self.weights[live])
         elif self.fitted or self._quiet(before, self.weights):
             self.note("softmax", "held", "over the keys and one more that has no value", line)
+        elif self.shifted is not None:
+            says = "What is subtracted from the scores is not one number for all keys of a query."
+            self.fail("softmax", UNKNOWN, self.shifted, says, right[live], self.weights[live])
         else:
             self.fail(
                 "softmax", UNKNOWN, line, "The weights are no softmax of the scores over the keys.", right[live],

@@ -138,13 +138,15 @@ def check(
             findings.convention["layout"] = layout
         caller = Caller(session, face, one.handle)
         seen, masks, ran_with = optional(caller, one, findings)
-        findings.conclude([one.judged, *seen, *beside.wider(caller, one.guess, one.judged)])
+        other = beside.resized(made, caller, one.guess, one.judged)
+        judged = beside.settled(one.judged, other)
+        findings.conclude([judged, *seen, *beside.wider(caller, one.guess, one.judged), *other])
         handle, search, _ = next((some for some in searches if some[0] == one.handle), searches[0])
         if not one.guess.told:
             # What is documented runs as it is.
             beside.turned(replace(caller, handle=handle), search.tried, one.guess, findings)
         beside.grouped(made, caller, one.guess, findings)
-        beside.scaled(made, caller, one.guess, one.judged["facts"], findings)
+        beside.scaled(made, caller, one.guess, [judged["facts"] for judged in (one.judged, *other)], findings)
         raw = made.training(caller)
         probe(caller, one.guess, masks, one.judged["facts"], findings, ran_with, raw or caller)
         contracts.check(caller, one.guess, one.judged["facts"], findings)

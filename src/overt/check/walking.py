@@ -120,8 +120,24 @@ class Walk(State):
                 capped = self.facts["capped"] = True
                 if self.hidden is not None:
                     self.fail("softcap", "softcap_after_mask", line, "Hidden scores are capped too.", x, y)
+            elif (
+                kind.name == "shift"
+                and phase == "raw"
+                and self._of_parameters(number)
+                and not self._dependent(operation)
+            ):
+                says = "What is learned is added to all scores of a query alike, which changes no weight."
+                self.fail("scores", UNKNOWN, line, says)
+            elif (
+                kind.name == "shift" and np.allclose(y.max(1), 2 * x.max(1), rtol=1e-6) and np.isfinite(y.max(1)).all()
+            ):
+                self.fail(
+                    "stability", "no_max", line, "The maximum of a row is added to its scores, and not subtracted."
+                )
+                shifted, shifted_at = "row", line
             elif kind.name == "shift":
                 shifted_at = line
+                self.shifted = line if kind.detail == "other" else None
                 shifted = kind.detail if constant(y.max(axis=1), tolerance=1e-9) or kind.detail != "all" else "all"
                 self.before = x if self.before is None else self.before
             elif kind.name in ("exp", "exp2"):
