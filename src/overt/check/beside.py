@@ -198,18 +198,23 @@ def settled(found: dict[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[
     return found
 
 
+def elsewhere(guess: Guess) -> Guess:
+    """The same with other lengths; what had to be equal stays so."""
+    n = guess.lengths
+    S = _OTHERS.S if n.S != n.T else _OTHERS.T
+    return replace(guess, lengths=replace(_OTHERS, S=S, G=_OTHERS.H if n.G else 0, more=n.more))
+
+
 def resized(made: Made, caller: Caller, guess: Guess, found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What a recording comes to with other lengths: half of 4 is its root, and what is right in one size may not be."""
-    n = guess.lengths
-    # What had to be equal stays so.
-    other = replace(_OTHERS, S=_OTHERS.S if n.S != n.T else _OTHERS.T, G=_OTHERS.H if n.G else 0, more=n.more)
+    other = elsewhere(guess)
     first, _ = made.of(caller) or (None, None)
     if caller.handle is not None:
-        built = made.other(caller, {}, replace(first, lengths=other)) if first is not None else None
+        built = made.other(caller, {}, replace(first, lengths=other.lengths)) if first is not None else None
         if built is None:
             return []
         caller = built
-    way = Way(replace(guess, lengths=other), extra={"record": caller.face.intents})
+    way = Way(other, extra={"record": caller.face.intents})
     judged = caller.ask([way])[0].judged
     return [judged] if judged.get("cores") == found["cores"] else []
 

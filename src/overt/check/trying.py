@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.check import beside, calls, continuing, contracts, effects, outside
+from overt.check import beside, calls, continuing, contracts, effects, outside, slips
 from overt.check.asking import Caller, Way, probe, remembers
 from overt.check.calls import Guess, Lengths, Tried
 from overt.check.findings import Findings
@@ -153,6 +153,9 @@ def check(
         contracts.options(caller, one.guess, made, one.judged["facts"], findings)
         continuing.check(caller, one.guess, findings)
         effects.check(made, caller, one.guess, findings)
+        slips.locate(
+            made, caller, [one.guess, beside.elsewhere(one.guess)][: 1 + len(other)], [one.judged, *other], findings
+        )
         return
     callers = [(Caller(session, face, handle), guess) for handle, guess in ran_on[:_CALLS]]
     if any(_repeated(caller, guess, findings) for caller, guess in callers):

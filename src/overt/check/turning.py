@@ -58,6 +58,9 @@ def turned(
             if _paired(one, "halves" if one.layout == "neighbours" else "neighbours"):
                 says = f"Features are paired as {one.layout}, and their angles are not."
                 yield Told(step, "rope_layout", one.line, says)
+            elif _slipped(one):
+                says = "One of the two features of a pair is turned by the angle of its position, and the other is not."
+                yield Told(step, "unknown", one.line, says)
             else:
                 yield Told(step, None, one.line, "features are turned in a way of their own")
             return
@@ -100,6 +103,15 @@ def _paired(one: Turn, layout: str) -> bool:
     pairs = [(x[:, :half], x[:, half:]) if layout == "halves" else (x[:, ::2], x[:, 1::2])
              for x in (one.cosines, one.sines)]  # fmt: skip
     return all(np.allclose(x, y, atol=_CLOSE) for x, y in pairs)
+
+
+def _slipped(one: Turn) -> bool:
+    """Whether one feature of each pair is turned by an angle, with which the other has its cosine or its sine alone."""
+    half = one.cosines.shape[1] // 2
+    first, last = (slice(half), slice(half, None)) if one.layout == "halves" else (slice(0, None, 2), slice(1, None, 2))
+    both = [(one.cosines[:, at], one.sines[:, at]) for at in (first, last)]
+    turns = any(np.allclose(c**2 + s**2, 1, atol=_CLOSE) for c, s in both)
+    return turns and sum(np.allclose(x, y, atol=_CLOSE) for x, y in zip(*both, strict=True)) == 1
 
 
 def _steady(one: Turn) -> np.ndarray | None:
