@@ -188,11 +188,18 @@ def _named(face: Interface, made: Made, factors: Sequence[float]) -> bool:
 
 
 def settled(found: dict[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What a recording came to without a scale that is wrong in its lengths alone: half of 4 is its root."""
-    for other in others:
-        known = {fault["mistake"] for fault in other["faults"] if fault["step"] == "scale"}
-        if "scale" in other["facts"]:
-            kept = {what: [one for one in found[what] if one["step"] != "scale" or one["mistake"] in (None, *known)]
+    """What a recording came to without a scale that is wrong in its lengths alone.
+
+    Half of 4 is its root: what is one factor beside 1/√width, or one with any width, is not what it seemed to be.
+    """
+    one = found["facts"]
+    for told in (other["facts"] for other in others):
+        if "scale" not in told or "scale" not in one or not one["scale"]:
+            continue
+        ratio, root = told["scale"] / one["scale"], (one["scored width"] / told["scored width"]) ** 0.5
+        known = {fault["mistake"] for other in others for fault in other["faults"] if fault["step"] == "scale"}
+        if min(abs(ratio - 1), abs(ratio - root)) < _LOOSE and root != 1:
+            kept = {what: [x for x in found[what] if not x["step"].endswith("scale") or x["mistake"] in (None, *known)]
                     for what in ("faults", "ledger")}  # fmt: skip
             found = found | kept
     return found

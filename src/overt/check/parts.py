@@ -11,7 +11,7 @@ import ast
 import linecache
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations, islice, pairwise, permutations, product
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ import numpy as np
 from overt.check import heads, masks, positions
 from overt.check.asking import Caller
 from overt.check.calls import Lengths, placed
-from overt.check.edits import edited, edits, own
+from overt.check.edits import Edit, edited, edits, own
 from overt.check.findings import Findings
 from overt.check.interface import Interface
 from overt.check.mistakes import MISTAKES
@@ -160,7 +160,7 @@ def made(kind: str, n: Lengths, how: str, seed: int) -> np.ndarray:
 
 
 # Calls after which no other instance is made, and seconds in which changes of a text are tried.
-_CALLS, _SECONDS = 3000, 4.0
+_CALLS, _SECONDS = 3000, 6.0
 
 
 class _Call(NamedTuple):
@@ -226,6 +226,11 @@ class Parts:
             seen, meant = best.reading.pairs[0]
             example = None if same(seen, meant) else differing(seen, meant)
             findings.add(name, kind=kind, certain=best.meant, example=example)
+        wrong = [f for f in findings.found.values() if f.kind == "mistake"]
+        slip = self._slip(next((f.where["line"] for f in wrong if f.where), None)) if wrong else None
+        for finding in wrong if slip is not None else ():
+            where = findings.where(finding.id, slip[0].line, "")  # type: ignore[index]
+            findings.found[finding.id] = replace(finding, where=where or finding.where)
         if self.changed:
             findings.add("inplace")
         findings.convention |= {"kind": best.part.name, **dict(best.reading.told)}
@@ -248,6 +253,19 @@ class Parts:
 
     def mended(self, findings: Findings) -> bool:
         """Enter what it is meant to be, where one change of its text gives the numbers of the definition."""
+        edit, part = self._slip() or (None, None)
+        if edit is None or part is None:
+            return False
+        findings.add(
+            "unknown", kind="unknown", certain=False, line=edit.line, look="(?!)",
+            message=f"This {part.name} gives wrong numbers ({part.source}), and right ones with "
+            f"{edit.text} in the place of {edit.was}.", mend=f"Write {edit.text} for {edit.was}.",
+        )  # fmt: skip
+        findings.entered(part.name)
+        return True
+
+    def _slip(self, line: int | None = None) -> tuple[Edit, Part] | None:
+        """A change of its text that gives the numbers of a definition; the first that are tried are those of a line."""
         file, name = self.face.description["file"], self.face.description["name"]
         source = own("".join(linecache.getlines(file)), name) if file else ""
         end = time.monotonic() + _SECONDS
@@ -255,10 +273,8 @@ class Parts:
         meant = [part for part in PARTS if any(part.name == one for one, _ in ran)]
         # Of what runs in more calls while changes are tried, nothing more is known.
         self.ran = []
-        if not meant or not source:
-            return False
         calls = {part.name: [[call for (one, _), call in ran.items() if one == part.name]] for part in meant}
-        for edit in edits(source):
+        for edit in sorted(edits(source), key=lambda edit: edit.line != line) if meant else ():
             if time.monotonic() > end:
                 break
             reply, _ = self.session.ask({"op": "edit", "text": edited(source, edit)})
@@ -268,15 +284,8 @@ class Parts:
                 found = next((one for one in tries if not (one.reading.mistakes or one.reading.vague)), None)
             self.session.ask({"op": "edit", "text": None})
             if found is not None:
-                part = found.part
-                findings.add(
-                    "unknown", kind="unknown", certain=False, line=edit.line, look="(?!)",
-                    message=f"This {part.name} gives wrong numbers ({part.source}), and right ones with "
-                    f"{edit.text} in the place of {edit.was}.", mend=f"Write {edit.text} for {edit.was}.",
-                )  # fmt: skip
-                findings.entered(part.name)
-                return True
-        return False
+                return edit, found.part
+        return None
 
     def _instances(self) -> Iterator[tuple[tuple[int | None, ...], list[dict[str, np.ndarray]]]]:
         """Handles for both sizes and the arrays that they hold; None for a function."""

@@ -14,21 +14,21 @@ from typing import Any
 
 from overt.check.asking import Caller, Way
 from overt.check.beside import Made
-from overt.check.calls import Guess
 from overt.check.edits import Edit, edited, edits, own
 from overt.check.findings import Findings
 
 # Seconds in which changes are tried.
-_SECONDS = 3.0
+_SECONDS = 6.0
 
 
-def locate(
-    made: Made, caller: Caller, guesses: Sequence[Guess], told: Sequence[Mapping[str, Any]], findings: Findings
-) -> None:
-    """Move what was found to the line where one change makes every failed step hold, in each of the calls."""
+def locate(made: Made, caller: Caller, told: Sequence[tuple[Way, Mapping[str, Any]]], findings: Findings) -> None:
+    """Move what was found to the line where one change makes every failed step hold, in each of the calls.
+
+    told: calls, the plain one first, and what their recordings came to.
+    """
     wrong = [f for f in findings.found.values() if f.kind in ("mistake", "unknown")]
-    failed = {e["step"] for one in told for e in one["ledger"] if e["outcome"] == "failed"}
-    mistakes = {fault["mistake"] for one in told for fault in one["faults"]}
+    failed = {e["step"] for _, one in told for e in one["ledger"] if e["outcome"] == "failed"}
+    mistakes = {fault["mistake"] for _, one in told for fault in one["faults"]}
     file, first = caller.face.description["file"], made.of(caller)
     text = own("".join(linecache.getlines(file)), caller.face.description["name"]) if file else ""
     known = caller.handle is None or first is not None
@@ -36,10 +36,10 @@ def locate(
         return
     lines = {f.where["line"] for f in wrong if f.where}
     end = time.monotonic() + _SECONDS
-    for edit in sorted(edits(text), key=lambda edit: edit.line not in lines):
+    for edit in sorted(edits(text), key=lambda edit: min((abs(edit.line - line) for line in lines), default=0)):
         if time.monotonic() > end:
             return
-        if _mends(made, caller, guesses, told, failed, edited(text, edit)):
+        if _mends(made, caller, told, failed, edited(text, edit)):
             for finding in wrong if edit.line not in lines else ():
                 where = {"file": file, "line": edit.line, "text": linecache.getline(file, edit.line).strip()}
                 findings.found[finding.id] = replace(
@@ -53,31 +53,26 @@ def _said(edit: Edit) -> str:
 
 
 def _mends(
-    made: Made,
-    caller: Caller,
-    guesses: Sequence[Guess],
-    told: Sequence[Mapping[str, Any]],
-    failed: set[str],
-    text: str,
+    made: Made, caller: Caller, told: Sequence[tuple[Way, Mapping[str, Any]]], failed: set[str], text: str
 ) -> bool:
-    """Whether another text makes the failed steps hold, and no other fail, in all calls."""
+    """Whether another text makes the failed steps hold, and none fail, in the calls together."""
     session, first = caller.session, made.of(caller)
     reply, _ = session.ask({"op": "edit", "text": text})
     if "error" in reply:
         return False
+    held = set[str]()
     try:
-        for guess, before in zip(guesses, told, strict=True):
+        for way, before in told:
             other: Caller | None = caller
             if first is not None:
                 again = Made(session, made.maker)
-                lengths = guess.lengths
-                reply = again.build(first[0] if lengths == guesses[0].lengths else replace(first[0], lengths=lengths))
+                own_lengths = way.guess.lengths == told[0][0].guess.lengths
+                reply = again.build(first[0] if own_lengths else replace(first[0], lengths=way.guess.lengths))
                 other = None if "error" in reply else replace(caller, handle=reply["handle"])
-            way = Way(guess, extra={"record": caller.face.intents})
             judged = other.ask([way])[0].judged if other is not None else {}
-            held = {entry["step"] for entry in judged.get("ledger", ()) if entry["outcome"] == "held"}
-            if judged.get("faults", True) or judged["cores"] != before["cores"] or not failed <= held:
+            if judged.get("faults", True) or judged["cores"] != before["cores"]:
                 return False
-        return True
+            held |= {entry["step"] for entry in judged["ledger"] if entry["outcome"] == "held"}
+        return failed <= held
     finally:
         session.ask({"op": "edit", "text": None})

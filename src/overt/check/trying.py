@@ -153,9 +153,11 @@ def check(
         contracts.options(caller, one.guess, made, one.judged["facts"], findings)
         continuing.check(caller, one.guess, findings)
         effects.check(made, caller, one.guess, findings)
-        slips.locate(
-            made, caller, [one.guess, beside.elsewhere(one.guess)][: 1 + len(other)], [one.judged, *other], findings
-        )
+        record = {"record": face.intents}
+        ways = [(Way(one.guess, extra=record), judged)]
+        ways += [(some["way"], some) for some in seen if some["faults"] and "way" in some]
+        ways += [(Way(beside.elsewhere(one.guess), extra=record), some) for some in other]
+        slips.locate(made, caller, ways, findings)
         return
     callers = [(Caller(session, face, handle), guess) for handle, guess in ran_on[:_CALLS]]
     if any(_repeated(caller, guess, findings) for caller, guess in callers):

@@ -138,7 +138,8 @@ class Walk(State):
             elif kind.name == "shift":
                 shifted_at = line
                 self.shifted = line if kind.detail == "other" else None
-                shifted = kind.detail if constant(y.max(axis=1), tolerance=1e-9) or kind.detail != "all" else "all"
+                # Where all rows have one maximum, it may be each one's own.
+                shifted = "row" if constant(y.max(axis=1), tolerance=1e-9) else kind.detail
                 self.before = x if self.before is None else self.before
             elif kind.name in ("exp", "exp2"):
                 self.exponential = True
