@@ -116,8 +116,7 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
         caller = other
     elif key is None or "H" not in letters:
         return
-    way = Way(replace(guess, lengths=lengths), extra={"record": caller.face.intents})
-    judged = caller.ask([way])[0].judged
+    (judged,) = caller.recorded(replace(guess, lengths=lengths))
     for fault in judged.get("faults", ()):
         if fault["step"] == "groups":
             documented = fault["mistake"] == "gqa_tile" and caller.face.declared_grouped
@@ -152,8 +151,7 @@ def scaled(made: Made, caller: Caller, guess: Guess, told: Sequence[Mapping[str,
         other = made.other(caller, values, wider(first[0])) if first is not None else None
     if other is None:
         return
-    way = Way(wider(guess), extra={"record": caller.face.intents})
-    more = other.ask([way])[0].judged.get("facts", {})
+    more = other.recorded(wider(guess))[0].get("facts", {})
     ratio = more.get("scale", 0) / facts["scale"]
     if more.get("scored width") != _WIDER * facts["scored width"] or ratio <= 0:
         return
@@ -276,11 +274,9 @@ def wider(caller: Caller, guess: Guess, found: Mapping[str, Any]) -> list[dict[s
     images = [kind for path, kind in guess.kinds if calls.is_floats(kind) and len(kind) == 4 and len(path) == 1]
     if len(images) != 1:
         return []
-    ways = []
+    guesses = []
     for axes in (images[0][2:], images[0][1:3]):
         for by in ((1, 2), (2, 2)) if len(set(axes)) == 2 else ():
             sides = [(a, n * guess.lengths.axis(a)) for a, n in zip(axes, by, strict=True)]
-            wide = guess.sized(more=(*guess.lengths.more, *sides))
-            ways.append(Way(wide, extra={"record": caller.face.intents}))
-    told = (answer.judged for answer in caller.ask(ways))
-    return [judged for judged in told if judged.get("cores") == found["cores"]][:1]
+            guesses.append(guess.sized(more=(*guess.lengths.more, *sides)))
+    return [judged for judged in caller.recorded(*guesses) if judged.get("cores") == found["cores"]][:1]

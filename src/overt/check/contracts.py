@@ -92,9 +92,8 @@ def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], 
     known, numbers = set(findings.found), made.numbers(caller)
     for name, was in numbers.items():
         other = made.other(caller, {name: not was}) if isinstance(was, bool) else None
-        way = Way(guess, extra={"record": caller.face.intents})
         # Which keys are hidden, where nobody gave a mask, no flag turns into something else.
-        for fault in other.ask([way])[0].judged.get("faults", ()) if other is not None else ():
+        for fault in other.recorded(guess)[0].get("faults", ()) if other is not None else ():
             if fault["step"] == "causal" and fault["mistake"] not in known:
                 findings.tell(fault)
     _window(caller, guess, made, numbers, facts.get("mask made"), findings)

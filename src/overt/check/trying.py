@@ -287,12 +287,8 @@ def example(session: Session | Here, face: Interface, given: Sequence[str]) -> d
     made, _ = session.ask({"op": "example", "make": given[0], "call": given[1]})
     if "error" in made:
         raise CallError(f"the example cannot be made: {made['error']['type']}: {made['error']['message']}")
-    one = {"args": [], "kwargs": {}, "example": True, "backend": face.description["backend"], "still": True}
-    one |= {
-        "dtype": "float32",
-        "record": face.intents,
-        "method": face.description["method"] if made["method"] else None,
-    }
+    caller = Caller(session, face, made["given"] if made["method"] else None)
+    one = caller.spec([], {}, example=True, dtype="float32", record=face.intents)
     reply, _ = session.ask({"op": "call", "handle": made["given"], "calls": [one]})
     return reply["replies"][0] if "replies" in reply else reply
 
