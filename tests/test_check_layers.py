@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import overt
+from overt.check import describe
 
 CODE = '''
 import numpy as np
@@ -48,7 +50,17 @@ class Edges(nn.Module):
         top = top.scatter_reduce(0, target[:, None].expand_as(s), s, "amax")
         e = (s - top[target]).exp()
         w = e / torch.zeros_like(top).index_add(0, target, e)[target]
-        return torch.zeros_like(left).index_add(0, target, w[..., None] * left[source]).flatten(1)
+        return torch.zeros_like(left).index_add(0, target, w[..., None] * left[self.mixed(source, target)]).flatten(1)
+
+    def mixed(self, source, target):
+        return source
+
+
+class EdgesOfTheirOwn(Edges):
+    """edge_index [2, E]: row 0 the source j, row 1 the target i."""
+
+    def mixed(self, source, target):
+        return target
 
 
 class Pooled(nn.Module):
@@ -129,17 +141,154 @@ class Capped(nn.Module):
     def forward(self, x):
         q, k, v = self.qkv(x).chunk(3, -1)
         return (q @ k.mT * 24**-0.5).softmax(-1) @ v
+
+
+class Music(nn.Module):
+    """x (B, T, 24), causal; er has a vector for each distance, the last for 0."""
+
+    before = (1, 0)
+
+    def __init__(self, longest=16):
+        super().__init__()
+        self.qkv, self.er = nn.Linear(24, 72), nn.Parameter(torch.randn(longest, 24))
+
+    def forward(self, x):
+        B, T, D = x.shape
+        q, k, v = self.qkv(x).chunk(3, -1)
+        e = torch.nn.functional.pad(q @ self.er[-T:].T, self.before).reshape(B, T + 1, T)[:, 1:]
+        s = ((q @ k.mT + e) * D**-0.5).masked_fill(torch.ones(T, T, dtype=torch.bool).triu(1), -torch.inf)
+        return s.softmax(-1) @ v
+
+
+class MusicPaddedBehind(Music):
+    """x (B, T, 24), causal; er has a vector for each distance, the last for 0."""
+
+    before = (0, 1)
+
+
+class Frames(nn.Module):
+    """Each patch looks at the same patch in other frames: [batch, frames, patches, dim]."""
+
+    first = True
+
+    def __init__(self, dim=24, heads=4):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(dim, heads, batch_first=self.first)
+
+    def forward(self, x):
+        b, t, n, d = x.shape
+        h = x.transpose(1, 2).reshape(b * n, t, d)
+        return self.attn(h, h, h, need_weights=False)[0].view(b, n, t, d).transpose(1, 2)
+
+
+class FramesOfAll(Frames):
+    """Each patch looks at the same patch in other frames: [batch, frames, patches, dim]."""
+
+    first = False
+
+
+class Bent:
+    """v tanh(W s + U h)"""
+
+    def __init__(self, width, rng):
+        self.w, self.v = rng.randn(2 * width, width) * 0.3, rng.randn(width) * 0.3
+
+    def bend(self, x):
+        return np.tanh(x)
+
+    def hide(self, x, mask):
+        return np.where(mask > 0, x, -1e9)
+
+    def __call__(self, state, memory, mask):
+        """state batch x width, memory batch x length x width, mask batch x length, 1 for words and 0 for <pad>"""
+        both = np.concatenate([np.repeat(state[:, None], memory.shape[1], 1), memory], -1)
+        s = self.hide(self.bend(both @ self.w) @ self.v, mask)
+        e = np.exp(s - s.max(1, keepdims=True))
+        return np.einsum("bn,bnd->bd", e / e.sum(1, keepdims=True), memory)
+
+
+class Straight(Bent):
+    """v tanh(W s + U h)"""
+
+    def bend(self, x):
+        return x
+
+    def hide(self, x, mask):
+        return x * mask
+
+
+def at_positions(x, positions, w):
+    """x (B, L, D), w (D, D); a query sees what is not later."""
+    later = positions[:, None, :] > positions[:, :, None]
+    s = np.where(later, -np.inf, x @ w @ x.swapaxes(1, 2) * x.shape[-1] ** -0.5)
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True) @ x
+
+
+class Kept:
+    def __init__(self, longest, heads, dim):
+        self.k, self.v, self.count = np.zeros((longest, heads, dim)), np.zeros((longest, heads, dim)), 0
+
+    def append(self, k, v):
+        self.k[self.count : self.count + len(k)], self.v[self.count : self.count + len(k)] = k, v
+        self.count += len(k)
+
+
+def in_slices(q, cache, workers=4, log=np.log):
+    """q [H, D]: the newest token's, attends to all that is kept"""
+    outs, logs = [], []
+    step = -(-cache.count // workers)
+    for a in range(0, cache.count, step):
+        s = np.einsum("hd,nhd->hn", q, cache.k[a : a + step]) * q.shape[-1] ** -0.5
+        e = np.exp(s - s.max(-1, keepdims=True))
+        outs.append(np.einsum("hn,nhd->hd", e, cache.v[a : a + step]) / e.sum(-1)[:, None])
+        logs.append(s.max(-1) / (1 if log is np.log else np.log(2)) + log(e.sum(-1)))
+    w = np.exp(logs - np.max(logs, 0))
+    return ((w / w.sum(0))[..., None] * np.asarray(outs)).sum(0)
+
+
+def in_slices_of_base_2(q, cache, workers=4):
+    """q [H, D]: the newest token's, attends to all that is kept"""
+    return in_slices(q, cache, workers, np.log2)
+
+
+def in_chunks(q, k, v, chunk=4, late=0):
+    n, heads, dim = q.shape
+    outs = []
+    for a in range(0, n, chunk):
+        s = np.einsum("qhd,khd->hqk", q[a : a + chunk], k[: a + chunk]) * dim**-0.5
+        T, S = s.shape[1:]
+        s = np.where(np.tril(np.ones((T, S), bool), S - T if not late else 0), s, -np.inf)
+        e = np.exp(s - s.max(-1, keepdims=True))
+        outs.append(np.einsum("hqk,khd->qhd", e / e.sum(-1, keepdims=True), v[: a + chunk]))
+    return np.concatenate(outs)
+
+
+def in_chunks_from_the_first(q, k, v, chunk=4):
+    n, heads, dim = q.shape
+    return in_chunks(q, k, v, chunk, 1)
 '''
 
 EXPECTED = {
     "Talking": [],
     "Edges": [],
+    "EdgesOfTheirOwn": ["unknown"],
     "Pooled": [],
     "PooledTogether": ["softmax_heads_and_keys"],
     "Patches": [],
     "Biased": [],
     "BiasedInPlace": ["inplace"],
     "Capped": ["softcap_missing"],
+    "Music": [],
+    "MusicPaddedBehind": ["unknown"],
+    "Frames": [],
+    "FramesOfAll": ["batch_first"],
+    "Bent": [],
+    "Straight": ["mask_times_scores", "additive_no_tanh"],
+    "at_positions": [],
+    "in_slices": [],
+    "in_slices_of_base_2": ["lse_base2"],
+    "in_chunks": [],
 }
 
 
@@ -154,3 +303,21 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_layers_are_called_and_judged(module: Path, name: str) -> None:
     report = overt.check(f"{module}:{name}")
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == EXPECTED[name]
+
+
+def test_what_shapes_are_unpacked_into_are_axes(module: Path) -> None:
+    report = overt.check(f"{module}:in_chunks_from_the_first")
+    assert "q: THD" in report.convention["called with"]
+    assert "causal_top_left" in {f.id for f in report.findings}
+
+
+def test_a_dtype_is_no_parameter() -> None:
+    jax = pytest.importorskip("jax")
+
+    class Layer:
+        dtype = jax.numpy.float32
+
+        def __init__(self) -> None:
+            self.kind, self.w = self.dtype, np.ones((2, 3))
+
+    assert [row["shape"] for row in describe.parameters(Layer(), None)] == [(2, 3)]

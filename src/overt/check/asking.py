@@ -53,7 +53,7 @@ class Answer:
 
     def part(self, start: int) -> Answer:
         """The same, and of what was returned the samples from one on."""
-        return replace(self, outputs=[x[start:] for x in self.outputs])
+        return replace(self, outputs=[x[start:] if x.ndim else x for x in self.outputs])
 
     @property
     def judged(self) -> dict[str, Any]:

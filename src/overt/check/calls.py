@@ -358,7 +358,11 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
             return {"value": kind[6:]}
         if kind[:3] == "by ":
             # What lies in pages is there before it is asked for.
-            return {"by": kind[3:], "given": inside} | ({"filled": True} if "pages" in kinds.values() else {})
+            more = {"filled": True} if "pages" in kinds.values() else {}
+            # What it does not write to, or call a method of, is not empty either.
+            code = interface.description["source"] + interface.description["reached"]
+            written = re.search(rf"\b{re.escape(path[-1])}\.\w+(\(|\[[^\]]*\]\s*=[^=])", code)
+            return {"by": kind[3:], "given": inside} | more | ({} if written else {"empty": True})
         if kind[:5] == "like ":
             return spec((kind[5:],))
         if kind == RANDOM:

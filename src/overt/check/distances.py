@@ -12,10 +12,13 @@ from overt.check.definitions import slopes_of
 from overt.check.pipeline import classify
 from overt.check.positional import Told, made_at
 from overt.check.positions import every_second
-from overt.recorder.core import Core
+from overt.recorder.core import ADDS, Core
 from overt.recorder.flow import moving
 from overt.recorder.operations import Operation
+from overt.recorder.products import contracted
 
+# Weights of what is seen.
+_SEEN = 1e-30
 # Slopes that are not those of the paper, as forms of its formula.
 _WRONG = ("from 0", "formula", "from 0 formula")
 
@@ -36,6 +39,57 @@ def biases(core: Core, data: Sequence[bool], intended: Mapping[str, Any], facts:
         cells = _by_head(core, gap)
         if cells is not None:
             yield from _linear(cells, core.operations[: number + 1], facts, intended)
+
+
+def shifted(core: Core, data: Sequence[bool]) -> Iterator[Told]:
+    """Products of queries with vectors of distances, moved to where their keys are.  Huang et al. 2018, section 3.4."""
+    place, shape = core.place, core.scores.result.shape
+    labels = core.scores.labels[2]
+    rows, columns = ([labels.index(a) for a in axes] for axes in (core.scores.rows, core.scores.columns))
+    if place is None or len(rows) != 1 or len(columns) != 1:
+        return
+    live = np.zeros(core.scores.result.size, bool)
+    live[place.ravel()] = core.steps[-1][1].ravel() > _SEEN
+    seen, path = live.reshape(shape), {*core.path, core.scores.number}
+    for number in core.path:
+        operation = core.operations[number]
+        if operation.name not in ADDS or operation.host.shape != shape:
+            continue
+        for source, x in zip(operation.sources, operation.operands, strict=True):
+            if source is None or source in path or x.shape != shape:
+                continue
+            made = _product(core.operations, data, source)
+            if made is None or made.ndim != x.ndim or made.shape[rows[0]] != shape[rows[0]]:
+                continue
+            order = np.argsort(made, axis=None)
+            at = order[np.searchsorted(made.ravel()[order], x.ravel()).clip(max=made.size - 1)]
+            known = (made.ravel()[at] == x.ravel()).reshape(shape) & seen
+            own = np.unravel_index(at, made.shape)[rows[0]].reshape(shape)
+            if len(np.unique(made)) < made.size or known.sum() < seen.sum() / 3:
+                continue
+            # Of each query the nearest that it sees, where later ones are hidden.
+            last = np.moveaxis(seen, columns[0], -1)[..., ::-1].argmax(-1)[..., None]
+            nearest = np.take_along_axis(np.moveaxis(x, columns[0], -1)[..., ::-1], last, -1)
+            wanted = np.arange(shape[rows[0]]).reshape([-1 if n == rows[0] else 1 for n in range(len(shape))])
+            if (known & (own != wanted)).any():
+                says = "What is added to the scores of a query was made of another one."
+                yield Told("bias", "unknown", core.operations[source].line, says)
+            elif not seen.all() and not nearest.any():
+                says = "To the score of the nearest key nothing is added, so what is meant for it went to another."
+                yield Told("bias", "unknown", core.operations[source].line, says)
+            else:
+                yield Told("bias", "", operation.line, "what is added to the scores of a query was made of it")
+
+
+def _product(operations: Sequence[Operation], data: Sequence[bool], source: int | None) -> np.ndarray | None:
+    """The product with a parameter that an array was taken out of, or None."""
+    while source is not None:
+        made = contracted(operations, source)
+        if made is not None:
+            sides = [s is not None and data[s] for s in made.sources]
+            return operations[source].host if sum(sides) == 1 else None
+        source = next((s for s in operations[source].sources if s is not None and data[s]), None)
+    return None
 
 
 def _by_head(core: Core, gap: np.ndarray) -> np.ndarray | None:

@@ -17,6 +17,7 @@ import numpy as np
 
 from overt.check.arrays import leaves
 from overt.check.describe import annotated, configs
+from overt.check.roles import role
 from overt.check.usage import scope
 from overt.errors import ArgumentError
 
@@ -63,6 +64,15 @@ def _planted(jax: Any) -> None:
             lambda x, parts_of=parts_of: ((*parts_of(x).values(),), (tuple(x.path), tuple(parts_of(x)))),
             lambda told, parts, kind=kind: kind([*told[0]], dict(zip(told[1], parts, strict=True))),
         )
+
+
+class _Drawing(np.random.Generator):
+    """What draws numbers by their old names too."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name[:2] == "__":
+            raise AttributeError(name)
+        return getattr(vars(self).setdefault("old", np.random.RandomState(0)), name)
 
 
 class Giver:
@@ -150,6 +160,8 @@ class Giver:
             made = drawn(made, np.random.default_rng(0))
             if "filled" in spec and hasattr(made, "__dict__"):
                 vars(made).update(drawn(vars(made), np.random.default_rng(0)))
+            if "empty" in spec:
+                _appended(made)
             if '"array"' in own:
                 return made
             self.made[own] = made
@@ -161,7 +173,7 @@ class Giver:
         """What draws numbers."""
         if self.library == "jax":
             return sys.modules["jax"].random.PRNGKey(0)
-        return sys.modules["torch"].Generator() if self.library == "torch" else np.random.default_rng(0)
+        return sys.modules["torch"].Generator() if self.library == "torch" else _Drawing(np.random.PCG64(0))
 
     def _kept(self, spec: Mapping[str, Any]) -> Any:
         name = spec["kept"]
@@ -181,6 +193,20 @@ class Giver:
                     if any(inspect.isfunction(f) for n, f in vars(made).items() if n[:1] != "_"):
                         return made()
         raise ArgumentError("no class of the module can be made without arguments")
+
+
+def _appended(made: Any) -> None:
+    """Give what keeps keys and values some of each, by a method of its own that takes them."""
+    stored = [x for x in vars(made).values() if getattr(x, "ndim", 0) > 1] if hasattr(made, "__dict__") else []
+    for name, method in inspect.getmembers(type(made), inspect.isfunction) if stored else ():
+        told = [*inspect.signature(method).parameters][1:]
+        if name[:1] == "_" or [role(n, ("k", "v")) for n in told] != ["k", "v"]:
+            continue
+        random, first, torched = np.random.default_rng(0), stored[0], hasattr(stored[0], "detach")
+        given = [random.normal(size=first.shape).astype(str(first.dtype).rpartition(".")[2]) for _ in told]
+        with suppress(Exception):
+            getattr(made, name)(*(sys.modules["torch"].from_numpy(x) if torched else x for x in given))
+            return
 
 
 def _item(found: Any, item: int | str) -> Any:

@@ -52,7 +52,7 @@ SUGGESTED = {
 LETTERS = ("w", "W", "b", "B", "g")
 # Parts of names that no role has, and what goes by them.
 _PARTS = {
-    "freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages", "edge_ind": "edges", "sender": "sources",
+    "freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages", "edge": "edges", "sender": "sources",
     "receiver": "targets",
 }  # fmt: skip
 

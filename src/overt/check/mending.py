@@ -23,7 +23,7 @@ _WIDTHS = "DWUEPr"
 def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool]) -> Iterator[Guess]:
     """What the failure asks for: whole numbers, another number of axes, another length where two did not fit."""
     message = str(error.get("message", ""))
-    kinds = {path: kind for path, kind in guess.kinds if axes_of(kind) and free(path)}
+    kinds = {path: kind for path, kind in guess.kinds if (axes_of(kind) or kind == "positions") and free(path)}
     here = [path for path in kinds if ".".join(path) in error.get("arguments", ())]
     numbered = any(kind in OTHERS or kind[:6] == "below " for _, kind in guess.kinds)
     unseen = not numbered and re.search(r"ind(ex|ices).*out of (range|bounds)", message)
@@ -85,6 +85,8 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
     if re.search(r"[Tt]oo many indices", message):
         # Of words there may be samples.
         for path in here or kinds:
+            if kinds[path] == "positions":
+                yield guess.given(path, "positions (B, T)")
             if kinds[path][:6] == "below " and "B" not in axes_of(kinds[path]):
                 yield guess.given(path, with_axes(kinds[path], ("B", *axes_of(kinds[path]))))
     counts = re.search(

@@ -10,7 +10,7 @@ from overt.check import pipeline, projections
 from overt.check.judged import UNKNOWN
 from overt.check.masking import Masked
 from overt.check.origins import PRODUCTS, Origin, constant_over
-from overt.check.pipeline import near
+from overt.check.pipeline import constant, near
 from overt.recorder.operations import Line
 from overt.recorder.products import Product
 
@@ -155,6 +155,9 @@ class Mixing(Masked):
             says = "What is taken for the features of a position are some features of several positions."
             self.fail("positions", UNKNOWN, line, says)
         queries, keys, values = self._streams()
+        if constant(self.v.form, 1) and not constant(self.k.form, 1):
+            line = self.operations[self.core.mix.number].line
+            self.fail("values", UNKNOWN, line, "What is mixed for a query is the same for all keys.")
         if self.intended.get("memory") and values and values == queries and not values & keys:
             source = self.v.source
             line = self.operations[self.core.mix.number if source is None else source].line

@@ -414,6 +414,8 @@ def layout_of(words: str) -> str | None:
         found += axis
     if len(set(found)) < len(found):
         return None
+    # Of heads and their features, what comes first are positions.
+    found = "THD" if found == "BHD" and parts[0] == "n" else found
     return found if found in ("TD", "BTD", "TBD", "HTD", "THD", "BHTD", "BTHD", "TBHD", "DT") else None
 
 

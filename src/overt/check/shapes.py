@@ -28,7 +28,7 @@ _SORTS = {
 
 @dataclass(frozen=True)
 class Shape:
-    """Axes by the words for them, and of what sort the numbers are: "mask", "0 and 1", "whole", or "" for any."""
+    """Axes by the words for them, and the sort of numbers: "mask", "0 and 1", "whole", "ends" of edges, "" for any."""
 
     axes: tuple[str, ...]
     sort: str

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from overt.check.asking import Caller
+from overt.check.asking import Caller, Way
 from overt.check.beside import Made
 from overt.check.edits import Edit, edited, edits, own
 from overt.check.findings import Findings

@@ -26,7 +26,7 @@ from overt.check.calls import (
 )
 from overt.check.interface import Interface
 from overt.check.likely import FAMILIES, LETTERS, SUGGESTED, Likely
-from overt.check.promises import AXIS_WORDS, behind
+from overt.check.promises import AXIS_WORDS, behind, layout_of, unpacked
 from overt.check.reading import contracted
 from overt.check.roles import INPUTS, Argument, constructor_role, role
 from overt.check.shapes import Path, Shape
@@ -42,6 +42,8 @@ _PAIRS = (
 )  # fmt: skip
 # What is said of a cache that has pages.
 _PAGED = r"page|block"
+# Layouts that are tried first where they are named: others run in their place.
+_NAMED = ("THD", "HTD", "TBD", "BTHD")
 # What the ends of a graph's edges are.
 _ENDS = ("edges", "sources", "targets")
 # What a constructor is given first, where no name tells.
@@ -74,6 +76,10 @@ class Suggestions(Likely):
         if asked & {*_ENDS}:
             # The nodes of a graph have no samples.
             families = sorted(families, key=lambda family: "B" in family["x"])
+        if self.interface.description["kind"] == "function":
+            # What a shape is unpacked into are words for its axes.
+            named = map(layout_of, unpacked(self.interface.description["source"]))
+            families = [*(_laid(layout) for layout in named if layout in _NAMED), *families]
         if "--layout" in self.interface.overrides:
             families = [_laid(self.interface.overrides["--layout"])]
         if "context" in asked and "k" not in asked:
@@ -187,7 +193,8 @@ class Suggestions(Likely):
         hide = [a.name for a in required if is_mask(self.told(a) or "")]
         told |= {(n,): replace(told[n,], sort="mask") for n in hide if (n,) in told and not told[n,].sort}
         ends = {(a.name,) for a in required if self.told(a) in _ENDS}
-        for path in asked.compared | asked.indices | asked.picking | ends:
+        told |= {path: replace(told[path], sort="ends") for path in ends if path in told and not told[path].sort}
+        for path in asked.compared | asked.indices | asked.picking:
             if path in told and not told[path].sort:
                 told[path] = replace(told[path], sort="whole")
         found = contracted(source, names, told)
@@ -335,7 +342,7 @@ def lettered(
         for place, axis in enumerate(shape.axes):
             if axis in letters:
                 continue
-            edges = axis in graph and re.fullmatch(shapes.EDGES, axis)
+            edges = axis not in PLAIN and (shape.sort == "ends" or (axis in graph and re.fullmatch(shapes.EDGES, axis)))
             known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
             letter = axis if axis in PLAIN else _letter(shape, place, sides, set(letters.values()), len(first) < 2)
             if heads and axis == own[-1] and "D" not in letters.values():
@@ -352,9 +359,11 @@ def lettered(
     kinds: dict[Path, str] = {}
     for path, shape in found.items():
         axes = [letters[axis] for axis in shape.axes]
-        if shape.sort == "whole" and len(axes) == 2 and re.fullmatch(shapes.EDGES, shape.axes[0]):
+        begins, stops = (shape.sort == "whole" and re.fullmatch(shapes.EDGES, shape.axes[n]) for n in (0, -1))
+        ends = shape.sort == "ends" and len(axes) < 3
+        if len(axes) == 2 and (begins or (ends and axes[1] == "2")):
             kinds[path] = "pairs of edges"
-        elif shape.sort == "whole" and re.fullmatch(shapes.EDGES, shape.axes[-1]):
+        elif stops or ends:
             kinds[path] = "edges" if len(axes) > 1 else "targets" if "sources" in kinds.values() else "sources"
         elif shape.sort in ("mask", "0 and 1"):
             kinds[path] = f"{shape.sort} ({', '.join(axes)})"

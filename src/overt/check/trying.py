@@ -32,8 +32,8 @@ _ENOUGH = 2
 _FEW = ("side", "2", "1", "number of heads")
 # Instances, and constructors that are tried.
 _MADE, _BUILT = 16, 360
-# Keys where few blocks have but one.
-_LONG = 16
+# Positions of which enough can be seen; and keys where few blocks have but one.
+_PLENTY, _LONG = 5, 16
 
 
 def check(
@@ -68,9 +68,14 @@ def check(
             if tried.guess.dtype != "float64":
                 # On the way to what runs the numbers may have become narrow for nothing.
                 others.append(replace(tried.guess, dtype="float64"))
-            if judged.get("facts", {}).get("pieces") or "pages" in dict(tried.guess.kinds).values():
+            astray = any("could not be followed" in entry["why"] for entry in judged.get("ledger", ()))
+            kept = astray and any(kind[:3] == "by " for _, kind in tried.guess.kinds)
+            if kept or judged.get("facts", {}).get("pieces") or "pages" in dict(tried.guess.kinds).values():
                 # Pages may be read a few at a time.
                 others.append(_longer(tried.guess))
+            if 1 < tried.guess.lengths.T == tried.guess.lengths.S < _PLENTY:
+                # Of two positions little can be seen.
+                others.append(replace(tried.guess, lengths=replace(tried.guess.lengths, T=_PLENTY, S=_PLENTY)))
             for other in others:
                 (again,) = caller.recorded(other)
                 if again.get("cores"):

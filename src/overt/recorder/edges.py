@@ -22,20 +22,22 @@ _LARGEST = {"scatter_reduce", "scatter-max", "maximum.at"}
 
 def regular(operations: Sequence[Operation]) -> list[Operation] | None:
     """Operations with a row of edges for each node; None where no sums over edges were seen that are as many a node."""
-    summed = [found for op in operations if (found := _targets(op)) is not None]
+    summed = [(found, op) for op in operations if (found := _targets(op)) is not None]
     if not summed:
         return None
     # What the last sum is taken by; a softmax may go by something else.
-    targets = summed[-1]
+    targets, last = summed[-1]
+    mixed = operations[last.sources[-1]] if last.sources[-1] is not None else last
     nodes, edges = len(np.unique(targets)), len(targets)
     order = np.argsort(targets, kind="stable")
 
-    def rows(x: np.ndarray) -> np.ndarray:
+    def rows(x: np.ndarray, whole: bool = False) -> np.ndarray:
         """Nodes × edges in front, or nodes × 1 where the edges of a node are alike."""
         if not x.ndim or len(x) != edges:
             return x
         laid = x[order].reshape(nodes, -1, *x.shape[1:])
-        return laid[:, :1] if np.array_equal(laid, np.broadcast_to(laid[:, :1], laid.shape), equal_nan=True) else laid
+        alike = not whole and np.array_equal(laid, np.broadcast_to(laid[:, :1], laid.shape), equal_nan=True)
+        return laid[:, :1] if alike else laid
 
     def written(operation: Operation) -> Operation:
         own = _targets(operation)
@@ -46,7 +48,8 @@ def regular(operations: Sequence[Operation]) -> list[Operation] | None:
                 operation, name=name, operands=(given,), sources=operation.sources[-1:],
                 origins=operation.origins[-1:], detail=EDGES,
             )  # fmt: skip
-        laid, host = tuple(map(rows, operation.operands)), rows(operation.host)
+        # What is weighed has edges, even if it says the same of all.
+        laid, host = tuple(rows(x, operation is mixed) for x in operation.operands), rows(operation.host)
         detail = operation.detail
         if operation.name == "einsum" and "->" in detail:
             before, _, after = detail.partition("->")
