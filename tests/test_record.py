@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import subprocess
 import sys
 import threading
@@ -427,6 +429,16 @@ def test_everything_is_left_as_it_was() -> None:
     assert len(rec) == 2
     with pytest.raises(RecordingError, match="runs once"), rec:
         pass
+
+
+def test_copies_of_a_recorded_model_are_models() -> None:
+    model = build(SDPA)
+    with torch.no_grad(), overt.record(model) as rec:
+        y = model(X)
+        copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+        assert all(torch.equal(other(X), y) for other in copies)
+    assert all(torch.equal(other(X), y) for other in copies)
+    assert len(rec.calls("layers.0")) == 1
 
 
 @pytest.mark.parametrize("attend", [SDPA, by_hand])

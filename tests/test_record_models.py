@@ -360,3 +360,33 @@ def test_gradients_of_functions_are_named() -> None:
     message = r"model\.layers\.0\.self_attn: it runs inside torch\.func"
     with pytest.raises(RecordingError, match=message), overt.record(model):
         torch.func.grad(loss)(dict(model.named_parameters()))
+
+
+@pytest.mark.parametrize("way", ["dynamic", "static"])
+def test_generation_after_padding_on_the_left(way: str) -> None:
+    model = language_model()
+    x, seen = decoder()["input_ids"][:, :10], torch.ones(2, 14, dtype=torch.int64)
+    seen[1, :4] = 0
+    with torch.no_grad():
+        with overt.record(model) as rec:
+            written = model.generate(
+                x, attention_mask=seen[:, :10], max_new_tokens=5, do_sample=False, cache_implementation=way
+            )
+        model.set_attn_implementation("eager")
+        expected = model(written[:, :-1], attention_mask=seen, output_attentions=True).attentions
+    for name, weights in zip(rec, expected, strict=True):
+        found = np.asarray(rec[name].weights)
+        np.testing.assert_allclose(found, weights * (found.sum(-1, keepdims=True) > 0), atol=2e-6)
+
+
+def test_a_model_that_assists_is_another() -> None:
+    model, other = language_model(), language_model(num_hidden_layers=1)
+    x = decoder()["input_ids"][:1, :10]
+    with torch.no_grad():
+        with overt.record(model) as rec, overt.record(other) as beside:
+            written = model.generate(x, assistant_model=other, max_new_tokens=6, do_sample=False)
+        model.set_attn_implementation("eager")
+        expected = model(written[:, :-1], output_attentions=True).attentions
+    for name, weights in zip(rec, expected, strict=True):
+        np.testing.assert_allclose(rec[name].weights, weights, atol=2e-6)
+    assert beside.names == ["model.layers.0.self_attn"]

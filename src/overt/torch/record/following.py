@@ -263,7 +263,8 @@ class Follower:
                 # What is known of them has other strides, or another shape by now.
                 self._lose(source, name)
         elif result.shape == source.shape and (
-            name in _CHANGES or (name in _SHIFTS and isinstance(args[1], float) and abs(args[1]) < _SLIGHT)
+            name in _CHANGES
+            or (name in _SHIFTS and weights.softmax.scored and isinstance(args[1], float) and abs(args[1]) < _SLIGHT)
         ):
             self._note(result, replace(weights, values=result.detach()))
         else:

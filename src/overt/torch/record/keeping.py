@@ -208,7 +208,10 @@ class Keeper:
             if call.weights is not None:
                 link.weights = self._hold(call.weights, name)
             else:
-                link.q, link.k = self._hold(call.q, name), self._hold(call.k[:, :, new], name)
+                k = call.k[:, :, new]
+                # A cache that has room to spare is written to at the next step.
+                spare = k.shape[2] == S > call.visible.last.max(initial=0)
+                link.q, link.k = self._hold(call.q, name), self._hold(k.clone() if spare else k, name)
                 link.bias = None if call.bias is None else array(call.bias.to(call.wide))
         return link
 

@@ -6,6 +6,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import cached_property, lru_cache
 from types import FrameType
 from typing import Any
@@ -83,11 +84,12 @@ class Watch:
         """Hang up the hooks; ``finished`` is told when the outermost module is done, and what it gave."""
         self._finished = finished
         self.thread = threading.get_ident()
+        enter, leave = _Hook(self._enter), _Hook(self._leave)
         for module, name in self.names.items():
             if isinstance(module, torch.jit.ScriptModule) or (name and _mixes_nothing(module)):
                 continue
-            self._hooks.append(module.register_forward_pre_hook(self._enter, with_kwargs=True))
-            self._hooks.append(module.register_forward_hook(self._leave, always_call=True))
+            self._hooks.append(module.register_forward_pre_hook(enter, with_kwargs=True))
+            self._hooks.append(module.register_forward_hook(leave, always_call=True))
 
     def stop(self) -> None:
         """Take them down."""
@@ -129,8 +131,12 @@ class Watch:
             if code.co_argcount and code.co_name in self._methods:
                 own = frame.f_locals.get(code.co_varnames[0])
                 # A function that is given a module is no method of it.
-                if isinstance(own, nn.Module) and own in self.names and hasattr(type(own), code.co_name):
-                    return own, code.co_name
+                if isinstance(own, nn.Module) and hasattr(type(own), code.co_name):
+                    if own in self.names:
+                        return own, code.co_name
+                    if own._modules:
+                        # Another model, which this one has called.
+                        return None
             frame = frame.f_back
         return None
 
@@ -159,6 +165,19 @@ class Watch:
             pass
         if not self.stack and self._finished is not None:
             self._finished(output)
+
+
+class _Hook:
+    """A hook that stays where it hangs: a copy of its module, and one in a file, has one that does nothing."""
+
+    def __init__(self, call: Callable[..., None]) -> None:
+        self._call = call
+
+    def __call__(self, *args: Any) -> None:
+        self._call(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (nullcontext(), "__exit__")
 
 
 class Mode(TorchFunctionMode):
