@@ -17,6 +17,7 @@ import torch
 import transformers
 from rich.cells import cell_len
 from rich.console import Console
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from overt.cli import heads as cli_heads
@@ -275,12 +276,21 @@ def test_folders_that_cannot_be_read(model: Path, capsys: pytest.CaptureFixture[
         hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32, image_size=8, patch_size=4
     )
     transformers.ViTModel(config).save_pretrained(listening)
+    # What the file has not would be drawn, and what is of another size too.
+    lacking, narrow = changed("lacking"), changed("narrow")
+    name = "model.layers.1.self_attn.k_proj.weight"
+    held = load_file(lacking / "model.safetensors")
+    key = held.pop(name)
+    save_file(held, lacking / "model.safetensors", {"format": "pt"})
+    save_file({**held, name: key[:3].clone()}, narrow / "model.safetensors", {"format": "pt"})
     for folder, message in (
         (pickled, "no weights in safetensors"),
         (broken, "cannot be read"),
         (unknown, "cannot be read"),
         (remote, "cannot be read"),
         (unread, "no tokenizer"),
+        (lacking, f"are not all those of a LlamaForCausalLM: they lack {name}\n"),
+        (narrow, f"they lack {name}, which is (3, "),
         (listed, "config.json cannot be read"),
         (listening, "ViTModel reads pixel_values, not text: give module:factory"),
     ):
@@ -288,6 +298,17 @@ def test_folders_that_cannot_be_read(model: Path, capsys: pytest.CaptureFixture[
         assert (code, out, err.count("\n")) == (2, "", 1), (folder, out, err)
         assert message in err
     assert run(capsys, model, "")[2] == "overt: the text has no tokens: give one that is not empty\n"
+
+
+def test_tokens_that_a_model_has_no_room_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = Tokenizer(models.WordLevel({"a": 0, "b": 9}, unk_token="a"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="a").save_pretrained(tmp_path)
+    config = transformers.GPT2Config(vocab_size=5, n_embd=8, n_layer=1, n_head=2, n_positions=4)
+    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    assert "it knows 5 tokens, and the tokenizer gives token 9: " in run(capsys, tmp_path, "a b")[2]
+    message = "it has 4 positions, and the text with what is to be written 6 tokens: shorten it"
+    assert message in run(capsys, tmp_path, "a a a a a a")[2]
 
 
 def test_nothing_that_attends_is_one_line(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

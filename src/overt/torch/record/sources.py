@@ -57,7 +57,21 @@ class Source:
         except (OvertError, MemoryError):
             raise
         except Exception as error:
-            raise ArgumentError(f"{type(model).__name__} cannot read this: {_named(error)}") from error
+            raise ArgumentError(f"{type(model).__name__} cannot read this: {self._cause(error, generate)}") from error
+
+    def _cause(self, error: Exception, generate: int | None) -> str:
+        """What is wrong with tokens, if it can be told, else the error."""
+        ids = self.inputs.get("input_ids")
+        if self.tokenizer is None or not isinstance(ids, Tensor) or not ids.numel():
+            return _named(error)
+        config = getattr(self.model, "config", None)
+        known, places = (getattr(config, name, None) for name in ("vocab_size", "max_position_embeddings"))
+        highest, length = int(ids.max()), ids.shape[1] + (generate or 0)
+        if known is not None and highest >= known:
+            return f"it knows {known} tokens, and the tokenizer gives token {highest}: they do not belong together"
+        if isinstance(error, IndexError) and places is not None and length > places:
+            return f"it has {places} positions, and the text with what is to be written {length} tokens: shorten it"
+        return f"{_named(error)} (it got {', '.join(self.inputs)}; module:factory can give it more)"
 
 
 def folder(path: Path, text: str) -> Source:
@@ -77,15 +91,28 @@ def folder(path: Path, text: str) -> Source:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     kind = _class(transformers, path)
+    if (reads := getattr(kind, "main_input_name", "input_ids")) != "input_ids":
+        raise ArgumentError(f"{kind.__name__} reads {reads}, not text: give module:factory")
     own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(path, **own)
     except Exception as error:  # Each tokenizer fails in its own way.
-        raise FileError(f"{path} has no tokenizer that can be read: {_first(error)}") from None
+        # Some say first that there follows what they have tried.
+        why = _first(error) if not _first(error).endswith(":") else "save it there with tokenizer.save_pretrained"
+        raise FileError(f"{path} has no tokenizer that can be read: {why}") from None
+    own |= {"ignore_mismatched_sizes": True, "output_loading_info": True}
     try:
-        model = kind.from_pretrained(path, use_safetensors=True, dtype="auto", **own).eval()
+        model, info = kind.from_pretrained(path, use_safetensors=True, dtype="auto", **own)
     except Exception as error:
         raise FileError(f"the model in {path} cannot be read: {_first(error)}") from None
+    # What is not in the file would be drawn, and nobody would see it.
+    sizes = info["mismatched_keys"]
+    lacks = sorted(f"{name}, which is {tuple(x)} there and not {tuple(y)}" for name, x, y in sizes)
+    lacks = lacks or sorted(info["missing_keys"])
+    if lacks:
+        some = "; ".join(lacks[:3]) + (f"; and {len(lacks) - 3} more" if len(lacks) > 3 else "")
+        raise FileError(f"the weights in {path} are not all those of a {type(model).__name__}: they lack {some}")
+    model.eval()
     inputs = tokenizer(text, return_tensors="pt")
     if not inputs["input_ids"].numel():
         raise ArgumentError("the text has no tokens: give one that is not empty")
@@ -138,4 +165,4 @@ def _named(error: Exception) -> str:
 
 def _first(error: Exception) -> str:
     lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return lines[0].strip() if lines else type(error).__name__
