@@ -239,7 +239,7 @@ class Methods(Model):
 def test_attention_in_other_methods_is_named(mix: Callable[..., Tensor]) -> None:
     torch.manual_seed(0)
     model = Methods(Own(plain)).eval()
-    message = r"recorded 1: : it attends in attend\(\), which is not called as a module is"
+    message = r"recorded 1: \(model\): it attends in attend\(\), which is not called as a module is"
     with torch.no_grad(), pytest.raises(RecordingError, match=message), overt.record(model):
         model.attend(model(X), mix)
     message = r"recorded 0: layers\.0: it attends in forward\(\), which is not called as a module is"
@@ -318,7 +318,7 @@ def test_a_softmax_that_is_the_output_of_a_model_is_no_attention_and_is_told() -
 def test_weights_that_are_given_away_and_go_on_in_pieces_are_named(use: Callable[..., Any], why: str) -> None:
     torch.manual_seed(0)
     model = TextsAndImages(use).eval()
-    with torch.no_grad(), pytest.raises(RecordingError, match=rf"recorded 2: : .*{why}"), overt.record(model):
+    with torch.no_grad(), pytest.raises(RecordingError, match=rf"recorded 2: \(model\): .*{why}"), overt.record(model):
         model(X, X[:, :5])
 
 

@@ -245,3 +245,33 @@ def test_a_layer_that_attends_and_mixes_is_none_without_attention() -> None:
     message = r"without a softmax there mix layers\.0$"
     with torch.no_grad(), pytest.raises(RecordingError, match=message), overt.record(model):
         model(X)
+
+
+class Drawn(nn.Module):
+    """Noise of a variance that a product spreads, as where sounds are drawn for aligned letters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.out = Own(plain), nn.Linear(W, W)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.inner(x)
+        spread = torch.eye(T).expand(B, T, T) @ y
+        return self.out(spread + torch.ones_like(y) * torch.exp(spread) * 0.1)
+
+
+def test_what_exp_gives_is_a_softmax_only_where_it_mixes() -> None:
+    model = Drawn()
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+    assert rec.names == ["inner"]
+
+    class Spelled(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            w = torch.exp(x @ x.mT * SCALE)
+            return (w @ x) / w.sum(-1, keepdim=True)
+
+    spelled = Spelled()
+    message = r"recorded 0: \(model\): it spells out its softmax by exp,"
+    with torch.no_grad(), pytest.raises(RecordingError, match=message), overt.record(spelled):
+        spelled(X)

@@ -53,6 +53,8 @@ _CHANGES = {
 _SPREADS, _SUMS = {"mul", "mul_", "__mul__", "__rmul__"}, {"sum", "mean", "nansum"}
 # What has a sum beside its two factors, first.
 _ADDED = {"baddbmm", "addbmm", "addmm"}
+# Where what ``exp`` gave ends as something else than weights.
+_PLAIN = _ENDS | {"sum", "add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "__sub__", "__rsub__", "rsub"}
 # What keeps a sum from being zero.
 _SHIFTS, _SLIGHT = {"add", "add_", "__add__", "__radd__", "__iadd__"}, 1e-4
 _SHAPED = {
@@ -74,6 +76,7 @@ class Softmax:
     given: whether they are a part of what a model gave, and nobody is known to have used them.
     beside: whether it ran where no ``forward`` did, so that nobody knows what became of them.
     summed: whether they weighed a sum, of which no product tells.
+    spelled: whether it is what ``exp`` gave of scores, which is no softmax before it mixes.
     root: the product that its scores come from.  aside: whether these were only looked at, and may go on elsewhere.
     """
 
@@ -86,6 +89,7 @@ class Softmax:
     given: bool = False
     beside: bool = False
     summed: bool = False
+    spelled: bool = False
     lost: str | None = None
     root: object = None
     aside: bool = False
@@ -178,8 +182,13 @@ class Follower:
             return None
         if name in SPELLED and self._weights(sources[0]) is None:
             # To add them up is not yet to mix by them.
-            self._add(Softmax(place, True, lost=name, root=self._root(sources[0]), aside=name == "logsumexp"))
-        if name in _ENDS or name in SPELLED:
+            sums, root = name == "logsumexp", self._root(sources[0])
+            softmax = Softmax(place, sums, spelled=not sums, lost=name, root=root, aside=sums)
+            self._add(softmax)
+            if not sums:
+                self._note(result, _Weights(softmax, result.detach()))
+            return None
+        if name in _ENDS:
             self._lose(sources[0], name)
             # Heads that talk: a linear map of scores makes scores, and nothing else with as many axes is mapped.
             if name == "linear" and sources[0].ndim > 3 and self._weights(sources[0]) is None:
@@ -285,6 +294,9 @@ class Follower:
             if weights is None:
                 continue
             found = None
+            if weights.softmax.spelled:
+                weights.softmax.scored = True
+                continue
             # Of more than two factors nobody knows the values; what is added comes first.
             if len(operands) == 2 or name in _ADDED:
                 values = _current(factor, weights)
@@ -317,7 +329,10 @@ class Follower:
     def _lose(self, x: Tensor, name: str) -> None:
         weights = self._weights(x)
         if weights is not None:
-            weights.softmax.lost = weights.softmax.lost or name
+            softmax = weights.softmax
+            softmax.lost = softmax.lost or name
+            # A variance is no weight, and where else it goes nobody knows.
+            softmax.scored |= softmax.spelled and name not in _PLAIN
 
     def _note(self, x: Tensor, weights: _Weights | None, root: object = None) -> None:
         key, known = id(x), self._known

@@ -95,7 +95,7 @@ class Session:
                 "entered overt.record"
             )
         if self.lost:
-            lines = "; ".join(f"{name}: {why}" for name, why in self.lost.items())
+            lines = "; ".join(f"{name or '(model)'}: {why}" for name, why in self.lost.items())
             raise RecordingError(
                 f"could not follow {len(self.lost)} of the model's attentions, and recorded {len(self.chains)}: "
                 f"{lines}.  Choose others with layers= to do without these"
@@ -450,8 +450,8 @@ def _chooser(layers: Layers) -> Callable[[str], bool]:
 def _compare(call: Call, name: str, found: tuple[float, float] | None) -> None:
     if found is not None and not found[0] <= found[1]:
         raise RecordingError(
-            f"{name}: recorded weights times the values are off the model's own output by {found[0]:.2g}, and "
-            f"rounding explains {found[1]:.2g}{_suspect(call)}"
+            f"{name or '(model)'}: recorded weights times the values are off the model's own output by {found[0]:.2g}, "
+            f"and rounding explains {found[1]:.2g}{_suspect(call)}"
         )
 
 
