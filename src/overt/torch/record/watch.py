@@ -230,5 +230,5 @@ def _ids(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
 
 def _sizes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, ...]:
     """The first two axes of the first argument that has them."""
-    found = (x.shape[:2] for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.ndim > 1)
-    return tuple(next(found, ()))
+    given = (x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and not x.is_nested and x.ndim > 1)
+    return next((tuple(x.shape[:2]) for x in given), ())
