@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import log
@@ -25,8 +24,6 @@ _EDGE, _CUBES = 6, 12
 _OTHERS = Lengths(3, 2, 6, 9, 10, 20)
 # How many times as wide heads are made, and how far a power of that is told.
 _WIDER, _LOOSE = 4, 0.02
-# A number that is given a name.
-_CONSTANT = r"(\w+)\s*(?::\s*\w+\s*)?=\s*(\d+\.?\d*(?:[eE][-+]?\d+)?)\s*(?=[,)#\n]|$)"
 # Numbers in all arrays of such a call.
 _LARGEST = 1 << 20
 
@@ -156,8 +153,6 @@ def scaled(made: Made, caller: Caller, guess: Guess, told: Sequence[Mapping[str,
     if more.get("scored width") != _WIDER * facts["scored width"] or ratio <= 0:
         return
     power, says = log(ratio, _WIDER), ""
-    # What is left of the factors beside 1/√width, in the call, and in that with other lengths.
-    rest = [one["scale"] * one["scored width"] ** 0.5 for one in told if "scale" in one]
     if min(abs(power), abs(power + 0.5)) > _LOOSE:
         says = f"The factor of the scores goes with the width to the power {power:.3g}, and not −0.5."
     elif {"bias", "term"} & set(facts) or "log" in caller.face.text:
@@ -165,24 +160,9 @@ def scaled(made: Made, caller: Caller, guess: Guess, told: Sequence[Mapping[str,
         return
     elif abs(power) <= _LOOSE and len(told) > 1 and abs(told[1].get("scale", 0) / facts["scale"] - 1) > _LOOSE:
         says = "The factor of the scores goes with lengths, samples or heads, and not with the width."
-    elif abs(power) > _LOOSE and not _named(caller.face, made, rest):
-        says = f"The scores are multiplied by {rest[0]:.4g}/√{facts['scored width']}, by a factor that nobody named."
     if says:
         fault = {"mistake": "unknown", "kind": "unknown", "step": "scale", "says": says, "expected": "", "actual": ""}
         findings.tell(fault | {"file": odd["file"], "line": odd["line"]})
-
-
-def _named(face: Interface, made: Made, factors: Sequence[float]) -> bool:
-    """Whether one factor, or its root, is a number that has a name: a default, a constant, what an instance holds."""
-    rows = [*face.arguments, *(made.maker.arguments if made.maker is not None else ())]
-    numbers = [(a.name, a.default) for a in rows if isinstance(a.default, int | float)]
-    numbers += [pair for held in made.held.values() for pair in held.items()]
-    numbers += [pair for config in face.description["configs"] for pair in config["numbers"].items()]
-    text = "\n".join(face.description[what] for what in ("source", "helpers", "reached"))
-    numbers += [(name, float(n)) for name, n in re.findall(_CONSTANT, text + "\n" + face.text)]
-    wanted = {abs(n) ** power for name, n in numbers for power in (1, -1, 0.5, -0.5)
-              if n and constructor_role(name) != "heads"}  # fmt: skip
-    return max(factors) / min(factors) < 1 + _LOOSE and any(abs(factors[0] / n - 1) < 2e-3 for n in wanted)
 
 
 def settled(found: dict[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

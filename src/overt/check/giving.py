@@ -71,7 +71,7 @@ class _Drawing(np.random.Generator):
 
     def __getattr__(self, name: str) -> Any:
         if name[:2] == "__":
-            raise AttributeError(name)
+            return super().__getattribute__(name)
         return getattr(vars(self).setdefault("old", np.random.RandomState(0)), name)
 
 

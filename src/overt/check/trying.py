@@ -145,7 +145,7 @@ def check(
         seen, masks, ran_with = optional(caller, one, findings)
         other = beside.resized(made, caller, one.guess, one.judged)
         judged = beside.settled(one.judged, other)
-        findings.conclude([judged, *seen, *beside.wider(caller, one.guess, one.judged), *other])
+        findings.conclude([judged, *seen, *beside.wider(caller, one.guess, one.judged)])
         handle, search, _ = next((some for some in searches if some[0] == one.handle), searches[0])
         if not one.guess.told:
             # What is documented runs as it is.
@@ -161,7 +161,10 @@ def check(
         record = {"record": face.intents}
         ways = [(Way(one.guess, extra=record), judged)]
         ways += [(some["way"], some) for some in seen if some["faults"] and "way" in some]
-        ways += [(Way(beside.elsewhere(one.guess), extra=record), some) for some in other]
+        # What is wrong in other lengths alone is not what was found.
+        told = {fault["mistake"] for fault in judged["faults"]}
+        ways += [(Way(beside.elsewhere(one.guess), extra=record), some) for some in other
+                 if told.issuperset(fault["mistake"] for fault in some["faults"])]  # fmt: skip
         slips.locate(made, caller, ways, findings)
         return
     callers = [(Caller(session, face, handle), guess) for handle, guess in ran_on[:_CALLS]]
