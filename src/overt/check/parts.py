@@ -11,7 +11,7 @@ import ast
 import linecache
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, islice, pairwise, permutations, product
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from overt.check.mistakes import MISTAKES
 from overt.check.part import Given, Part, Reading, same
 from overt.check.reading import parsed
 from overt.check.roles import Argument
-from overt.check.session import Here, Session
+from overt.check.session import EndedError, Here, Session
 
 _SCORES = ("TS", "BTS", "BHTS")
 _X = (*(f"x={axes}" for axes in ("BHTD", "BTHD", "BTD", "HTD", "THD", "TD")), "q=BHTD k=BHTD", "q=BTHD k=BTHD")
@@ -160,7 +160,7 @@ def made(kind: str, n: Lengths, how: str, seed: int) -> np.ndarray:
 
 
 # Calls after which no other instance is made, and seconds in which changes of a text are tried.
-_CALLS, _SECONDS = 3000, 6.0
+_CALLS, _SECONDS = 3000, 4.0
 
 
 class _Call(NamedTuple):
@@ -226,11 +226,6 @@ class Parts:
             seen, meant = best.reading.pairs[0]
             example = None if same(seen, meant) else differing(seen, meant)
             findings.add(name, kind=kind, certain=best.meant, example=example)
-        wrong = [f for f in findings.found.values() if f.kind == "mistake"]
-        slip = self._slip(next((f.where["line"] for f in wrong if f.where), None)) if wrong else None
-        for finding in wrong if slip is not None else ():
-            where = findings.where(finding.id, slip[0].line, "")  # type: ignore[index]
-            findings.found[finding.id] = replace(finding, where=where or finding.where)
         if self.changed:
             findings.add("inplace")
         findings.convention |= {"kind": best.part.name, **dict(best.reading.told)}
@@ -264,8 +259,8 @@ class Parts:
         findings.entered(part.name)
         return True
 
-    def _slip(self, line: int | None = None) -> tuple[Edit, Part] | None:
-        """A change of its text that gives the numbers of a definition; the first that are tried are those of a line."""
+    def _slip(self) -> tuple[Edit, Part] | None:
+        """A change of its text that gives the numbers of a definition."""
         file, name = self.face.description["file"], self.face.description["name"]
         source = own("".join(linecache.getlines(file)), name) if file else ""
         end = time.monotonic() + _SECONDS
@@ -274,17 +269,22 @@ class Parts:
         # Of what runs in more calls while changes are tried, nothing more is known.
         self.ran = []
         calls = {part.name: [[call for (one, _), call in ran.items() if one == part.name]] for part in meant}
-        for edit in sorted(edits(source), key=lambda edit: edit.line != line) if meant else ():
-            if time.monotonic() > end:
-                break
-            reply, _ = self.session.ask({"op": "edit", "text": edited(source, edit)})
-            found = None
-            if "error" not in reply:
-                tries = (one for pair in islice(self._instances(), 4) for one in self._explained(*pair, meant, calls))
-                found = next((one for one in tries if not (one.reading.mistakes or one.reading.vague)), None)
-            self.session.ask({"op": "edit", "text": None})
-            if found is not None:
-                return edit, found.part
+        try:
+            for edit in edits(source) if meant else ():
+                if time.monotonic() > end:
+                    break
+                reply, _ = self.session.ask({"op": "edit", "text": edited(source, edit)})
+                found = None
+                if "error" not in reply:
+                    pairs = islice(self._instances(), 4)
+                    tries = (one for pair in pairs for one in self._explained(*pair, meant, calls))
+                    found = next((one for one in tries if not (one.reading.mistakes or one.reading.vague)), None)
+                self.session.ask({"op": "edit", "text": None})
+                if found is not None:
+                    return edit, found.part
+        except EndedError:
+            # What another text does to its process is no fault of the candidate's.
+            return None
         return None
 
     def _instances(self) -> Iterator[tuple[tuple[int | None, ...], list[dict[str, np.ndarray]]]]:
@@ -376,12 +376,13 @@ class Parts:
         )  # fmt: skip
         held: dict[Any, Reading] = {}
         try:
-            for reading in part.read(given, outs):
-                if (meant or not reading.vague) and reading.key not in held:
-                    if reading.fits:
-                        held[reading.key] = reading
-                    elif meant and problem == 0 and not reading.mistakes:
-                        self._nearly(part, reading)
+            with np.errstate(all="ignore"):
+                for reading in part.read(given, outs):
+                    if (meant or not reading.vague) and reading.key not in held:
+                        if reading.fits:
+                            held[reading.key] = reading
+                        elif meant and problem == 0 and not reading.mistakes:
+                            self._nearly(part, reading)
         except (ValueError, IndexError, TypeError, ZeroDivisionError):
             # It returned what the part never does.
             return held

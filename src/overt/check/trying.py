@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.check import beside, calls, continuing, contracts, effects, outside, slips
+from overt.check import beside, calls, continuing, contracts, effects, outside
 from overt.check.asking import Caller, Way, probe, remembers
 from overt.check.calls import Guess, Lengths, Tried
 from overt.check.findings import Findings
@@ -158,14 +158,6 @@ def check(
         contracts.options(caller, one.guess, made, one.judged["facts"], findings)
         continuing.check(caller, one.guess, findings)
         effects.check(made, caller, one.guess, findings)
-        record = {"record": face.intents}
-        ways = [(Way(one.guess, extra=record), judged)]
-        ways += [(some["way"], some) for some in seen if some["faults"] and "way" in some]
-        # What is wrong in other lengths alone is not what was found.
-        told = {fault["mistake"] for fault in judged["faults"]}
-        ways += [(Way(beside.elsewhere(one.guess), extra=record), some) for some in other
-                 if told.issuperset(fault["mistake"] for fault in some["faults"])]  # fmt: skip
-        slips.locate(made, caller, ways, findings)
         return
     callers = [(Caller(session, face, handle), guess) for handle, guess in ran_on[:_CALLS]]
     if any(_repeated(caller, guess, findings) for caller, guess in callers):

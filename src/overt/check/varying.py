@@ -158,8 +158,7 @@ def _fitting(caller: Caller, found: Found, made: beside.Made) -> list[Guess]:
 
 
 def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dict[str, Any]], list[Way], list[Way]]:
-    """What recordings come to with each argument that hides keys, or changes scores, and the way of each; and the calls
-    that hide some.
+    """What recordings come to with each argument that hides keys, or changes scores; and the calls that hide some.
 
     The last are calls with one of each sort of it that ran.
     """
@@ -191,7 +190,7 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
         if right:
             single[argument.name] = right[0][0]
         for way, answer in (right or answers)[:2]:
-            judged = answer.judged | {"way": way}
+            judged = answer.judged
             told.append(judged)
             if right and any(judged["facts"].get(fact) for fact in ("polarity", "hidden")):
                 hides = judged["facts"].get("polarity") == "drop"
@@ -203,7 +202,7 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
             _meant(caller.face, Argument(".".join(path), "lengths", True, None, "", "either"), found.judged, findings)
     # Each may be right by itself, and wrong beside another.
     both = [_both(one, single[one], two, single[two]) for one, two in combinations(single, 2)]
-    told += [one.judged | {"way": way} for way, one in zip(both, caller.ask(both[:_PAIRS]), strict=False)
+    told += [one.judged for one in caller.ask(both[:_PAIRS])
              if one.judged.get("cores") and one.judged["shapes"] == found.judged["shapes"]]  # fmt: skip
     return told, hiding, list(ran.values())
 
