@@ -155,7 +155,7 @@ class Mixing(Masked):
             says = "What is taken for the features of a position are some features of several positions."
             self.fail("positions", UNKNOWN, line, says)
         queries, keys, values = self._streams()
-        if constant(self.v.form, 1) and not constant(self.k.form, 1):
+        if constant(self.v.form, 1) and not constant(self.v.form) and not constant(self.k.form, 1):
             line = self.operations[self.core.mix.number].line
             self.fail("values", UNKNOWN, line, "What is mixed for a query is the same for all keys.")
         if self.intended.get("memory") and values and values == queries and not values & keys:

@@ -46,6 +46,8 @@ def constant(x: np.ndarray, axis: int | None = None, tolerance: float = 1e-6) ->
     """Whether the numbers, or those along an axis, are all one; NaN aside."""
     with np.errstate(all="ignore"):
         low, high = np.fmin.reduce(x, axis=axis), np.fmax.reduce(x, axis=axis)
+        if x.dtype == bool:
+            return bool((low == high).all())
         return bool(np.all((high - low <= tolerance * (1 + np.abs(high))) | np.isnan(high)))
 
 
