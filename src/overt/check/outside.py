@@ -137,7 +137,9 @@ def _scores(raw: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
               for row, of, (b, count) in zip(logs, scaled, missing, strict=True) if 1 < count < len(row)]  # fmt: skip
     fill = _common(np.array(others))[0]
     own = [b if count > 1 else _common(row)[0] - fill for row, (b, count) in zip(logs, missing, strict=True)]
-    return [scaled.reshape(raw.shape), (logs - np.array(own)[:, None]).reshape(raw.shape)]
+    scores = logs - np.array(own)[:, None]
+    # What is cleared is zero, and not what rounding makes of it.
+    return [scaled.reshape(raw.shape), np.where(np.abs(scores) < _SAME, 0, scores).reshape(raw.shape)]
 
 
 def _shares(raw: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
