@@ -288,22 +288,23 @@ def _of_data(operation: Operation, data: list[bool]) -> bool:
 
 
 def _mixed(operation: Operation, data: list[bool]) -> list[int]:
-    """What a product with a matrix of parameters was made of, as many numbers as it gives, or as it has rows for."""
-    whole = [
-        x for x, source in zip(operation.operands, operation.sources, strict=True) if source is None or not data[source]
-    ]
-    sides = [(x.shape[0], x.shape[-1]) for x in whole if x.ndim]
-    size = operation.host.size
+    """What a product with a square matrix was made of, or one with parameters as many as it has rows or columns for."""
+    every = list(zip(operation.operands, operation.sources, operation.origins, strict=True))
+    whole = [(x, origin) for x, source, origin in every if source is None or not data[source]]
+    sides = [(x.shape[0], x.shape[-1]) for x, _ in whole if x.ndim]
+    given, size = any(origin.startswith("argument") for _, origin in whole), operation.host.size
 
     def turned(x: np.ndarray) -> bool:
         if x.size == size:
             return all(one == two for one, two in sides)
-        return any(min(one, two) > 1 and size in (x.size * one / two, x.size * two / one) for one, two in sides)
+        # What is given may be values as well.
+        return not given and any(
+            min(one, two) > 1 and size in (x.size * one / two, x.size * two / one) for one, two in sides
+        )
 
-    if len(whole) != len(operation.operands) - 1:
+    if len(whole) != len(every) - 1:
         return []
-    return [source for x, source in zip(operation.operands, operation.sources, strict=True)
-            if source is not None and data[source] and turned(x)]  # fmt: skip
+    return [source for x, source, _ in every if source is not None and data[source] and turned(x)]
 
 
 def _rank(core: Core) -> tuple[int, ...]:
