@@ -583,7 +583,7 @@ def test_two_models_are_beside_each_other(opened: Opened, tmp_path: Path) -> Non
     for name, several in (("small", one), ("large", two)):
         View([Labelled(seen, WORDS, layer=layer) for layer, seen in enumerate(several)]).save(tmp_path / f"{name}.npz")
     paths = [str(tmp_path / f"{name}.npz") for name in ("small", "large")]
-    done = CliRunner().invoke(command, [*paths, "--save", str(tmp_path / "both.npz")])
+    done = CliRunner().invoke(command, ["data", *paths, "-o", str(tmp_path / "both.npz")])
     assert done.exit_code == 0, done.output
     assert "small · layer 1 · attention" in CliRunner().invoke(command, [*paths]).output
     page = opened(View(load(tmp_path / "both.npz"), title="both"))
