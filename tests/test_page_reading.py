@@ -212,7 +212,7 @@ def test_what_is_faint_is_never_blank(opened: Opened) -> None:
     settled(page)
     settled(page)
     assert state(page, "matrix.window")["c0"] > 0
-    assert "the darkest shade is 0.002 here, not 1" in page.inner_text("#legend")
+    assert "the shades end at 0.002 here, not at 1" in page.inner_text("#legend")
     darkest = page.evaluate(
         """() => {
           const { dots } = overt.matrix, g = dots.getContext("2d");
@@ -575,6 +575,49 @@ def test_two_heads_beside_each_other_and_their_difference(opened: Opened, saved:
     page.click("#swap")
     page.wait_for_selector("#where:has-text('layer 1 · attention · head 1')")
     assert state(page, "store.state.second") == [0, 0, 0]
+
+
+def test_what_is_faint_in_two_heads_can_be_seen(opened: Opened) -> None:
+    # The first token takes most of everything, in both heads; their difference is nowhere more than 0.0009.
+    w = np.zeros((2, 60, 60))
+    w[0, :, 1:] = 0.3 / 59
+    w[1, :, 1:] = 0.3 / 59 + 0.0009 * np.linspace(-1, 1, 59)
+    w[:, :, 0] = 1 - w.sum(axis=-1)
+    page = shown(opened(View(given(w))), "compare")
+    page.select_option("#apart", "apart")
+    settled(page)
+    # As of one head, it is said how to see it.
+    for name in ("first", "second"):
+        assert "Most weights here are below 0.04" in page.inner_text(f"#{name}-legend")
+    page.select_option("#apart", "difference")
+    settled(page)
+    assert "the shades end at 0.001 here, not at 1" in page.inner_text("#difference-legend")
+    assert page.locator("#difference-legend .tick").all_inner_texts() == ["−0.001", "−0.0005", "0", "0.0005", "0.001"]
+    levels = page.evaluate("[0, 0.4995, 0.5, 0.50025, 1].map((w) => overt.compare.matrices[2].scale.level(w))")
+    assert levels == pytest.approx([0, 0, 0.5, 0.75, 1])
+    page.select_option("#apart", "apart")
+    settled(page)
+    page.click("#second-legend >> text=logarithmic shades")
+    settled(page)
+    for name in ("first", "second"):
+        assert "weight, logarithmic" in page.inner_text(f"#{name}-legend")
+        assert "Most weights" not in page.inner_text(f"#{name}-legend")
+
+
+def test_what_is_compared_has_one_scale(opened: Opened) -> None:
+    # One head is faint alone; beside the other its shades end where those of the other do.
+    w = np.full((2, 60, 60), 1 / 60)
+    w[1] = np.eye(60)
+    page = shown(opened(View(given(w))), "matrix")
+    assert "all of this is faint" in page.inner_text("#legend")
+    page = shown(page, "compare")
+    page.select_option("#apart", "apart")
+    settled(page)
+    assert (
+        page.evaluate("overt.compare.matrices.slice(0, 2).map(({ scale }) => [scale.high, scale.faint])")
+        == [[1, False]] * 2
+    )
+    assert "all of this is faint" not in page.inner_text("#first-legend")
 
 
 def test_two_models_are_beside_each_other(opened: Opened, tmp_path: Path) -> None:

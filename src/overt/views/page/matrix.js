@@ -38,6 +38,8 @@ export class Matrix extends Viewport {
     /** @type {Scale | null} */
     this.scale = null;
     this.lost = false;
+    /** The largest weight that is seen here, and in what stands beside it. */
+    this.peak = this.beside = 0;
     pointing(this);
   }
 
@@ -165,9 +167,9 @@ export class Matrix extends Viewport {
   /** One scale for all pictures, unless nothing that is seen would show on it. @param {Cells} values @param {Coarse | null} coarse */
   _scale(values, coarse) {
     const { app, look } = this;
-    if (look.signed) return new Scale("signed", 0, 1);
     const whole = coarse ?? (app.wish === "largest" ? look.coarse() : null);
-    return new Scale(app.wish, app.longest, highest(whole ? whole.values : values));
+    this.peak = highest(whole ? whole.values : values, look.signed);
+    return new Scale(app.wish, app.longest, Math.max(this.peak, this.beside), look.signed);
   }
 
   /** @param {Float32Array} values @param {number} rows @param {number} columns @param {Scale} scale @param {Theme} theme */
@@ -249,10 +251,13 @@ export function paint(canvas, values, rows, columns, scale, theme) {
   g.putImageData(image, 0, 0);
 }
 
-/** The largest of some weights, 0 for none. @param {Cells} values */
-export function highest(values) {
+/** The largest of some weights, or of differences in size, 0 for none. @param {Cells} values @param {boolean} signed */
+export function highest(values, signed = false) {
   let high = 0;
-  for (let i = 0; i < values.length; i++) if (values[i] > high) high = values[i];
+  for (let i = 0; i < values.length; i++) {
+    const size = signed && values[i] !== MASKED ? Math.abs(2 * values[i] - 1) : values[i];
+    if (size > high) high = size;
+  }
   return high;
 }
 
