@@ -44,6 +44,13 @@ def shown(page: Page, tab: str) -> Page:
     return settled(page)
 
 
+def luminance(rgb: list[float]) -> float:
+    """WCAG 2.2."""
+    parts = [c / 255 for c in rgb]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
 def left_out(weights: np.ndarray, keys: list[int]) -> np.ndarray:
     """Weights over the other keys, each query's divided by what remains; NaN where left out."""
     kept = np.delete(np.arange(weights.shape[-1]), keys)
@@ -232,11 +239,6 @@ def test_what_is_faint_is_never_blank(opened: Opened) -> None:
 def test_ink_stands_out_and_masks_are_no_zeros(opened: Opened, scheme: str) -> None:
     page = shown(opened(View(causal(2, 10), tokens=WORDS), scheme=scheme), "matrix")
 
-    def light(rgb: list[float]) -> float:
-        parts = [c / 255 for c in rgb]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
     inks = page.evaluate(
         """() => new Promise((done) => {
           const g = overt.matrix.context, { fillText } = g, { sx, sy } = overt.matrix.view, said = [];
@@ -257,7 +259,7 @@ def test_ink_stands_out_and_masks_are_no_zeros(opened: Opened, scheme: str) -> N
     )
     assert len(inks) > 20
     for ink, cell in inks:
-        a, b = sorted((light(cell[:3]), light([int(ink[i : i + 2], 16) for i in (1, 3, 5)])))
+        a, b = sorted((luminance(cell[:3]), luminance([int(ink[i : i + 2], 16) for i in (1, 3, 5)])))
         assert (b + 0.05) / (a + 0.05) >= 4.5, (ink, cell)
     colors = page.evaluate(
         """() => {
@@ -575,6 +577,55 @@ def test_two_heads_beside_each_other_and_their_difference(opened: Opened, saved:
     page.click("#swap")
     page.wait_for_selector("#where:has-text('layer 1 · attention · head 1')")
     assert state(page, "store.state.second") == [0, 0, 0]
+
+
+def test_text_says_how_to_see_what_is_faint(opened: Opened) -> None:
+    w = np.full((1, 100, 100), 0.003)
+    w[0, :, 0] = 1 - 99 * 0.003
+    page = shown(opened(View(given(w))), "text")
+    settled(page)
+    assert "Most weights here are below 0.04" in page.inner_text("#text-legend")
+    page.click("#text-legend >> text=leave out the first token")
+    settled(page)
+    assert "renormalised" in page.inner_text("#left-note")
+    assert "Most weights" not in page.inner_text("#text-legend")
+    # Of few tokens all lines are looked at, not the one query that is chosen.
+    w = np.full((1, 11, 11), 1 / 11)
+    w[0, 10] = [0.9] + [0.01] * 10
+    page = shown(opened(View(given(w))), "text")
+    settled(page)
+    assert "Most weights" not in page.inner_text("#text-legend")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_masked_weights_among_the_steps_are_no_zeros(opened: Opened, scheme: str) -> None:
+    q = normal(3, 4)
+    page = opened(View(overt.trace(q, q, q, mask=overt.causal()), tokens=["a", "b", "c"]), scheme=scheme)
+    assert state(page, "tabName") == "steps"
+    found = page.evaluate(
+        """() => overt.steps.tables.get("weights").cells.map((cell) => {
+          const style = getComputedStyle(cell);
+          return [cell.className.includes("masked"), style.backgroundImage, style.color, style.backgroundColor];
+        })"""
+    )
+    hidden = ~np.tri(3, dtype=bool).reshape(-1)
+    assert [cell[0] for cell in found] == hidden.tolist()
+    assert all(("repeating-linear-gradient" in cell[1]) == masked for cell, masked in zip(found, hidden, strict=True))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_names_of_masked_tokens_can_be_read(opened: Opened, scheme: str) -> None:
+    page = shown(opened(View(causal(1, 10), tokens=WORDS), scheme=scheme), "text")
+    page.evaluate("() => overt.go(2, 0)")
+    settled(page)
+    assert page.locator("#keys .unseen").count() == 7
+    ink, paper, opacity = page.evaluate(
+        """() => { const style = getComputedStyle(document.querySelector("#keys .unseen"));
+        return [style.color, style.backgroundColor, style.opacity]; }"""
+    )
+    a, b = sorted(luminance([float(c) for c in re.findall(r"\d+", color)[:3]]) for color in (ink, paper))
+    assert (b + 0.05) / (a + 0.05) >= 4.5
+    assert opacity == "1"
 
 
 def test_what_is_faint_in_two_heads_can_be_seen(opened: Opened) -> None:

@@ -8,7 +8,7 @@ import { contextOf } from "./dom.js";
 import { Picture } from "./picture.js";
 import { pointing } from "./pointers.js";
 import { Remote } from "./remote.js";
-import { Scale, hatching, inkOn, rampOf } from "./shades.js";
+import { Scale, hatching, inkOn, lost, rampOf } from "./shades.js";
 import { Viewport } from "./viewport.js";
 import { MASKED, largest } from "./weights.js";
 
@@ -113,7 +113,7 @@ export class Matrix extends Viewport {
         at = values ? box : { r0: 0, r1: look.rows.length, c0: 0, c1: look.columns.length },
         scale = this._scale(shown, values ? null : coarse);
       this.scale = scale;
-      this.lost = this._lost(shown, scale);
+      this.lost = lost(shown, scale);
       this.drawn = { ...at, R: rows, C: columns };
       this._paint(shown, rows, columns, scale, theme);
       g.imageSmoothingEnabled = false;
@@ -148,20 +148,6 @@ export class Matrix extends Viewport {
     g.restore();
     axes(this, box, theme);
     margins(this, box, theme);
-  }
-
-  /** Whether so many weights are so far below the scale's end that they look like none. @param {Cells} values @param {Scale} scale */
-  _lost(values, scale) {
-    if (scale.log || scale.signed || scale.high < 1) return false;
-    let some = 0,
-      lost = 0;
-    const stride = Math.max(1, Math.floor(values.length / 8192));
-    for (let i = 0; i < values.length; i += stride) {
-      if (!(values[i] > 0)) continue;
-      some++;
-      if (values[i] < 0.04) lost++;
-    }
-    return lost > 0.9 * some;
   }
 
   /** One scale for all pictures, unless nothing that is seen would show on it. @param {Cells} values @param {Coarse | null} coarse */

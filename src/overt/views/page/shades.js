@@ -1,6 +1,6 @@
 // Colours: of the page in the light and in the dark, of weights and of differences, and what a shade stands for.
 
-/** @import { Theme } from "./types.js" */
+/** @import { Cells, Theme } from "./types.js" */
 
 import { contextOf } from "./dom.js";
 
@@ -171,6 +171,20 @@ export class Scale {
     if (this.signed) return "difference of weights";
     return `weight, ${this.log ? "logarithmic" : "linear"}`;
   }
+}
+
+/** Whether so many weights are so far below the scale's end that they look like none. @param {Cells} values @param {Scale} scale */
+export function lost(values, scale) {
+  if (scale.log || scale.signed || scale.high < 1) return false;
+  let some = 0,
+    faint = 0;
+  const stride = Math.max(1, Math.floor(values.length / 8192));
+  for (let i = 0; i < values.length; i += stride) {
+    if (!(values[i] > 0)) continue;
+    some++;
+    if (values[i] < 0.04) faint++;
+  }
+  return faint > 0.9 * some;
 }
 
 const superscript = (/** @type {number} */ n) => Array.from(String(n), (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)] ?? "⁻").join("");
