@@ -988,6 +988,16 @@ def test_lessons_say_what_the_tutorials_should() -> None:
     np.testing.assert_allclose(got, known["encoder_decoder"]["weights_first_row"], atol=1e-7)
 
 
+def test_masked_weights_of_a_trace_are_no_zeros() -> None:
+    lines = str(LESSONS["my-name-is-john"]()).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith(" 7 weights"))
+    assert ["My", "1.0000", "·", "·", "·"] in [line.split() for line in lines[at:]]
+    # A weight that a bias makes 0 is one.
+    lines = str(LESSONS["dot-product"]()).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith(" 7 weights"))
+    assert ["0", "1.0000", "0.0000"] in [line.split() for line in lines[at:]]
+
+
 def test_files_of_the_command(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", q=Q, k=K, v=V)
     (tmp_path / "tokens").write_text("a\nb\nc\nd\n")
