@@ -188,6 +188,11 @@ def test_heads_sort_by_what_they_are_like(opened: Opened) -> None:
         settled(page)
         assert page.locator(".sorted .thumb").first.get_attribute("aria-label") == f"attention, head {head}"
         assert page.locator(".sorted .thumb small").first.inner_text() == f"0.{head} 1.00"
+    # Where no token comes twice, nothing followed the same token.
+    page = opened(View(causal(2, 5), tokens=list("abcde")))
+    page.select_option("#order", "induction")
+    page.evaluate(IDLE)
+    assert page.inner_text("#overview .hint").endswith(": there is none here")
 
 
 def test_shades_are_linear_to_one_and_say_so(opened: Opened) -> None:
@@ -326,6 +331,9 @@ def test_keys_are_left_out_and_the_rest_renormalised(opened: Opened) -> None:
 
     page.select_option("#left", "first")
     compare([0])
+    # What is left out is no choice that a query could have made.
+    bound = page.evaluate("[...overt.look.sums().bound]")
+    np.testing.assert_allclose(bound, np.log(np.maximum(1, np.arange(10))), atol=1e-12)
     assert page.inner_text("#left-note") == "Left out: “<s>”; every query's other weights are renormalised to 1"
     assert page.locator("#keys .chip").first.get_attribute("title") == "<s> · 0 · left out"
     page.select_option("#left", "special")
