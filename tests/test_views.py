@@ -762,6 +762,14 @@ def test_csv(tmp_path: Path) -> None:
         assert line["key token"] == ["a,b", 'c"d', "e⏎f", "g"][int(line["key"])]
 
 
+def test_names_are_no_formulas_of_a_spreadsheet(tmp_path: Path) -> None:
+    names = ["=1+1", " @SUM(A1)", "＝1", "-5", "+a", "a=b"]
+    x = np.zeros((6, 1))
+    with View(overt.attend(x, x, x), tokens=names).csv(tmp_path / "x.csv").open(newline="") as file:
+        found = {line["query token"] for line in csv.DictReader(file)}
+    assert found == {*(f"'{name}" for name in names[:-1]), "a=b"}
+
+
 def test_a_notebook_shows_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     view = View(overt.attend(Q, K, V), title='"><script>')
     bundle = view._repr_mimebundle_()

@@ -275,7 +275,7 @@ export class Steps {
             { ramp } = app.theme,
             level = Math.min(1, Math.max(0, x)),
             S = step.numbers[0].length,
-            hidden = !app.part.visible(app.row, app.head, Math.floor(i / S), i % S);
+            hidden = app.part.meta.mask !== null && !app.part.visible(app.row, app.head, Math.floor(i / S), i % S);
           // What is masked is told from zero.
           cells[i].classList.toggle("masked", hidden);
           cells[i].style.background = hidden ? "" : color(ramp, level);
