@@ -130,17 +130,17 @@ def test_imports_run_one_way(name: str) -> None:
 
 def within(package: str) -> dict[str, set[str]]:
     """Which modules of a package each of them imports, at its top, inside its functions or for its types alone."""
-    modules = {name.removeprefix(f"{package}.") for name in MODULES if name.startswith(f"{package}.")}
+    own = {name: path for name, path in MODULES.items() if f"{name}.".startswith(f"{package}.")}
     graph = {}
-    for module in modules:
-        tree = ast.parse(MODULES[f"{package}.{module}"].read_text())
-        named = {
-            f"{node.module}.{alias.name}" if node.module == f"overt.{package}" else str(node.module)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom)
-            for alias in node.names
-        } | {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-        graph[module] = {name.removeprefix(f"overt.{package}.") for name in named} & modules
+    for module, path in own.items():
+        tree = ast.parse(path.read_text())
+        named = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                whole = [f"{node.module}.{alias.name}" for alias in node.names]
+                # What is no module is a name of the one that it is taken from, such as View of the package.
+                named |= {name if name.removeprefix("overt.") in own else str(node.module) for name in whole}
+        graph[module] = {name.removeprefix("overt.") for name in named} & own.keys()
     return graph
 
 

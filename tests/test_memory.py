@@ -206,7 +206,7 @@ def peak():
 
 def page(name):
     try:
-        main(["show", name + ".npz", "--page", name + ".html"])
+        main(["show", "page", name + ".npz", "-o", name + ".html"])
     except SystemExit as ended:
         assert not ended.code
     return peak()

@@ -132,7 +132,7 @@ def test_what_attend_wrote_is_shown(browser: Browser, tmp_path: Path) -> None:
     folder = tmp_path / "seen"
     done = CliRunner().invoke(attend, [*paths, "--window", "99", "0", "-o", str(folder)], catch_exceptions=False)
     assert done.exit_code == 0
-    done = CliRunner().invoke(show, [str(folder), "--page", str(tmp_path / "x.html")], catch_exceptions=False)
+    done = CliRunner().invoke(show, ["page", str(folder), "-o", str(tmp_path / "x.html")], catch_exceptions=False)
     assert done.output.startswith(f"wrote {tmp_path / 'x.html'}")
     page = opened(browser, tmp_path / "x.html", [], [])
     page.evaluate("() => { overt.go(700, 650); overt.matrix.reveal(700, 650, true); }")

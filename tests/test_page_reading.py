@@ -44,6 +44,13 @@ def shown(page: Page, tab: str) -> Page:
     return settled(page)
 
 
+def luminance(rgb: list[float]) -> float:
+    """WCAG 2.2."""
+    parts = [c / 255 for c in rgb]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
 def left_out(weights: np.ndarray, keys: list[int]) -> np.ndarray:
     """Weights over the other keys, each query's divided by what remains; NaN where left out."""
     kept = np.delete(np.arange(weights.shape[-1]), keys)
@@ -181,6 +188,11 @@ def test_heads_sort_by_what_they_are_like(opened: Opened) -> None:
         settled(page)
         assert page.locator(".sorted .thumb").first.get_attribute("aria-label") == f"attention, head {head}"
         assert page.locator(".sorted .thumb small").first.inner_text() == f"0.{head} 1.00"
+    # Where no token comes twice, nothing followed the same token.
+    page = opened(View(causal(2, 5), tokens=list("abcde")))
+    page.select_option("#order", "induction")
+    page.evaluate(IDLE)
+    assert page.inner_text("#overview .hint").endswith(": there is none here")
 
 
 def test_shades_are_linear_to_one_and_say_so(opened: Opened) -> None:
@@ -212,7 +224,7 @@ def test_what_is_faint_is_never_blank(opened: Opened) -> None:
     settled(page)
     settled(page)
     assert state(page, "matrix.window")["c0"] > 0
-    assert "the darkest shade is 0.002 here, not 1" in page.inner_text("#legend")
+    assert "the shades end at 0.002 here, not at 1" in page.inner_text("#legend")
     darkest = page.evaluate(
         """() => {
           const { dots } = overt.matrix, g = dots.getContext("2d");
@@ -231,11 +243,6 @@ def test_what_is_faint_is_never_blank(opened: Opened) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_ink_stands_out_and_masks_are_no_zeros(opened: Opened, scheme: str) -> None:
     page = shown(opened(View(causal(2, 10), tokens=WORDS), scheme=scheme), "matrix")
-
-    def light(rgb: list[float]) -> float:
-        parts = [c / 255 for c in rgb]
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
     inks = page.evaluate(
         """() => new Promise((done) => {
@@ -257,7 +264,7 @@ def test_ink_stands_out_and_masks_are_no_zeros(opened: Opened, scheme: str) -> N
     )
     assert len(inks) > 20
     for ink, cell in inks:
-        a, b = sorted((light(cell[:3]), light([int(ink[i : i + 2], 16) for i in (1, 3, 5)])))
+        a, b = sorted((luminance(cell[:3]), luminance([int(ink[i : i + 2], 16) for i in (1, 3, 5)])))
         assert (b + 0.05) / (a + 0.05) >= 4.5, (ink, cell)
     colors = page.evaluate(
         """() => {
@@ -324,6 +331,9 @@ def test_keys_are_left_out_and_the_rest_renormalised(opened: Opened) -> None:
 
     page.select_option("#left", "first")
     compare([0])
+    # What is left out is no choice that a query could have made.
+    bound = page.evaluate("[...overt.look.sums().bound]")
+    np.testing.assert_allclose(bound, np.log(np.maximum(1, np.arange(10))), atol=1e-12)
     assert page.inner_text("#left-note") == "Left out: “<s>”; every query's other weights are renormalised to 1"
     assert page.locator("#keys .chip").first.get_attribute("title") == "<s> · 0 · left out"
     page.select_option("#left", "special")
@@ -577,13 +587,105 @@ def test_two_heads_beside_each_other_and_their_difference(opened: Opened, saved:
     assert state(page, "store.state.second") == [0, 0, 0]
 
 
+def test_text_says_how_to_see_what_is_faint(opened: Opened) -> None:
+    w = np.full((1, 100, 100), 0.003)
+    w[0, :, 0] = 1 - 99 * 0.003
+    page = shown(opened(View(given(w))), "text")
+    settled(page)
+    assert "Most weights here are below 0.04" in page.inner_text("#text-legend")
+    page.click("#text-legend >> text=leave out the first token")
+    settled(page)
+    assert "renormalised" in page.inner_text("#left-note")
+    assert "Most weights" not in page.inner_text("#text-legend")
+    # Of few tokens all lines are looked at, not the one query that is chosen.
+    w = np.full((1, 11, 11), 1 / 11)
+    w[0, 10] = [0.9] + [0.01] * 10
+    page = shown(opened(View(given(w))), "text")
+    settled(page)
+    assert "Most weights" not in page.inner_text("#text-legend")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_masked_weights_among_the_steps_are_no_zeros(opened: Opened, scheme: str) -> None:
+    q = normal(3, 4)
+    page = opened(View(overt.trace(q, q, q, mask=overt.causal()), tokens=["a", "b", "c"]), scheme=scheme)
+    assert state(page, "tabName") == "steps"
+    found = page.evaluate(
+        """() => overt.steps.tables.get("weights").cells.map((cell) => {
+          const style = getComputedStyle(cell);
+          return [cell.className.includes("masked"), style.backgroundImage, style.color, style.backgroundColor];
+        })"""
+    )
+    hidden = ~np.tri(3, dtype=bool).reshape(-1)
+    assert [cell[0] for cell in found] == hidden.tolist()
+    assert all(("repeating-linear-gradient" in cell[1]) == masked for cell, masked in zip(found, hidden, strict=True))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_names_of_masked_tokens_can_be_read(opened: Opened, scheme: str) -> None:
+    page = shown(opened(View(causal(1, 10), tokens=WORDS), scheme=scheme), "text")
+    page.evaluate("() => overt.go(2, 0)")
+    settled(page)
+    assert page.locator("#keys .unseen").count() == 7
+    ink, paper, opacity = page.evaluate(
+        """() => { const style = getComputedStyle(document.querySelector("#keys .unseen"));
+        return [style.color, style.backgroundColor, style.opacity]; }"""
+    )
+    a, b = sorted(luminance([float(c) for c in re.findall(r"\d+", color)[:3]]) for color in (ink, paper))
+    assert (b + 0.05) / (a + 0.05) >= 4.5
+    assert opacity == "1"
+
+
+def test_what_is_faint_in_two_heads_can_be_seen(opened: Opened) -> None:
+    # The first token takes most of everything, in both heads; their difference is nowhere more than 0.0009.
+    w = np.zeros((2, 60, 60))
+    w[0, :, 1:] = 0.3 / 59
+    w[1, :, 1:] = 0.3 / 59 + 0.0009 * np.linspace(-1, 1, 59)
+    w[:, :, 0] = 1 - w.sum(axis=-1)
+    page = shown(opened(View(given(w))), "compare")
+    page.select_option("#apart", "apart")
+    settled(page)
+    # As of one head, it is said how to see it.
+    for name in ("first", "second"):
+        assert "Most weights here are below 0.04" in page.inner_text(f"#{name}-legend")
+    page.select_option("#apart", "difference")
+    settled(page)
+    assert "the shades end at 0.001 here, not at 1" in page.inner_text("#difference-legend")
+    assert page.locator("#difference-legend .tick").all_inner_texts() == ["−0.001", "−0.0005", "0", "0.0005", "0.001"]
+    levels = page.evaluate("[0, 0.4995, 0.5, 0.50025, 1].map((w) => overt.compare.matrices[2].scale.level(w))")
+    assert levels == pytest.approx([0, 0, 0.5, 0.75, 1])
+    page.select_option("#apart", "apart")
+    settled(page)
+    page.click("#second-legend >> text=logarithmic shades")
+    settled(page)
+    for name in ("first", "second"):
+        assert "weight, logarithmic" in page.inner_text(f"#{name}-legend")
+        assert "Most weights" not in page.inner_text(f"#{name}-legend")
+
+
+def test_what_is_compared_has_one_scale(opened: Opened) -> None:
+    # One head is faint alone; beside the other its shades end where those of the other do.
+    w = np.full((2, 60, 60), 1 / 60)
+    w[1] = np.eye(60)
+    page = shown(opened(View(given(w))), "matrix")
+    assert "all of this is faint" in page.inner_text("#legend")
+    page = shown(page, "compare")
+    page.select_option("#apart", "apart")
+    settled(page)
+    assert (
+        page.evaluate("overt.compare.matrices.slice(0, 2).map(({ scale }) => [scale.high, scale.faint])")
+        == [[1, False]] * 2
+    )
+    assert "all of this is faint" not in page.inner_text("#first-legend")
+
+
 def test_two_models_are_beside_each_other(opened: Opened, tmp_path: Path) -> None:
     # Two files, by the command; one model is deeper than the other.
     one, two = [[causal(2, 10, seed=seed + layer) for layer in range(depth)] for seed, depth in ((0, 2), (7, 3))]
     for name, several in (("small", one), ("large", two)):
         View([Labelled(seen, WORDS, layer=layer) for layer, seen in enumerate(several)]).save(tmp_path / f"{name}.npz")
     paths = [str(tmp_path / f"{name}.npz") for name in ("small", "large")]
-    done = CliRunner().invoke(command, [*paths, "--save", str(tmp_path / "both.npz")])
+    done = CliRunner().invoke(command, ["data", *paths, "-o", str(tmp_path / "both.npz")])
     assert done.exit_code == 0, done.output
     assert "small · layer 1 · attention" in CliRunner().invoke(command, [*paths]).output
     page = opened(View(load(tmp_path / "both.npz"), title="both"))

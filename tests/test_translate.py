@@ -290,7 +290,7 @@ def test_attentions_are_those_of_generation_step_by_step(model: str, text: str) 
 
 
 def test_show_translates_and_shows_every_attention(overt: Console, tmp_path: Path) -> None:
-    found = json.loads(overt("show", "I love you.", "--model", "en-zh", "--json")[0])["attentions"]
+    found = json.loads(overt("show", "data", "I love you.", "--model", "en-zh")[0])["attentions"]
     assert [(part["name"], part["layer"]) for part in found] == [
         (name, layer) for name in ("encoder", "decoder", "cross") for layer in range(3)
     ]
@@ -304,7 +304,7 @@ def test_show_translates_and_shows_every_attention(overt: Console, tmp_path: Pat
     out, _ = overt("show", "\x1b[31mYes\n", "--model", "en-zh", "--name", "cross", "--layer", "2")
     assert out.startswith("\\x1b[31mYes⏎ → ")
     page = tmp_path / "page.html"
-    overt("show", "I love you.", "--model", "en-zh", "--page", str(page))
+    overt("show", "page", "I love you.", "--model", "en-zh", "-o", str(page))
     # Steps of a generation have a timeline; what was given has none.
     assert page.read_text().count('"prompt":0') == 6
     assert page.read_text().count('"prompt":null') == 3
@@ -314,7 +314,7 @@ def test_show_translates_and_shows_every_attention(overt: Console, tmp_path: Pat
     ("arguments", "words"),
     [
         (["I love you."], "with --model en-zh it translates a text"),
-        (["--model", "en-zh"], "there is no text to translate"),
+        (["--model", "en-zh"], "Missing argument 'WHAT...'"),
         (["", "--model", "en-zh"], "is empty: there is nothing to translate"),
         (["x", "--model", "en-zh", "--steps"], "--steps shows one attention, and there are 9"),
         (["x", "--model", "en-zh", "--layer", "7"], "nothing is left: the layers are [0, 1, 2]"),

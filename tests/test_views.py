@@ -627,13 +627,13 @@ def test_given_weights_come_back(tmp_path: Path) -> None:
     np.testing.assert_allclose(again.seen.weights[...], weights, rtol=1e-6)
     np.testing.assert_allclose(again.seen.received(), weights.sum(-2), rtol=1e-5)
     np.savez(tmp_path / "y.npz", weights=weights[0, 0])
-    code, out, _ = run("show", str(tmp_path / "y.npz"), "--json")
+    code, out, _ = run("show", "data", str(tmp_path / "y.npz"))
     assert code == 0
     assert np.isclose(json.loads(out)["attentions"][0]["top"][0]["weights"][0], weights[0, 0, 0].max())
     # One array alone is weights, too.
     np.save(tmp_path / "y.npy", weights[0, 0])
-    assert run("show", str(tmp_path / "y.npy"), "--json")[1] == out
-    code, out, _ = run("show", str(tmp_path / "y.npz"), "--json", "--causal")
+    assert run("show", "data", str(tmp_path / "y.npy"))[1] == out
+    code, out, _ = run("show", "data", str(tmp_path / "y.npz"), "--causal")
     # Of five queries over six keys, the first stands at the second.
     assert (code, set(json.loads(out)["attentions"][0]["top"][0]["keys"])) == (0, {0, 1})
 
@@ -760,6 +760,14 @@ def test_csv(tmp_path: Path) -> None:
         assert int(line["key"]) == indices[h, t, rank]
         assert float(line["weight"]) == weights[h, t, rank]
         assert line["key token"] == ["a,b", 'c"d', "e⏎f", "g"][int(line["key"])]
+
+
+def test_names_are_no_formulas_of_a_spreadsheet(tmp_path: Path) -> None:
+    names = ["=1+1", " @SUM(A1)", "＝1", "-5", "+a", "a=b"]
+    x = np.zeros((6, 1))
+    with View(overt.attend(x, x, x), tokens=names).csv(tmp_path / "x.csv").open(newline="") as file:
+        found = {line["query token"] for line in csv.DictReader(file)}
+    assert found == {*(f"'{name}" for name in names[:-1]), "a=b"}
 
 
 def test_a_notebook_shows_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -904,7 +912,7 @@ def test_letters_that_no_font_has_are_named(monkeypatch: pytest.MonkeyPatch, tmp
     # Said once: drawing it warns of nothing more, and warnings are errors here.
     assert figure._repr_png_().startswith(b"\x89PNG")
     # The command says it in one line, too.
-    code, out, error = run("show", str(view.save(tmp_path / "x.npz")), "--figure", str(tmp_path / "x.svg"))
+    code, out, error = run("show", "figure", str(view.save(tmp_path / "x.npz")), "-o", str(tmp_path / "x.svg"))
     assert (code, out.startswith("wrote ")) == (0, True)
     assert error == "overt: no font here has 你我爱: install one that has, such as Noto Sans CJK\n"
 
@@ -960,10 +968,11 @@ def test_every_lesson_runs(lesson: str, tmp_path: Path) -> None:
     code, out, _ = run("show", lesson)
     assert code == 0
     assert out
-    run("show", lesson, "--page", str(tmp_path / "x.html"), "--save", str(tmp_path / "x.npz"))
+    run("show", "page", lesson, "-o", str(tmp_path / "x.html"))
+    run("show", "data", lesson, "-o", str(tmp_path / "x.npz"))
     assert (tmp_path / "x.html").stat().st_size > 10_000
     assert run("show", str(tmp_path / "x.npz"))[0] == 0
-    found = json.loads(run("show", lesson, "--json", "--layer", "0")[1])
+    found = json.loads(run("show", "data", lesson, "--layer", "0")[1])
     assert sum(found["attentions"][0]["top"][0]["weights"]) <= 1 + 1e-9
     assert lesson in run("show")[1]
 
@@ -987,24 +996,50 @@ def test_lessons_say_what_the_tutorials_should() -> None:
     np.testing.assert_allclose(got, known["encoder_decoder"]["weights_first_row"], atol=1e-7)
 
 
+def test_masked_weights_of_a_trace_are_no_zeros() -> None:
+    lines = str(LESSONS["my-name-is-john"]()).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith(" 7 weights"))
+    assert ["My", "1.0000", "·", "·", "·"] in [line.split() for line in lines[at:]]
+    # A weight that a bias makes 0 is one.
+    lines = str(LESSONS["dot-product"]()).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith(" 7 weights"))
+    assert ["0", "1.0000", "0.0000"] in [line.split() for line in lines[at:]]
+
+
 def test_files_of_the_command(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", q=Q, k=K, v=V)
     (tmp_path / "tokens").write_text("a\nb\nc\nd\n")
     path, tokens = str(tmp_path / "x.npz"), str(tmp_path / "tokens")
-    causal = json.loads(run("show", path, "--causal", "--tokens", tokens, "--json", "--top", "2")[1])["attentions"][0]
+    causal = json.loads(run("show", "data", path, "--causal", "--tokens", tokens, "--top", "2")[1])["attentions"][0]
     indices, weights = overt.attend(Q, K, V, mask=overt.causal()).top(2)
     assert causal["top"][-1] == {
         "row": 0, "head": 1, "query": 3, "keys": indices[1, 3].tolist(), "weights": weights[1, 3].tolist(),
     }  # fmt: skip
     assert causal["tokens"] == list("abcd")
-    steps = json.loads(run("show", path, "--steps", "--causal", "--json")[1])["steps"]
+    steps = json.loads(run("show", "data", path, "--steps", "--causal")[1])["steps"]
     assert [step["name"] for step in steps] == list(overt.trace(Q, K, V, mask=overt.causal()).names)
-    code, out, _ = run(
-        "show", path, "--csv", str(tmp_path / "x.csv"), "--figure", str(tmp_path / "x.svg"), "--kind", "heads"
-    )
-    assert code == 0
-    assert "wrote" in out
+    code, out, _ = run("show", "figure", path, "-o", str(tmp_path / "x.svg"), "--kind", "heads")
+    assert (code, out.startswith("wrote")) == (0, True)
     assert "<svg" in (tmp_path / "x.svg").read_text()
+
+
+def test_data_are_of_the_kind_that_their_name_says(tmp_path: Path) -> None:
+    printed = run("show", "data", "bat", "--top", "1")[1]
+    for name, kind in (
+        ("x.json", None),
+        ("x.csv", None),
+        ("x.npz", None),
+        ("json", "json"),
+        ("csv", "csv"),
+        ("npz", "npz"),
+    ):
+        options = () if kind is None else ("--format", kind)
+        code, out, _ = run("show", "data", "bat", "--top", "1", "-o", str(tmp_path / name), *options)
+        assert (code, out) == (0, f"wrote {tmp_path / name} ({(tmp_path / name).stat().st_size:,} bytes)\n")
+    for prefix in ("", "x."):
+        assert (tmp_path / f"{prefix}json").read_text() == printed
+        assert len((tmp_path / f"{prefix}csv").read_text().splitlines()) == 3
+        assert load(tmp_path / f"{prefix}npz")[0].keys == ("bat", "cave", "racket")
 
 
 def test_a_file_is_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1026,15 +1061,15 @@ def test_what_is_shown_may_be_changed_whatever_it_is(tmp_path: Path) -> None:
     names, file = str(tmp_path / "names"), str(tmp_path / "two.npz")
     x = np.eye(2)
     View([Labelled(overt.attend(x, x, x), layer=layer) for layer in range(2)]).save(file)
-    code, out, _ = run("show", file, "--layer", "1", "--causal", "--tokens", names, "--queries", names, "--json")
+    code, out, _ = run("show", "data", file, "--layer", "1", "--causal", "--tokens", names, "--queries", names)
     (found,) = json.loads(out)["attentions"]
     assert (code, found["tokens"], found["queries"]) == (0, ["one", "two"], ["one", "two"])
     assert found["top"][0]["keys"] == [0]
     assert "steps" not in json.loads(out)
-    steps = json.loads(run("show", file, "--layer", "1", "--causal", "--steps", "--json")[1])["steps"]
+    steps = json.loads(run("show", "data", file, "--layer", "1", "--causal", "--steps")[1])["steps"]
     assert {step["name"]: step["values"] for step in steps}["weights"][0] == [1, 0]
     # A lesson that is shown step by step stays so.
-    steps = json.loads(run("show", "single-query", "--causal", "--json")[1])["steps"]
+    steps = json.loads(run("show", "data", "single-query", "--causal")[1])["steps"]
     assert "masked" in [step["name"] for step in steps]
 
 
@@ -1048,15 +1083,27 @@ def test_what_is_shown_may_be_changed_whatever_it_is(tmp_path: Path) -> None:
             "--steps shows one attention, and there are 9: choose one with --layer and --name",
         ),
         (["bat", "--tokens", "none"], "cannot read none"),
-        (["bat", "--page", "none/x.html"], "cannot write none/x.html: No such file or directory"),
-        (["bat", "--figure", "x.bmp"], "give .png, .svg or .pdf"),
+        (["page", "bat", "-o", "none/x.html"], "cannot write none/x.html: No such file or directory"),
+        (["figure", "bat", "-o", "x.bmp"], "give .png, .svg or .pdf"),
         (["bat", "--head", "7"], "there is no head 7"),
-        (["bat", "--top", "0"], "--top"),
-        (["bat", "--kind", "heads"], "--kind is for --figure, which is not asked for: leave it out"),
-        (["bat", "--top", "3"], "--top is for --csv or --json, which is not asked for"),
-        (["bat", "--page", "x.html", "--head", "0"], "--head is for --figure or what is printed, which is not"),
-        (["bat", "--json", "--query", "0"], "--query is for what is printed, which is not asked for"),
-        (["--page", "x.html"], "there is nothing named to show"),
+        (["data", "bat", "--top", "0"], "--top"),
+        (["data", "bat", "-o", "x.txt"], "the name of x.txt does not say what it shall hold: give --format json, csv"),
+        (["data", "bat", "--format", "npz"], "give it a file, -o FILE.npz"),
+        (["page", "bat"], "Missing option '-o'"),
+        (["page", "-o", "x.html"], "Missing argument 'WHAT...'"),
+        (["terminal"], "Missing argument 'WHAT...'"),
+        (["./page"], "there is no file, folder or lesson './page'"),
+        (["--", "page"], "there is no file, folder or lesson 'page'"),
+        # What another way out has, and how it was once spelled.
+        (["bat", "--kind", "heads"], "No such option: --kind: overt show figure has it"),
+        (["bat", "-o", "x.html"], "No such option: -o: overt show page or figure or data has it"),
+        (["page", "bat", "-o", "x.html", "--head", "0"], "overt show terminal or figure has it"),
+        (["data", "bat", "--query", "0"], "overt show terminal has it"),
+        (["figure", "bat", "-o", "x.svg", "--steps"], "overt show terminal or page or data has it"),
+        (["bat", "--page", "x.html"], "No such option: --page: overt show page WHAT -o FILE.html"),
+        (["bat", "--json"], "overt show data WHAT"),
+        (["bat", "--save=x.npz"], "overt show data WHAT -o FILE.npz"),
+        (["bat", "--nothing"], "No such option"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -1068,15 +1115,30 @@ def test_mistakes_are_one_line(arguments: list[str], message: str, capsys: pytes
     assert len(error.splitlines()) == 1
 
 
-def test_options_are_listed_by_what_they_are_for(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["show", "--help"])
-    out = capsys.readouterr().out
-    titles = "What is shown:", "Where it goes", "How:", "Options:", "Examples:", "Lessons:"
-    assert sorted(map(out.index, titles)) == [out.index(title) for title in titles]
-    from overt.cli.show import command
+def test_a_name_alone_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = run("show", "terminal", "bat")
+    assert printed[0] == 0
+    assert run("show", "bat") == run("show", "--", "bat") == run("show", "--debug", "bat") == printed
+    # Options may come first, and a file may be called like a command.
+    assert run("show", "--head", "0", "bat")[1] == run("show", "bat", "--head", "0")[1]
+    monkeypatch.chdir(tmp_path)
+    Path("page").mkdir()
+    with pytest.raises(FileError, match="page holds no finished attention"):
+        run("show", "./page")
 
-    assert all(f"  {option.opts[0]}" in out for option in command.params if option.opts[0] != "what")
+
+@pytest.mark.parametrize("way", ["", "terminal", "page", "figure", "data"])
+def test_help_fits_a_window(way: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as stop:
+        main(["show", *way.split(), "--help"])
+    out = capsys.readouterr().out
+    assert stop.value.code == 0
+    assert "Example" in out
+    assert "--debug" in out
+    assert max(map(len, out.splitlines())) <= 80
+    if not way:
+        assert all(f"  {name}  " in out for name in ("terminal", "page", "figure", "data", *LESSONS))
 
 
 def test_an_overview_in_bands_is_that_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

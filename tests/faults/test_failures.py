@@ -57,8 +57,8 @@ def test_members_that_are_no_arrays(overt: Run, tmp_path: Path) -> None:
 def test_names_that_are_no_text(overt: Run, tmp_path: Path) -> None:
     # Half of a pair of surrogates, bytes that are no UTF-8, and characters that steer terminals.
     np.savez(tmp_path / "x.npz", q=Q, k=Q, tokens=np.array(["\ud800", "\x1b[2J", "b"]), name=np.array("\udfff"))
-    for arguments in ((), ("--json",), ("--csv", "x.csv"), ("--page", "x.html")):
-        done = overt("show", "x.npz", *arguments)
+    for arguments in ((), ("data",), ("data", "-o", "x.csv"), ("page", "-o", "x.html")):
+        done = overt("show", *arguments, "x.npz")
         assert (done.returncode, done.stderr) == (0, b"")
         assert b"\x1b[2J" not in done.stdout
 

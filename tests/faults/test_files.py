@@ -132,7 +132,7 @@ def test_pages_go_down_a_pipe(overt: Run, tmp_path: Path, target: str) -> None:
     if not Path("/proc/self/fd").exists() and target.startswith("/proc"):
         pytest.skip("this system has no /proc")
     (tmp_path / "link").symlink_to("/dev/stdout")
-    done = overt("show", "my-name-is-john", "--page", target)
+    done = overt("show", "page", "my-name-is-john", "-o", target)
     assert (done.returncode, done.stderr) == (0, b"")
     # The page, and nothing that is no page.
     assert done.stdout.startswith(b"<!doctype html>")
@@ -143,16 +143,16 @@ def test_pages_go_down_a_pipe(overt: Run, tmp_path: Path, target: str) -> None:
 @pytest.mark.parametrize("shell", ['"$@" >out', '"$@" >>out'], ids=["anew", "after"])
 def test_pages_go_where_output_goes(overt: Run, tmp_path: Path, shell: str) -> None:
     (tmp_path / "out").write_bytes(b"before\n")
-    assert overt("show", "bat", "--csv", "/dev/stdout", shell=shell).returncode == 0
+    assert overt("show", "data", "bat", "--format", "csv", shell=shell).returncode == 0
     lines = (tmp_path / "out").read_bytes().splitlines()
     assert lines[:-5] == ([b"before"] if ">>" in shell else [])
     assert lines[-5].startswith(b"layer,name,")
 
 
 def test_other_descriptors_and_pipes_with_names(overt: Run, tmp_path: Path) -> None:
-    done = overt(
-        "show", "bat", "--save", "/dev/fd/7", "--page", "fifo", shell='mkfifo fifo; cat fifo >page & "$@" 7>npz; wait'
-    )
+    done = overt("show", "page", "bat", "-o", "fifo", shell='mkfifo fifo; cat fifo >page & "$@"; wait')
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    done = overt("show", "data", "bat", "-o", "/dev/fd/7", "--format", "npz", shell='"$@" 7>npz')
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert (tmp_path / "page").read_bytes().rstrip().endswith(b"</html>")
     with np.load(tmp_path / "npz") as arrays:
@@ -165,12 +165,12 @@ def test_other_descriptors_and_pipes_with_names(overt: Run, tmp_path: Path) -> N
 def test_a_full_disk_leaves_what_was_there(overt: Run, tmp_path: Path) -> None:
     # A limit on the size of files stands for the full disk: the write fails half-way.
     (tmp_path / "page.html").write_bytes(b"old")
-    for what in ("--page", "--save", "--csv"):
-        done = overt("show", "encoder-decoder", what, "page.html", shell='ulimit -f 1; "$@"')
+    for way in (("page",), *(("data", "--format", kind) for kind in ("json", "csv", "npz"))):
+        done = overt("show", *way, "encoder-decoder", "-o", "page.html", shell='ulimit -f 1; "$@"')
         assert "cannot write page.html: File too large" in one_line(done)
         assert (tmp_path / "page.html").read_bytes() == b"old"
         assert os.listdir(tmp_path) == ["page.html"]
-    assert "cannot write /dev/full: No space left" in one_line(overt("show", "bat", "--page", "/dev/full"))
+    assert "cannot write /dev/full: No space left" in one_line(overt("show", "page", "bat", "-o", "/dev/full"))
 
 
 def test_folders_are_replaced_whole_and_keep_their_permissions(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_enough_is_enough(overt: Run, shell: str) -> None:
     ("arguments", "shell", "told"),
     [
         (("check", "right.py:attend"), 'ulimit -n 7; "$@"', "the system refuses: Too many open files"),
-        (("show", "bat", "--page", "x.html"), 'mkdir gone; cd gone; rmdir ../gone; "$@"', "cannot write x.html"),
+        (("show", "page", "bat", "-o", "x.html"), 'mkdir gone; cd gone; rmdir ../gone; "$@"', "cannot write x.html"),
         (("check", "right:attend"), 'mkdir gone; cd gone; rmdir ../gone; "$@"', "cannot load right:attend"),
     ],
     ids=["files", "folder", "module"],
@@ -52,6 +52,6 @@ def test_too_little_is_said(overt: Run, tmp_path: Path, arguments: tuple[str, ..
 
 
 def test_help_without_documentation(overt: Run) -> None:
-    for arguments in (("--help",), ("show",), ("show", "--help")):
+    for arguments in (("--help",), ("show",), ("show", "--help"), ("show", "page", "--help")):
         done = overt(*arguments, shell='PYTHONOPTIMIZE=2 "$@"')
         assert (done.returncode, done.stderr) == (0, b"")

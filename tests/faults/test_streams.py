@@ -41,7 +41,7 @@ def test_translations_in_an_encoding_without_their_letters(overt: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("models",), LESSON, (*LESSON, "--json"), ("translate", "hello"), ("--help",)], ids=" ".join
+    "arguments", [("models",), LESSON, ("show", "data", "bat"), ("translate", "hello"), ("--help",)], ids=" ".join
 )
 @pytest.mark.parametrize(
     ("shell", "number"), [('"$@" >&-', errno.EBADF), ('"$@" >/dev/full', errno.ENOSPC)], ids=["closed", "full"]
@@ -50,7 +50,7 @@ def test_output_that_cannot_be_written(overt: Run, arguments: tuple[str, ...], s
     assert os.strerror(number) in one_line(overt(*arguments, shell=shell))
 
 
-@pytest.mark.parametrize("arguments", [("models",), LESSON, (*LESSON, "--page", "/dev/stdout")], ids=" ".join)
+@pytest.mark.parametrize("arguments", [("models",), LESSON, ("show", "page", "bat", "-o", "/dev/stdout")], ids=" ".join)
 def test_who_has_read_enough_hears_nothing(overt: Run, arguments: tuple[str, ...]) -> None:
     # The pipe is closed before the command writes its first byte.
     assert overt(*arguments, shell='{ "$@"; echo $? >&2; } | true').stderr == b"141\n"
@@ -73,7 +73,7 @@ def test_errors_that_nobody_can_be_told(overt: Run) -> None:
 def test_names_that_are_no_text(overt: Run, tmp_path: Path) -> None:
     done = overt("show", os.fsdecode(b"\xff\xfe.npz"))
     assert "cannot read" in one_line(done)
-    done = overt("show", "my-name-is-john", "--page", os.fsdecode(b"\xff.html"))
+    done = overt("show", "page", "my-name-is-john", "-o", os.fsdecode(b"\xff.html"))
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"wrote ?.html" in done.stdout
     assert os.listdir(os.fsencode(tmp_path)) == [b"\xff.html"]

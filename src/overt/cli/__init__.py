@@ -48,8 +48,9 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f"overt.cli.{cmd_name}").command
-        if not any(option.name == "debug" for option in command.params):
-            command.params.append(_debug())
+        for one in (command, *getattr(command, "commands", {}).values()):
+            if not any(option.name == "debug" for option in one.params):
+                one.params.append(_debug())
         return command
 
 

@@ -8,13 +8,13 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import reduce
+from functools import reduce, wraps
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
-from click.core import ParameterSource
 
 from overt.attended import Attended
 from overt.cli.progress import progress
@@ -27,177 +27,255 @@ from overt.views.files import load
 from overt.views.labels import Labelled, readable
 from overt.views.lessons import LESSONS
 from overt.views.view import View
-from overt.writing import streamed
+from overt.writing import replaced, streamed
 
 # Cells of which an overview takes more than a few seconds.
 _MANY = 1 << 33
 _EXAMPLES = """\b
 Examples:
   overt show my-name-is-john
-  overt show my-name-is-john --page john.html
   overt show qkv.npz --causal --tokens tokens.txt --head 3
-  overt show "I love you." --model en-zh --name cross --page love.html
-  overt show before.npz after.npz --page both.html
-  overt show seen --page seen.html    # what overt attend -o seen has written
+  overt show page "I love you." --model en-zh -o love.html
+  overt show figure qkv.npz --causal -o map.svg
+  overt show data qkv.npz --top 10 -o heaviest.csv
 """
-
-
-# Where attention goes, and which options say how: the terminal is where nothing else is asked for.
-_READS = {
-    "page": (),
-    "figure": ("kind", "head", "row"),
-    "save": (),
-    "csv": ("top",),
-    "as_json": ("top",),
-    "terminal": ("head", "row", "query"),
-}
-_SECTIONS = {
-    "What is shown": ("models", "layer", "name", "is_causal", "tokens", "queries", "steps"),
-    "Where it goes, by default to the terminal; these go together": [way for way in _READS if way != "terminal"],
-    "How": ("head", "row", "query", "kind", "top"),
+# What a flag of one way out is called elsewhere.
+_SPELLED = {
+    "--page": "page WHAT -o FILE.html",
+    "--figure": "figure WHAT -o FILE.svg",
+    "--save": "data WHAT -o FILE.npz",
+    "--csv": "data WHAT -o FILE.csv",
+    "--json": "data WHAT",
 }
 
 
-class _Sectioned(click.Command):
-    """A command whose options are listed by what they are for."""
+class _Way(click.Command):
+    """A way out that says which of the others has an option that it lacks."""
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        every = (option for option in self.get_params(ctx) if isinstance(option, click.Option))
-        options = {option.name: record for option in every if (record := option.get_help_record(ctx))}
-        for title, names in _SECTIONS.items():
-            with formatter.section(title):
-                formatter.write_dl([options.pop(name) for name in names])
-        with formatter.section("Options"):
-            formatter.write_dl(list(options.values()))
-
-
-def _given(context: click.Context) -> list[str]:
-    """The options that somebody gave."""
-    return [name for name in context.params if context.get_parameter_source(name) is not ParameterSource.DEFAULT]
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name
+            having = [other for other, way in command.commands.items() if any(name in one.opts for one in way.params)]
+            if name not in _SPELLED and not having:
+                raise
+            said = _SPELLED.get(name, f"{' or '.join(having)} has it")
+            raise click.UsageError(f"No such option: {name}: overt show {said}", ctx) from None
 
 
-def _refuse_unread(context: click.Context) -> None:
-    """Raise ArgumentError for an option that no chosen way out reads."""
-    ways = [way for way in _READS if context.params.get(way)] or ["terminal"]
-    flags = {option.name: option.opts[-1] for option in context.command.params}
-    for name in _given(context):
-        if name in _SECTIONS["How"] and not any(name in _READS[way] for way in ways):
-            readers = [flags.get(way, "what is printed") for way, reads in _READS.items() if name in reads]
-            raise ArgumentError(f"{flags[name]} is for {' or '.join(readers)}, which is not asked for: leave it out")
+class _Ways(click.Group):
+    """Commands of which the first is meant where none is named."""
+
+    command_class = _Way
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own = {name for option in self.get_params(ctx) for name in option.opts}
+        first = next((i for i, arg in enumerate(args) if arg not in own), None)
+        if first is not None and args[first] not in self.commands:
+            args.insert(first, next(iter(self.commands)))
+        return super().parse_args(ctx, args)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        with formatter.section("Lessons"):
+            formatter.write_dl(_lessons())
 
 
-def _first(lesson: Callable[[], View]) -> str:
-    """The first line about a lesson; python -OO leaves none."""
-    return (lesson.__doc__ or "").partition("\n")[0]
+def _lessons() -> list[tuple[str, str]]:
+    """The lessons, and the first line about each; python -OO leaves none."""
+    return [(name, (make.__doc__ or "").partition("\n")[0]) for name, make in LESSONS.items()]
 
 
-def _epilog() -> str:
-    lessons = "\n".join(f"  {name:<18}{_first(make)}" for name, make in LESSONS.items())
-    return f"{_EXAMPLES}\n\b\nLessons:\n{lessons}"
-
-
-@click.command(cls=_Sectioned, epilog=_epilog())
-@click.argument("what", nargs=-1)
-@click.option(
-    "-m",
-    "--model",
-    "models",
-    multiple=True,
-    help="Translate WHAT with a bundled model or a checkpoint; again: another.",
+@click.group(
+    cls=_Ways,
+    invoke_without_command=True,
+    subcommand_metavar="[terminal|page|figure|data] WHAT...",
+    epilog=_EXAMPLES,
 )
-@click.option("--layer", type=int, help="Show this layer alone.")
-@click.option("--name", help="Show attentions of this name alone, such as encoder, decoder or cross.")
-@click.option("--causal", "is_causal", is_flag=True, help="Let no query look at keys after its own position.")
-@click.option("--tokens", type=click.Path(path_type=Path), help="Other names for the keys, one a line.")
-@click.option("--queries", type=click.Path(path_type=Path), help="Other names for the queries.")
-@click.option("--steps", is_flag=True, help="Show every step of one attention, not its result.")
-@click.option("--head", type=int, help="Print or draw one query head.")
-@click.option("--row", type=int, default=0, show_default=True, help="Print or draw this row of the batch.")
-@click.option("--query", type=int, help="Print what one query, or generation step, looked at.")
-@click.option("--page", type=click.Path(path_type=Path), help="Write one HTML file that needs no network.")
-@click.option("--figure", type=click.Path(path_type=Path), help="Draw a .png, .svg or .pdf (needs matplotlib).")
-@click.option(
-    "--kind", default="map", show_default=True, help="Which figure: map, heads, alignment, entropy, received, variance."
-)
-@click.option("--save", type=click.Path(path_type=Path), help="Write q, k, v, results and tokens as .npz.")
-@click.option("--csv", type=click.Path(path_type=Path), help="Write the heaviest keys of every query.")
-@click.option(
-    "--top", type=click.IntRange(1), default=5, show_default=True, help="How many of them, for --csv and --json."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.pass_context
-def command(
-    context: click.Context,
-    what: tuple[str, ...],
-    models: tuple[str, ...],
-    layer: int | None,
-    name: str | None,
-    is_causal: bool,
-    tokens: Path | None,
-    queries: Path | None,
-    steps: bool,
-    head: int | None,
-    row: int,
-    query: int | None,
-    page: Path | None,
-    figure: Path | None,
-    kind: str,
-    save: Path | None,
-    csv: Path | None,
-    top: int,
-    as_json: bool,
-) -> None:
+def command(context: click.Context) -> None:
     """Show attention: a lesson by name, a file, or a translation.
 
-    Without a name, the lessons are listed.  Several, or several models, stand beside each other, to be compared.
+    It is printed, unless a page, a figure or data are asked for.  Without anything, the lessons are listed.
+
     An .npz or .safetensors file has q, k and v, or weights, and may also hold mask, bias, sinks, softcap, scale and
-    tokens; an .npy file has weights.
-    Attention is printed where no option writes it.
+    tokens; an .npy file has weights; a folder is what overt attend wrote.  With --model, WHAT is a text to translate.
+    Several stand beside each other, to be compared.  What is called like a command is written ./page.
     """
-    _refuse_unread(context)
-    if models and not what:
-        raise ArgumentError(f'there is no text to translate: overt show "I love you." --model {models[0]}')
-    if not what and _given(context):
-        raise ArgumentError("there is nothing named to show: overt show without options lists the lessons")
-    if not what:
-        for lesson, make in LESSONS.items():
-            click.echo(f"{lesson:<18}{_first(make)}")
-        return
-    mask = causal() if is_causal else None
-    views = [_of(one, model, mask) for one in what for model in models or (None,)]
-    if len(models) > 1:
-        for view, model in zip(views, models * len(what), strict=True):
-            view.title = f"{model}: {view.title}"
-    view = views[0].beside(*views[1:]) if len(views) > 1 else views[0]
-    view = _named(view.only(layer=layer, name=name), lines(tokens), lines(queries))
-    if steps and view.trace is None:
-        if len(view.parts) > 1:
-            raise ArgumentError(
-                f"--steps shows one attention, and there are {len(view.parts)}: choose one with --layer and --name"
-            )
-        view.trace = trace(view.parts[0].problem)
+    if context.invoked_subcommand is None:
+        formatter = context.make_formatter()
+        formatter.write_dl(_lessons())
+        click.echo(formatter.getvalue(), nl=False)
+
+
+def _shown(function: Callable[..., None]) -> Callable[..., None]:
+    """Options that say what is shown; the function is called with it."""
+
+    @click.argument("what", nargs=-1, required=True)
+    @click.option(
+        "-m",
+        "--model",
+        "models",
+        multiple=True,
+        help="Translate WHAT with a bundled model or a checkpoint; again: another.",
+    )
+    @click.option("--layer", type=int, help="Show this layer alone.")
+    @click.option("--name", help="Show attentions of this name alone, such as encoder, decoder or cross.")
+    @click.option("--causal", "is_causal", is_flag=True, help="Let no query look at keys after its own position.")
+    @click.option("--tokens", type=click.Path(path_type=Path), help="Other names for the keys, one a line.")
+    @click.option("--queries", type=click.Path(path_type=Path), help="Other names for the queries.")
+    @wraps(function)
+    def run(
+        *,
+        what: tuple[str, ...],
+        models: tuple[str, ...],
+        layer: int | None,
+        name: str | None,
+        is_causal: bool,
+        tokens: Path | None,
+        queries: Path | None,
+        steps: bool = False,
+        **how: Any,
+    ) -> None:
+        mask = causal() if is_causal else None
+        views = [_of(one, model, mask) for one in what for model in models or (None,)]
+        if len(models) > 1:
+            for view, model in zip(views, models * len(what), strict=True):
+                view.title = f"{model}: {view.title}"
+        view = views[0].beside(*views[1:]) if len(views) > 1 else views[0]
+        view = _named(view.only(layer=layer, name=name), lines(tokens), lines(queries))
+        if steps and view.trace is None:
+            if len(view.parts) > 1:
+                raise ArgumentError(
+                    f"--steps shows one attention, and there are {len(view.parts)}: choose one with --layer and --name"
+                )
+            view.trace = trace(view.parts[0].problem)
+        function(view, **how)
+
+    return run
+
+
+_steps = click.option("--steps", is_flag=True, help="Show every step of one attention, not its result.")
+
+
+@command.command(epilog='Example:  overt show "I love you." --model en-zh --name cross --layer 2 --query 1')
+@click.option("--head", type=int, help="Print one query head.")
+@click.option("--row", type=int, default=0, show_default=True, help="Print this row of the batch.")
+@click.option("--query", type=int, help="Print what one query, or generation step, looked at.")
+@_steps
+@_shown
+def terminal(view: View, head: int | None, row: int, query: int | None) -> None:
+    """Print tables, shades and the strongest pairs; what overt show WHAT does."""
+    if click.get_current_context().params["models"]:
+        click.echo(f"{readable(view.title)}\n")
+    view.print(head=head, row=row, query=query)
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  overt show page "I love you." --model en-zh -o love.html
+  overt show page before.npz after.npz -o both.html
+  overt show page seen -o seen.html    # what overt attend -o seen has written
+"""
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    required=True,
+    help="The HTML file that is written.",
+)
+@_steps
+@_shown
+def page(view: View, output: Path) -> None:
+    """Write one HTML file that needs no network."""
     cells = sum(prod(part.problem.shape.full) for part in view.parts)
-    paged = None
-    if page:
-        with progress() if cells > _MANY else nullcontext() as report:
-            paged = view.page(page, report=report)
-    written = [
-        paged,
-        _drawn(view, kind, figure, head, row) if figure else None,
-        view.save(save) if save else None,
-        view.csv(csv, top) if csv else None,
-    ]
-    if as_json:
-        click.echo(json.dumps(view.as_dict(top), ensure_ascii=False, allow_nan=False))
-    elif any(written):
-        for path in filter(None, written):
-            # What goes to /dev/stdout or into a pipe is there for a program that wants nothing else.
-            if not streamed(path):
-                click.echo(f"wrote {path} ({path.stat().st_size:,} bytes)")
+    with progress() if cells > _MANY else nullcontext() as report:
+        view.page(output, report=report)
+    _wrote(output)
+
+
+@command.command(epilog='Example:  overt show figure "I love you." --model en-zh --kind alignment --head 0 -o love.png')
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    required=True,
+    help="The .png, .svg or .pdf that is written.",
+)
+@click.option("--kind", default="map", show_default=True, help="map, heads, alignment, entropy, received or variance.")
+@click.option("--head", type=int, help="Draw one query head.")
+@click.option("--row", type=int, default=0, show_default=True, help="Draw this row of the batch.")
+@_shown
+def figure(view: View, output: Path, kind: str, head: int | None, row: int) -> None:
+    """Draw it with matplotlib (pip install 'overt[plot]')."""
+    from overt.views.figure import write
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", UserWarning)
+        write(view.figure(kind, head=head, row=row), output)
+    for one in said:
+        click.echo(f"overt: {one.message}", err=True)
+    _wrote(output)
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  overt show data qkv.npz --causal | jq .attentions[0].received
+  overt show data qkv.npz --top 10 -o heaviest.csv
+  overt show data "I love you." --model en-zh -o love.npz
+"""
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="By default standard output, as JSON."
+)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["json", "csv", "npz"]),
+    help="By default what the name of FILE ends in.  csv: the heaviest keys of every query; json: also entropy, "
+    "received attention and steps; npz: q, k, v, results and tokens, for overt show.",
+)
+@click.option(
+    "--top", type=click.IntRange(1), default=5, show_default=True, help="How many keys of every query, in json and csv."
+)
+@_steps
+@_shown
+def data(view: View, output: Path | None, kind: str | None, top: int) -> None:
+    """Write it for programs: JSON, CSV or NumPy's arrays."""
+    if kind is None:
+        kind = "json" if output is None else output.suffix.removeprefix(".")
+    path = output or Path("/dev/stdout")
+    if kind == "json":
+        text = json.dumps(view.as_dict(top), ensure_ascii=False, allow_nan=False) + "\n"
+        if output is None:
+            click.echo(text, nl=False)
+        else:
+            with replaced(output) as file:
+                file.write(text.encode())
+    elif kind == "csv":
+        view.csv(path, top)
+    elif kind != "npz":
+        raise ArgumentError(f"the name of {output} does not say what it shall hold: give --format json, csv or npz")
+    elif output is None:
+        raise ArgumentError("an .npz is no text: give it a file, -o FILE.npz")
     else:
-        if models:
-            click.echo(f"{readable(view.title)}\n")
-        view.print(head=head, row=row, query=query)
+        view.save(output)
+    _wrote(path)
+
+
+def _wrote(path: Path) -> None:
+    # What goes to /dev/stdout or into a pipe is there for a program that wants nothing else.
+    if not streamed(path):
+        click.echo(f"wrote {path} ({path.stat().st_size:,} bytes)")
 
 
 def _of(what: str, model: str | None, mask: Mask | None) -> View:
@@ -284,17 +362,6 @@ def _of_translation(text: str, model: str) -> View:
         for layer, seen in enumerate(several)
     ]
     return View(parts, title=f"{text} → {one.translation}")
-
-
-def _drawn(view: View, kind: str, path: Path, head: int | None, row: int) -> Path:
-    from overt.views.figure import write
-
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", UserWarning)
-        written = write(view.figure(kind, head=head, row=row), path)
-    for one in said:
-        click.echo(f"overt: {one.message}", err=True)
-    return written
 
 
 def lines(path: Path | None) -> list[str] | None:

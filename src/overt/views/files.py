@@ -356,7 +356,7 @@ def _cell(name: str) -> str:
 
 
 def as_dict(view: Subject, k: int) -> dict[str, Any]:
-    """What ``--json`` prints."""
+    """What ``overt show data`` prints."""
     found: dict[str, Any] = {"title": readable(view.title), "attentions": [_part(part, k) for part in view.parts]}
     if view.trace is not None:
         found["steps"] = [

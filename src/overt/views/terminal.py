@@ -325,11 +325,11 @@ def _trace(trace: Trace, part: Labelled, paper: Paper, head: int, row: int) -> I
             if getattr(part.problem.score, "scale", 0) is None:
                 how = f"1/√{width} divides it by {width}"
             yield Text(f"   variance {before.variance:.4g} → {step.variance:.4g}: the scale {how}", "italic")
-        yield _array(step, array, part, paper)
+        yield _array(step, array, part, paper, row, head)
         before = step
 
 
-def _array(step: Step, array: np.ndarray, part: Labelled, paper: Paper) -> Text:
+def _array(step: Step, array: np.ndarray, part: Labelled, paper: Paper, row: int, head: int) -> Text:
     """The numbers of a small array with names; what a large one spans."""
     axes = step.axes.split()
     table = array.reshape(-1, 1) if array.ndim == 1 else array
@@ -355,11 +355,18 @@ def _array(step: Step, array: np.ndarray, part: Labelled, paper: Paper) -> Text:
     lines = Text()
     if names_across:
         lines.append("   " + " " * label + "".join(_right(name, width) for name in names_across) + "\n", "dim")
-    colors = paper.shades(table) if step.name in ("weights", "dropped") else None
+    shaded = step.name in ("weights", "dropped")
+    colors, visible = (paper.shades(table), part.visible(row, head)) if shaded else (None, None)
     for i, line in enumerate(cells):
         lines.append("   " + _left(names(i), label), "dim")
         for j, cell in enumerate(line):
-            lines.append(cell.rjust(width), papers.on(colors[i, j]) if colors is not None else "")
+            if colors is None or visible is None:
+                lines.append(cell.rjust(width))
+            elif visible[i, j]:
+                lines.append(cell.rjust(width), papers.on(colors[i, j]))
+            else:
+                # What is masked is told from zero.
+                lines.append("·".rjust(width), Style(dim=True))
         lines.append("\n")
     lines.rstrip()
     return lines

@@ -245,10 +245,7 @@ export class App extends Choice {
       this.timeline.draw();
       describe(this);
       this.card.draw();
-      if (this.tabName === "text") {
-        this.text.draw();
-        legend(this, byId("text-legend"), this.heads.scale, "exact cells", this.look);
-      }
+      if (this.tabName === "text") this.text.draw();
       if (this.tabName === "matrix") tabulate(this);
       if (this.tabName === "compare") compared(this);
       tell(this);

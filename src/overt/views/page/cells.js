@@ -258,14 +258,18 @@ export class Attention {
       const t1 = Math.min(this.T, t0 + step),
         w = left ? left.tile(this, b, h, t0, t1, 0, this.S) : this.tile(b, h, t0, t1, 0, this.S);
       for (let t = t0; t < t1; t++) {
-        let entropy = 0;
+        let entropy = 0,
+          seen = 0;
         for (let s = 0, i = (t - t0) * this.S; s < this.S; s++, i++) {
           const weight = w[i];
           if (weight === MASKED) continue;
+          seen++;
           result.received[s] += weight;
           if (weight > 0) entropy -= weight * Math.log(weight);
         }
         result.entropy[t] = Math.abs(entropy) < 1e-15 ? 0 : entropy;
+        // What is left out is no choice.
+        result.seen[t] = seen;
       }
       pooled(w, t0, t1, 0, this.S, this.T, this.S, rows, columns, result.largest);
       yield null;

@@ -25,7 +25,7 @@ export class Compare {
       panes = /** @type {const} */ (["first", "second", "difference"]);
     /** @type {Matrix[]} */
     this.matrices = panes.map((name) => {
-      const matrix = new Matrix(byId(name), app, look[name], (scale, what) => legend(app, byId(`${name}-legend`), scale, what, matrix.look));
+      const matrix = new Matrix(byId(name), app, look[name], (scale, what) => legend(app, byId(`${name}-legend`), scale, what, matrix.look, matrix.lost));
       matrix.linked = (moved) => this._follow(moved);
       return matrix;
     });
@@ -122,6 +122,15 @@ export class Compare {
   }
 
   draw() {
-    for (const matrix of this.shown) this.app.attempt(() => matrix.draw(), () => this.app.redraw());
+    const draw = () => {
+      for (const matrix of this.shown) this.app.attempt(() => matrix.draw(), () => this.app.redraw());
+    };
+    for (const matrix of this.shown) matrix.beside = 0;
+    draw();
+    // What is compared is compared on one scale.
+    if (new Set(this.shown.map(({ scale }) => scale?.key)).size < 2) return;
+    const peak = Math.max(...this.shown.map((matrix) => matrix.peak));
+    for (const matrix of this.shown) matrix.beside = peak;
+    draw();
   }
 }

@@ -93,7 +93,11 @@ export class Heads {
           `${names.length > 1 ? `${named(thumb.part)} ` : ""}${thumb.part.meta.layer}.${thumb.h} ` +
           (value === null ? "–" : value.toFixed(2));
       this.host.replaceChildren(
-        element("p", { class: "hint" }, `layer.head by ${ORDERS[order]}: most first`),
+        element(
+          "p",
+          { class: "hint" },
+          `layer.head by ${ORDERS[order]}: ${sorted.some(({ value }) => value !== null) ? "most first" : "there is none here"}`,
+        ),
         element(
           "div",
           { class: "heads sorted", role: "grid", "aria-label": `Heads by ${ORDERS[order]}` },

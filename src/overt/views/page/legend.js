@@ -25,7 +25,7 @@ export function legend(app, host, scale, what, look, lost = false) {
   if (scale) {
     items.push(ramp(app, scale), element("span", {}, scale.name));
     if (scale.faint)
-      items.push(element("strong", {}, `all of this is faint: the darkest shade is ${scale.ticks.at(-1)?.text} here, not 1`));
+      items.push(element("strong", {}, `all of this is faint: the shades end at ${scale.ticks.at(-1)?.text} here, not at 1`));
   }
   items.push(element("span", {}, what));
   if (lost) {

@@ -8,7 +8,7 @@ import { contextOf } from "./dom.js";
 import { Picture } from "./picture.js";
 import { pointing } from "./pointers.js";
 import { Remote } from "./remote.js";
-import { Scale, hatching, inkOn, rampOf } from "./shades.js";
+import { Scale, hatching, inkOn, lost, rampOf } from "./shades.js";
 import { Viewport } from "./viewport.js";
 import { MASKED, largest } from "./weights.js";
 
@@ -38,6 +38,8 @@ export class Matrix extends Viewport {
     /** @type {Scale | null} */
     this.scale = null;
     this.lost = false;
+    /** The largest weight that is seen here, and in what stands beside it. */
+    this.peak = this.beside = 0;
     pointing(this);
   }
 
@@ -111,7 +113,7 @@ export class Matrix extends Viewport {
         at = values ? box : { r0: 0, r1: look.rows.length, c0: 0, c1: look.columns.length },
         scale = this._scale(shown, values ? null : coarse);
       this.scale = scale;
-      this.lost = this._lost(shown, scale);
+      this.lost = lost(shown, scale);
       this.drawn = { ...at, R: rows, C: columns };
       this._paint(shown, rows, columns, scale, theme);
       g.imageSmoothingEnabled = false;
@@ -148,26 +150,12 @@ export class Matrix extends Viewport {
     margins(this, box, theme);
   }
 
-  /** Whether so many weights are so far below the scale's end that they look like none. @param {Cells} values @param {Scale} scale */
-  _lost(values, scale) {
-    if (scale.log || scale.signed || scale.high < 1) return false;
-    let some = 0,
-      lost = 0;
-    const stride = Math.max(1, Math.floor(values.length / 8192));
-    for (let i = 0; i < values.length; i += stride) {
-      if (!(values[i] > 0)) continue;
-      some++;
-      if (values[i] < 0.04) lost++;
-    }
-    return lost > 0.9 * some;
-  }
-
   /** One scale for all pictures, unless nothing that is seen would show on it. @param {Cells} values @param {Coarse | null} coarse */
   _scale(values, coarse) {
     const { app, look } = this;
-    if (look.signed) return new Scale("signed", 0, 1);
     const whole = coarse ?? (app.wish === "largest" ? look.coarse() : null);
-    return new Scale(app.wish, app.longest, highest(whole ? whole.values : values));
+    this.peak = highest(whole ? whole.values : values, look.signed);
+    return new Scale(app.wish, app.longest, Math.max(this.peak, this.beside), look.signed);
   }
 
   /** @param {Float32Array} values @param {number} rows @param {number} columns @param {Scale} scale @param {Theme} theme */
@@ -249,10 +237,13 @@ export function paint(canvas, values, rows, columns, scale, theme) {
   g.putImageData(image, 0, 0);
 }
 
-/** The largest of some weights, 0 for none. @param {Cells} values */
-export function highest(values) {
+/** The largest of some weights, or of differences in size, 0 for none. @param {Cells} values @param {boolean} signed */
+export function highest(values, signed = false) {
   let high = 0;
-  for (let i = 0; i < values.length; i++) if (values[i] > high) high = values[i];
+  for (let i = 0; i < values.length; i++) {
+    const size = signed && values[i] !== MASKED ? Math.abs(2 * values[i] - 1) : values[i];
+    if (size > high) high = size;
+  }
   return high;
 }
 

@@ -1,6 +1,6 @@
 // Colours: of the page in the light and in the dark, of weights and of differences, and what a shade stands for.
 
-/** @import { Theme } from "./types.js" */
+/** @import { Cells, Theme } from "./types.js" */
 
 import { contextOf } from "./dom.js";
 
@@ -119,32 +119,35 @@ export function hatching(context, theme) {
  * How weights become shades.
  *
  * "linear": 0 to 1; where nothing that is seen would show on that, 0 to the next round number above it, and `faint`.
- * "largest": 0 to the largest.  "log": decades, from well below an even share to 1.  "signed": differences, −1 to 1.
+ * "largest": 0 to the largest.  "log": decades, from well below an even share to 1.  Differences go as far to both sides,
+ * and have no decades.
  */
 export class Scale {
   /**
    * @param {string} wish
    * @param {number} length keys that an even share is of
    * @param {number} largest the largest weight that is seen
+   * @param {boolean} signed whether they are differences
    */
-  constructor(wish, length, largest) {
-    this.log = wish === "log";
-    this.signed = wish === "signed";
+  constructor(wish, length, largest, signed = false) {
+    this.log = wish === "log" && !signed;
+    this.signed = signed;
     this.low = this.log ? 10 ** -(Math.ceil(Math.log10(Math.max(length, 2))) + 2) : 0;
     this.high = 1;
     this.faint = false;
     if (wish === "largest" && largest > 0) this.high = largest;
-    else if (wish === "linear" && largest > 0 && largest < 0.04) {
+    else if (!this.log && largest > 0 && largest < 0.04) {
       const decade = 10 ** Math.floor(Math.log10(largest));
       this.high = decade * ([1, 2, 5].find((x) => x * decade >= largest) ?? 10);
       this.faint = true;
     }
     this.decades = Math.log(this.high / this.low);
-    this.key = `${wish} ${this.low} ${this.high}`;
+    this.key = `${wish} ${signed} ${this.low} ${this.high}`;
   }
 
   /** Where a weight stands, 0 to 1. @param {number} w */
   level(w) {
+    if (this.signed) return Math.max(0, Math.min(1, 0.5 + (w - 0.5) / this.high));
     if (!(w > 0)) return 0;
     // The faintest weight there is differs from none.
     return Math.min(1, this.log ? Math.max(0.03, Math.log(w / this.low) / this.decades) : w / this.high);
@@ -152,9 +155,11 @@ export class Scale {
 
   /** Numbers to write below the ramp, and where. @returns {{at: number, text: string}[]} */
   get ticks() {
-    if (this.signed) return [-1, -0.5, 0, 0.5, 1].map((x, i) => ({ at: i / 4, text: String(x).replace("-", "−") }));
     if (!this.log)
-      return [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, text: String(Number((at * this.high).toPrecision(3))) }));
+      return [0, 0.25, 0.5, 0.75, 1].map((at) => {
+        const share = this.signed ? 2 * at - 1 : at;
+        return { at, text: String(Number((share * this.high).toPrecision(3))).replace("-", "−") };
+      });
     const decades = Math.round(-Math.log10(this.low));
     return Array.from({ length: decades + 1 }, (_, i) => ({
       at: i / decades,
@@ -166,6 +171,20 @@ export class Scale {
     if (this.signed) return "difference of weights";
     return `weight, ${this.log ? "logarithmic" : "linear"}`;
   }
+}
+
+/** Whether so many weights are so far below the scale's end that they look like none. @param {Cells} values @param {Scale} scale */
+export function lost(values, scale) {
+  if (scale.log || scale.signed || scale.high < 1) return false;
+  let some = 0,
+    faint = 0;
+  const stride = Math.max(1, Math.floor(values.length / 8192));
+  for (let i = 0; i < values.length; i += stride) {
+    if (!(values[i] > 0)) continue;
+    some++;
+    if (values[i] < 0.04) faint++;
+  }
+  return faint > 0.9 * some;
 }
 
 const superscript = (/** @type {number} */ n) => Array.from(String(n), (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)] ?? "⁻").join("");

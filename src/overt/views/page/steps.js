@@ -271,9 +271,16 @@ export class Steps {
           cells[i].classList.toggle("changed", cells[i].textContent !== "" && cells[i].textContent !== text);
           cells[i].textContent = text;
           if (step.name !== "weights") return;
-          const { ramp } = this.app.theme,
-            level = Math.min(1, Math.max(0, x));
-          cells[i].style.background = color(ramp, level);
+          const { app } = this,
+            { ramp } = app.theme,
+            level = Math.min(1, Math.max(0, x)),
+            S = step.numbers[0].length,
+            hidden = app.part.meta.mask !== null && !app.part.visible(app.row, app.head, Math.floor(i / S), i % S);
+          // What is masked is told from zero.
+          cells[i].classList.toggle("masked", hidden);
+          cells[i].style.background = hidden ? "" : color(ramp, level);
+          if (hidden) cells[i].style.color = "";
+          if (hidden) return;
           cells[i].style.color = inkOn(ramp, level);
         });
     }

@@ -5,8 +5,9 @@
 /** @import { Units } from "./words.js" */
 
 import { byId, counted, drawn, element, shortened } from "./dom.js";
+import { legend } from "./legend.js";
 import { weightText } from "./look.js";
-import { color, inkOn } from "./shades.js";
+import { color, inkOn, lost } from "./shades.js";
 import { MASKED } from "./weights.js";
 
 /** Tokens that fit two rows with lines between. */
@@ -113,6 +114,13 @@ export class Text {
     if (row) this._side("keys", app.look.columns, row, keys);
     if (column) this._side("queries", app.look.rows, column, queries);
     if (this.few) this._lines();
+    else this._legend(row);
+  }
+
+  /** What the shades mean. @param {Cells | null} shown the weights that are shaded, null until they are worked out */
+  _legend(shown) {
+    const { heads, look } = this.app;
+    legend(this.app, byId("text-legend"), heads.scale, "exact cells", look, shown !== null && lost(shown, heads.scale));
   }
 
   /** @param {Side} side @param {Units} units @param {Cells} weights @param {Set<number>} chosen */
@@ -183,6 +191,7 @@ export class Text {
         }
       // What is strong lies on top.
       svg.replaceChildren(...lines.sort((a, b) => Number(a[0]) - Number(b[0])).map(([, line]) => line));
+      this._legend(w);
     });
   }
 
