@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import overt
+from overt.check.calls import Guess, Lengths
 from overt.check.shapes import Shape, shapes, size
 
 
@@ -175,3 +176,9 @@ def test_numbers_loops_and_maps_are_right(tmp_path: Path, name: str) -> None:
     report = overt.check(f"{tmp_path / 'made.py'}:{name}")
     assert report.ok, str(report)
     assert {"softmax", "scale"} & {e.step.split(", ")[-1] for e in report.ledger if e.outcome == "held"}
+
+
+def test_all_that_a_call_makes_is_counted() -> None:
+    lengths = Lengths(2, 3, 5, 7, 4, 12)
+    kinds = (("x",), "BTW"), (("mask",), "mask (B H, S)"), (("map",), "linear"), (("n",), "width of all")
+    assert Guess(kinds, lengths, "float64").size == 2 * 5 * 12 + 2 * 3 * 7 + 12 * 12

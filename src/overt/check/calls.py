@@ -275,7 +275,8 @@ class Guess:
     @property
     def size(self) -> int:
         """How many numbers its arrays have."""
-        return sum(prod(map(self.lengths.axis, kind)) for _, kind in self.kinds if is_floats(kind))
+        axes = ("WW" if kind == "linear" else "".join(axes_of(kind)).replace(" ", "") for _, kind in self.kinds)
+        return sum(prod(map(self.lengths.axis, letters)) for letters in axes if letters)
 
     def __str__(self) -> str:
         told = ", ".join(f"{'.'.join(path)}: {kind}" for path, kind in self.kinds)
