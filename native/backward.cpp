@@ -13,8 +13,7 @@
 namespace overt::OVERT_LEVEL {
 namespace {
 
-template <class Kind> struct Backward {
-  using Acc = Accumulator<Kind>;
+template <class Acc> struct Backward {
   static constexpr int lanes = kLanes<Acc>, panel = kPanel<Acc>;
 
   struct Shared {
@@ -71,7 +70,7 @@ template <class Kind> struct Backward {
   }
 
   void load_keys() {
-    with_input<Kind>(p.type, [&]<class In>() { load_keys_as<In>(); });
+    with_input<Acc>(p.type, [&]<class In>() { load_keys_as<In>(); });
   }
   template <class In> void load_keys_as() {
     const Bench<Acc>& work = meeting.work;
@@ -151,7 +150,7 @@ template <class Kind> struct Backward {
 
   // delta of all rows of one query head.
   void find_deltas(Index head) {
-    with_input<Kind>(p.type, [&]<class In>() { find_deltas_as<In>(head); });
+    with_input<Acc>(p.type, [&]<class In>() { find_deltas_as<In>(head); });
   }
   template <class In> void find_deltas_as(Index head) {
     for (Index t = 0; t < p.T; ++t) {
@@ -164,7 +163,7 @@ template <class Kind> struct Backward {
   }
 
   void load_rows() {
-    with_input<Kind>(p.type, [&]<class In>() { load_rows_as<In>(); });
+    with_input<Acc>(p.type, [&]<class In>() { load_rows_as<In>(); });
   }
   template <class In> void load_rows_as() {
     const In *queries = static_cast<const In*>(p.q.data), *dys = static_cast<const In*>(pull.dy.data);

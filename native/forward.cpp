@@ -171,6 +171,7 @@ inline Index splits(const Problem& p, Index heads) {
   return larger<Index>(1, smaller(p.S / kSplitKeys, kSplitTasks / sets));
 }
 
+// On tiles of a type of input, which is split in its own way, and elsewhere of an accumulator.
 template <class Kind> struct Forward {
   using Acc = Accumulator<Kind>;
   static constexpr int lanes = kLanes<Acc>;
@@ -182,7 +183,7 @@ template <class Kind> struct Forward {
   };
 
   struct Workspace {
-    Desk<Kind> desk;
+    Desk<Acc> desk;
     Running<Acc> own;
     Kept<Acc> kept;
     char* pieces = nullptr;  // weights as tiles
@@ -196,7 +197,7 @@ template <class Kind> struct Forward {
     }
   };
   struct Shared {
-    Source<Kind> source;
+    Source<Acc> source;
     char* memory = nullptr;  // [tasks][splits] Running, if the keys are split
     Index bytes = 0;  // of a part
     Parts received;
@@ -320,7 +321,8 @@ template <class Kind> struct Forward {
 
   // Writes the rows of a group.  Whether they are sound.  With a `unit` of the values, only what is not.
   bool finish(int i, Acc unit = 0) {
-    return with_input<Kind>(p.type, [&]<class In>() { return finish_as<In>(i, unit); });
+    if constexpr (kTiled) return finish_as<Kind>(i, unit);
+    else return with_input<Acc>(p.type, [&]<class In>() { return finish_as<In>(i, unit); });
   }
   template <class In> bool finish_as(int i, Acc unit) {
     const Group<Acc>& group = work.desk.groups[i];
@@ -382,7 +384,7 @@ template <class Kind> struct Forward {
   static double natural_log(double x) { return ::log(x); }
 
   void see_keys() {
-    Desk<Kind>& desk = work.desk;
+    Desk<Acc>& desk = work.desk;
     for (int i = 0; i < desk.count; ++i) reset(i);
     desk.each_block(plan, shared.source, [&](Range block, const Chunk<Acc>& chunk) {
       for (int i = 0; i < desk.count; ++i) take_block(i, block, chunk, 0);
@@ -516,7 +518,11 @@ template <class Kind> struct Forward {
 }  // namespace
 
 bool forward(const Problem& p, const Run& run, void* output, const LogSum* lse, Along* along) {
+#if defined(OVERT_TILES)
+  return with_input<float>(p.type, [&]<class In>() { return Forward<In>::run(p, run, output, lse, along); });
+#else
   return run_as<Forward>(p.type, p, run, output, lse, along);
+#endif
 }
 
 }  // namespace overt::OVERT_LEVEL

@@ -309,7 +309,7 @@ template <class Acc> struct Meeting {
   }
 
   // Factors of dropout; a dropped weight gets nothing from its value.
-  void draw(Range group, int begin, int end, Acc* pulls) {
+  OVERT_APART void draw(Range group, int begin, int end, Acc* pulls) {
     auto words = [](const std::uint32_t* from) {
       Words x;
       __builtin_memcpy(&x, from, kBytes);
@@ -321,7 +321,7 @@ template <class Acc> struct Meeting {
     scale_by_kept(group, begin, end, pulls);
   }
 
-  void scale_by_kept(Range group, int begin, int end, Acc* tile) {
+  OVERT_APART void scale_by_kept(Range group, int begin, int end, Acc* tile) {
     for (int r = 0; r < group.end - group.begin; ++r)
       for (int i = r * kStep + begin; i < r * kStep + end; i += lanes)
         store(tile + i, load(tile + i) * load(work.kept + i));
@@ -348,7 +348,7 @@ template <class Acc> struct Meeting {
     }
   }
 
-  void cap(int rows, int begin, int end) {
+  OVERT_APART void cap(int rows, int begin, int end) {
     for (int r = 0; r < rows; ++r)
       for (int i = r * kStep + begin; i < r * kStep + end; i += lanes) {
         Lane<Acc> x = tanh<Acc>(load(work.weights + i));
@@ -357,7 +357,7 @@ template <class Acc> struct Meeting {
       }
   }
 
-  void scale_by_slopes(int rows, int begin, int end, Acc* pulls) {
+  OVERT_APART void scale_by_slopes(int rows, int begin, int end, Acc* pulls) {
     for (int r = 0; r < rows; ++r)
       for (int i = r * kStep + begin; i < r * kStep + end; i += lanes) {
         Lane<Acc> x = load(pulls + i);
@@ -365,7 +365,7 @@ template <class Acc> struct Meeting {
       }
   }
 
-  void add_bias(Range group, int begin, int end) {
+  OVERT_APART void add_bias(Range group, int begin, int end) {
     for (int column = begin; column < end; column += lanes)
       for (int s = 0; s < group.end - group.begin; s += lanes) {
         Lane<Acc> x[lanes];
@@ -385,7 +385,7 @@ template <class Acc> struct Meeting {
       }
   }
 
-  void hide(Range group, int begin, int end) {
+  OVERT_APART void hide(Range group, int begin, int end) {
     for (int t = begin; t < end; ++t)
       for (int s = group.begin; s < group.end; ++s)
         if (!work.rows[t].bits[s]) work.weights[(s - group.begin) * kStep + t] = hidden_score;
@@ -397,7 +397,7 @@ template <class Acc> struct Meeting {
                        (keys.end - keys.begin) * sizeof(Acc));
   }
 
-  void keep_bias(Range group, int begin, int end, const Acc* pulls) {
+  OVERT_APART void keep_bias(Range group, int begin, int end, const Acc* pulls) {
     for (int t = begin; t < end; ++t) {
       Acc* to = static_cast<Acc*>(pull.dbias) + work.rows[t].place * p.S;
       for (int s = group.begin; s < group.end; ++s) to[s] = pulls[(s - group.begin) * kStep + t];

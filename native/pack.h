@@ -11,15 +11,14 @@ template <class In> struct AccumulatorOf { using type = float; };
 template <> struct AccumulatorOf<double> { using type = double; };
 template <class In> using Accumulator = typename AccumulatorOf<In>::type;
 
-// A kernel is compiled for a kind of number: on tiles for each type of input, which is split in its own way, and elsewhere
-// for each accumulator, which shares all code but what reads inputs and writes outputs.
+// A kernel is compiled for an accumulator, and types of input share all its code but what reads inputs and writes outputs.
 // Calls body.operator()<In>() with the type of the inputs of such a kernel.
-template <class Kind, class Body> OVERT_INLINE auto with_input([[maybe_unused]] Type type, const Body& body) {
-  if constexpr (!kTiled && sizeof(Kind) == 4) {
+template <class Acc, class Body> OVERT_INLINE auto with_input([[maybe_unused]] Type type, const Body& body) {
+  if constexpr (sizeof(Acc) == 4) {
     if (type == Type::float16) return body.template operator()<Float16>();
     if (type == Type::bfloat16) return body.template operator()<BFloat16>();
   }
-  return body.template operator()<Kind>();
+  return body.template operator()<Acc>();
 }
 
 typedef std::uint32_t Words __attribute__((vector_size(kBytes), may_alias));

@@ -11,8 +11,7 @@ template <class Acc> OVERT_INLINE void store_some(Acc* to, Lane<Acc> x, Index co
   __builtin_memcpy(to, &x, smaller<Index>(count, kLanes<Acc>) * sizeof(Acc));
 }
 
-template <class Kind> struct Statistics {
-  using Acc = Accumulator<Kind>;
+template <class Acc> struct Statistics {
   static constexpr int lanes = kLanes<Acc>;
   static constexpr bool has_ending = true;
 
@@ -31,7 +30,7 @@ template <class Kind> struct Statistics {
     }
   };
   struct Workspace {
-    Desk<Kind> desk;
+    Desk<Acc> desk;
     Acc* spread = nullptr;    // [groups][kRows][lanes] Σ p log₂ p
     Acc* received = nullptr;  // [kBlock] of the rows of one block
     int* keys = nullptr;      // [groups][picked keys][kRows] as the task's rows want them
@@ -52,7 +51,7 @@ template <class Kind> struct Statistics {
   const Problem& p;
   const Plan<Acc>& plan;
   const Arguments& arguments;
-  const Source<Kind>& source;
+  const Source<Acc>& source;
   const Shared& shared;
   const Scoring<Acc> scoring;
   Workspace work;
@@ -120,7 +119,7 @@ template <class Kind> struct Statistics {
   // Adds the values of some keys times their weights, the sum of them from 0: short chains round less.
   void mix(const Acc* weights, Range range, Index place, Acc* mixed) {
     const Index b = place / p.T / p.H, g = place / p.T % p.H / (p.H / p.G);
-    with_input<Kind>(p.type, [&]<class In>() {
+    with_input<Acc>(p.type, [&]<class In>() {
       for (Index e = 0; e < p.E; e += lanes) {
         Lane<Acc> total = {};
         for (int s = range.begin; s < range.end; ++s)
@@ -136,7 +135,7 @@ template <class Kind> struct Statistics {
   void compare(const Picks& picks, Index place, Index n) {
     const Index head = place / p.T;
     Acc off = 0, most = 0;
-    with_input<Kind>(p.type, [&]<class In>() {
+    with_input<Acc>(p.type, [&]<class In>() {
       const In* output = at<In>(picks.output, head / p.H, head % p.H, place % p.T);
       for (Index e = 0; e < p.E; ++e) {
         Acc mixed = work.mixed[n * plan.width + e], less = mixed - load_some(output + e, 1)[0];
@@ -158,7 +157,7 @@ template <class Kind> struct Statistics {
   }
 
   void rows(Index index, const Columns& received) {
-    Desk<Kind>& desk = work.desk;
+    Desk<Acc>& desk = work.desk;
     desk.start(plan, source, index, scoring);
     if (arguments.picks) note_picks(*arguments.picks);
     __builtin_memset(work.spread, 0, desk.count * kRows * lanes * sizeof(Acc));
@@ -210,7 +209,7 @@ template <class Kind> struct Statistics {
   static bool run(const Problem& p, const Run& run, const LogSum& lse, void* received, void* entropy, const Picks* picks) {
     Arguments arguments = {lse, static_cast<Acc*>(received), static_cast<Acc*>(entropy), picks};
     Plan<Acc> plan(p, kFairThreads, 1, false);
-    return second_pass<Kind, Statistics>(plan, run, arguments, all_parts(plan));
+    return second_pass<Statistics>(plan, run, arguments, all_parts(plan));
   }
 };
 
