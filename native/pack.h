@@ -59,20 +59,30 @@ OVERT_INLINE Lane<float> load_lanes(const Float16* p) {
 #endif
 
 // The first `count` elements, and zeros; reads nothing beyond them.
-template <class In> OVERT_INLINE Lane<Accumulator<In>> load_some(const In* p, Index count) {
-  constexpr int lanes = kLanes<Accumulator<In>>;
-  if (count >= lanes) return load_lanes(p);
-  In some[lanes] = {};
-  for (Index i = 0; i < count; ++i) some[i] = p[i];
-  return load_lanes(some);
-}
-
 #if defined(__AVX512F__)
+OVERT_INLINE __m256i load_some_halves(const void* p, Index count) {
+  return _mm256_maskz_loadu_epi16(count >= 16 ? 0xffff : (1u << count) - 1, p);
+}
+OVERT_INLINE Lane<float> load_some(const BFloat16* p, Index count) {
+  return (Lane<float>)(widened((Halves)load_some_halves(p, count)) << 16);
+}
+OVERT_INLINE Lane<float> load_some(const Float16* p, Index count) {
+  return (Lane<float>)_mm512_maskz_cvtph_ps(0xffff, load_some_halves(p, count));
+}
 OVERT_INLINE Lane<float> load_some(const float* p, Index count) {
   return (Lane<float>)_mm512_maskz_loadu_ps(count >= 16 ? 0xffff : (1u << count) - 1, p);
 }
 OVERT_INLINE Lane<double> load_some(const double* p, Index count) {
   return (Lane<double>)_mm512_maskz_loadu_pd(count >= 8 ? 0xff : (1u << count) - 1, p);
+}
+#else
+template <class In> OVERT_APART Lane<Accumulator<In>> load_few(const In* p, Index count) {
+  In some[kLanes<Accumulator<In>>] = {};
+  for (Index i = 0; i < count; ++i) some[i] = p[i];
+  return load_lanes(some);
+}
+template <class In> OVERT_INLINE Lane<Accumulator<In>> load_some(const In* p, Index count) {
+  return count >= kLanes<Accumulator<In>> ? load_lanes(p) : load_few(p, count);
 }
 #endif
 
