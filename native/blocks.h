@@ -41,7 +41,7 @@ template <class Acc> struct Plan {
   // Where there are bits, each group of rows of each of these learns first which panels have one set.
   Index lit_batches, lit_sets, all_groups;
 
-  Plan(const Problem& p, int threads, Index heads, bool values, int most_groups = kMostGroups, bool packed = false)
+  OVERT_APART Plan(const Problem& p, int threads, Index heads, bool values, int most_groups = kMostGroups, bool packed = false)
       : p(p), threads(threads), heads(heads) {
     rows = heads * p.T;
     panels = ceil_div(p.S, kPanel<Acc>);
@@ -110,7 +110,7 @@ template <class Acc> struct Source {
   Acc* values = nullptr;  // [B][G][panels · kPanel][value_size], or as slices
   std::uint8_t* lit = nullptr;  // [lit_batches][lit_sets][all_groups][panels]
 
-  void place(Arena& arena, const Plan<Acc>& plan) {
+  OVERT_APART void place(Arena& arena, const Plan<Acc>& plan) {
     const Problem& p = plan.p;
     Index all = p.B * p.G * plan.panels;
     if (plan.ahead) arena.take(panels, all * kPanel<Acc> * plan.key_size);
@@ -174,7 +174,7 @@ template <class Acc> struct Source {
   }
 
   // What all tasks share, worked out by all threads.
-  void prepare(const Plan<Acc>& plan, Queue& queue) {
+  OVERT_APART void prepare(const Plan<Acc>& plan, Queue& queue) const {
     const Problem& p = plan.p;
     constexpr Index some = 8;
     Index pieces = ceil_div(plan.panels, some), last = plan.panels * kPanel<Acc>;
@@ -192,7 +192,7 @@ template <class Acc> struct Source {
   }
 
   // Keys of `range`, which lies in one block, packed into `local` unless that was done ahead.
-  Chunk<Acc> chunk(const Plan<Acc>& plan, Index b, Index g, Range range, Acc* local_panels, Acc* local_values) const {
+  OVERT_APART Chunk<Acc> chunk(const Plan<Acc>& plan, Index b, Index g, Range range, Acc* local_panels, Acc* local_values) const {
     const Problem& p = plan.p;
     Chunk<Acc> chunk;
     chunk.origin = range.begin / kPanel<Acc> * kPanel<Acc>;
@@ -227,7 +227,7 @@ template <class Acc> struct Desk {
   Range any = {};
   Rows rows = {};
 
-  void place(Arena& arena, const Plan<Acc>& plan) {
+  OVERT_APART void place(Arena& arena, const Plan<Acc>& plan) {
     arena.take(groups, plan.groups);
     arena.take(queries, plan.groups * plan.group_size);
     arena.take(tile, kRows * kTileStride);
@@ -237,7 +237,7 @@ template <class Acc> struct Desk {
   }
 
   // Lays out the groups of a task.  Late blocks of rows come first: under a causal mask they are the longest.
-  void start(const Plan<Acc>& plan, const Source<Acc>& source, Index task, const Scoring<Acc>& scoring) {
+  OVERT_APART void start(const Plan<Acc>& plan, const Source<Acc>& source, Index task, const Scoring<Acc>& scoring) {
     Index sets = plan.p.H / plan.heads, set = task / plan.blocks;
     const Index block = plan.blocks - 1 - task % plan.blocks;
     rows = {set / sets, set % sets * plan.heads, plan.heads};

@@ -243,7 +243,7 @@ template <class Acc> struct Map : Pass<Acc, MapArguments<Acc>> {
       : p(p), plan(plan), arguments(arguments), source(source), scoring(scoring), work(work) {}
 
   // Joins some rows of the tile and then, so that chains of additions stay short, their strip.
-  template <bool mean> static void pool_rows(const Acc* rows, Index count, int width, Acc* strip) {
+  template <bool mean> OVERT_APART static void pool_rows(const Acc* rows, Index count, int width, Acc* strip) {
     for (int i = 0; i < width; i += 2 * lanes) {
       Lane<Acc> left = load(rows + i), right = load(rows + i + lanes);
       for (Index r = 1; r < count; ++r) {
@@ -256,7 +256,7 @@ template <class Acc> struct Map : Pass<Acc, MapArguments<Acc>> {
   }
 
   // Turns keys [begin, end) of a vector's worth of strips.
-  void turn(const Acc* strips, int begin, int end) const {
+  OVERT_APART void turn(const Acc* strips, int begin, int end) const {
     for (int i = begin; i < end; i += lanes) {
       Lane<Acc> x[lanes];
       OVERT_UNROLL

@@ -259,10 +259,10 @@ template <class Acc> struct Meeting {
     int column = begin * panel, last = smaller(end * panel, width), rows = smaller(count, last) - column;
     bool half = last < end * panel;
     const Acc* key = work.keys + index * p.D * kQueries<Acc>;
-    compare<Acc, M, kStep>(scoring, key, work.queries + column * p.D, p.D, end - begin, work.weights + column, half);
+    compare<Acc, M>(scoring, key, work.queries + column * p.D, p.D, end - begin, work.weights + column, kStep, half);
     if (pull.dq || pull.dk || pull.dbias || pull.dadditive)
-      multiply<Acc, M, kStep>(work.values + index * p.E * kQueries<Acc>, work.dys + column * p.E, p.E, end - begin,
-                              pulls + column, half);
+      multiply<Acc, M>(work.values + index * p.E * kQueries<Acc>, work.dys + column * p.E, p.E, end - begin, pulls + column,
+                       kStep, half);
     if (scoring.cap > 0) cap(M, column, last);
     if (p.bias.data) add_bias(group, column, last);
     if (p.bits.data) hide(group, column, column + rows);
@@ -271,11 +271,11 @@ template <class Acc> struct Meeting {
       bool plain = !p.bits.data && !p.bias.data && every[i].begin <= group.begin && every[i].end >= group.end &&
                    smaller((i + 1) * panel, width) <= count;
       if (kFuses && !pull.lse.rest) {
-        if (plain) weigh<false, true, M>(i * panel, group.begin, pulls);
-        else weigh<true, true, M>(i * panel, group.begin, pulls);
+        if (plain) weigh<false, true>(M, i * panel, group.begin, pulls);
+        else weigh<true, true>(M, i * panel, group.begin, pulls);
       } else {
-        if (plain) weigh<false, false, M>(i * panel, group.begin, pulls);
-        else weigh<true, false, M>(i * panel, group.begin, pulls);
+        if (plain) weigh<false, false>(M, i * panel, group.begin, pulls);
+        else weigh<true, false>(M, i * panel, group.begin, pulls);
       }
     }
     if (p.dropout > 0) scale_by_kept(group, column, last, work.weights);
@@ -328,12 +328,11 @@ template <class Acc> struct Meeting {
   }
 
   // Scores to weights, and dp to ds, of one panel.
-  template <bool masked, bool fused, int M> OVERT_APART void weigh(int column, int key, Acc* pulls) {
+  template <bool masked, bool fused> OVERT_APART void weigh(int rows, int column, int key, Acc* pulls) {
     for (int i = column; i < smaller(column + panel, width); i += lanes) {
       Lane<Acc> lse = load(work.lse + i), rest = load(work.rest + i), delta = load(work.delta + i);
       Edge first = work.first[i / lanes], last = work.last[i / lanes];
-#pragma GCC unroll 4
-      for (int r = 0; r < M; ++r) {
+      for (int r = 0; r < rows; ++r) {
         Acc *at_weight = work.weights + r * kStep + i, *at_pull = pulls + r * kStep + i;
         Lane<Acc> x = load(at_weight), w = exp2<Acc>(fused ? x * Acc(kLog2e) - rest : (x - lse) * Acc(kLog2e) - rest);
         Lane<Acc> ds = w * (load(at_pull) - delta);

@@ -45,7 +45,7 @@ OVERT_INLINE int score_group(const Scoring<Acc>& scoring, const Group<Acc>& grou
   int count = range.end - range.begin, panels = (count + kPanel<Acc> - 1) / kPanel<Acc>;
   // Where no key lies in the second half of the last panel, all of it is masked.
   bool half = panels * kPanel<Acc> - count >= kLanes<Acc>;
-  if (!keys.rows) compare<Acc, M>(scoring, group.queries, keys.data, D, panels, tile, half);
+  if (!keys.rows) compare<Acc, M>(scoring, group.queries, keys.data, D, panels, tile, kTileStride, half);
   else if constexpr (M <= kThin) {
     multiply_rows<Acc, M>(group.queries, keys.data, keys.step, D, count, tile);
     scale_tile(M, tile, int(round_up(count, kLanes<Acc>)), scoring.late);

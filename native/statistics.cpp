@@ -56,14 +56,13 @@ template <class Acc> struct Statistics {
   const Scoring<Acc> scoring;
   Workspace work;
 
-  template <int M, bool fused>
-  OVERT_INLINE void add(const Acc* tile, int width, const Shift<Acc>& shift, Acc* received, Acc* spread) {
+  template <bool fused>
+  OVERT_APART void add(int rows, const Acc* tile, int width, const Shift<Acc>& shift, Acc* received, Acc* spread) {
     // log₂ 0 = −inf would turn 0 · log₂ 0 into NaN; any finite number will do.
     const Lane<Acc> floor = all(2 * Exponent<Acc>::lowest);
     for (int i = 0; i < width; i += 2 * lanes) {
       Lane<Acc> left = load(received + i), right = load(received + i + lanes);
-#pragma GCC unroll 4
-      for (int r = 0; r < M; ++r) {
+      for (int r = 0; r < rows; ++r) {
         Lane<Acc> x = shift.template log2_weights<fused>(load(tile + r * kTileStride + i), r);
         Lane<Acc> y = shift.template log2_weights<fused>(load(tile + r * kTileStride + i + lanes), r);
         Lane<Acc> p = exp2<Acc>(x), q = exp2<Acc>(y);
@@ -169,11 +168,9 @@ template <class Acc> struct Statistics {
         Shift<Acc> shift(group, arguments.lse);
         int width = score_for_weights(desk, plan, scoring, group, shift, chunk, range);
         if (arguments.picks) pick(*arguments.picks, i, shift, range);
-        with_size(group.size, [&]<int M>() {
-          shift.choose([&]<bool fused>() {
-            add<M, fused>(desk.tile, width, shift, work.received + (range.begin - block.begin),
-                          work.spread + i * kRows * lanes);
-          });
+        shift.choose([&]<bool fused>() {
+          add<fused>(group.size, desk.tile, width, shift, work.received + (range.begin - block.begin),
+                     work.spread + i * kRows * lanes);
         });
       }
       if (arguments.received) received.add(block, work.received);

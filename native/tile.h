@@ -221,8 +221,8 @@ template <class Acc> struct Raise {
 };
 
 // Products of M queries with the first W vectors of a panel of keys.
-template <class Acc, int M, int W, int stride>
-OVERT_INLINE void multiply_panel(const Acc* queries, const Acc* keys, Index D, Acc* tile) {
+template <class Acc, int M, int W>
+OVERT_INLINE void multiply_panel(const Acc* queries, const Acc* keys, Index D, Acc* tile, Index stride) {
   constexpr int lanes = kLanes<Acc>;
   Lane<Acc> sums[M][W];
   OVERT_UNROLL
@@ -250,28 +250,28 @@ OVERT_INLINE void multiply_panel(const Acc* queries, const Acc* keys, Index D, A
 }
 
 // Products of M queries with `panels` consecutive panels of keys, or only the first half of the last of them.
-template <class Acc, int M, int stride = kTileStride>
-OVERT_APART void multiply(const Acc* queries, const Acc* keys, Index D, int panels, Acc* tile, bool half = false) {
+template <class Acc, int M>
+OVERT_APART void multiply(const Acc* queries, const Acc* keys, Index D, int panels, Acc* tile, Index stride, bool half) {
   int whole = panels - half;
   for (int p = 0; p < whole; ++p)
-    multiply_panel<Acc, M, 2, stride>(queries, keys + p * D * kPanel<Acc>, D, tile + p * kPanel<Acc>);
-  if (half) multiply_panel<Acc, M, 1, stride>(queries, keys + whole * D * kPanel<Acc>, D, tile + whole * kPanel<Acc>);
+    multiply_panel<Acc, M, 2>(queries, keys + p * D * kPanel<Acc>, D, tile + p * kPanel<Acc>, stride);
+  if (half) multiply_panel<Acc, M, 1>(queries, keys + whole * D * kPanel<Acc>, D, tile + whole * kPanel<Acc>, stride);
 }
 
 // Multiplies some rows of a tile.
-template <int stride = kTileStride, class Acc> OVERT_APART void scale_tile(int rows, Acc* tile, int width, Acc factor) {
+template <class Acc> OVERT_APART void scale_tile(int rows, Acc* tile, int width, Acc factor, Index stride = kTileStride) {
   if (factor == 1) return;
   for (int r = 0; r < rows; ++r)
     for (Acc *x = tile + r * stride, *end = x + width; x < end; x += kLanes<Acc>) store(x, load(x) * factor);
 }
 
 // Scores of M rows, packed [D][kQueries], with `panels` consecutive panels, in units of the softcap, if any.
-template <class Acc, int M, int stride = kTileStride>
+template <class Acc, int M>
 OVERT_INLINE void compare(const Scoring<Acc>& scoring, const Acc* rows, const Acc* panel, Index D, int panels, Acc* tile,
-                          bool half = false) {
+                          Index stride, bool half) {
   if (!scoring.v) {
-    multiply<Acc, M, stride>(rows, panel, D, panels, tile, half);
-    scale_tile<stride>(M, tile, panels * kPanel<Acc> - half * kLanes<Acc>, scoring.late);
+    multiply<Acc, M>(rows, panel, D, panels, tile, stride, half);
+    scale_tile(M, tile, panels * kPanel<Acc> - half * kLanes<Acc>, scoring.late, stride);
   } else if (scoring.steep)
     add_steep_terms<Acc>(M, rows, panel, scoring.v, D, panels, scoring.slope, tile, stride);
   else if (scoring.bounded)
