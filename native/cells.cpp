@@ -321,9 +321,7 @@ template <class Acc> struct Map : Pass<Acc, MapArguments<Acc>> {
         OVERT_UNROLL
         for (int j = 0; j < some; ++j) x[j] = j < count ? load(picture + (c + j) * pitch) : Lane<Cell>{};
         transpose<Cell>(x);
-        OVERT_UNROLL
-        for (int j = 0; j < some; ++j) {
-          if (i + j >= among.end) break;
+        for (int j = 0; j < smaller(some, among.end - i); ++j) {
           if constexpr (mean) x[j] /= load(work.widths + c) * double(bins.rows[2 * (i + j) + 1] - bins.rows[2 * (i + j)]);
           Few few = __builtin_convertvector(x[j], Few);
           Acc* to = out + (i + j) * columns + c;

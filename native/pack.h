@@ -145,30 +145,45 @@ OVERT_INLINE void load_transposed(Row row, Index count, Index d, Index D, Lane<A
     OVERT_UNROLL
     for (int i = 0; i < lanes; ++i) x[i] = i < most ? load_lanes(row(i) + d) : Lane<Acc>{};
   } else {
+    Lane<Acc> some[lanes] = {};
+    for (int i = 0; i < smaller<Index>(lanes, count); ++i) some[i] = load_some(row(i) + d, D - d);
     OVERT_UNROLL
-    for (int i = 0; i < lanes; ++i) x[i] = i < count ? load_some(row(i) + d, D - d) : Lane<Acc>{};
+    for (int i = 0; i < lanes; ++i) x[i] = some[i];
   }
   transpose<Acc>(x);
+}
+
+// Half a panel [D][kPanel] from up to kLanes rows, which begin at `offsets`, times a factor, zeros in the place of the
+// missing ones.  Rows that lie so far `ahead` of these are fetched, unless 0.
+template <class In>
+OVERT_APART void pack_half_panel(const In* from, const Index* offsets, Index count, Index D, Accumulator<In> factor, Index ahead,
+                                 Accumulator<In>* out) {
+  using Acc = Accumulator<In>;
+  constexpr int lanes = kLanes<Acc>;
+  for (Index d = 0; d < D; d += lanes) {
+    Lane<Acc> x[lanes];
+    if (ahead)
+      for (int i = 0; i < lanes; ++i) __builtin_prefetch(from + offsets[i] + ahead + d);
+    load_transposed<In>([&](int i) { return from + offsets[i]; }, count, d, D, x);
+    OVERT_UNROLL
+    for (int i = 0; i < lanes; ++i)
+      if (d + i < D) store(out + (d + i) * kPanel<Acc>, x[i] * factor);
+  }
 }
 
 // One panel [D][kPanel] from up to kPanel keys, zeros in the place of the missing ones.
 template <class In> void pack_panel(const In* keys, Index stride, Index count, Index D, Accumulator<In>* panel) {
   using Acc = Accumulator<In>;
   constexpr int lanes = kLanes<Acc>;
+  Index offsets[kPanel<Acc>];
+  for (int i = 0; i < kPanel<Acc>; ++i) offsets[i] = i * stride;
   for (int half = 0; half < kPanel<Acc>; half += lanes) {
     if (half >= count) {
       for (Index d = 0; d < D; ++d) store(panel + d * kPanel<Acc> + half, Lane<Acc>{});
       break;
     }
-    for (Index d = 0; d < D; d += lanes) {
-      Lane<Acc> x[lanes];
-      // Decoding reads each key once, from memory, in an order that the hardware's prefetcher does not recognise.
-      for (int i = 0; i < lanes; ++i) __builtin_prefetch(keys + (half + lanes + i) * stride + d);
-      load_transposed<In>([&](int i) { return keys + (half + i) * stride; }, count - half, d, D, x);
-      OVERT_UNROLL
-      for (int i = 0; i < lanes; ++i)
-        if (d + i < D) store(panel + (d + i) * kPanel<Acc> + half, x[i]);
-    }
+    // Decoding reads each key once, from memory, in an order that the hardware's prefetcher does not recognise.
+    pack_half_panel(keys, offsets + half, count - half, D, Acc(1), lanes * stride, panel + half);
   }
 }
 
