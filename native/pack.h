@@ -145,10 +145,8 @@ OVERT_INLINE void load_transposed(Row row, Index count, Index d, Index D, Lane<A
     OVERT_UNROLL
     for (int i = 0; i < lanes; ++i) x[i] = i < most ? load_lanes(row(i) + d) : Lane<Acc>{};
   } else {
-    Lane<Acc> some[lanes] = {};
-    for (int i = 0; i < smaller<Index>(lanes, count); ++i) some[i] = load_some(row(i) + d, D - d);
     OVERT_UNROLL
-    for (int i = 0; i < lanes; ++i) x[i] = some[i];
+    for (int i = 0; i < lanes; ++i) x[i] = i < count ? load_some(row(i) + d, D - d) : Lane<Acc>{};
   }
   transpose<Acc>(x);
 }
