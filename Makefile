@@ -93,7 +93,7 @@ screenshots: $(VENV)/dev
 	$(BIN)/python -m benchmarks.screenshots build/screenshots
 
 $(VENV)/overt: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py' -o -path '*/views/page/*')
-	$(SAY) "Setting up $(VENV): five packages, and the kernels are compiled, which takes a minute or two"
+	$(SAY) "Setting up $(VENV): five packages, and the kernels are compiled, which takes half a minute on two idle cores"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --disable-pip-version-check .
 	touch $@

@@ -13,8 +13,7 @@
 namespace overt::OVERT_LEVEL {
 namespace {
 
-template <class Kind> struct Backward {
-  using Acc = Accumulator<Kind>;
+template <class Acc> struct Backward {
   static constexpr int lanes = kLanes<Acc>, panel = kPanel<Acc>;
 
   struct Shared {
@@ -71,7 +70,7 @@ template <class Kind> struct Backward {
   }
 
   void load_keys() {
-    with_input<Kind>(p.type, [&]<class In>() { load_keys_as<In>(); });
+    with_input<Acc>(p.type, [&]<class In>() { load_keys_as<In>(); });
   }
   template <class In> void load_keys_as() {
     const Bench<Acc>& work = meeting.work;
@@ -151,7 +150,7 @@ template <class Kind> struct Backward {
 
   // delta of all rows of one query head.
   void find_deltas(Index head) {
-    with_input<Kind>(p.type, [&]<class In>() { find_deltas_as<In>(head); });
+    with_input<Acc>(p.type, [&]<class In>() { find_deltas_as<In>(head); });
   }
   template <class In> void find_deltas_as(Index head) {
     for (Index t = 0; t < p.T; ++t) {
@@ -164,7 +163,7 @@ template <class Kind> struct Backward {
   }
 
   void load_rows() {
-    with_input<Kind>(p.type, [&]<class In>() { load_rows_as<In>(); });
+    with_input<Acc>(p.type, [&]<class In>() { load_rows_as<In>(); });
   }
   template <class In> void load_rows_as() {
     const In *queries = static_cast<const In*>(p.q.data), *dys = static_cast<const In*>(pull.dy.data);
@@ -195,24 +194,11 @@ template <class Kind> struct Backward {
     for (int r = meeting.count; r < meeting.width; ++r) meeting.set_row(r, Acc(-kInfinity), 0, 0, {0, 0});
     for (int r = 0; r < meeting.width; r += lanes) {
       // The factor goes into the queries, as it did on the way there: every score is the same to the last bit.
-      pack_half_panel(queries, q, p.D, meeting.scoring.factor, work.queries, r);
-      pack_half_panel(dys, dy, p.E, Acc(1), work.dys, r);
+      const Index first = r / panel * panel, half = r % panel, count = meeting.count - r;
+      pack_half_panel(queries, q + r, count, p.D, meeting.scoring.factor, 0, work.queries + first * p.D + half);
+      pack_half_panel(dys, dy + r, count, p.E, Acc(1), 0, work.dys + first * p.E + half);
     }
     settle(work.queries, meeting.width * p.D);
-  }
-
-  template <class In>
-  OVERT_APART void pack_half_panel(const In* from, const Index* rows, Index width, Acc factor, Acc* out, int r) const {
-    out += r / panel * panel * width + r % panel;
-    rows += r;
-    const int count = meeting.count - r;
-    for (Index d = 0; d < width; d += lanes) {
-      Lane<Acc> x[lanes];
-      load_transposed<In>([&](int i) { return from + rows[i]; }, count, d, width, x);
-      OVERT_UNROLL
-      for (int i = 0; i < lanes; ++i)
-        if (d + i < width) store(out + (d + i) * panel, x[i] * factor);
-    }
   }
 
   Acc rest_of(Index place) const { return pull.lse.rest ? static_cast<const Acc*>(pull.lse.rest)[place] : Acc(0); }

@@ -41,7 +41,7 @@ template <class Acc> struct Plan {
   // Where there are bits, each group of rows of each of these learns first which panels have one set.
   Index lit_batches, lit_sets, all_groups;
 
-  Plan(const Problem& p, int threads, Index heads, bool values, int most_groups = kMostGroups, bool packed = false)
+  OVERT_APART Plan(const Problem& p, int threads, Index heads, bool values, int most_groups = kMostGroups, bool packed = false)
       : p(p), threads(threads), heads(heads) {
     rows = heads * p.T;
     panels = ceil_div(p.S, kPanel<Acc>);
@@ -105,13 +105,12 @@ template <class Acc> struct Chunk {
   }
 };
 
-template <class Kind> struct Source {
-  using Acc = Accumulator<Kind>;
+template <class Acc> struct Source {
   Acc* panels = nullptr;  // [B][G][panels][D][kPanel]
   Acc* values = nullptr;  // [B][G][panels · kPanel][value_size], or as slices
   std::uint8_t* lit = nullptr;  // [lit_batches][lit_sets][all_groups][panels]
 
-  void place(Arena& arena, const Plan<Acc>& plan) {
+  OVERT_APART void place(Arena& arena, const Plan<Acc>& plan) {
     const Problem& p = plan.p;
     Index all = p.B * p.G * plan.panels;
     if (plan.ahead) arena.take(panels, all * kPanel<Acc> * plan.key_size);
@@ -142,7 +141,7 @@ template <class Kind> struct Source {
 
   static void pack(const Plan<Acc>& plan, Index b, Index g, Index begin, Index end, Acc* panels, Acc* values, Index slice) {
     if (plan.thin && !values) return;
-    with_input<Kind>(plan.p.type, [&]<class In>() { pack_as<In>(plan, b, g, begin, end, panels, values, slice); });
+    with_input<Acc>(plan.p.type, [&]<class In>() { pack_as<In>(plan, b, g, begin, end, panels, values, slice); });
   }
 
   template <class In>
@@ -175,7 +174,7 @@ template <class Kind> struct Source {
   }
 
   // What all tasks share, worked out by all threads.
-  void prepare(const Plan<Acc>& plan, Queue& queue) {
+  OVERT_APART void prepare(const Plan<Acc>& plan, Queue& queue) const {
     const Problem& p = plan.p;
     constexpr Index some = 8;
     Index pieces = ceil_div(plan.panels, some), last = plan.panels * kPanel<Acc>;
@@ -193,7 +192,7 @@ template <class Kind> struct Source {
   }
 
   // Keys of `range`, which lies in one block, packed into `local` unless that was done ahead.
-  Chunk<Acc> chunk(const Plan<Acc>& plan, Index b, Index g, Range range, Acc* local_panels, Acc* local_values) const {
+  OVERT_APART Chunk<Acc> chunk(const Plan<Acc>& plan, Index b, Index g, Range range, Acc* local_panels, Acc* local_values) const {
     const Problem& p = plan.p;
     Chunk<Acc> chunk;
     chunk.origin = range.begin / kPanel<Acc> * kPanel<Acc>;
@@ -218,8 +217,7 @@ template <class Kind> struct Source {
 };
 
 // What a thread needs to score the rows of a task: queries, tile, keys.
-template <class Kind> struct Desk {
-  using Acc = Accumulator<Kind>;
+template <class Acc> struct Desk {
   Group<Acc>* groups = nullptr;
   Acc* queries = nullptr;
   Acc* tile = nullptr;
@@ -229,7 +227,7 @@ template <class Kind> struct Desk {
   Range any = {};
   Rows rows = {};
 
-  void place(Arena& arena, const Plan<Acc>& plan) {
+  OVERT_APART void place(Arena& arena, const Plan<Acc>& plan) {
     arena.take(groups, plan.groups);
     arena.take(queries, plan.groups * plan.group_size);
     arena.take(tile, kRows * kTileStride);
@@ -239,7 +237,7 @@ template <class Kind> struct Desk {
   }
 
   // Lays out the groups of a task.  Late blocks of rows come first: under a causal mask they are the longest.
-  void start(const Plan<Acc>& plan, const Source<Kind>& source, Index task, const Scoring<Acc>& scoring) {
+  OVERT_APART void start(const Plan<Acc>& plan, const Source<Acc>& source, Index task, const Scoring<Acc>& scoring) {
     Index sets = plan.p.H / plan.heads, set = task / plan.blocks;
     const Index block = plan.blocks - 1 - task % plan.blocks;
     rows = {set / sets, set % sets * plan.heads, plan.heads};
@@ -248,9 +246,9 @@ template <class Kind> struct Desk {
     count = 0;
     for (; first < last; first += kRows, ++count) {
       Group<Acc>& group = groups[count];
-      fill_group<Kind>(plan.p, rows, first, int(smaller<Index>(kRows, last - first)), plan.thin,
-                     source.lit_of(plan, rows.b, set % sets, first / kRows), scoring,
-                     queries + count * plan.group_size, group);
+      fill_group(plan.p, rows, first, int(smaller<Index>(kRows, last - first)), plan.thin,
+                 source.lit_of(plan, rows.b, set % sets, first / kRows), scoring,
+                 queries + count * plan.group_size, group);
       any = {smaller(any.begin, group.any.begin), larger(any.end, group.any.end)};
     }
   }
@@ -258,11 +256,11 @@ template <class Kind> struct Desk {
   // Scores of a group with the keys of a range of a chunk, into the tile; returns its width.
   int score(const Plan<Acc>& plan, const Scoring<Acc>& scoring, const Group<Acc>& group, const Chunk<Acc>& chunk,
             Range range) const {
-    return OVERT_LEVEL::score<Kind>(plan.p, rows, scoring, group, chunk.keys(range.begin), range, tile);
+    return OVERT_LEVEL::score(plan.p, rows, scoring, group, chunk.keys(range.begin), range, tile);
   }
 
   // Calls body(block, chunk) for each block of keys that some row of the task sees.
-  template <class Body> OVERT_INLINE void each_block(const Plan<Acc>& plan, const Source<Kind>& source, const Body& body) {
+  template <class Body> OVERT_INLINE void each_block(const Plan<Acc>& plan, const Source<Acc>& source, const Body& body) {
     if (any.empty()) return;
     for (int start = any.begin / kBlock * kBlock; start < any.end; start += kBlock) {
       // Whoever takes a task has asked just now.
@@ -274,13 +272,11 @@ template <class Kind> struct Desk {
   }
 };
 
-// Calls Kernel<Kind>::run.
-template <template <class> class Kernel, class... Arguments> bool run_as(Type type, const Arguments&... arguments) {
-#if defined(OVERT_TILES)
+// Calls Kernel<Acc>::run.
+template <template <class> class Kernel, class... Arguments>
+bool run_as([[maybe_unused]] Type type, const Arguments&... arguments) {
+#if !defined(OVERT_TILES)
   // Tiles know no float64, and are not asked for it.
-  if (type == Type::float16) return Kernel<Float16>::run(arguments...);
-  if (type == Type::bfloat16) return Kernel<BFloat16>::run(arguments...);
-#else
   if (type == Type::float64) return Kernel<double>::run(arguments...);
 #endif
   return Kernel<float>::run(arguments...);

@@ -6,8 +6,7 @@ namespace overt::OVERT_LEVEL {
 namespace {
 
 // What the three passes of this file have in common.
-template <class Kind, class Arguments_> struct Pass {
-  using Acc = Accumulator<Kind>;
+template <class Acc, class Arguments_> struct Pass {
   using Arguments = Arguments_;
   using Layout = PassLayout<Acc, Arguments>;
   using Shared = Nothing;
@@ -64,14 +63,13 @@ template <class Acc> struct TopArguments {
   Acc* weights;
 };
 
-template <class Kind> struct Top : Pass<Kind, TopArguments<Accumulator<Kind>>> {
-  using typename Pass<Kind, TopArguments<Accumulator<Kind>>>::Acc;
-  using typename Pass<Kind, TopArguments<Accumulator<Kind>>>::Arguments;
-  using typename Pass<Kind, TopArguments<Accumulator<Kind>>>::Layout;
+template <class Acc> struct Top : Pass<Acc, TopArguments<Acc>> {
+  using typename Pass<Acc, TopArguments<Acc>>::Arguments;
+  using typename Pass<Acc, TopArguments<Acc>>::Layout;
   static constexpr int lanes = kLanes<Acc>;
 
   struct Workspace {
-    Desk<Kind> desk;
+    Desk<Acc> desk;
     Candidate<Acc>* heaps = nullptr;  // [groups][kRows][count]
     Best<Acc>* best = nullptr;        // [groups][kRows]
     bool* taken = nullptr;            // [S]
@@ -87,11 +85,11 @@ template <class Kind> struct Top : Pass<Kind, TopArguments<Accumulator<Kind>>> {
   const Problem& p;
   const Plan<Acc>& plan;
   const Arguments& arguments;
-  const Source<Kind>& source;
+  const Source<Acc>& source;
   const Scoring<Acc> scoring;
   Workspace work;
 
-  Top(const Problem& p, const Plan<Acc>& plan, const Arguments& arguments, const Source<Kind>& source, const Nothing&,
+  Top(const Problem& p, const Plan<Acc>& plan, const Arguments& arguments, const Source<Acc>& source, const Nothing&,
       const Scoring<Acc>& scoring, const Workspace& work)
       : p(p), plan(plan), arguments(arguments), source(source), scoring(scoring), work(work) {}
 
@@ -146,7 +144,7 @@ template <class Kind> struct Top : Pass<Kind, TopArguments<Accumulator<Kind>>> {
   }
 
   void task(Index index) {
-    Desk<Kind>& desk = work.desk;
+    Desk<Acc>& desk = work.desk;
     desk.start(plan, source, index, scoring);
     for (Index i = 0; i < desk.count * kRows; ++i)
       work.best[i] = {work.heaps + i * arguments.count, arguments.count, 0, Acc(-kInfinity)};
@@ -170,7 +168,7 @@ template <class Kind> struct Top : Pass<Kind, TopArguments<Accumulator<Kind>>> {
   static bool run(const Problem& p, const Run& run, const LogSum& lse, Index count, std::int64_t* indices, void* weights) {
     Arguments arguments = {lse, count, indices, static_cast<Acc*>(weights)};
     Plan<Acc> plan(p, worthwhile_threads(p, run), 1, false);
-    return second_pass<Kind, Top>(plan, run, arguments, plan.tasks);
+    return second_pass<Top>(plan, run, arguments, plan.tasks);
   }
 };
 
@@ -204,10 +202,9 @@ template <class Acc> struct MapArguments {
 
 // A block of rows is first pooled over the row bins, in vectors of keys.  What remains, a strip for each row bin, is turned,
 // and then the column bins are pooled in vectors of row bins.
-template <class Kind> struct Map : Pass<Kind, MapArguments<Accumulator<Kind>>> {
-  using typename Pass<Kind, MapArguments<Accumulator<Kind>>>::Acc;
-  using typename Pass<Kind, MapArguments<Accumulator<Kind>>>::Arguments;
-  using typename Pass<Kind, MapArguments<Accumulator<Kind>>>::Layout;
+template <class Acc> struct Map : Pass<Acc, MapArguments<Acc>> {
+  using typename Pass<Acc, MapArguments<Acc>>::Arguments;
+  using typename Pass<Acc, MapArguments<Acc>>::Layout;
   static constexpr int lanes = kLanes<Acc>;
   template <bool mean> using Cell = typename Pooled<Acc, mean>::Cell;
   // Of the accumulator's type, as many as a vector of cells has lanes.
@@ -216,7 +213,7 @@ template <class Kind> struct Map : Pass<Kind, MapArguments<Accumulator<Kind>>> {
   };
 
   struct Workspace {
-    Desk<Kind> desk;
+    Desk<Acc> desk;
     Acc* strips = nullptr;     // [row bins of a block of rows][kTileStride] of a block of keys
     Acc* turned = nullptr;     // [kBlock][lanes]: some strips with keys first
     double* picture = nullptr; // [columns][pitch], of cells
@@ -237,16 +234,16 @@ template <class Kind> struct Map : Pass<Kind, MapArguments<Accumulator<Kind>>> {
   const Problem& p;
   const Plan<Acc>& plan;
   const Arguments& arguments;
-  const Source<Kind>& source;
+  const Source<Acc>& source;
   const Scoring<Acc> scoring;
   Workspace work;
 
-  Map(const Problem& p, const Plan<Acc>& plan, const Arguments& arguments, const Source<Kind>& source, const Nothing&,
+  Map(const Problem& p, const Plan<Acc>& plan, const Arguments& arguments, const Source<Acc>& source, const Nothing&,
       const Scoring<Acc>& scoring, const Workspace& work)
       : p(p), plan(plan), arguments(arguments), source(source), scoring(scoring), work(work) {}
 
   // Joins some rows of the tile and then, so that chains of additions stay short, their strip.
-  template <bool mean> static void pool_rows(const Acc* rows, Index count, int width, Acc* strip) {
+  template <bool mean> OVERT_APART static void pool_rows(const Acc* rows, Index count, int width, Acc* strip) {
     for (int i = 0; i < width; i += 2 * lanes) {
       Lane<Acc> left = load(rows + i), right = load(rows + i + lanes);
       for (Index r = 1; r < count; ++r) {
@@ -259,7 +256,7 @@ template <class Kind> struct Map : Pass<Kind, MapArguments<Accumulator<Kind>>> {
   }
 
   // Turns keys [begin, end) of a vector's worth of strips.
-  void turn(const Acc* strips, int begin, int end) const {
+  OVERT_APART void turn(const Acc* strips, int begin, int end) const {
     for (int i = begin; i < end; i += lanes) {
       Lane<Acc> x[lanes];
       OVERT_UNROLL
@@ -324,9 +321,7 @@ template <class Kind> struct Map : Pass<Kind, MapArguments<Accumulator<Kind>>> {
         OVERT_UNROLL
         for (int j = 0; j < some; ++j) x[j] = j < count ? load(picture + (c + j) * pitch) : Lane<Cell>{};
         transpose<Cell>(x);
-        OVERT_UNROLL
-        for (int j = 0; j < some; ++j) {
-          if (i + j >= among.end) break;
+        for (int j = 0; j < smaller(some, among.end - i); ++j) {
           if constexpr (mean) x[j] /= load(work.widths + c) * double(bins.rows[2 * (i + j) + 1] - bins.rows[2 * (i + j)]);
           Few few = __builtin_convertvector(x[j], Few);
           Acc* to = out + (i + j) * columns + c;
@@ -356,7 +351,7 @@ template <class Kind> struct Map : Pass<Kind, MapArguments<Accumulator<Kind>>> {
     const Index height = plan.groups * kRows, start = block * height;
     Range bunch = reaching(bins.rows, among, start, start + height);
     if (bunch.empty()) return;
-    Desk<Kind>& desk = work.desk;
+    Desk<Acc>& desk = work.desk;
     // Tasks count from the bottom; see Desk::start.
     desk.start(plan, source, head * plan.blocks + plan.blocks - 1 - block, scoring);
     Range bunches[kMostGroups];
@@ -400,7 +395,7 @@ template <class Kind> struct Map : Pass<Kind, MapArguments<Accumulator<Kind>>> {
       strips = larger<Index>(strips, smaller<Index>(most, bunch.end - bunch.begin));
     }
     Arguments arguments = {lse, bins, static_cast<Acc*>(out), parts, most, strips};
-    return second_pass<Kind, Map>(plan, run, arguments, p.B * p.H * parts);
+    return second_pass<Map>(plan, run, arguments, p.B * p.H * parts);
   }
 };
 
@@ -409,29 +404,28 @@ template <class Acc> struct WeightsArguments {
   Acc* out;
 };
 
-template <class Kind> struct Weights : Pass<Kind, WeightsArguments<Accumulator<Kind>>> {
-  using typename Pass<Kind, WeightsArguments<Accumulator<Kind>>>::Acc;
-  using typename Pass<Kind, WeightsArguments<Accumulator<Kind>>>::Arguments;
-  using typename Pass<Kind, WeightsArguments<Accumulator<Kind>>>::Layout;
+template <class Acc> struct Weights : Pass<Acc, WeightsArguments<Acc>> {
+  using typename Pass<Acc, WeightsArguments<Acc>>::Arguments;
+  using typename Pass<Acc, WeightsArguments<Acc>>::Layout;
 
   struct Workspace {
-    Desk<Kind> desk;
+    Desk<Acc> desk;
     void place(Arena& arena, const Layout& layout) { desk.place(arena, layout.plan); }
   };
 
   const Problem& p;
   const Plan<Acc>& plan;
   const Arguments& arguments;
-  const Source<Kind>& source;
+  const Source<Acc>& source;
   const Scoring<Acc> scoring;
   Workspace work;
 
-  Weights(const Problem& p, const Plan<Acc>& plan, const Arguments& arguments, const Source<Kind>& source, const Nothing&,
+  Weights(const Problem& p, const Plan<Acc>& plan, const Arguments& arguments, const Source<Acc>& source, const Nothing&,
           const Scoring<Acc>& scoring, const Workspace& work)
       : p(p), plan(plan), arguments(arguments), source(source), scoring(scoring), work(work) {}
 
   void task(Index index) {
-    Desk<Kind>& desk = work.desk;
+    Desk<Acc>& desk = work.desk;
     desk.start(plan, source, index, scoring);
     for (int i = 0; i < desk.count && !stopped(); ++i)
       for (int r = 0; r < desk.groups[i].count; ++r)
@@ -453,7 +447,7 @@ template <class Kind> struct Weights : Pass<Kind, WeightsArguments<Accumulator<K
   static bool run(const Problem& p, const Run& run, const LogSum& lse, void* out) {
     Arguments arguments = {lse, static_cast<Acc*>(out)};
     Plan<Acc> plan(p, worthwhile_threads(p, run), 1, false);
-    return second_pass<Kind, Weights>(plan, run, arguments, plan.tasks);
+    return second_pass<Weights>(plan, run, arguments, plan.tasks);
   }
 };
 

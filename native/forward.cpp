@@ -171,6 +171,7 @@ inline Index splits(const Problem& p, Index heads) {
   return larger<Index>(1, smaller(p.S / kSplitKeys, kSplitTasks / sets));
 }
 
+// On tiles of a type of input, which is split in its own way, and elsewhere of an accumulator.
 template <class Kind> struct Forward {
   using Acc = Accumulator<Kind>;
   static constexpr int lanes = kLanes<Acc>;
@@ -182,7 +183,7 @@ template <class Kind> struct Forward {
   };
 
   struct Workspace {
-    Desk<Kind> desk;
+    Desk<Acc> desk;
     Running<Acc> own;
     Kept<Acc> kept;
     char* pieces = nullptr;  // weights as tiles
@@ -196,7 +197,7 @@ template <class Kind> struct Forward {
     }
   };
   struct Shared {
-    Source<Kind> source;
+    Source<Acc> source;
     char* memory = nullptr;  // [tasks][splits] Running, if the keys are split
     Index bytes = 0;  // of a part
     Parts received;
@@ -236,7 +237,7 @@ template <class Kind> struct Forward {
   }
 
   // A sink is a key without a value that every row of its head has seen before the first block.
-  void reset(int i) {
+  OVERT_APART void reset(int i) {
     Acc* top = seen.top + i * kQueries<Acc>;
     Acc* sums = seen.sums + i * kRows * lanes;
     for (int r = 0; r < kQueries<Acc>; ++r) top[r] = -kInfinity;
@@ -320,7 +321,8 @@ template <class Kind> struct Forward {
 
   // Writes the rows of a group.  Whether they are sound.  With a `unit` of the values, only what is not.
   bool finish(int i, Acc unit = 0) {
-    return with_input<Kind>(p.type, [&]<class In>() { return finish_as<In>(i, unit); });
+    if constexpr (kTiled) return finish_as<Kind>(i, unit);
+    else return with_input<Acc>(p.type, [&]<class In>() { return finish_as<In>(i, unit); });
   }
   template <class In> bool finish_as(int i, Acc unit) {
     const Group<Acc>& group = work.desk.groups[i];
@@ -367,7 +369,7 @@ template <class Kind> struct Forward {
 
   // Writes what came out unsound before, of a sum of values times `unit`.  What rounding has taken beyond the largest
   // number is that: no mean of numbers is larger.
-  template <class In> void finish_carefully(const Acc* out, Acc inverse, Acc unit, In* to) const {
+  template <class In> OVERT_APART void finish_carefully(const Acc* out, Acc inverse, Acc unit, In* to) const {
     const Acc most = (sizeof(Acc) == 4 ? Acc(0x1.fffffep127) : Acc(0x1.fffffffffffffp1023)) * unit, near = most * Acc(1.001);
     for (Index e = 0; e < p.E; ++e) {
       Acc before = load_some(to + e, 1)[0], x = out[e] * inverse;
@@ -381,8 +383,8 @@ template <class Kind> struct Forward {
   static float natural_log(float x) { return logf(x); }
   static double natural_log(double x) { return ::log(x); }
 
-  void see_keys() {
-    Desk<Kind>& desk = work.desk;
+  OVERT_APART void see_keys() {
+    Desk<Acc>& desk = work.desk;
     for (int i = 0; i < desk.count; ++i) reset(i);
     desk.each_block(plan, shared.source, [&](Range block, const Chunk<Acc>& chunk) {
       for (int i = 0; i < desk.count; ++i) take_block(i, block, chunk, 0);
@@ -392,12 +394,12 @@ template <class Kind> struct Forward {
   // A NaN in a value that one row may not see reaches its row as 0 · NaN, when another row of the group may see it; and a
   // sum of values may overflow where their mean does not.
   // That is rare, so nothing guards against it until an output has come out wrong.
-  void see_keys_carefully(int i, Acc unit) {
+  OVERT_APART void see_keys_carefully(int i, Acc unit) {
     reset(i);
     work.desk.each_block(plan, shared.source,
                          [&](Range block, const Chunk<Acc>& chunk) { take_block(i, block, chunk, unit); });
   }
-  void start_over(int i) {
+  OVERT_APART void start_over(int i) {
     // So many values, none of weight more than 1 before dropout, add up to no more than one of them.
     Acc unit = 1;
     for (double most = 4 * (double(p.S) + 1) / (1 - p.dropout); most > 1; most /= 2) unit /= 2;
@@ -516,7 +518,11 @@ template <class Kind> struct Forward {
 }  // namespace
 
 bool forward(const Problem& p, const Run& run, void* output, const LogSum* lse, Along* along) {
+#if defined(OVERT_TILES)
+  return with_input<float>(p.type, [&]<class In>() { return Forward<In>::run(p, run, output, lse, along); });
+#else
   return run_as<Forward>(p.type, p, run, output, lse, along);
+#endif
 }
 
 }  // namespace overt::OVERT_LEVEL

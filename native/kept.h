@@ -51,7 +51,7 @@ template <class Acc> struct Kept {
   }
 
   // Adds up columns.  top and sums are those of the rows by now.
-  template <class Kind> void add_columns(const Desk<Kind>& desk, const Acc* top, const Acc* sums, const Columns& columns) const {
+  void add_columns(const Desk<Acc>& desk, const Acc* top, const Acc* sums, const Columns& columns) const {
     for (int start = desk.any.begin / kBlock * kBlock; start < desk.any.end; start += kBlock) {
       Range block = {start, smaller(start + kBlock, int(desk.any.end))};
       for (int i = 0; i < desk.count; ++i) {

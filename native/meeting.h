@@ -259,10 +259,10 @@ template <class Acc> struct Meeting {
     int column = begin * panel, last = smaller(end * panel, width), rows = smaller(count, last) - column;
     bool half = last < end * panel;
     const Acc* key = work.keys + index * p.D * kQueries<Acc>;
-    compare<Acc, M, kStep>(scoring, key, work.queries + column * p.D, p.D, end - begin, work.weights + column, half);
+    compare<Acc, M>(scoring, key, work.queries + column * p.D, p.D, end - begin, work.weights + column, kStep, half);
     if (pull.dq || pull.dk || pull.dbias || pull.dadditive)
-      multiply<Acc, M, kStep>(work.values + index * p.E * kQueries<Acc>, work.dys + column * p.E, p.E, end - begin,
-                              pulls + column, half);
+      multiply<Acc, M>(work.values + index * p.E * kQueries<Acc>, work.dys + column * p.E, p.E, end - begin, pulls + column,
+                       kStep, half);
     if (scoring.cap > 0) cap(M, column, last);
     if (p.bias.data) add_bias(group, column, last);
     if (p.bits.data) hide(group, column, column + rows);
@@ -271,11 +271,11 @@ template <class Acc> struct Meeting {
       bool plain = !p.bits.data && !p.bias.data && every[i].begin <= group.begin && every[i].end >= group.end &&
                    smaller((i + 1) * panel, width) <= count;
       if (kFuses && !pull.lse.rest) {
-        if (plain) weigh<false, true, M>(i * panel, group.begin, pulls);
-        else weigh<true, true, M>(i * panel, group.begin, pulls);
+        if (plain) weigh<false, true>(M, i * panel, group.begin, pulls);
+        else weigh<true, true>(M, i * panel, group.begin, pulls);
       } else {
-        if (plain) weigh<false, false, M>(i * panel, group.begin, pulls);
-        else weigh<true, false, M>(i * panel, group.begin, pulls);
+        if (plain) weigh<false, false>(M, i * panel, group.begin, pulls);
+        else weigh<true, false>(M, i * panel, group.begin, pulls);
       }
     }
     if (p.dropout > 0) scale_by_kept(group, column, last, work.weights);
@@ -309,7 +309,7 @@ template <class Acc> struct Meeting {
   }
 
   // Factors of dropout; a dropped weight gets nothing from its value.
-  void draw(Range group, int begin, int end, Acc* pulls) {
+  OVERT_APART void draw(Range group, int begin, int end, Acc* pulls) {
     auto words = [](const std::uint32_t* from) {
       Words x;
       __builtin_memcpy(&x, from, kBytes);
@@ -321,19 +321,18 @@ template <class Acc> struct Meeting {
     scale_by_kept(group, begin, end, pulls);
   }
 
-  void scale_by_kept(Range group, int begin, int end, Acc* tile) {
+  OVERT_APART void scale_by_kept(Range group, int begin, int end, Acc* tile) {
     for (int r = 0; r < group.end - group.begin; ++r)
       for (int i = r * kStep + begin; i < r * kStep + end; i += lanes)
         store(tile + i, load(tile + i) * load(work.kept + i));
   }
 
   // Scores to weights, and dp to ds, of one panel.
-  template <bool masked, bool fused, int M> OVERT_APART void weigh(int column, int key, Acc* pulls) {
+  template <bool masked, bool fused> OVERT_APART void weigh(int rows, int column, int key, Acc* pulls) {
     for (int i = column; i < smaller(column + panel, width); i += lanes) {
       Lane<Acc> lse = load(work.lse + i), rest = load(work.rest + i), delta = load(work.delta + i);
       Edge first = work.first[i / lanes], last = work.last[i / lanes];
-#pragma GCC unroll 4
-      for (int r = 0; r < M; ++r) {
+      for (int r = 0; r < rows; ++r) {
         Acc *at_weight = work.weights + r * kStep + i, *at_pull = pulls + r * kStep + i;
         Lane<Acc> x = load(at_weight), w = exp2<Acc>(fused ? x * Acc(kLog2e) - rest : (x - lse) * Acc(kLog2e) - rest);
         Lane<Acc> ds = w * (load(at_pull) - delta);
@@ -348,7 +347,7 @@ template <class Acc> struct Meeting {
     }
   }
 
-  void cap(int rows, int begin, int end) {
+  OVERT_APART void cap(int rows, int begin, int end) {
     for (int r = 0; r < rows; ++r)
       for (int i = r * kStep + begin; i < r * kStep + end; i += lanes) {
         Lane<Acc> x = tanh<Acc>(load(work.weights + i));
@@ -357,7 +356,7 @@ template <class Acc> struct Meeting {
       }
   }
 
-  void scale_by_slopes(int rows, int begin, int end, Acc* pulls) {
+  OVERT_APART void scale_by_slopes(int rows, int begin, int end, Acc* pulls) {
     for (int r = 0; r < rows; ++r)
       for (int i = r * kStep + begin; i < r * kStep + end; i += lanes) {
         Lane<Acc> x = load(pulls + i);
@@ -365,7 +364,7 @@ template <class Acc> struct Meeting {
       }
   }
 
-  void add_bias(Range group, int begin, int end) {
+  OVERT_APART void add_bias(Range group, int begin, int end) {
     for (int column = begin; column < end; column += lanes)
       for (int s = 0; s < group.end - group.begin; s += lanes) {
         Lane<Acc> x[lanes];
@@ -385,7 +384,7 @@ template <class Acc> struct Meeting {
       }
   }
 
-  void hide(Range group, int begin, int end) {
+  OVERT_APART void hide(Range group, int begin, int end) {
     for (int t = begin; t < end; ++t)
       for (int s = group.begin; s < group.end; ++s)
         if (!work.rows[t].bits[s]) work.weights[(s - group.begin) * kStep + t] = hidden_score;
@@ -397,7 +396,7 @@ template <class Acc> struct Meeting {
                        (keys.end - keys.begin) * sizeof(Acc));
   }
 
-  void keep_bias(Range group, int begin, int end, const Acc* pulls) {
+  OVERT_APART void keep_bias(Range group, int begin, int end, const Acc* pulls) {
     for (int t = begin; t < end; ++t) {
       Acc* to = static_cast<Acc*>(pull.dbias) + work.rows[t].place * p.S;
       for (int s = group.begin; s < group.end; ++s) to[s] = pulls[(s - group.begin) * kStep + t];

@@ -11,15 +11,14 @@ template <class In> struct AccumulatorOf { using type = float; };
 template <> struct AccumulatorOf<double> { using type = double; };
 template <class In> using Accumulator = typename AccumulatorOf<In>::type;
 
-// A kernel is compiled for a kind of number: on tiles for each type of input, which is split in its own way, and elsewhere
-// for each accumulator, which shares all code but what reads inputs and writes outputs.
+// A kernel is compiled for an accumulator, and types of input share all its code but what reads inputs and writes outputs.
 // Calls body.operator()<In>() with the type of the inputs of such a kernel.
-template <class Kind, class Body> OVERT_INLINE auto with_input([[maybe_unused]] Type type, const Body& body) {
-  if constexpr (!kTiled && sizeof(Kind) == 4) {
+template <class Acc, class Body> OVERT_INLINE auto with_input([[maybe_unused]] Type type, const Body& body) {
+  if constexpr (sizeof(Acc) == 4) {
     if (type == Type::float16) return body.template operator()<Float16>();
     if (type == Type::bfloat16) return body.template operator()<BFloat16>();
   }
-  return body.template operator()<Kind>();
+  return body.template operator()<Acc>();
 }
 
 typedef std::uint32_t Words __attribute__((vector_size(kBytes), may_alias));
@@ -60,20 +59,30 @@ OVERT_INLINE Lane<float> load_lanes(const Float16* p) {
 #endif
 
 // The first `count` elements, and zeros; reads nothing beyond them.
-template <class In> OVERT_INLINE Lane<Accumulator<In>> load_some(const In* p, Index count) {
-  constexpr int lanes = kLanes<Accumulator<In>>;
-  if (count >= lanes) return load_lanes(p);
-  In some[lanes] = {};
-  for (Index i = 0; i < count; ++i) some[i] = p[i];
-  return load_lanes(some);
-}
-
 #if defined(__AVX512F__)
+OVERT_INLINE __m256i load_some_halves(const void* p, Index count) {
+  return _mm256_maskz_loadu_epi16(count >= 16 ? 0xffff : (1u << count) - 1, p);
+}
+OVERT_INLINE Lane<float> load_some(const BFloat16* p, Index count) {
+  return (Lane<float>)(widened((Halves)load_some_halves(p, count)) << 16);
+}
+OVERT_INLINE Lane<float> load_some(const Float16* p, Index count) {
+  return (Lane<float>)_mm512_maskz_cvtph_ps(0xffff, load_some_halves(p, count));
+}
 OVERT_INLINE Lane<float> load_some(const float* p, Index count) {
   return (Lane<float>)_mm512_maskz_loadu_ps(count >= 16 ? 0xffff : (1u << count) - 1, p);
 }
 OVERT_INLINE Lane<double> load_some(const double* p, Index count) {
   return (Lane<double>)_mm512_maskz_loadu_pd(count >= 8 ? 0xff : (1u << count) - 1, p);
+}
+#else
+template <class In> OVERT_APART Lane<Accumulator<In>> load_few(const In* p, Index count) {
+  In some[kLanes<Accumulator<In>>] = {};
+  for (Index i = 0; i < count; ++i) some[i] = p[i];
+  return load_lanes(some);
+}
+template <class In> OVERT_INLINE Lane<Accumulator<In>> load_some(const In* p, Index count) {
+  return count >= kLanes<Accumulator<In>> ? load_lanes(p) : load_few(p, count);
 }
 #endif
 
@@ -142,24 +151,37 @@ OVERT_INLINE void load_transposed(Row row, Index count, Index d, Index D, Lane<A
   transpose<Acc>(x);
 }
 
+// Half a panel [D][kPanel] from up to kLanes rows, which begin at `offsets`, times a factor, zeros in the place of the
+// missing ones.  Rows that lie so far `ahead` of these are fetched, unless 0.
+template <class In>
+OVERT_APART void pack_half_panel(const In* from, const Index* offsets, Index count, Index D, Accumulator<In> factor, Index ahead,
+                                 Accumulator<In>* out) {
+  using Acc = Accumulator<In>;
+  constexpr int lanes = kLanes<Acc>;
+  for (Index d = 0; d < D; d += lanes) {
+    Lane<Acc> x[lanes];
+    if (ahead)
+      for (int i = 0; i < lanes; ++i) __builtin_prefetch(from + offsets[i] + ahead + d);
+    load_transposed<In>([&](int i) { return from + offsets[i]; }, count, d, D, x);
+    OVERT_UNROLL
+    for (int i = 0; i < lanes; ++i)
+      if (d + i < D) store(out + (d + i) * kPanel<Acc>, x[i] * factor);
+  }
+}
+
 // One panel [D][kPanel] from up to kPanel keys, zeros in the place of the missing ones.
 template <class In> void pack_panel(const In* keys, Index stride, Index count, Index D, Accumulator<In>* panel) {
   using Acc = Accumulator<In>;
   constexpr int lanes = kLanes<Acc>;
+  Index offsets[kPanel<Acc>];
+  for (int i = 0; i < kPanel<Acc>; ++i) offsets[i] = i * stride;
   for (int half = 0; half < kPanel<Acc>; half += lanes) {
     if (half >= count) {
       for (Index d = 0; d < D; ++d) store(panel + d * kPanel<Acc> + half, Lane<Acc>{});
       break;
     }
-    for (Index d = 0; d < D; d += lanes) {
-      Lane<Acc> x[lanes];
-      // Decoding reads each key once, from memory, in an order that the hardware's prefetcher does not recognise.
-      for (int i = 0; i < lanes; ++i) __builtin_prefetch(keys + (half + lanes + i) * stride + d);
-      load_transposed<In>([&](int i) { return keys + (half + i) * stride; }, count - half, d, D, x);
-      OVERT_UNROLL
-      for (int i = 0; i < lanes; ++i)
-        if (d + i < D) store(panel + (d + i) * kPanel<Acc> + half, x[i]);
-    }
+    // Decoding reads each key once, from memory, in an order that the hardware's prefetcher does not recognise.
+    pack_half_panel(keys, offsets + half, count - half, D, Acc(1), lanes * stride, panel + half);
   }
 }
 

@@ -191,11 +191,11 @@ OVERT_INLINE float score_tiles(const Problem& p, const Rows& rows, const Scoring
   if (kTerms<In> < 3 && scoring.cap == 0 && !group.bias[0] && factor > 1e-30f && factor < 1e30f) {
     score_odd_rows<In>(p, rows, group, keys, range, 1, 1, tile);
   } else {
-    scale_tile<float, M>(tile, width, kTerms<In> < 3 ? factor : scoring.late);
+    scale_tile(M, tile, width, kTerms<In> < 3 ? factor : scoring.late);
     score_odd_rows<In>(p, rows, group, keys, range, scoring.factor, scoring.late, tile);
     factor = 1;
   }
-  finish_scores<float, M>(scoring, group, range, width, tile);
+  finish_scores(scoring, group, range, width, tile);
   return factor;
 }
 

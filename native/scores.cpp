@@ -45,25 +45,28 @@ OVERT_INLINE int score_group(const Scoring<Acc>& scoring, const Group<Acc>& grou
   int count = range.end - range.begin, panels = (count + kPanel<Acc> - 1) / kPanel<Acc>;
   // Where no key lies in the second half of the last panel, all of it is masked.
   bool half = panels * kPanel<Acc> - count >= kLanes<Acc>;
-  if (!keys.rows) compare<Acc, M>(scoring, group.queries, keys.data, D, panels, tile, half);
+  if (!keys.rows) compare<Acc, M>(scoring, group.queries, keys.data, D, panels, tile, kTileStride, half);
   else if constexpr (M <= kThin) {
     multiply_rows<Acc, M>(group.queries, keys.data, keys.step, D, count, tile);
-    scale_tile<Acc, M>(tile, int(round_up(count, kLanes<Acc>)), scoring.late);
+    scale_tile(M, tile, int(round_up(count, kLanes<Acc>)), scoring.late);
   }
-  return finish_scores<Acc, M>(scoring, group, range, panels * kPanel<Acc>, tile);
+  finish_scores(scoring, group, range, panels * kPanel<Acc>, tile);
+  return panels * kPanel<Acc>;
 }
 #endif
 
 }  // namespace
 
-template <class Kind, class Acc>
+template <class Acc>
 int score(const Problem& p, [[maybe_unused]] const Rows& rows, const Scoring<Acc>& scoring, const Group<Acc>& group,
           Keys<Acc> keys, Range range, Acc* tile) {
   int width = 0;
   with_size(group.size, [&]<int M>() {
 #if defined(OVERT_TILES)
     width = int(round_up(range.end - range.begin, kPanel<Acc>));
-    scale_tile<Acc, M>(tile, width, score_tiles<Kind, M>(p, rows, scoring, group, keys, range, tile));
+    with_input<Acc>(p.type, [&]<class In>() {
+      scale_tile(M, tile, width, score_tiles<In, M>(p, rows, scoring, group, keys, range, tile));
+    });
 #else
     width = score_group<Acc, M>(scoring, group, keys, p.D, range, tile);
 #endif
@@ -71,14 +74,11 @@ int score(const Problem& p, [[maybe_unused]] const Rows& rows, const Scoring<Acc
   return width;
 }
 
-#define OVERT_SCORE(Kind, Acc)                                                                                           \
-  template int score<Kind>(const Problem&, const Rows&, const Scoring<Acc>&, const Group<Acc>&, Keys<Acc>, Range, Acc*);
-OVERT_SCORE(float, float)
-#if defined(OVERT_TILES)
-OVERT_SCORE(Float16, float)
-OVERT_SCORE(BFloat16, float)
-#else
-OVERT_SCORE(double, double)
+#define OVERT_SCORE(Acc)                                                                                            \
+  template int score(const Problem&, const Rows&, const Scoring<Acc>&, const Group<Acc>&, Keys<Acc>, Range, Acc*);
+OVERT_SCORE(float)
+#if !defined(OVERT_TILES)
+OVERT_SCORE(double)
 #endif
 
 }  // namespace overt::OVERT_LEVEL

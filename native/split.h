@@ -145,9 +145,12 @@ template <class In> void pack_key_tiles(const In* keys, Index stride, Index coun
         auto row = [&](int i) { return first + i * stride + c * kDeep; };
         load_transposed<In>(row, here, 0, left, x);
         load_transposed<In>(row, here, 16, larger<Index>(left, 16), y);
+        if (odd) {
+          OVERT_UNROLL
+          for (int i = 0; i < kTileRows; ++i) x[i] = tamed(x[i]), y[i] = tamed(y[i]);
+        }
         OVERT_UNROLL
         for (int i = 0; i < kTileRows; ++i) {
-          if (odd) x[i] = tamed(x[i]), y[i] = tamed(y[i]);
           Words words[N];
           split<N>(x[i], y[i], words);
           for (int n = 0; n < N; ++n) store_words(to + n * chunks * 2 * kTileSize + i * kTileBytes, words[n]);

@@ -11,8 +11,7 @@ template <class Acc> OVERT_INLINE void store_some(Acc* to, Lane<Acc> x, Index co
   __builtin_memcpy(to, &x, smaller<Index>(count, kLanes<Acc>) * sizeof(Acc));
 }
 
-template <class Kind> struct Statistics {
-  using Acc = Accumulator<Kind>;
+template <class Acc> struct Statistics {
   static constexpr int lanes = kLanes<Acc>;
   static constexpr bool has_ending = true;
 
@@ -31,7 +30,7 @@ template <class Kind> struct Statistics {
     }
   };
   struct Workspace {
-    Desk<Kind> desk;
+    Desk<Acc> desk;
     Acc* spread = nullptr;    // [groups][kRows][lanes] Σ p log₂ p
     Acc* received = nullptr;  // [kBlock] of the rows of one block
     int* keys = nullptr;      // [groups][picked keys][kRows] as the task's rows want them
@@ -52,19 +51,18 @@ template <class Kind> struct Statistics {
   const Problem& p;
   const Plan<Acc>& plan;
   const Arguments& arguments;
-  const Source<Kind>& source;
+  const Source<Acc>& source;
   const Shared& shared;
   const Scoring<Acc> scoring;
   Workspace work;
 
-  template <int M, bool fused>
-  OVERT_INLINE void add(const Acc* tile, int width, const Shift<Acc>& shift, Acc* received, Acc* spread) {
+  template <bool fused>
+  OVERT_APART void add(int rows, const Acc* tile, int width, const Shift<Acc>& shift, Acc* received, Acc* spread) {
     // log₂ 0 = −inf would turn 0 · log₂ 0 into NaN; any finite number will do.
     const Lane<Acc> floor = all(2 * Exponent<Acc>::lowest);
     for (int i = 0; i < width; i += 2 * lanes) {
       Lane<Acc> left = load(received + i), right = load(received + i + lanes);
-#pragma GCC unroll 4
-      for (int r = 0; r < M; ++r) {
+      for (int r = 0; r < rows; ++r) {
         Lane<Acc> x = shift.template log2_weights<fused>(load(tile + r * kTileStride + i), r);
         Lane<Acc> y = shift.template log2_weights<fused>(load(tile + r * kTileStride + i + lanes), r);
         Lane<Acc> p = exp2<Acc>(x), q = exp2<Acc>(y);
@@ -120,7 +118,7 @@ template <class Kind> struct Statistics {
   // Adds the values of some keys times their weights, the sum of them from 0: short chains round less.
   void mix(const Acc* weights, Range range, Index place, Acc* mixed) {
     const Index b = place / p.T / p.H, g = place / p.T % p.H / (p.H / p.G);
-    with_input<Kind>(p.type, [&]<class In>() {
+    with_input<Acc>(p.type, [&]<class In>() {
       for (Index e = 0; e < p.E; e += lanes) {
         Lane<Acc> total = {};
         for (int s = range.begin; s < range.end; ++s)
@@ -136,7 +134,7 @@ template <class Kind> struct Statistics {
   void compare(const Picks& picks, Index place, Index n) {
     const Index head = place / p.T;
     Acc off = 0, most = 0;
-    with_input<Kind>(p.type, [&]<class In>() {
+    with_input<Acc>(p.type, [&]<class In>() {
       const In* output = at<In>(picks.output, head / p.H, head % p.H, place % p.T);
       for (Index e = 0; e < p.E; ++e) {
         Acc mixed = work.mixed[n * plan.width + e], less = mixed - load_some(output + e, 1)[0];
@@ -158,7 +156,7 @@ template <class Kind> struct Statistics {
   }
 
   void rows(Index index, const Columns& received) {
-    Desk<Kind>& desk = work.desk;
+    Desk<Acc>& desk = work.desk;
     desk.start(plan, source, index, scoring);
     if (arguments.picks) note_picks(*arguments.picks);
     __builtin_memset(work.spread, 0, desk.count * kRows * lanes * sizeof(Acc));
@@ -170,11 +168,9 @@ template <class Kind> struct Statistics {
         Shift<Acc> shift(group, arguments.lse);
         int width = score_for_weights(desk, plan, scoring, group, shift, chunk, range);
         if (arguments.picks) pick(*arguments.picks, i, shift, range);
-        with_size(group.size, [&]<int M>() {
-          shift.choose([&]<bool fused>() {
-            add<M, fused>(desk.tile, width, shift, work.received + (range.begin - block.begin),
-                          work.spread + i * kRows * lanes);
-          });
+        shift.choose([&]<bool fused>() {
+          add<fused>(group.size, desk.tile, width, shift, work.received + (range.begin - block.begin),
+                     work.spread + i * kRows * lanes);
         });
       }
       if (arguments.received) received.add(block, work.received);
@@ -210,7 +206,7 @@ template <class Kind> struct Statistics {
   static bool run(const Problem& p, const Run& run, const LogSum& lse, void* received, void* entropy, const Picks* picks) {
     Arguments arguments = {lse, static_cast<Acc*>(received), static_cast<Acc*>(entropy), picks};
     Plan<Acc> plan(p, kFairThreads, 1, false);
-    return second_pass<Kind, Statistics>(plan, run, arguments, all_parts(plan));
+    return second_pass<Statistics>(plan, run, arguments, all_parts(plan));
   }
 };
 

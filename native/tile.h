@@ -132,10 +132,9 @@ void pack_group(const Problem& p, const In* const* row, bool as_rows, const Scor
 }
 
 // Fills one group with rows [first, first + count).
-template <class Kind>
+template <class Acc>
 void fill_group(const Problem& p, const Rows& rows, Index first, int count, bool as_rows, const std::uint8_t* lit,
-                const Scoring<Accumulator<Kind>>& scoring, Accumulator<Kind>* queries, Group<Accumulator<Kind>>& group) {
-  using Acc = Accumulator<Kind>;
+                const Scoring<Acc>& scoring, Acc* queries, Group<Acc>& group) {
   group.size = rounded_size(count);
   group.count = count;
   group.any = {INT_MAX, 0};
@@ -165,7 +164,7 @@ void fill_group(const Problem& p, const Rows& rows, Index first, int count, bool
     group.place[r] = (rows.b * p.H + h) * p.T + t;
     if (++h == rows.head + rows.heads) h = rows.head, ++t;
   }
-  with_input<Kind>(p.type, [&]<class In>() {
+  with_input<Acc>(p.type, [&]<class In>() {
     const In* at[kRows];
     for (int r = 0; r < count; ++r) at[r] = static_cast<const In*>(p.q.data) + row[r];
     pack_group(p, at, as_rows, scoring, queries, group);
@@ -222,8 +221,8 @@ template <class Acc> struct Raise {
 };
 
 // Products of M queries with the first W vectors of a panel of keys.
-template <class Acc, int M, int W, int stride>
-OVERT_INLINE void multiply_panel(const Acc* queries, const Acc* keys, Index D, Acc* tile) {
+template <class Acc, int M, int W>
+OVERT_INLINE void multiply_panel(const Acc* queries, const Acc* keys, Index D, Acc* tile, Index stride) {
   constexpr int lanes = kLanes<Acc>;
   Lane<Acc> sums[M][W];
   OVERT_UNROLL
@@ -251,33 +250,38 @@ OVERT_INLINE void multiply_panel(const Acc* queries, const Acc* keys, Index D, A
 }
 
 // Products of M queries with `panels` consecutive panels of keys, or only the first half of the last of them.
-template <class Acc, int M, int stride = kTileStride>
-OVERT_APART void multiply(const Acc* queries, const Acc* keys, Index D, int panels, Acc* tile, bool half = false) {
+template <class Acc, int M>
+OVERT_APART void multiply(const Acc* queries, const Acc* keys, Index D, int panels, Acc* tile, Index stride, bool half) {
   int whole = panels - half;
   for (int p = 0; p < whole; ++p)
-    multiply_panel<Acc, M, 2, stride>(queries, keys + p * D * kPanel<Acc>, D, tile + p * kPanel<Acc>);
-  if (half) multiply_panel<Acc, M, 1, stride>(queries, keys + whole * D * kPanel<Acc>, D, tile + whole * kPanel<Acc>);
+    multiply_panel<Acc, M, 2>(queries, keys + p * D * kPanel<Acc>, D, tile + p * kPanel<Acc>, stride);
+  if (half) multiply_panel<Acc, M, 1>(queries, keys + whole * D * kPanel<Acc>, D, tile + whole * kPanel<Acc>, stride);
 }
 
-// Multiplies M rows of a tile.
-template <class Acc, int M, int stride = kTileStride> OVERT_INLINE void scale_tile(Acc* tile, int width, Acc factor) {
+// Multiplies some rows of a tile.
+template <class Acc> OVERT_APART void scale_tile(int rows, Acc* tile, int width, Acc factor, Index stride = kTileStride) {
   if (factor == 1) return;
-  for (int r = 0; r < M; ++r)
+  for (int r = 0; r < rows; ++r)
     for (Acc *x = tile + r * stride, *end = x + width; x < end; x += kLanes<Acc>) store(x, load(x) * factor);
 }
 
 // Scores of M rows, packed [D][kQueries], with `panels` consecutive panels, in units of the softcap, if any.
-template <class Acc, int M, int stride = kTileStride>
+template <class Acc, int M>
 OVERT_INLINE void compare(const Scoring<Acc>& scoring, const Acc* rows, const Acc* panel, Index D, int panels, Acc* tile,
-                          bool half = false) {
+                          Index stride, bool half) {
   if (!scoring.v) {
-    multiply<Acc, M, stride>(rows, panel, D, panels, tile, half);
-    scale_tile<Acc, M, stride>(tile, panels * kPanel<Acc> - half * kLanes<Acc>, scoring.late);
+    multiply<Acc, M>(rows, panel, D, panels, tile, stride, half);
+    scale_tile(M, tile, panels * kPanel<Acc> - half * kLanes<Acc>, scoring.late, stride);
   } else if (scoring.steep)
     add_steep_terms<Acc>(M, rows, panel, scoring.v, D, panels, scoring.slope, tile, stride);
   else if (scoring.bounded)
     add_terms<Acc, M, true>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
-  else add_terms<Acc, M, false>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
+  else {
+    // At three times the cost of a term, fewer rows at once are as good.
+    constexpr int some = M % 4 ? smaller(M, 2) : 4;
+    for (int r = 0; r < M; r += some)
+      add_terms<Acc, some, false>(rows + r, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile + r * stride, stride);
+  }
 }
 
 // Overwrites the cells of `row` that are masked, of keys [begin, begin + width).
@@ -296,15 +300,15 @@ template <class Acc> void mask_tile(const Group<Acc>& group, int begin, int widt
   for (int r = 0; r < group.size; ++r) mask_row(group, r, begin, width, masked, tile + r * kTileStride);
 }
 
-// What follows the products: softcap, bias and mask.  Returns the width of the tile.
-template <class Acc, int M>
-OVERT_INLINE int finish_scores(const Scoring<Acc>& scoring, const Group<Acc>& group, Range range, int width, Acc* tile) {
+// What follows the products: softcap, bias and mask.
+template <class Acc>
+OVERT_APART void finish_scores(const Scoring<Acc>& scoring, const Group<Acc>& group, Range range, int width, Acc* tile) {
   constexpr int lanes = kLanes<Acc>;
   if (scoring.cap > 0)
-    for (int r = 0; r < M; ++r)
+    for (int r = 0; r < group.size; ++r)
       for (Acc *x = tile + r * kTileStride, *end = x + width; x < end; x += lanes) store(x, scoring.cap * tanh<Acc>(load(x)));
   if (group.bias[0])
-    for (int r = 0; r < M; ++r) {
+    for (int r = 0; r < group.size; ++r) {
       Range seen = intersect(group.span[r], range);
       const Acc* bias = group.bias[r];
       Acc* x = tile + r * kTileStride;
@@ -314,12 +318,11 @@ OVERT_INLINE int finish_scores(const Scoring<Acc>& scoring, const Group<Acc>& gr
         for (int s = seen.begin; s < seen.end; ++s) x[s - range.begin] += bias[s];
     }
   mask_tile(group, range.begin, width, Acc(-kInfinity), tile);
-  return width;
 }
 
 // Scores of keys [range.begin, range.end), masked cells −inf, out to the end of the last panel.  Returns the width of
 // the tile.  `keys` begin at range.begin.  In scores.cpp, so that no pass compiles it again.
-template <class Kind, class Acc = Accumulator<Kind>>
+template <class Acc>
 int score(const Problem& p, const Rows& rows, const Scoring<Acc>& scoring, const Group<Acc>& group, Keys<Acc> keys,
           Range range, Acc* tile);
 

@@ -38,8 +38,8 @@ template <class Acc> struct Shift {
 };
 
 // score(), and NaN for the visible cells of a row whose lse is NaN, so that its masked cells still get weight 0.
-template <class Kind, class Acc>
-OVERT_APART int score_for_weights(const Desk<Kind>& desk, const Plan<Acc>& plan, const Scoring<Acc>& scoring, const Group<Acc>& group,
+template <class Acc>
+OVERT_APART int score_for_weights(const Desk<Acc>& desk, const Plan<Acc>& plan, const Scoring<Acc>& scoring, const Group<Acc>& group,
                       const Shift<Acc>& shift, const Chunk<Acc>& chunk, Range range) {
   int width = desk.score(plan, scoring, group, chunk, range);
   if (shift.any_spoilt)
@@ -65,12 +65,11 @@ template <class Acc> OVERT_APART void weigh(Acc* tile, int rows, int width, cons
 
 // Runs Pass::task(index) for all tasks of a plan.  Pass{problem, plan, source, arguments, workspace} is made once per
 // thread; Pass::finish(index), where index counts Pass::endings, runs after all tasks are done.
-template <class Kind, class Pass, class Arguments>
-bool second_pass(const Plan<Accumulator<Kind>>& plan, const Run& run, const Arguments& arguments, Index tasks) {
-  using Acc = Accumulator<Kind>;
+template <class Pass, class Acc, class Arguments>
+bool second_pass(const Plan<Acc>& plan, const Run& run, const Arguments& arguments, Index tasks) {
   Run chosen = {int(smaller<Index>(worthwhile_threads(plan.p, run), larger<Index>(tasks, 1))), run.poison};
   struct Shared {
-    Source<Kind> source;
+    Source<Acc> source;
     typename Pass::Shared own;
     void place(Arena& arena, const typename Pass::Layout& layout) {
       source.place(arena, layout.plan);
