@@ -85,7 +85,7 @@ build/aarch64/%.o: native/%.cpp $(wildcard native/*.h)
 # The site, offline, with lessons that run while it is built.
 docs: $(VENV)/docs
 	$(SAY) "Building the site; every lesson runs"
-	$(BIN)/python -m sphinx -q -b html docs build/site
+	$(BIN)/python -m sphinx -q -W -b html docs build/site
 	@echo "open build/site/index.html"
 
 # The page as a desktop, the dark and a phone show it, of eleven tokens and of 131,072: look at them.

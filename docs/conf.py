@@ -24,7 +24,9 @@ html_show_copyright = False
 
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
-nb_execution_mode = "force"
+# As a page is read, so that its sentences can ask for numbers, by any expression: {eval}`f"{weights.max():.0%}"`.
+nb_execution_mode = "inline"
+nb_eval_name_regex = ""
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_merge_streams = True
