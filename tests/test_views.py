@@ -949,6 +949,16 @@ def test_the_alignment_of_a_translation() -> None:
         View(parts[0]).figure("alignment")
 
 
+def test_the_command_shades_by_decades_when_asked(tmp_path: Path) -> None:
+    x = normal(1, 200, 8)
+    path = str(View(overt.attend(x, x, x)).save(tmp_path / "x.npz"))
+    assert ", linear" in run("show", path)[1]
+    assert "weight 1e-05 ░▒▓█ 1, logarithmic" in run("show", path, "--log")[1]
+    for name, options in (("linear", []), ("log", ["--log"])):
+        run("show", "figure", path, *options, "-o", str(tmp_path / f"{name}.png"))
+    assert (tmp_path / "linear.png").read_bytes() != (tmp_path / "log.png").read_bytes()
+
+
 def test_letters_that_no_font_has_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from matplotlib import font_manager
 
