@@ -28,6 +28,8 @@ _SHADED = KINDS[:3]
 # More names than this have no room on an axis.
 _NAMES = 40
 _PIXELS = 768
+# Letters of a line beside a bar.
+_BESIDE = 34
 # Names of fonts that have more than Latin letters.
 _BROAD = re.compile("CJK|Han|WenQuanYi|Unifont|Unicode|PingFang|Hei|Gothic")
 _MASKED, _HATCH = "#e9e7e1", "#b9b4a6"
@@ -145,7 +147,8 @@ def _map(figure: Figure, label: Labelled, row: int, head: int | None, log: bool,
         for name in axes.get_xticklabels():
             name.set(rotation=45, ha="left")
     what = "weight" if len(heads) == 1 else f"mean weight of {len(heads)} heads"
-    figure.colorbar(shade, label=_said(what + _pool(picture, label), scale, picture))
+    bar = figure.colorbar(shade)
+    bar.set_label(_said(what + _pool(picture, label), scale, picture), fontsize=9)
     _legend(figure, visible)
 
 
@@ -166,7 +169,7 @@ def _heads(figure: Figure, label: Labelled, row: int, log: bool) -> None:
         axes.set(xticks=[], yticks=[])
         axes.set_title(f"head {number}", fontsize=9)
     said = _said("weight" + _pool(pictures[0], label), scale, pictures)
-    figure.colorbar(shade, ax=list(every), label=said, shrink=0.8)
+    figure.colorbar(shade, ax=list(every), shrink=0.8).set_label(said, fontsize=9)
     figure.supxlabel("keys →", fontsize=9)
     figure.supylabel("← queries", fontsize=9)
     _legend(figure, visible)
@@ -248,9 +251,8 @@ def _scale(picture: np.ndarray, label: Labelled, log: bool) -> Scale:
 
 
 def _said(what: str, scale: Scale, picture: np.ndarray) -> str:
-    """What stands beside a bar of shades."""
-    hint = scale.hint(picture)
-    return f"{what}, {scale.name}" + (f"\n{hint}" if hint else "")
+    """What stands beside a bar of shades, in lines as long as the smallest."""
+    return "\n".join(part for line in (f"{what}, {scale.name}", scale.hint(picture)) for part in wrap(line, _BESIDE))
 
 
 def _shades(scale: Scale) -> dict[str, Any]:
