@@ -30,7 +30,7 @@ from overt.errors import ArgumentError, DtypeError, FileError, OvertError, Shape
 from overt.views import View, stored, terminal
 from overt.views import paper as papers
 from overt.views.alignment import legend, table
-from overt.views.colors import DARK, STOPS, scaled, shades
+from overt.views.colors import DARK, STOPS, Scale, shades
 from overt.views.files import load
 from overt.views.labels import Labelled, readable
 from overt.views.lessons import LESSONS
@@ -122,7 +122,7 @@ def colored(*, dark: bool = False, width: int = 80) -> Paper:
 def test_half_blocks_are_coloured_by_the_largest_weights(dark: bool) -> None:
     q = normal(1, 100, 8)
     part = Labelled(overt.attend(q, q, q, mask=overt.causal()))
-    level, visible = scaled(part.seen.map(56, 70)[0])[0], part.visible_bins(0, 0, 56, 70)
+    level, visible = Scale.of(1, 100).level(part.seen.map(56, 70)[0]), part.visible_bins(0, 0, 56, 70)
     paper = colored(dark=dark)
     lines = terminal._picture(level, visible, paper)
     expected = np.where(visible[..., None], shades(level, DARK if dark else STOPS), paper.blank)
@@ -183,7 +183,7 @@ def test_zero_and_masked_are_told_apart_and_the_scale_is_said() -> None:
     assert "masked" not in free
     x = 6 * normal(1, 200, 8)
     long = printed(View(overt.attend(x, x, x)), width=60)
-    assert ", logarithmic" in long
+    assert ", linear" in long
     assert "each cell the largest of 8 × 4" in long
 
 
@@ -207,6 +207,55 @@ def test_all_heads_are_on_one_scale() -> None:
     seen = overt.attend(q, 9 * np.stack([np.eye(4, 8)] * 2), np.zeros((2, 4, 1)))
     lines = printed(View(seen), width=80).splitlines()
     assert lines[2].split() == ["████", "░░░░░░░░░░░░░░░░"]
+
+
+def test_a_scale_is_linear_from_0_to_1_unless_asked() -> None:
+    weights = np.array([0, 1e-9, 0.02, 0.5, 1])
+    np.testing.assert_array_equal(Scale.of(0.7, 1000).level(weights), weights)
+    # Where all is faint it ends at a round number above, which is said.
+    assert [Scale.of(x, 1000).high for x in (0, 0.04, 0.039, 0.02, 0.011, 0.01, 0.009)] == [
+        1,
+        1,
+        0.05,
+        0.02,
+        0.02,
+        0.01,
+        0.01,
+    ]
+    assert Scale.of(0.011, 9).name == "linear, all of it faint: the shades end at 0.02, not at 1"
+    # Decades begin well below an even share, and the faintest weight differs from none.
+    scale = Scale.of(0.7, 1000, log=True)
+    assert (scale.low, scale.high) == (1e-5, 1)
+    np.testing.assert_allclose(scale.level(np.array([0, 1e-9, 1e-3, 0.1, 1])), [0, 0.03, 0.4, 0.8, 1])
+
+
+def test_the_terminal_says_how_to_see_what_is_faint() -> None:
+    # One query has chosen, and the others have not.
+    zeros, bias = np.zeros((1, 200, 4)), np.zeros((200, 200))
+    bias[0, 0] = 100
+    view, hint = (
+        View(overt.attend(zeros, zeros, zeros, bias=bias)),
+        "most weights here are below 0.04: log=True (--log) shows them",
+    )
+    text = printed(view, width=80)
+    assert "weight 0 ░▒▓█ 1, linear\n" + hint in text
+    text = printed(view, width=80, log=True)
+    assert "weight 1e-05 ░▒▓█ 1, logarithmic\n" in text
+    assert hint not in text
+    assert hint not in printed(View(overt.attend(Q, K, V)), width=80)
+
+
+def test_layers_that_are_printed_together_are_on_one_scale() -> None:
+    faint, clear = np.zeros((1, 100, 4)), 9 * np.eye(100, 100)[None]
+    parts = [Labelled(overt.attend(x, x, x), layer=i) for i, x in enumerate((faint, clear))]
+    assert printed(View(parts), width=60).count("weight 0 ░▒▓█ 1, linear") == 2
+    # Alone, its faint weights would be seen by the end of the scale.
+    alone = printed(View(parts).only(layer=0), width=100)
+    assert "weight 0 ░▒▓█ 0.01, linear, all of it faint: the shades end at 0.01, not at 1" in alone
+    # So it is for a single query.
+    text = printed(View(parts), width=100, query=3)
+    assert text.count("weight 0 ░▒▓█ 1, linear") == 2
+    assert "  0.0100  " + " " * 20 in text
 
 
 @pytest.mark.parametrize(("said", "dark"), [("15;0", True), ("0;15", False), ("15;default;8", True), ("0;7", False)])
@@ -325,9 +374,9 @@ def test_one_query() -> None:
     assert lines[1] == f"head 1  is (2), entropy {seen.entropy()[1, 2]:.3f} nats"
     assert lines[2].split() == WORDS
     order = np.argsort(-w)[:3]
-    # The longest bar is the heaviest key's; the key behind the mask has none.
+    # Bars are as long as shades are dark; the key behind the mask has none.
     assert [line.split()[0] for line in lines[3:6]] == [f"{w[s]:.4f}" for s in order]
-    assert [line.count("█") for line in lines[3:6]] == [round(20 * w[s] / w.max()) for s in order]
+    assert [line.count("█") for line in lines[3:6]] == [round(20 * w[s]) for s in order]
     assert [line.split()[-2:] for line in lines[3:6]] == [[WORDS[s], f"({s})"] for s in order]
     assert "John" not in "".join(lines[3:])
     assert "head 0" in printed(View(seen), query=0)
@@ -892,12 +941,22 @@ def test_the_alignment_of_a_translation() -> None:
     assert [name.get_text() for name in axes.get_yticklabels()] == ["x", "y", "z"]
     assert axes.xaxis.get_ticks_position() == "top"
     assert axes.images[0].get_clim() == (0, 1)
-    assert bar.get_ylabel() == "mean weight of 2 heads"
+    assert bar.get_ylabel() == "mean weight of 2 heads, linear"
     assert figure.get_suptitle() == "a translation\nlayer 1 · cross"
     one = View(parts).figure("alignment", head=1)
     np.testing.assert_allclose(one.axes[0].images[0].get_array(), cross[1].weights[1], atol=1e-12)
     with pytest.raises(ArgumentError, match="an alignment is drawn of cross-attention, and here is none"):
         View(parts[0]).figure("alignment")
+
+
+def test_the_command_shades_by_decades_when_asked(tmp_path: Path) -> None:
+    x = normal(1, 200, 8)
+    path = str(View(overt.attend(x, x, x)).save(tmp_path / "x.npz"))
+    assert ", linear" in run("show", path)[1]
+    assert "weight 1e-05 ░▒▓█ 1, logarithmic" in run("show", path, "--log")[1]
+    for name, options in (("linear", []), ("log", ["--log"])):
+        run("show", "figure", path, *options, "-o", str(tmp_path / f"{name}.png"))
+    assert (tmp_path / "linear.png").read_bytes() != (tmp_path / "log.png").read_bytes()
 
 
 def test_letters_that_no_font_has_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -935,12 +994,46 @@ def test_no_row_of_an_alignment_is_empty() -> None:
     assert "• its most" in legend(colored()).plain
 
 
-def test_a_map_that_spans_decades_is_logarithmic() -> None:
-    x = 6 * normal(1, 64, 8)
-    figure = View(overt.attend(x, x, x)).figure(head=0)
-    assert type(figure.axes[0].images[0].norm).__name__ == "LogNorm"
+@pytest.mark.parametrize("kind", ["map", "heads", "alignment"])
+def test_shades_of_a_figure_are_linear_from_0_to_1_unless_asked(kind: str) -> None:
+    x = np.stack([6 * normal(64, 8), 3 * normal(64, 8, seed=1)])
+    # Some weights are 0, which is not masked.
+    seen = overt.attend(x, x, x, bias=np.where(np.arange(64) == 5, -1e4, 0)[None, :])
+    view = View(Labelled(seen, name="cross"))
+    figure = view.figure(kind)
+    images = [axes.images[0] for axes in figure.axes if axes.images]
+    assert {image.get_clim() for image in images} == {(0, 1)}
+    assert (
+        figure.axes[-1]
+        .get_ylabel()
+        .endswith(", linear\nmost weights here are below 0.04:\nlog=True (--log) shows them")
+    )
+    figure = view.figure(kind, log=True)
+    figure.canvas.draw()
+    images = [axes.images[0] for axes in figure.axes if axes.images]
+    for image in images:
+        assert type(image.norm).__name__ == "LogNorm"
+        assert image.get_clim() == (1e-4, 1)
+        # 0 has the colour of the scale's end, and does not let hatching through.
+        np.testing.assert_array_equal(image.to_rgba(np.zeros(1))[0], image.to_rgba(np.full(1, 1e-4))[0])
+        assert not np.ma.getmaskarray(image.get_array()).any()
+    assert figure.axes[-1].get_ylabel().replace("\n", " ").endswith(", logarithmic")
+    assert not figure.legends
+
+
+def test_a_figure_of_faint_weights_says_where_its_shades_end() -> None:
+    zeros = np.zeros((1, 64, 4))
+    figure = View(overt.attend(zeros, zeros, zeros)).figure()
+    assert figure.axes[0].images[0].get_clim() == (0, 0.02)
+    said = figure.axes[-1].get_ylabel().replace("\n", " ")
+    assert said == "weight, linear, all of it faint: the shades end at 0.02, not at 1"
+
+
+def test_figures_that_are_not_there() -> None:
     with pytest.raises(ArgumentError, match="no figure 'bar': choose one of map, heads"):
-        View(overt.attend(x, x, x)).figure("bar")
+        View(overt.attend(Q, K, V)).figure("bar")
+    with pytest.raises(ArgumentError, match="log is a scale of shades, and entropy has none"):
+        View(overt.attend(Q, K, V)).figure("entropy", log=True)
 
 
 def test_the_colours_grow_darker_evenly() -> None:

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from overt.torch.record import table
+from overt.views.colors import Scale
 
 if TYPE_CHECKING:
     from overt.torch.record import Measures
@@ -57,7 +58,7 @@ def lines(found: Mapping[str, Measures], paper: Paper) -> list[Text]:
         else:
             break
     if shaded:
-        legend = paper.legend("each cell a head, from head 0:", "0", "1", "linear", masked=False)
+        legend = paper.legend("each cell a head, from head 0:", Scale.of(1, 1), masked=False)
         made += [
             legend,
             Text("previous, induction: the number of the strongest head; else the mean", "dim"),

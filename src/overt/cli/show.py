@@ -159,6 +159,7 @@ def _shown(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+_log = click.option("--log", is_flag=True, help="Shade by decades, to see what is faint; else linear from 0 to 1.")
 _steps = click.option("--steps", is_flag=True, help="Show every step of one attention, not its result.")
 
 
@@ -166,13 +167,14 @@ _steps = click.option("--steps", is_flag=True, help="Show every step of one atte
 @click.option("--head", type=int, help="Print one query head.")
 @click.option("--row", type=int, default=0, show_default=True, help="Print this row of the batch.")
 @click.option("--query", type=int, help="Print what one query, or generation step, looked at.")
+@_log
 @_steps
 @_shown
-def terminal(view: View, head: int | None, row: int, query: int | None) -> None:
+def terminal(view: View, head: int | None, row: int, query: int | None, log: bool) -> None:
     """Print tables, shades and the strongest pairs; what overt show WHAT does."""
     if click.get_current_context().params["models"]:
         click.echo(f"{readable(view.title)}\n")
-    view.print(head=head, row=row, query=query)
+    view.print(head=head, row=row, query=query, log=log)
 
 
 @command.command(
@@ -213,14 +215,15 @@ def page(view: View, output: Path) -> None:
 @click.option("--kind", default="map", show_default=True, help="map, heads, alignment, entropy, received or variance.")
 @click.option("--head", type=int, help="Draw one query head.")
 @click.option("--row", type=int, default=0, show_default=True, help="Draw this row of the batch.")
+@_log
 @_shown
-def figure(view: View, output: Path, kind: str, head: int | None, row: int) -> None:
+def figure(view: View, output: Path, kind: str, head: int | None, row: int, log: bool) -> None:
     """Draw it with matplotlib (pip install 'overt[plot]')."""
     from overt.views.figure import write
 
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", UserWarning)
-        write(view.figure(kind, head=head, row=row), output)
+        write(view.figure(kind, head=head, row=row, log=log), output)
     for one in said:
         click.echo(f"overt: {one.message}", err=True)
     _wrote(output)

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
+from overt.views.colors import Scale
 from overt.views.labels import readable
 from overt.views.paper import GREYS, Paper
 
@@ -44,7 +45,7 @@ def table(source: Sequence[str], target: Sequence[str], alignment: np.ndarray, p
 def legend(paper: Paper) -> Text:
     """What the shades mean."""
     if paper.coloured:
-        line = paper.legend("share of what a word looked at", "0", "1", "linear", masked=False)
+        line = paper.legend("share of what a word looked at", Scale.of(1, 1), masked=False)
         return line.append(f"   {_MOST} its most", "dim")
     steps = "  ".join(f"{shade} {i / len(GREYS):.1f}" for i, shade in enumerate(GREYS) if i)
     return Text(f"share of what a word looked at, from  {steps}", "dim")

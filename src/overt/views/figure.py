@@ -15,7 +15,7 @@ import numpy as np
 from overt.attended import Attended
 from overt.errors import ArgumentError
 from overt.grid import host
-from overt.views.colors import STOPS, scaled, shades
+from overt.views.colors import STOPS, Scale, shades
 from overt.views.labels import Labelled, readable
 from overt.views.subject import Subject
 from overt.writing import replaced
@@ -24,16 +24,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KINDS = ("map", "heads", "alignment", "entropy", "received", "variance")
+_SHADED = KINDS[:3]
 # More names than this have no room on an axis.
 _NAMES = 40
 _PIXELS = 768
+# Letters of a line beside a bar.
+_BESIDE = 34
 # Names of fonts that have more than Latin letters.
 _BROAD = re.compile("CJK|Han|WenQuanYi|Unifont|Unicode|PingFang|Hei|Gothic")
 _MASKED, _HATCH = "#e9e7e1", "#b9b4a6"
 _WIDTHS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
-def draw(view: Subject, kind: str, *, head: int | None, row: int, part: int) -> Figure:
+def draw(view: Subject, kind: str, *, head: int | None, row: int, part: int, log: bool) -> Figure:
     """One kind of figure of one part of a view."""
     try:
         from matplotlib import rc_context
@@ -44,6 +47,8 @@ def draw(view: Subject, kind: str, *, head: int | None, row: int, part: int) -> 
         raise ArgumentError(f"there is no figure {kind!r}: choose one of {', '.join(KINDS)}")
     if not 0 <= part < len(view.parts):
         raise ArgumentError(f"there is no part {part}: give 0…{len(view.parts) - 1}")
+    if log and kind not in _SHADED:
+        raise ArgumentError(f"log is a scale of shades, and {kind} has none: choose one of {', '.join(_SHADED)}")
     if kind == "alignment":
         # As the page opens: of a translation, its last cross-attention.
         crosses = [one for one in view.parts if one.name == "cross"]
@@ -70,14 +75,14 @@ def draw(view: Subject, kind: str, *, head: int | None, row: int, part: int) -> 
 
     names = {readable(view.title), label.title, *(label.keys or ()), *(label.rows or ())}
     with rc_context({"font.family": _families("".join(names))}):
-        return _drawn(Picture(layout="constrained", figsize=(6.4, 5.2)), view, label, kind, row, head)
+        return _drawn(Picture(layout="constrained", figsize=(6.4, 5.2)), view, label, kind, row, head, log)
 
 
-def _drawn(figure: Figure, view: Subject, label: Labelled, kind: str, row: int, head: int | None) -> Figure:
+def _drawn(figure: Figure, view: Subject, label: Labelled, kind: str, row: int, head: int | None, log: bool) -> Figure:
     if kind in ("map", "alignment"):
-        _map(figure, label, row, head, alignment=kind == "alignment")
+        _map(figure, label, row, head, log, alignment=kind == "alignment")
     elif kind == "heads":
-        _heads(figure, label, row)
+        _heads(figure, label, row, log)
     elif kind == "variance":
         _variance(figure)
     else:
@@ -125,7 +130,7 @@ def write(figure: Figure, path: str | Path) -> Path:
     return Path(path)
 
 
-def _map(figure: Figure, label: Labelled, row: int, head: int | None, *, alignment: bool) -> None:
+def _map(figure: Figure, label: Labelled, row: int, head: int | None, log: bool, *, alignment: bool) -> None:
     """The matrix of one head, or the mean of all; of an alignment, the source above and the translation down."""
     axes = figure.subplots()
     shape = label.problem.shape
@@ -133,13 +138,8 @@ def _map(figure: Figure, label: Labelled, row: int, head: int | None, *, alignme
     heads = range(shape.H) if head is None else (head,)
     picture = picture.mean(axis=0) if head is None else picture[head]
     visible = np.any([label.visible_bins(row, h, *picture.shape) for h in heads], axis=0)
-    coloring = _shades(picture)
-    if alignment:
-        # Shares of what was looked at, as others draw them.
-        from matplotlib.colors import Normalize
-
-        coloring["norm"] = Normalize(0, 1)
-    shade = _shown(axes, picture, visible, label, coloring, extent=_extent(label))
+    scale = _scale(picture, label, log)
+    shade = _shown(axes, picture, visible, label, scale, extent=_extent(label))
     _name(axes, label)
     if alignment:
         axes.set(xlabel="source", ylabel="translation")
@@ -147,39 +147,39 @@ def _map(figure: Figure, label: Labelled, row: int, head: int | None, *, alignme
         for name in axes.get_xticklabels():
             name.set(rotation=45, ha="left")
     what = "weight" if len(heads) == 1 else f"mean weight of {len(heads)} heads"
-    figure.colorbar(shade, label=what + _pool(picture, label))
+    bar = figure.colorbar(shade)
+    bar.set_label(_said(what + _pool(picture, label), scale, picture), fontsize=9)
     _legend(figure, visible)
 
 
-def _heads(figure: Figure, label: Labelled, row: int) -> None:
-    """All heads as small matrices."""
+def _heads(figure: Figure, label: Labelled, row: int, log: bool) -> None:
+    """All heads as small matrices, on one scale."""
     pictures = _pictures(label, row, 192)
     across = min(len(pictures), ceil(len(pictures) ** 0.5))
     down = ceil(len(pictures) / across)
     figure.set_size_inches(2 * across + 1, 2 * down + 0.6)
-    coloring = _shades(pictures)
+    scale = _scale(pictures, label, log)
     visible = np.stack([label.visible_bins(row, h, *pictures.shape[1:]) for h in range(len(pictures))])
     every = np.atleast_1d(figure.subplots(down, across, squeeze=False)).reshape(-1)
     for number, axes in enumerate(every):
         if number >= len(pictures):
             axes.set_axis_off()
             continue
-        shade = _shown(axes, pictures[number], visible[number], label, coloring)
+        shade = _shown(axes, pictures[number], visible[number], label, scale)
         axes.set(xticks=[], yticks=[])
         axes.set_title(f"head {number}", fontsize=9)
-    figure.colorbar(shade, ax=list(every), label="weight" + _pool(pictures[0], label), shrink=0.8)
+    said = _said("weight" + _pool(pictures[0], label), scale, pictures)
+    figure.colorbar(shade, ax=list(every), shrink=0.8).set_label(said, fontsize=9)
     figure.supxlabel("keys →", fontsize=9)
     figure.supylabel("← queries", fontsize=9)
     _legend(figure, visible)
 
 
-def _shown(
-    axes: Any, picture: np.ndarray, visible: np.ndarray, label: Labelled, coloring: dict[str, Any], **options: Any
-) -> Any:
+def _shown(axes: Any, picture: np.ndarray, visible: np.ndarray, label: Labelled, scale: Scale, **options: Any) -> Any:
     """A picture whose masked cells let the hatching behind it through: what may not be seen is no zero."""
     axes.patch.set(facecolor=_MASKED, hatch="/////", edgecolor=_HATCH)
     shown = np.ma.masked_where(~visible, picture)
-    return axes.imshow(shown, **coloring, aspect=_aspect(label), interpolation="nearest", **options)
+    return axes.imshow(shown, **_shades(scale), aspect=_aspect(label), interpolation="nearest", **options)
 
 
 def _pool(picture: np.ndarray, label: Labelled) -> str:
@@ -246,16 +246,22 @@ def _pictures(label: Labelled, row: int, pixels: int) -> np.ndarray:
     return picture.reshape(shape.B, shape.H, *picture.shape[-2:])[row]
 
 
-def _shades(picture: np.ndarray) -> dict[str, Any]:
+def _scale(picture: np.ndarray, label: Labelled, log: bool) -> Scale:
+    return Scale.of(float(picture.max(initial=0)), label.problem.shape.S, log=log)
+
+
+def _said(what: str, scale: Scale, picture: np.ndarray) -> str:
+    """What stands beside a bar of shades, in lines as long as the smallest."""
+    return "\n".join(part for line in (f"{what}, {scale.name}", scale.hint(picture)) for part in wrap(line, _BESIDE))
+
+
+def _shades(scale: Scale) -> dict[str, Any]:
     from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
     blend = LinearSegmentedColormap.from_list("overt", [tuple(c / 255 for c in stop) for stop in STOPS])
-    colors = blend.with_extremes(bad=(0, 0, 0, 0), under=_color(0))
-    highest = float(picture.max()) or 1.0
-    if scaled(picture)[3] == "logarithmic":
-        some = picture[picture > 0]
-        return {"cmap": colors, "norm": LogNorm(max(float(some.min()), highest * 1e-4), highest)}
-    return {"cmap": colors, "norm": Normalize(0, highest)}
+    # Of a logarithmic scale 0 is its end: what is bad is masked.
+    norm = LogNorm(scale.low, scale.high, clip=True) if scale.log else Normalize(scale.low, scale.high)
+    return {"cmap": blend.with_extremes(bad=(0, 0, 0, 0)), "norm": norm}
 
 
 def _color(level: float) -> str:

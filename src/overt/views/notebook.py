@@ -64,7 +64,9 @@ def picture(view: Subject) -> bytes | None:
     with warnings.catch_warnings():
         # Letters that no font has are named where a figure is asked for.
         warnings.simplefilter("ignore")
-        made = figure.draw(view, "alignment" if crosses else "map", head=None if crosses else 0, row=0, part=0)
+        made = figure.draw(
+            view, "alignment" if crosses else "map", head=None if crosses else 0, row=0, part=0, log=False
+        )
         with BytesIO() as file:
             made.savefig(file, format="png", dpi=80)
             return file.getvalue()

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from overt.views.colors import DARK, STOPS, shades
+from overt.views.colors import DARK, STOPS, Scale, shades
 
 # Where there are no colours: nothing, and up to everything.
 GREYS = " ░▒▓█"
@@ -64,15 +64,15 @@ class Paper:
         """One cell that may not be seen."""
         return (HATCH * width, self.masked) if self.coloured else (DOT.center(width), "dim")
 
-    def legend(self, what: str, low: str, high: str, how: str, *, masked: bool) -> Text:
+    def legend(self, what: str, scale: Scale, *, masked: bool) -> Text:
         """What is shown, the ramp between two numbers, how it goes, and what is hatched."""
-        line = Text().append(f"{what} {low} ", "dim")
+        line = Text().append(f"{what} {scale.low:g} ", "dim")
         if self.coloured:
             for level in np.linspace(0, 1, _SWATCHES):
                 line.append(" ", Style(bgcolor=rgb(self.shades(level))))
         else:
             line.append(GREYS.strip())
-        line.append(f" {high}, {how}", "dim")
+        line.append(f" {scale.high:g}, {scale.name}", "dim")
         if masked:
             line.append("   ").append(*self.hidden(2 if self.coloured else 1)).append(" masked", "dim")
         return line

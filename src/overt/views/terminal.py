@@ -17,7 +17,7 @@ from overt.grid import host
 from overt.reference import Step
 from overt.trace import Trace
 from overt.views import paper as papers
-from overt.views.colors import scaled
+from overt.views.colors import Scale
 from overt.views.labels import Labelled
 from overt.views.paper import Paper
 from overt.views.subject import Subject
@@ -39,11 +39,12 @@ def show(
     head: int | None = None,
     row: int = 0,
     query: int | None = None,
+    log: bool = False,
     console: Console | None = None,
 ) -> None:
     """Print a view as wide as the window."""
     paper = papers.of(console or Console(highlight=False))
-    for renderable in _view(view, paper, head, row, query):
+    for renderable in _view(view, paper, head, row, query, log):
         paper.console.print(renderable)
 
 
@@ -55,27 +56,35 @@ def text(view: Subject, width: int = 100) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def _view(view: Subject, paper: Paper, head: int | None, row: int, query: int | None) -> Iterator[RenderableType]:
+def _view(
+    view: Subject, paper: Paper, head: int | None, row: int, query: int | None, log: bool
+) -> Iterator[RenderableType]:
     for part in view.parts:
         shape = part.problem.shape
         for name, value, count in (("row", row, shape.B), ("head", head or 0, shape.H), ("query", query or 0, shape.T)):
             if not 0 <= value < count:
                 raise ArgumentError(f"there is no {name} {value}: give 0…{count - 1}")
     if view.trace is not None and query is None:
-        yield from _trace(view.trace, view.parts[0], paper, head or 0, row)
+        yield from _trace(view.trace, view.parts[0], paper, head or 0, row, log)
         return
-    for part in view.parts:
+    tops = [tuple(_per_head(part, x)[row] for x in part.seen.top(min(3, part.problem.shape.S))) for part in view.parts]
+    # All that is printed has one scale.
+    own, asked = (slice(None) if one is None else slice(one, one + 1) for one in (head, query))
+    largest = max(float(weights[own, asked].max(initial=0)) for _, weights in tops)
+    scale = Scale.of(largest, max(part.problem.shape.S for part in view.parts), log=log)
+    for part, top in zip(view.parts, tops, strict=True):
         yield Text(_heading(part, row, head), style="bold")
         heads = range(part.problem.shape.H) if head is None else (head,)
         if query is not None:
             for h in heads:
-                yield _query(part, row, h, query, paper)
+                yield _query(part, row, h, query, paper, scale)
+            yield paper.legend("weight", scale, masked=False)
             continue
         if len(heads) == 1:
-            yield from _head(part, paper, row, heads[0])
+            yield from _head(part, paper, row, heads[0], scale)
         else:
-            yield from _overview(part, paper, row)
-        yield _pairs(part, row, heads)
+            yield from _overview(part, paper, row, scale)
+        yield _pairs(part, row, heads, *top)
         yield Text("")
 
 
@@ -92,17 +101,17 @@ def _count(n: int, noun: str) -> str:
     return f"{n:,} {noun if n == 1 else many}"
 
 
-def _head(part: Labelled, paper: Paper, row: int, head: int) -> Iterator[RenderableType]:
+def _head(part: Labelled, paper: Paper, row: int, head: int, scale: Scale) -> Iterator[RenderableType]:
     T, S = part.problem.shape.T, part.problem.shape.S
     label = min(_LABEL, max(cell_len(part.query(t)) for t in range(min(T, 4096)))) + 1
     width = max(6, min(_LABEL, max(cell_len(part.key(s)) for s in range(min(S, 4096)))) + 1)
     room = (paper.width - label - 1) // S
     if T <= _ROWS and label + S * width + 9 <= paper.width:
-        yield _numbers(part, row, head, label, width, paper)
+        yield _numbers(part, row, head, label, width, paper, scale)
     elif T <= _ROWS and room >= 2:
-        yield _shaded(part, row, head, label, min(room, _CELL), paper)
+        yield _shaded(part, row, head, label, min(room, _CELL), paper, scale)
     else:
-        yield _blocks(part, row, head, label if T <= 2 * _LINES else len(str(T)) + 1, paper)
+        yield _blocks(part, row, head, label if T <= 2 * _LINES else len(str(T)) + 1, paper, scale)
     entropy = _per_head(part, part.seen.entropy())[row, head]
     received = _per_head(part, part.seen.received())[row, head]
     most = np.argsort(-received, kind="stable")[:3]
@@ -111,7 +120,7 @@ def _head(part: Labelled, paper: Paper, row: int, head: int) -> Iterator[Rendera
     yield Text(f"most received by {keys}")
 
 
-def _query(part: Labelled, row: int, head: int, query: int, paper: Paper) -> Text:
+def _query(part: Labelled, row: int, head: int, query: int, paper: Paper, scale: Scale) -> Text:
     """What one query looked at: all keys shaded, if they are few, and the heaviest."""
     problem, visible = part.problem, part.visible(row, head, query)[0]
     at = np.unravel_index(row * problem.shape.H + head, problem.outer) if problem.outer else ()
@@ -119,14 +128,14 @@ def _query(part: Labelled, row: int, head: int, query: int, paper: Paper) -> Tex
     entropy = abs(_per_head(part, part.seen.entropy())[row, head, query])
     text = Text().append(f"head {head}  " if problem.shape.H > 1 else "", "dim")
     text.append(clipped(part.query(query), 30)).append(f" ({query}), entropy {entropy:.3f} nats\n", "dim")
-    highest = float(w.max()) or 1.0
+    level = scale.level(w)
     if len(w) <= _SMALL:
-        for color, s in zip(paper.shades(w / highest), range(len(w)), strict=True):
+        for color, s in zip(paper.shades(level), range(len(w)), strict=True):
             text.append(clipped(part.key(s), 30), papers.on(color) if visible[s] else Style(dim=True)).append(" ")
         text.append("\n")
     for s in np.argsort(-w, kind="stable")[:_PAIRS]:
         if visible[s]:
-            bar = "█" * round(20 * float(w[s]) / highest)
+            bar = "█" * round(20 * float(level[s]))
             text.append(f"  {w[s]:.4f}  ").append(bar.ljust(20), papers.rgb(paper.shades(np.array(0.6)))).append(
                 f"  {clipped(part.key(s), 30)}"
             )
@@ -134,10 +143,10 @@ def _query(part: Labelled, row: int, head: int, query: int, paper: Paper) -> Tex
     return text
 
 
-def _numbers(part: Labelled, row: int, head: int, label: int, width: int, paper: Paper) -> Text:
+def _numbers(part: Labelled, row: int, head: int, label: int, width: int, paper: Paper, scale: Scale) -> Text:
     """Every weight as a number on its shade, queries down, keys across."""
     w, visible = _tile(part, row, head)
-    colors = paper.shades(scaled(w)[0])
+    colors = paper.shades(scale.level(w))
     entropy = _per_head(part, part.seen.entropy())[row, head]
     table = Text(" " * label)
     for s in range(w.shape[1]):
@@ -149,28 +158,28 @@ def _numbers(part: Labelled, row: int, head: int, label: int, width: int, paper:
             cell = f"{w[t, s]:.3f}" if visible[t, s] else "·"
             table.append(cell.rjust(width), papers.on(colors[t, s]) if visible[t, s] else Style(dim=True))
         table.append(f"   {entropy[t]:.3f}\n", "dim")
-    return table.append(_legend(w, visible, paper))
+    # What is faint there can be read.
+    return table.append(paper.legend("weight", scale, masked=not visible.all()))
 
 
-def _shaded(part: Labelled, row: int, head: int, label: int, width: int, paper: Paper) -> Text:
+def _shaded(part: Labelled, row: int, head: int, label: int, width: int, paper: Paper, scale: Scale) -> Text:
     """Every weight as a shade, queries down, keys across."""
     w, visible = _tile(part, row, head)
-    level = scaled(w)[0]
     table = Text()
-    for t, line in enumerate(_cells(level, visible, width, paper)):
+    for t, line in enumerate(_cells(scale.level(w), visible, width, paper)):
         table.append(_left(part.query(t), label)).append(line).append("\n")
     table.append(" " * label + _ticks(part, w.shape[1], width) + "\n", "dim")
-    table.append(_legend(w, visible, paper))
+    table.append(_legend(w, visible, paper, scale))
     return table.append("\n" + _pooling(*w.shape, *w.shape), "dim")
 
 
-def _blocks(part: Labelled, row: int, head: int, label: int, paper: Paper) -> Text:
+def _blocks(part: Labelled, row: int, head: int, label: int, paper: Paper, scale: Scale) -> Text:
     """The whole matrix, pooled to the window: two rows of cells a line."""
     T, S = part.problem.shape.T, part.problem.shape.S
     columns, rows = min(S, max(paper.width - label - 1, 8)), min(T, 2 * _LINES)
     pooled = _per_head(part, part.seen.map(rows, columns))[row, head]
     visible = part.visible_bins(row, head, rows, columns)
-    lines = _picture(scaled(pooled)[0], visible, paper)
+    lines = _picture(scale.level(pooled), visible, paper)
     step = 2 if len(lines) < rows else 1
     table = Text()
     for i, line in enumerate(lines):
@@ -178,15 +187,16 @@ def _blocks(part: Labelled, row: int, head: int, label: int, paper: Paper) -> Te
         t = i * step * T // rows
         table.append(_left(part.query(t) if rows == T else str(t), label), "dim").append(line).append("\n")
     table.append(" " * label + _ticks(part, columns) + "\n", "dim")
-    table.append(_legend(pooled, visible, paper))
+    table.append(_legend(pooled, visible, paper, scale))
     lines_each = rows if paper.coloured else len(lines)
     return table.append("\n" + _pooling(T, S, lines_each, columns), "dim")
 
 
-def _legend(weights: np.ndarray, visible: np.ndarray, paper: Paper) -> Text:
-    """What the shades of a picture stand for."""
-    _, low, high, how = scaled(weights)
-    return paper.legend("weight", low, high, how, masked=not visible.all())
+def _legend(weights: np.ndarray, visible: np.ndarray, paper: Paper, scale: Scale) -> Text:
+    """What the shades of a picture stand for, and how to see what is too faint."""
+    line = paper.legend("weight", scale, masked=not visible.all())
+    hint = scale.hint(weights)
+    return line.append(f"\n{hint}" if hint else "")
 
 
 def _pooling(T: int, S: int, rows: int, columns: int) -> str:
@@ -195,7 +205,7 @@ def _pooling(T: int, S: int, rows: int, columns: int) -> str:
     return f"queries ↓ keys →{each}"
 
 
-def _overview(part: Labelled, paper: Paper, row: int) -> Iterator[RenderableType]:
+def _overview(part: Labelled, paper: Paper, row: int, scale: Scale) -> Iterator[RenderableType]:
     """All heads, small, side by side, on one scale."""
     T, S, H = part.problem.shape.T, part.problem.shape.S, part.problem.shape.H
     size = min(32, max(8, (paper.width - 2) // 4 - 2))
@@ -204,7 +214,7 @@ def _overview(part: Labelled, paper: Paper, row: int) -> Iterator[RenderableType
     # The fewer the heads and their cells, the wider these.
     wide = min(_SMALL_CELL, (paper.width // min(H, 4) - 2) // S)
     pooled = _per_head(part, part.seen.map(rows, columns))[row]
-    level = scaled(pooled)[0]
+    level = scale.level(pooled)
     visible = np.stack([part.visible_bins(row, head, rows, columns) for head in range(H)])
     wider = wide >= 2 and rows == T
     pictures = []
@@ -217,7 +227,7 @@ def _overview(part: Labelled, paper: Paper, row: int) -> Iterator[RenderableType
             title.append(line).append("\n")
         pictures.append(title)
     yield Columns(pictures, padding=(0, 2))
-    yield _legend(pooled, visible, paper)
+    yield _legend(pooled, visible, paper, scale)
     shown = rows if wider or paper.coloured else -(-rows // 2)
     yield Text(_pooling(T, S, shown, columns), "dim")
     yield Text(f"nats: entropy of the queries on average, at most {np.log(S):.2f}", "dim")
@@ -273,10 +283,9 @@ def _ticks(part: Labelled, columns: int, width: int = 1) -> str:
     return line
 
 
-def _pairs(part: Labelled, row: int, heads: range | tuple[int, ...]) -> Text:
+def _pairs(part: Labelled, row: int, heads: range | tuple[int, ...], indices: np.ndarray, weights: np.ndarray) -> Text:
     """The heaviest pairs of a query that had a choice and a key."""
     shape = part.problem.shape
-    indices, weights = (_per_head(part, x)[row] for x in part.seen.top(min(3, shape.S)))
     chosen = [h for h in range(shape.H) if h in heads]
     flat = np.argsort(-weights[chosen], axis=None, kind="stable")
     table, found = Text().append("strongest pairs\n", "bold"), 0
@@ -304,7 +313,7 @@ def _tile(part: Labelled, row: int, head: int) -> tuple[np.ndarray, np.ndarray]:
     return _per_head(part, part.seen.weights[...])[row, head], part.visible(row, head)
 
 
-def _trace(trace: Trace, part: Labelled, paper: Paper, head: int, row: int) -> Iterator[RenderableType]:
+def _trace(trace: Trace, part: Labelled, paper: Paper, head: int, row: int, log: bool) -> Iterator[RenderableType]:
     shape = part.problem.shape
     if shape.H > 1 or shape.B > 1:
         yield Text(f"head {head} of {shape.H}, row {row} of {shape.B}", "dim")
@@ -325,11 +334,11 @@ def _trace(trace: Trace, part: Labelled, paper: Paper, head: int, row: int) -> I
             if getattr(part.problem.score, "scale", 0) is None:
                 how = f"1/√{width} divides it by {width}"
             yield Text(f"   variance {before.variance:.4g} → {step.variance:.4g}: the scale {how}", "italic")
-        yield _array(step, array, part, paper, row, head)
+        yield _array(step, array, part, paper, row, head, log)
         before = step
 
 
-def _array(step: Step, array: np.ndarray, part: Labelled, paper: Paper, row: int, head: int) -> Text:
+def _array(step: Step, array: np.ndarray, part: Labelled, paper: Paper, row: int, head: int, log: bool) -> Text:
     """The numbers of a small array with names; what a large one spans."""
     axes = step.axes.split()
     table = array.reshape(-1, 1) if array.ndim == 1 else array
@@ -356,7 +365,8 @@ def _array(step: Step, array: np.ndarray, part: Labelled, paper: Paper, row: int
     if names_across:
         lines.append("   " + " " * label + "".join(_right(name, width) for name in names_across) + "\n", "dim")
     shaded = step.name in ("weights", "dropped")
-    colors, visible = (paper.shades(table), part.visible(row, head)) if shaded else (None, None)
+    scale = Scale.of(1, part.problem.shape.S, log=log)
+    colors, visible = (paper.shades(scale.level(table)), part.visible(row, head)) if shaded else (None, None)
     for i, line in enumerate(cells):
         lines.append("   " + _left(names(i), label), "dim")
         for j, cell in enumerate(line):

@@ -53,20 +53,26 @@ class View(Subject):
         parts = [replace(part, source=title) for view, title in zip(views, titles, strict=True) for part in view.parts]
         return View(parts, title=" | ".join(view.title for view in views))
 
-    def print(self, *, head: int | None = None, row: int = 0, query: int | None = None) -> None:
-        """Print to the terminal: one query head or all of them, of one batch row; all queries or one."""
+    def print(self, *, head: int | None = None, row: int = 0, query: int | None = None, log: bool = False) -> None:
+        """Print to the terminal: one query head or all of them, of one batch row; all queries or one.
+
+        log: shades by decades, to see faint weights, where they are linear from 0 to 1 otherwise.
+        """
         from overt.views import terminal
 
-        terminal.show(self, head=head, row=row, query=query)
+        terminal.show(self, head=head, row=row, query=query, log=log)
 
-    def figure(self, kind: str = "map", *, head: int | None = None, row: int = 0, part: int = 0) -> Figure:
+    def figure(
+        self, kind: str = "map", *, head: int | None = None, row: int = 0, part: int = 0, log: bool = False
+    ) -> Figure:
         """A matplotlib figure (extra ``plot``): "map", "heads", "alignment", "entropy", "received" or "variance".
 
         "alignment" is of the last cross-attention, such as that of a translation, whatever ``part`` is.
+        log: shades by decades, as in ``print``.
         """
         from overt.views import figure
 
-        return figure.draw(self, kind, head=head, row=row, part=part)
+        return figure.draw(self, kind, head=head, row=row, part=part, log=log)
 
     def page(
         self,
@@ -127,6 +133,7 @@ def show(
     head: int | None = None,
     row: int = 0,
     query: int | None = None,
+    log: bool = False,
 ) -> View:
     """Print attention or its steps to the terminal, and give the ``View`` that can also draw, write and save it.
 
@@ -136,10 +143,11 @@ def show(
     tokens: names of the S keys, and of the T queries too where they stand at the last T of them.
     queries: names of the T queries, where they are others.
     head, row, query: what to print, by default all heads and queries of the first batch row.
+    log: shades by decades, to see faint weights.
 
     In a notebook nothing is printed: the returned view shows itself.
     """
     view = View(x, tokens=tokens, queries=queries, title=title)
     if "ipykernel" not in sys.modules:
-        view.print(head=head, row=row, query=query)
+        view.print(head=head, row=row, query=query, log=log)
     return view
