@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from overt.check import alignment
 from overt.check.judging import judge
 from overt.recorder import record_operations
 
@@ -350,3 +351,21 @@ def test_a_term_in_which_query_and_key_meet_bends_a_sum(product: bool) -> None:
     torch.manual_seed(0)
     told = accused(Flow(product).double(), torch.randn(2, 5, 12).double(), torch.randn(2, 7, 12).double())
     assert [one.partition(":")[0] for one in told] == ([] if product else ["additive_no_tanh"])
+
+
+def test_what_is_too_large_to_be_followed_is_judged_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alignment, "_MOST", 0)
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(12, 3, batch_first=True).double().eval()
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.first = layer, nn.Parameter(torch.randn(1, 1, 12).double())
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = torch.cat([self.first.expand(len(x), -1, -1), x], 1)
+            return self.layer(x, x, x)[0]
+
+    with torch.no_grad():
+        assert accused(Block(), torch.randn(2, 5, 12).double()) == []

@@ -44,6 +44,7 @@ class Alignment:
         """Go through all operations once."""
         if sum(operation.host.size for operation in self.operations) > _MOST:
             self.places = [{} for _ in self.operations]
+            self.through = [frozenset[int]() for _ in self.operations]
             return self
         self._data = carriers(self.operations)
         mixes = {core.mix.number: core for core in self.cores if core.place is not None}

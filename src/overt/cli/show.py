@@ -159,6 +159,11 @@ def _shown(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def _to(written: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The file that a command writes, and what it is."""
+    return click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", required=True, help=written)
+
+
 _log = click.option("--log", is_flag=True, help="Shade by decades, to see what is faint; else linear from 0 to 1.")
 _steps = click.option("--steps", is_flag=True, help="Show every step of one attention, not its result.")
 
@@ -185,14 +190,7 @@ Examples:
   overt show page seen -o seen.html    # what overt attend -o seen has written
 """
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    required=True,
-    help="The HTML file that is written.",
-)
+@_to("The HTML file that is written.")
 @_steps
 @_shown
 def page(view: View, output: Path) -> None:
@@ -204,14 +202,7 @@ def page(view: View, output: Path) -> None:
 
 
 @command.command(epilog='Example:  overt show figure "I love you." --model en-zh --kind alignment --head 0 -o love.png')
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    required=True,
-    help="The .png, .svg or .pdf that is written.",
-)
+@_to("The .png, .svg or .pdf that is written.")
 @click.option("--kind", default="map", show_default=True, help="map, heads, alignment, entropy, received or variance.")
 @click.option("--head", type=int, help="Draw one query head.")
 @click.option("--row", type=int, default=0, show_default=True, help="Draw this row of the batch.")
