@@ -277,8 +277,8 @@ OVERT_INLINE void compare(const Scoring<Acc>& scoring, const Acc* rows, const Ac
   else if (scoring.bounded)
     add_terms<Acc, M, true>(rows, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile, stride);
   else {
-    // At three times the cost of a term, fewer rows at once are as good.
-    constexpr int some = M % 4 ? smaller(M, 2) : 4;
+    // At three times the cost of a term, four rows at once are as good as more.
+    constexpr int some = M % 4 ? M : 4;
     for (int r = 0; r < M; r += some)
       add_terms<Acc, some, false>(rows + r, panel, scoring.v, D, panels, scoring.base, scoring.slope, tile + r * stride, stride);
   }
