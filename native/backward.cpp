@@ -195,10 +195,15 @@ template <class Acc> struct Backward {
     for (int r = 0; r < meeting.width; r += lanes) {
       // The factor goes into the queries, as it did on the way there: every score is the same to the last bit.
       const Index first = r / panel * panel, half = r % panel, count = meeting.count - r;
-      pack_half_panel(queries, q + r, count, p.D, meeting.scoring.factor, 0, work.queries + first * p.D + half);
-      pack_half_panel(dys, dy + r, count, p.E, Acc(1), 0, work.dys + first * p.E + half);
+      pack_half(queries, q + r, count, p.D, meeting.scoring.factor, work.queries + first * p.D + half);
+      pack_half(dys, dy + r, count, p.E, Acc(1), work.dys + first * p.E + half);
     }
     settle(work.queries, meeting.width * p.D);
+  }
+
+  template <class In>
+  OVERT_APART static void pack_half(const In* from, const Index* rows, Index count, Index width, Acc factor, Acc* out) {
+    pack_half_panel<In, false>([&](int i) { return from + rows[i]; }, count, width, factor, out);
   }
 
   Acc rest_of(Index place) const { return pull.lse.rest ? static_cast<const Acc*>(pull.lse.rest)[place] : Acc(0); }

@@ -33,21 +33,16 @@ OVERT_INLINE Words widened(Halves x) {
 #endif
 }
 
-OVERT_INLINE Lane<float> load_lanes(const float* p) { return load(p); }
-OVERT_INLINE Lane<double> load_lanes(const double* p) { return load(p); }
-OVERT_INLINE Words load_halves(const BFloat16* p) { return widened(*reinterpret_cast<const Halves*>(p)); }
-OVERT_INLINE Lane<float> load_lanes(const BFloat16* p) { return (Lane<float>)(load_halves(p) << 16); }
+// Half numbers as they are stored, in single precision.
+template <class In> Lane<float> single(Halves x);
+template <> OVERT_INLINE Lane<float> single<BFloat16>(Halves x) { return (Lane<float>)(widened(x) << 16); }
+template <> OVERT_INLINE Lane<float> single<Float16>(Halves x) {
 #if defined(__AVX512F__)
-OVERT_INLINE Lane<float> load_lanes(const Float16* p) {
-  return (Lane<float>)_mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-}
+  return (Lane<float>)_mm512_maskz_cvtph_ps(0xffff, (__m256i)x);
 #elif defined(__F16C__)
-OVERT_INLINE Lane<float> load_lanes(const Float16* p) {
-  return (Lane<float>)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-}
+  return (Lane<float>)_mm256_cvtph_ps((__m128i)x);
 #else
-OVERT_INLINE Lane<float> load_lanes(const Float16* p) {
-  Words half = widened(*reinterpret_cast<const Halves*>(p));
+  Words half = widened(x);
   Words size = (half & 0x7fff) << 13;
   // From bias 15 to bias 127.  Subnormal numbers count 2^-24, and float32 has them as normal ones; as they stand they
   // would be subnormal there too, and taken for 0.
@@ -55,19 +50,19 @@ OVERT_INLINE Lane<float> load_lanes(const Float16* p) {
   Words subnormal = (Words)(__builtin_convertvector((Vector<float>::Bits)(half & 0x7fff), Lane<float>) * 0x1p-24f);
   Words finite = size >= 1 << 23 ? normal : subnormal;
   return (Lane<float>)((size >= 0x0f800000 ? special : finite) | (half & 0x8000) << 16);
-}
 #endif
+}
 
-// The first `count` elements, and zeros; reads nothing beyond them.
+OVERT_INLINE Lane<float> load_lanes(const float* p) { return load(p); }
+OVERT_INLINE Lane<double> load_lanes(const double* p) { return load(p); }
+OVERT_INLINE Halves load_halves(const void* p) { return *static_cast<const Halves*>(p); }
+template <class In> OVERT_INLINE Lane<float> load_lanes(const In* p) { return single<In>(load_halves(p)); }
+
+// The first `count` elements, and zeros; reads nothing beyond them.  Where kMasks, that takes as long as all of them.
 #if defined(__AVX512F__)
-OVERT_INLINE __m256i load_some_halves(const void* p, Index count) {
-  return _mm256_maskz_loadu_epi16(count >= 16 ? 0xffff : (1u << count) - 1, p);
-}
-OVERT_INLINE Lane<float> load_some(const BFloat16* p, Index count) {
-  return (Lane<float>)(widened((Halves)load_some_halves(p, count)) << 16);
-}
-OVERT_INLINE Lane<float> load_some(const Float16* p, Index count) {
-  return (Lane<float>)_mm512_maskz_cvtph_ps(0xffff, load_some_halves(p, count));
+constexpr bool kMasks = true;
+template <class In> OVERT_INLINE Lane<float> load_some(const In* p, Index count) {
+  return single<In>((Halves)_mm256_maskz_loadu_epi16(count >= 16 ? 0xffff : (1u << count) - 1, p));
 }
 OVERT_INLINE Lane<float> load_some(const float* p, Index count) {
   return (Lane<float>)_mm512_maskz_loadu_ps(count >= 16 ? 0xffff : (1u << count) - 1, p);
@@ -76,13 +71,37 @@ OVERT_INLINE Lane<double> load_some(const double* p, Index count) {
   return (Lane<double>)_mm512_maskz_loadu_pd(count >= 8 ? 0xff : (1u << count) - 1, p);
 }
 #else
+constexpr bool kMasks = false;
+// One by one into a register: a vector would wait for what was written to memory number by number.
 template <class In> OVERT_APART Lane<Accumulator<In>> load_few(const In* p, Index count) {
-  In some[kLanes<Accumulator<In>>] = {};
-  for (Index i = 0; i < count; ++i) some[i] = p[i];
-  return load_lanes(some);
+  constexpr int most = kLanes<Accumulator<In>> - 1;
+  if constexpr (sizeof(In) == 2) {
+    Halves some = {};
+    OVERT_UNROLL
+    for (int i = 0; i < most; ++i)
+      if (i < count) some[i] = p[i].bits;
+    return single<In>(some);
+  } else {
+    Lane<In> some = {};
+    OVERT_UNROLL
+    for (int i = 0; i < most; ++i)
+      if (i < count) some[i] = p[i];
+    return some;
+  }
 }
+#if defined(__AVX2__)
+OVERT_INLINE Lane<float> load_few(const float* p, Index count) {
+  constexpr Vector<float>::Bits order = {0, 1, 2, 3, 4, 5, 6, 7};
+  return (Lane<float>)_mm256_maskload_ps(p, (__m256i)(order < int(count)));
+}
+OVERT_INLINE Lane<double> load_few(const double* p, Index count) {
+  constexpr Vector<double>::Bits order = {0, 1, 2, 3};
+  return (Lane<double>)_mm256_maskload_pd(p, (__m256i)(order < count));
+}
+#endif
 template <class In> OVERT_INLINE Lane<Accumulator<In>> load_some(const In* p, Index count) {
-  return count >= kLanes<Accumulator<In>> ? load_lanes(p) : load_few(p, count);
+  if (count >= kLanes<Accumulator<In>>) [[likely]] return load_lanes(p);
+  return load_few(p, count);
 }
 #endif
 
@@ -151,18 +170,16 @@ OVERT_INLINE void load_transposed(Row row, Index count, Index d, Index D, Lane<A
   transpose<Acc>(x);
 }
 
-// Half a panel [D][kPanel] from up to kLanes rows, which begin at `offsets`, times a factor, zeros in the place of the
-// missing ones.  Rows that lie so far `ahead` of these are fetched, unless 0.
-template <class In>
-OVERT_APART void pack_half_panel(const In* from, const Index* offsets, Index count, Index D, Accumulator<In> factor, Index ahead,
-                                 Accumulator<In>* out) {
+// Half a panel [D][kPanel] from up to kLanes rows, times a factor, zeros in the place of the missing ones; row(i) gives the
+// i-th.  With `ahead`, fetches as many rows that follow.
+template <class In, bool ahead, class Row>
+OVERT_INLINE void pack_half_panel(Row row, Index count, Index D, Accumulator<In> factor, Accumulator<In>* out) {
   using Acc = Accumulator<In>;
   constexpr int lanes = kLanes<Acc>;
   for (Index d = 0; d < D; d += lanes) {
     Lane<Acc> x[lanes];
-    if (ahead)
-      for (int i = 0; i < lanes; ++i) __builtin_prefetch(from + offsets[i] + ahead + d);
-    load_transposed<In>([&](int i) { return from + offsets[i]; }, count, d, D, x);
+    for (int i = 0; ahead && i < lanes; ++i) __builtin_prefetch(row(lanes + i) + d);
+    load_transposed<In>(row, count, d, D, x);
     OVERT_UNROLL
     for (int i = 0; i < lanes; ++i)
       if (d + i < D) store(out + (d + i) * kPanel<Acc>, x[i] * factor);
@@ -173,15 +190,13 @@ OVERT_APART void pack_half_panel(const In* from, const Index* offsets, Index cou
 template <class In> void pack_panel(const In* keys, Index stride, Index count, Index D, Accumulator<In>* panel) {
   using Acc = Accumulator<In>;
   constexpr int lanes = kLanes<Acc>;
-  Index offsets[kPanel<Acc>];
-  for (int i = 0; i < kPanel<Acc>; ++i) offsets[i] = i * stride;
-  for (int half = 0; half < kPanel<Acc>; half += lanes) {
+  for (int half = 0; half < kPanel<Acc>; half += lanes, keys += lanes * stride) {
     if (half >= count) {
       for (Index d = 0; d < D; ++d) store(panel + d * kPanel<Acc> + half, Lane<Acc>{});
       break;
     }
     // Decoding reads each key once, from memory, in an order that the hardware's prefetcher does not recognise.
-    pack_half_panel(keys, offsets + half, count - half, D, Acc(1), lanes * stride, panel + half);
+    pack_half_panel<In, true>([&](int i) { return keys + i * stride; }, count - half, D, Acc(1), panel + half);
   }
 }
 

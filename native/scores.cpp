@@ -10,24 +10,26 @@ namespace {
 template <class Acc, int M>
 OVERT_INLINE void multiply_rows(const Acc* queries, const Acc* key, Index row, Index D, int count, Acc* tile) {
   constexpr int lanes = kLanes<Acc>;
-  Index width = round_up(D, lanes);
+  const Index width = round_up(D, lanes), whole = kMasks ? width : D / lanes * lanes;
   for (int s = 0; s < count; s += lanes, key += lanes * row)
     for (int r = 0; r < M; ++r) {
       const Acc* query = queries + r * width;
       Lane<Acc> x[lanes] = {};
-      if (s + lanes <= count) {
-        for (Index d = 0; d < width; d += lanes) {
+      Index d = 0;
+      if (s + lanes <= count)
+        for (; d < whole; d += lanes) {
           Lane<Acc> factor = load(query + d);
           OVERT_UNROLL
           for (int i = 0; i < lanes; ++i) {
-            x[i] += factor * load_some(key + i * row + d, D - d);
+            x[i] += factor * load_some(key + i * row + d, kMasks ? D - d : lanes);
             // These keys will not be read again, and come from memory.
             if (r == 0) __builtin_prefetch(key + (lanes + i) * row + d);
           }
         }
-      } else {
-        for (int i = 0; i < count - s; ++i)
-          for (Index d = 0; d < width; d += lanes) x[i] += load(query + d) * load_some(key + i * row + d, D - d);
+      for (; d < width; d += lanes) {
+        OVERT_UNROLL
+        for (int i = 0; i < lanes; ++i)
+          if (s + i < count) x[i] += load(query + d) * load_some(key + i * row + d, D - d);
       }
       transpose<Acc>(x);
       OVERT_UNROLL

@@ -174,7 +174,7 @@ template <class In> void pack_value_tiles(const In* values, Index stride, Index 
       Index left = E - c * kTileRows;
       Words words[N];
       if (count == kPanel<float> && left >= kTileRows && !odd) {
-        if constexpr (N == 1) words[0] = load_halves(first) | load_halves(second) << 16;
+        if constexpr (N == 1) words[0] = widened(load_halves(first)) | widened(load_halves(second)) << 16;
         else split<N>(load_lanes(first), load_lanes(second), words);
       } else {
         split<N>(tamed(load_some(first, s < count ? left : 0)), tamed(load_some(second, other < count ? left : 0)), words);
