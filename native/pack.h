@@ -176,14 +176,19 @@ template <class In, bool ahead, class Row>
 OVERT_INLINE void pack_half_panel(Row row, Index count, Index D, Accumulator<In> factor, Accumulator<In>* out) {
   using Acc = Accumulator<In>;
   constexpr int lanes = kLanes<Acc>;
-  for (Index d = 0; d < D; d += lanes) {
+  auto take = [&](Index d, Index some, Index end) __attribute__((always_inline)) {
     Lane<Acc> x[lanes];
     for (int i = 0; ahead && i < lanes; ++i) __builtin_prefetch(row(lanes + i) + d);
-    load_transposed<In>(row, count, d, D, x);
+    load_transposed<In>(row, some, d, end, x);
     OVERT_UNROLL
     for (int i = 0; i < lanes; ++i)
-      if (d + i < D) store(out + (d + i) * kPanel<Acc>, x[i] * factor);
-  }
+      if (d + i < end) store(out + (d + i) * kPanel<Acc>, x[i] * factor);
+  };
+  Index d = 0;
+  // Nothing is called in between where nothing ends.
+  if (!kMasks && count >= lanes)
+    for (; d + lanes <= D; d += lanes) take(d, lanes, d + lanes);
+  for (; d < D; d += lanes) take(d, count, D);
 }
 
 // One panel [D][kPanel] from up to kPanel keys, zeros in the place of the missing ones.
