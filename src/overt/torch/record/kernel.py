@@ -65,19 +65,18 @@ def _flash(
     # Other modes wait for the function as it was called.
     if torch._C._len_torch_function_stack():
         return None
-    with SILENT():
-        chosen = torch._fused_sdp_choice(
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-        )
-        if chosen != _FLASH:
-            return None
-        if attn_mask is not None and attn_mask.dtype == torch.bool:
-            added = torch.zeros_like(attn_mask, dtype=query.dtype)
-            attn_mask = added.masked_fill_(attn_mask.logical_not(), -math.inf)
-        found = torch._scaled_dot_product_flash_attention_for_cpu(
-            query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
-        )
-        return found[0], found[1]
+    chosen = torch._fused_sdp_choice(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+    if chosen != _FLASH:
+        return None
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        added = torch.zeros_like(attn_mask, dtype=query.dtype)
+        attn_mask = added.masked_fill_(attn_mask.logical_not(), -math.inf)
+    found = torch._scaled_dot_product_flash_attention_for_cpu(
+        query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+    )
+    return found[0], found[1]
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -81,7 +81,7 @@ class Session:
                 self._miss(name, "beside its attentions it mixes by something else than a softmax")
         known = {*self.seen, *self.lost, *self.unseen, *self._mixers}
         for name in self._watch.called_attention:
-            if not any(_in(x, name) or _in(name, x) for x in known):
+            if name not in known and not any(_in(x, name) or _in(name, x) for x in known):
                 self._miss(name, "an attention by its name, in which none was seen")
         # No circle may hold on to what was recorded when nobody else does.
         self._mode = None

@@ -62,6 +62,10 @@ class Watch:
     def __init__(self, model: nn.Module) -> None:
         self.thread = threading.get_ident()
         self.names: dict[nn.Module, str] = {}
+        self._scripts: dict[str, torch.jit.ScriptModule] = {}
+        # What may attend, where hooks are to hang, and by which number; torch counts its own from 0.
+        self._watched: list[nn.Module] = []
+        self._key = id(self)
         self._name(model, "")
         self.stack: list[nn.Module] = []
         self.current: Pass | None = None
@@ -69,16 +73,16 @@ class Watch:
         self.ran: set[nn.Module] = set()
         self._finished: Callable[[Any], None] | None = None
         self._passes = 0
-        # Where the hooks hang, and by which number; torch counts its own from 0.
-        self._hung: list[nn.Module] = []
-        self._key = id(self)
-        self._scripts: dict[str, torch.jit.ScriptModule] = {}
 
     def _name(self, module: nn.Module, name: str) -> None:
         """What ``named_modules`` does, in a fifth of its time."""
-        names = self.names
+        names, children = self.names, module._modules
         names[module] = name
-        for part, child in module._modules.items():
+        if isinstance(module, torch.jit.ScriptModule):
+            self._scripts[name] = module
+        elif children or not name or not _mixes_nothing(module):
+            self._watched.append(module)
+        for part, child in children.items():
             if child is not None and child not in names:
                 # A compiled model is a module round the one that was compiled.
                 self._name(child, name if part == "_orig_mod" else f"{name}.{part}" if name else part)
@@ -87,27 +91,22 @@ class Watch:
         """Hang up the hooks; ``finished`` is told when the outermost module is done, and what it gave."""
         self._finished = finished
         self.thread = threading.get_ident()
-        enter, leave, key, script = _Hook(self._enter), _Hook(self._leave), self._key, torch.jit.ScriptModule
-        for module, name in self.names.items():
-            if isinstance(module, script):
-                self._scripts[name] = module
-            elif not (name and _mixes_nothing(module)):
-                # ``register_forward_hook`` and the handle that it returns take three times as long.
-                module._forward_pre_hooks[key] = enter
-                module._forward_pre_hooks_with_kwargs[key] = True
-                module._forward_hooks[key] = leave
-                module._forward_hooks_always_called[key] = True
-                self._hung.append(module)
+        enter, leave, key = _Hook(self._enter), _Hook(self._leave), self._key
+        # ``register_forward_hook`` and the handle that it returns take three times as long.
+        for module in self._watched:
+            module._forward_pre_hooks[key] = enter
+            module._forward_pre_hooks_with_kwargs[key] = True
+            module._forward_hooks[key] = leave
+            module._forward_hooks_always_called[key] = True
 
     def stop(self) -> None:
         """Take them down."""
         key = self._key
-        for module in self._hung:
+        for module in self._watched:
             module._forward_pre_hooks.pop(key, None)
             module._forward_pre_hooks_with_kwargs.pop(key, None)
             module._forward_hooks.pop(key, None)
             module._forward_hooks_always_called.pop(key, None)
-        self._hung.clear()
         self.stack.clear()
         self.current, self._finished = None, None
 
@@ -215,9 +214,7 @@ _HEEDED = _Heeded()
 
 
 def _mixes_nothing(module: nn.Module) -> bool:
-    """Whether it is one of torch's own that consist of nothing else, such as a linear map, or a norm: none attends."""
-    if module._modules:
-        return False
+    """Whether what has no children is one of torch's own, such as a linear map, or a norm: none of these attends."""
     if type(module).__module__.startswith("torch.nn.modules."):
         return True
     learned = [x for x in module._parameters.values() if x is not None]
