@@ -29,12 +29,14 @@ def relations(link: Link, chain: Chain, current: Pass) -> np.ndarray:
     if base is not None:
         found[0] = previous(T, base, S)
         # What stands before the first key that anybody sees is padding.
-        found[0][found[0] < link.start[:, None]] = -1
+        if link.start.any():
+            found[0][found[0] < link.start[:, None]] = -1
         if chain.ids is not None:
-            after = following(chain.ids, T)
+            after, shift = following(chain.ids, T), base - link.row
             # Places among all queries become places among this call's keys.
-            keys = after + (base - link.row)
-            found[1] = np.where((after >= 0) & (keys >= 0) & (keys < S), keys, -1)
+            if shift or chain.ids.shape[1] > S:
+                after = np.where((after >= 0) & (after + shift >= 0) & (after + shift < S), after + shift, -1)
+            found[1] = after
     if chain.ids is link.ids:
         current.relations[alike] = found
     return found
@@ -61,11 +63,9 @@ def following(ids: np.ndarray, T: int) -> np.ndarray:
         if T < _FEW:
             for t in range(N - T, N):
                 before = np.flatnonzero(row[:t] == row[t])
-                after[b, t] = before[-1] + 1 if before.size else -1
+                after[b, t] = before[-1] + 1 if before.size and before[-1] + 1 < t else -1
         else:
             order = row.argsort(kind="stable")
-            ranked = row[order]
-            again = ranked[1:] == ranked[:-1]
-            after[b, order[1:][again]] = order[:-1][again] + 1
-    after[after == np.arange(N)] = -1
+            ranked, here, there = row[order], order[1:], order[:-1] + 1
+            after[b, here] = np.where((ranked[1:] == ranked[:-1]) & (there < here), there, -1)
     return after[:, N - T :]

@@ -170,12 +170,13 @@ class Watch:
         self.stack.append(module)
 
     def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
-        if threading.get_ident() != self.thread or module not in self.stack:
+        stack = self.stack
+        if threading.get_ident() != self.thread or module not in stack:
             return
         # A module that raised may have left others behind.
-        while self.stack.pop() is not module:
+        while stack.pop() is not module:
             pass
-        if not self.stack and self._finished is not None:
+        if not stack and self._finished is not None:
             self._finished(output)
 
 
