@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import overt
 from chromium import IDLE, Opened, center, normal, settled, state
@@ -146,3 +147,39 @@ def test_names_are_thinned_not_dropped(opened: Opened) -> None:
     )
     assert len([text for text in drawn if text.startswith("name")]) > 30
     assert not [text for text in drawn if text.isdigit()]
+
+
+class Layer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = torch.nn.Linear(16, 48)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (y.unflatten(-1, (2, 8)).transpose(1, 2) for y in self.project(3 * x).chunk(3, -1))
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + y.transpose(1, 2).flatten(2)
+
+
+def test_a_recording_of_a_long_text_opens(opened: Opened) -> None:
+    T = 1305
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(Layer() for _ in range(4)))
+    with torch.no_grad(), overt.record(model) as rec:
+        model(torch.randn(1, T, 16))
+    page = opened(rec.view(tokens=[f"token {t}" for t in range(T)]))
+    page.evaluate(IDLE)
+    assert page.evaluate("overt.parts.length") == 4
+    corner = f"(part) => [...part.tile(0, 1, {T - 3}, {T}, {T - 40}, {T})]"
+    found = page.evaluate(f"() => Promise.all(overt.parts.map((part) => part.open())).then((x) => x.map({corner}))")
+    for name, got in zip(rec, found, strict=True):
+        expected = rec[name].weights[0, 1, T - 3 :, T - 40 :]
+        got = np.reshape(got, expected.shape)
+        np.testing.assert_allclose(got[:, :-2], expected[:, :-2], atol=1e-3)
+        assert (got[0, -2:] == -1).all()
+    for layer in (1, 2, 3):
+        page.keyboard.press("}")
+        page.wait_for_selector(f"#where:has-text('layer {layer}')")
+    page.evaluate(IDLE)
+    page.mouse.click(*center(page, 1000, 10))
+    settled(page)
+    assert abs(state(page, "query") - 1000) < 6

@@ -365,17 +365,22 @@ def test_dropout_is_not_in_the_weights() -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_inference_mode_autocast_and_compiled_models() -> None:
     model = build(SDPA, 2)
-    with torch.inference_mode(), overt.record(model) as rec:
-        model(X)
+    with torch.inference_mode():
+        plain = model(X)
+        with overt.record(model) as rec:
+            assert torch.equal(model(X), plain)
     np.testing.assert_allclose(rec["layers.0"].weights, weights(model, X), atol=2e-6)
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16), overt.record(model) as rec:
-        model(X)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        plain = model(X)
+        with overt.record(model) as rec:
+            assert torch.equal(model(X), plain)
     assert rec["layers.0"].problem.q.dtype.name in ("bfloat16", "float32")
+    np.testing.assert_allclose(rec["layers.0"].weights, weights(model, X), atol=2e-2)
     compiled = torch.compile(model, backend="eager")
     with torch.no_grad():
-        compiled(X)
+        plain = compiled(X)
         with overt.record(compiled) as rec:
-            compiled(X)
+            assert torch.equal(compiled(X), plain)
     assert rec.names == ["layers.0", "layers.1"]
     np.testing.assert_allclose(rec["layers.0"].weights, weights(model, X), atol=2e-6)
 
@@ -495,6 +500,11 @@ def spelled_out(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.exp(scores - torch.logsumexp(scores, -1, keepdim=True)) @ v
 
 
+def unused(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    (q @ k.mT).softmax(-1)
+    return v
+
+
 def gathered(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     w = (q @ k.mT).softmax(-1)
     whole = torch.zeros(B, H, T, 2 * T)
@@ -509,6 +519,7 @@ def gathered(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         (upon_itself, "after its softmax, _*r?matmul"),
         (spelled_out, "it spells out its softmax by exp"),
         (gathered, "after its softmax, __setitem__"),
+        (unused, "after its softmax, its weights met no values"),
     ],
 )
 def test_weights_that_no_product_shows_whole_are_named(attend: Callable[..., Tensor], message: str) -> None:
@@ -689,6 +700,9 @@ def test_statistics_stay_on_the_device_until_somebody_asks() -> None:
     assert rec.nbytes > 0
     with pytest.raises(NotImplementedError, match="meta"):
         rec["layers.1"].received()
+    message = r"the numbers of the queries of layers\.0 are read here, and a tensor on meta has none"
+    with torch.no_grad(), pytest.raises(ArgumentError, match=message), overt.record(model, keep="statistics"):
+        model(X.to("meta"))
 
 
 TAPPED: dict[str, dict[str, Any]] = {

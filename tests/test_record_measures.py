@@ -17,6 +17,7 @@ from overt.errors import ArgumentError, DtypeError, FileError, RecordingError, S
 from overt.torch.record import Recording, load
 from overt.torch.record.labels import places
 from overt.torch.record.relations import following
+from overt.views.tiles import Tiles
 
 B, H, T = 2, 2, 12
 
@@ -230,6 +231,10 @@ def test_views_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "w11" in capsys.readouterr().out
     assert [(part.name, part.layer) for part in view.parts] == [("layers", 0), ("layers", 1)]
     np.testing.assert_allclose(view.parts[1].seen.weights, exact[1], atol=1e-6)
+    # What a notebook asks of the kernel, and what it shows of the recording itself.
+    asked = {"what": "cells", "part": 1, "row": 1, "heads": [1], "t": [2, T], "s": [0, T], "how": "one"}
+    (cells,) = Tiles(view).answer(asked)
+    np.testing.assert_allclose(np.maximum(cells, 0), exact[1, 1, 1, 2:], atol=1e-6)
     assert "<pre>name" in rec._repr_html_()
     with pytest.raises(ShapeError, match="3 tokens, but the attentions have 12 keys"):
         overt.show(rec, tokens=WORDS[:3])

@@ -26,6 +26,7 @@ class Call:
     grad: whether gradients are to flow through it.
     along: received (B, H, S) and entropy (B, H, T), where they came along with something else.
     unknown: arguments that nobody here understands.
+    sizes: B, H, T and S.  wide: the dtype of scores and statistics.
     """
 
     way: str
@@ -45,21 +46,15 @@ class Call:
     along: tuple[Tensor, Tensor] | None = None
     unknown: tuple[str, ...] = ()
 
-    @property
-    def sizes(self) -> tuple[int, int, int, int]:
-        """B, H, T and S."""
+    def __post_init__(self) -> None:
         B, H, T = self.q.shape[:3]
-        return B, H, T, self.k.shape[2]
-
-    @property
-    def wide(self) -> torch.dtype:
-        """The dtype of scores and statistics."""
-        return torch.float64 if self.q.dtype == torch.float64 else torch.float32
+        self.sizes = B, H, T, self.k.shape[2]
+        self.wide = torch.float64 if self.q.dtype == torch.float64 else torch.float32
 
     @property
     def near(self) -> bool:
         """Whether it lies in the memory that overt's kernels reach."""
-        return self.q.device.type == "cpu"
+        return self.q.is_cpu
 
     def rows(self, at: slice) -> Tensor:
         """Weights (B, H, N, S) of some queries, from q, k and the lse, in torch."""

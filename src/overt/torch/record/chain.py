@@ -28,9 +28,13 @@ _MARKS, _BITS = 4, {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def marks(call: Call) -> Tensor:
-    """A few numbers of each value, (B, S, ≤ 4), as the bits that they are."""
-    v = call.v.select(1, 0)
-    return v.narrow(-1, 0, min(_MARKS, v.shape[-1])).contiguous().view(_BITS[v.dtype.itemsize])
+    """A few numbers of each value, (B, S, ≤ 4)."""
+    return call.v[:, 0, :, :_MARKS].clone(memory_format=torch.contiguous_format)
+
+
+def _bits(x: Tensor) -> Tensor:
+    """Numbers as the bits that they are."""
+    return x.view(_BITS[x.dtype.itemsize])
 
 
 class Chain:
@@ -53,9 +57,10 @@ class Chain:
         row: at which query the model continues, where another attention of the same pass told.
         """
         _, _, T, S = call.sizes
-        known, N = self._marks, self.width
-        if known is None or not seen.shape[-1] or not N:
+        N = self.width
+        if self._marks is None or not seen.shape[-1] or not N:
             return None
+        known, seen = _bits(self._marks), _bits(seen)
         if S == N and (order := _match(seen, known)) is not None:
             self.cross = True
             return None if row is None else (N, 0, _places(order))

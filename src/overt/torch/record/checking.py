@@ -50,20 +50,21 @@ def rows(call: Call) -> range:
     return range((T - 1) % step, T, step)
 
 
-def deviation(call: Call, known: np.ndarray | None = None) -> tuple[float, float] | None:
+def deviation(call: Call, compared: range, known: np.ndarray | None = None) -> tuple[float, float] | None:
     """Largest difference from the model's output at some rows, and how much of it rounding explains; None without any.
 
     known: the difference at these rows, and the largest number there, (…, 2), where somebody has looked already.
     """
-    compared = rows(call)
     if not compared:
         return None
     at = slice(compared.start, None, compared.step)
     # Nothing that was mixed is larger than what it was mixed of: mostly that is enough, and not all values are asked.
     if known is not None:
-        found, mixed = known.reshape(-1, 2).max(0).tolist()
-        if found <= (tolerance := _tolerance(call, mixed, 0)):
-            return found, tolerance
+        each = known.ravel().tolist()
+        tolerance = _tolerance(call, max(each[1::2]), 0)
+        # So few are compared faster one by one; NaN is no number that is small enough.
+        if all(off <= tolerance for off in each[::2]):
+            return max(each[::2]), tolerance
     weights, values = call.rows(at), call.v.to(call.wide)
     found, mixed = _off(call, weights, values, at)
     tolerance = _tolerance(call, mixed, 0)
@@ -96,13 +97,15 @@ def _off(call: Call, weights: Tensor, values: Tensor, at: slice) -> tuple[float,
 
 def _tolerance(call: Call, largest: float, scores: float) -> float:
     """Rounding of the sum of values up to the largest, and of scores as large as these may be."""
-    eps, wide = _eps(call.output.dtype), _eps(call.wide)
-    return largest * (_PLACES * eps + wide * (256 + 4 * scores)) + 1e-30
+    sums, each = _rounding(call.output.dtype, call.wide)
+    return largest * (sums + each * scores) + 1e-30
 
 
 @cache
-def _eps(dtype: torch.dtype) -> float:
-    return torch.finfo(dtype).eps
+def _rounding(output: torch.dtype, wide: torch.dtype) -> tuple[float, float]:
+    """What rounding makes of a sum, relative to what is added up, and how much more for each unit of the scores."""
+    eps, own = torch.finfo(output).eps, torch.finfo(wide).eps
+    return _PLACES * eps + 256 * own, 4 * own
 
 
 def _scores(call: Call, at: slice) -> float:

@@ -61,7 +61,7 @@ _SHAPED = {
     "zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "new_zeros", "new_ones",
     "new_empty", "new_full",
 }  # fmt: skip
-_LINEAR = functional.linear
+LINEAR = functional.linear
 _OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
 # Of functions, such as a loop.
 _ORDERED = (torch._ops.HigherOrderOperator,)
@@ -354,9 +354,9 @@ def begins(func: Callable[..., Any]) -> bool:
     return func.__name__ in _BEGINNINGS or isinstance(func, _OPERATORS + _ORDERED)
 
 
-def multiplies(func: Callable[..., Any], args: Any) -> bool:
-    """Whether it is a linear map by what is no parameter, which is a product of two activations."""
-    return func is _LINEAR and (len(args) < 2 or type(args[1]) is not Parameter)
+def multiplies(args: Any) -> bool:
+    """Whether a linear map is one by what is no parameter, which is a product of two activations."""
+    return len(args) < 2 or type(args[1]) is not Parameter
 
 
 def name_of(func: Callable[..., Any]) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from overt.torch.record import visible
 from overt.torch.record.call import Call
-from overt.torch.record.kernel import Tap, lse_of
+from overt.torch.record.kernel import Tap, lse_of, without_gradient
 from overt.torch.record.visible import Visible
 
 # What is understood here, or changes nothing about which weights come out.
@@ -40,7 +40,7 @@ class Listener(Protocol):
         """Whether a module belongs to the recorded model."""
         ...
 
-    def interface(self, run: Callable[..., Any], implementation: str, module: Any, args: Any, kwargs: Any) -> Any:
+    def interface(self, run: Callable[..., Any], implementation: str, module: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Run one attention of the model and take note of it."""
         ...
 
@@ -73,27 +73,21 @@ def leave(listener: Listener) -> None:
 
 def _get_interface(self: Any, implementation: str, default: Callable[..., Any]) -> Callable[..., Any]:
     assert _original is not None
-    run = _original(self, implementation, default)
-    if not any(x.thread == threading.get_ident() for x in _listeners):
-        return run
-    return functools.partial(_observed, run, implementation)
+    return functools.partial(_observed, _original(self, implementation, default), implementation)
 
 
-def _observed(run: Callable[..., Any], implementation: str, module: Any, *args: Any, **kwargs: Any) -> Any:
+def _observed(run: Callable[..., Any], implementation: str, /, module: Any, *args: Any, **kwargs: Any) -> Any:
+    thread = threading.get_ident()
     for listener in _listeners:
-        if listener.thread == threading.get_ident() and listener.owns(module):
-            run = functools.partial(_through, listener, run, implementation)
+        if listener.thread == thread and listener.owns(module):
+            run = functools.partial(listener.interface, run, implementation)
     return run(module, *args, **kwargs)
-
-
-def _through(listener: Listener, run: Callable[..., Any], name: str, module: Any, *args: Any, **kwargs: Any) -> Any:
-    return listener.interface(run, name, module, args, kwargs)
 
 
 def complete(call: Call, result: Any, tap: Tap) -> None:
     """Add what came out to what was described.  The output of an implementation has the axes (B, T, H, E)."""
     B, H, T, _ = call.sizes
-    output = result[0].detach()
+    output = without_gradient(result[0])
     call.output = (output if output.shape[:-1] == (B, T, H) else output.reshape(B, T, H, -1)).transpose(1, 2)
     # Kernels without sinks are told of them afterwards, if at all.
     lse = lse_of(tap, B, H, T, call.wide)
@@ -111,15 +105,22 @@ def returned(call: Call, result: Any) -> Call | None:
     return Call(call.way, *nothing, call.v, call.output, 1.0, seen, weights=weights.detach(), dropped=call.dropped)
 
 
-def describe(implementation: str, module: Any, args: Any, kwargs: Any) -> Call:
-    """What a call of the interface asks for: (query, key, value, attention_mask), heads before positions."""
-    names = ("query", "key", "value", "attention_mask")
-    named = dict(zip(names, args, strict=False)) | kwargs
-    query, key, value = (named[name] for name in names[:3])
+def describe(
+    implementation: str,
+    module: Any,
+    /,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Any = None,
+    *more: Any,
+    **kwargs: Any,
+) -> Call:
+    """What a call of the interface asks for, heads before positions."""
     grad = query.requires_grad or key.requires_grad or value.requires_grad
     if grad:
         query, key, value = query.detach(), key.detach(), value.detach()
-    mask = named.get("attention_mask")
+    mask = attention_mask
     B, H, T, D = query.shape
     if B > 1:
         key, value = (x.expand(B, *x.shape[1:]) for x in (key, value))
@@ -145,7 +146,7 @@ def describe(implementation: str, module: Any, args: Any, kwargs: Any) -> Call:
         position_bias = visible.narrowed(position_bias.detach()[..., :S])
         bias = position_bias if bias is None else bias + position_bias
     sinks = kwargs.get("s_aux")
-    unknown = [name for name in kwargs.keys() - _KNOWN if kwargs[name] is not None and kwargs[name] is not False]
+    unknown = [name for name, x in kwargs.items() if name not in _KNOWN and x is not None and x is not False]
     return Call(
         "interface",
         query,

@@ -16,6 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 SDPA = functional.scaled_dot_product_attention
 SILENT = torch._C.DisableTorchFunction
 
+_FLASH = SDPBackend.FLASH_ATTENTION.value
+_level = torch._C._functorch.maybe_current_level
 # The operators that leave the log-sum-exp out unless they are asked for it, by their fifth argument.
 _ASKED = ("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention")
 
@@ -52,29 +54,29 @@ def _flash(
     A mode that hears operators costs as much as ten of them, at every call.
     """
     tensors = (query, key, value) if attn_mask is None else (query, key, value, attn_mask)
-    if not all(type(x) is Tensor and x.device.type == "cpu" and x.ndim == 4 for x in tensors):
-        return None
+    for x in tensors:
+        if type(x) is not Tensor or not x.is_cpu or x.ndim != 4:
+            return None
     # What is wrong is said by the function itself.
     if (is_causal and attn_mask is not None) or not query.dtype == key.dtype == value.dtype:
         return None
-    if torch.is_autocast_enabled("cpu") or torch._C._functorch.maybe_current_level() is not None:
+    if torch.is_autocast_enabled("cpu") or _level() is not None:
         return None
     # Other modes wait for the function as it was called.
     if torch._C._len_torch_function_stack():
         return None
-    with SILENT():
-        chosen = torch._fused_sdp_choice(
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-        )
-        if chosen != SDPBackend.FLASH_ATTENTION.value:
-            return None
-        if attn_mask is not None and attn_mask.dtype == torch.bool:
-            added = torch.zeros_like(attn_mask, dtype=query.dtype)
-            attn_mask = added.masked_fill_(attn_mask.logical_not(), -math.inf)
-        found = torch._scaled_dot_product_flash_attention_for_cpu(
-            query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
-        )
-        return found[0], found[1]
+    chosen = torch._fused_sdp_choice(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+    if chosen != _FLASH:
+        return None
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        added = torch.zeros_like(attn_mask, dtype=query.dtype)
+        attn_mask = added.masked_fill_(attn_mask.logical_not(), -math.inf)
+    found = torch._scaled_dot_product_flash_attention_for_cpu(
+        query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
+    )
+    return found[0], found[1]
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -126,4 +128,10 @@ def lse_of(tap: Tap, B: int, H: int, T: int, dtype: torch.dtype) -> Tensor | Non
     lse, tap.lse = tap.lse, None
     if lse is None or lse.numel() != B * H * T:
         return None
-    return (lse if lse.shape == (B, H, T) else lse.reshape(B, H, T)).to(dtype).detach()
+    lse = lse if lse.shape == (B, H, T) else lse.reshape(B, H, T)
+    return without_gradient(lse if lse.dtype == dtype else lse.to(dtype))
+
+
+def without_gradient(x: Tensor) -> Tensor:
+    """The tensor, detached if gradients would flow through it."""
+    return x.detach() if x.requires_grad else x

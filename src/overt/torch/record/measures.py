@@ -128,7 +128,7 @@ def _previous(seen: Recorded) -> np.ndarray:
     if seen.kept is not None and (known := seen.kept("previous")) is not None:
         return known
     B, _, T, S = seen.problem.shape.full
-    keys = previous(B, T, seen.base, S)
+    keys = previous(T, seen.base, S)
     # What stands before the first key that anybody sees is padding.
     keys = np.where(keys < np.broadcast_to(seen.start, B)[:, None], -1, keys)
     return cells(seen, keys)

@@ -25,28 +25,31 @@ def relations(link: Link, chain: Chain, current: Pass) -> np.ndarray:
     alike = B, T, S, base, link.row, link.start.tobytes(), id(chain.ids)
     if chain.ids is link.ids and alike in current.relations:
         return current.relations[alike]
-    before = previous(B, T, base, S)
-    # What stands before the first key that anybody sees is padding.
-    before[before < np.broadcast_to(link.start, B)[:, None]] = -1
-    both = [before]
-    if base is not None and chain.ids is not None:
-        after = following(chain.ids, T)
-        # Places among all queries become places among this call's keys.
-        keys = after + base - link.row
-        both.append(np.where((after >= 0) & (keys >= 0) & (keys < S), keys, -1))
-    found = np.stack(both).astype(np.int32)
+    found = np.full((1 if base is None or chain.ids is None else 2, B, T), -1, np.int32)
+    if base is not None:
+        found[0] = previous(T, base, S)
+        # What stands before the first key that anybody sees is padding.
+        if link.start.any():
+            found[0][found[0] < link.start[:, None]] = -1
+        if chain.ids is not None:
+            after, shift = following(chain.ids, T), base - link.row
+            # Places among all queries become places among this call's keys.
+            if shift or chain.ids.shape[1] > S:
+                after = np.where((after >= 0) & (after + shift >= 0) & (after + shift < S), after + shift, -1)
+            found[1] = after
     if chain.ids is link.ids:
         current.relations[alike] = found
     return found
 
 
-def previous(B: int, T: int, base: int | None, S: int) -> np.ndarray:
-    """The key before each query's own, (B, T), −1 where there is none; query t stands at key base + t."""
-    if base is None:
-        return np.full((B, T), -1)
-    keys = np.arange(base - 1, base - 1 + T)
-    keys[(keys < 0) | (keys >= S)] = -1
-    return keys[None].repeat(B, 0)
+def previous(T: int, base: int | None, S: int) -> np.ndarray:
+    """The key before each query's own, (T,), −1 where there is none; query t stands at key base + t."""
+    keys = np.full(T, -1)
+    if base is not None:
+        first = max(1 - base, 0)
+        end = max(min(S + 1 - base, T), first)
+        keys[first:end] = np.arange(base - 1 + first, base - 1 + end)
+    return keys
 
 
 def following(ids: np.ndarray, T: int) -> np.ndarray:
@@ -55,17 +58,14 @@ def following(ids: np.ndarray, T: int) -> np.ndarray:
     Where that is the token's own place there is nothing to be led to.
     """
     B, N = ids.shape
-    found = np.full((B, N), -1)
+    after = np.full((B, N), -1)
     for b, row in enumerate(ids):
         if T < _FEW:
             for t in range(N - T, N):
                 before = np.flatnonzero(row[:t] == row[t])
-                found[b, t] = before[-1] if before.size else -1
+                after[b, t] = before[-1] + 1 if before.size and before[-1] + 1 < t else -1
         else:
             order = row.argsort(kind="stable")
-            ranked = row[order]
-            again = ranked[1:] == ranked[:-1]
-            found[b, order[1:][again]] = order[:-1][again]
-    after = np.where(found >= 0, found + 1, -1)
-    after[after == np.arange(N)] = -1
+            ranked, here, there = row[order], order[1:], order[:-1] + 1
+            after[b, here] = np.where((ranked[1:] == ranked[:-1]) & (there < here), there, -1)
     return after[:, N - T :]

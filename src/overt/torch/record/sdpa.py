@@ -24,6 +24,7 @@ MULTI_HEAD = functional.multi_head_attention_forward
 # What attends behind a single name, and shows nothing of it.
 _CLOSED = frozenset({torch._native_multi_head_attention, torch._transformer_encoder_layer_fwd})
 _KERNEL = re.compile(r"aten::_.*(scaled_dot_product|attention)|(?!aten::).*::.*(attn|attention|attend|sdpa)")
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 FUSED: frozenset[Any] = frozenset({SDPA, FLEX, MULTI_HEAD}) | _CLOSED
 # The same code, whose inside a function mode can see: it asks ``has_torch_function`` whether to hide it.
 OPEN_MULTI_HEAD = types.FunctionType(
@@ -44,9 +45,9 @@ def hidden(args: Iterable[Any]) -> str | None:
     """Why nothing can be read of tensors, None if it can."""
     for x in args:
         if isinstance(x, Tensor):
-            if torch._C._functorch.is_functorch_wrapped_tensor(x):
+            if _is_wrapped(x):
                 return "it runs inside torch.func.vmap or grad"
-            if x.is_nested or type(x).__torch_dispatch__ is not Tensor.__torch_dispatch__:
+            if x.is_nested or (type(x) is not Tensor and type(x).__torch_dispatch__ is not Tensor.__torch_dispatch__):
                 return f"its tensors are of the class {'nested ' if x.is_nested else ''}{type(x).__name__}"
     return None
 

@@ -81,7 +81,7 @@ class Session:
                 self._miss(name, "beside its attentions it mixes by something else than a softmax")
         known = {*self.seen, *self.lost, *self.unseen, *self._mixers}
         for name in self._watch.called_attention:
-            if not any(_in(x, name) or _in(name, x) for x in known):
+            if name not in known and not any(_in(x, name) or _in(name, x) for x in known):
                 self._miss(name, "an attention by its name, in which none was seen")
         # No circle may hold on to what was recorded when nobody else does.
         self._mode = None
@@ -118,10 +118,11 @@ class Session:
     def without(self) -> list[str]:
         """Layers that have no attention, beside others of the same list that have, and what mixes without a softmax."""
         found: list[str] = []
-        lists = [name for x, name in self._watch.names.items() if isinstance(x, nn.ModuleList | nn.Sequential)]
-        for module, name in self._watch.names.items():
+        kinds = nn.ModuleList, nn.Sequential
+        lists = {name: x for x, name in self._watch.names.items() if isinstance(x, kinds)}
+        for name, module in lists.items():
             # What lies inside a layer is a part of it.
-            if name not in lists or any(name.startswith(f"{outer}.") for outer in lists):
+            if any(name.startswith(f"{outer}.") for outer in lists):
                 continue
             children = [f"{name}.{child}" if name else child for child, _ in module.named_children()]
             attend = [any(f"{x}.".startswith(f"{child}.") for x in self.seen) for child in children]
@@ -147,7 +148,7 @@ class Session:
         """Whether a module is one of the recorded model's, and runs forwards."""
         return module in self._watch.names and not backward()
 
-    def interface(self, run: Callable[..., Any], implementation: str, module: Any, args: Any, kwargs: Any) -> Any:
+    def interface(self, run: Callable[..., Any], implementation: str, module: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Run an attention of Hugging Face transformers."""
         name = self._watch.names[module]
         inside, self._inside = self._inside, True
@@ -156,7 +157,7 @@ class Session:
                 call = self._described(implementation, module, args, kwargs, name)
                 if call is not None and self._replace:
                     call.output = replaced(call, name)
-                    self._take(call, name)
+                    self._checked(call, name)
                     return call.output.transpose(1, 2).contiguous(), None
             if call is None:
                 return run(module, *args, **kwargs)
@@ -165,7 +166,7 @@ class Session:
             self._taps = False
             with SILENT():
                 interface.complete(call, result, self._tap)
-                self._take(call, name, interface.returned(call, result))
+                self._checked(call, name, interface.returned(call, result))
             return result
         finally:
             self._inside, self._taps = inside, False
@@ -181,7 +182,7 @@ class Session:
         wanted = self._wanted(name)
         if not wanted and not self._guided:
             return None
-        call = interface.describe(implementation, module, args, kwargs)
+        call = interface.describe(implementation, module, *args, **kwargs)
         if not wanted:
             self._guide(call, name)
             return None
@@ -320,14 +321,14 @@ class Session:
 
     # What becomes of a call.
 
-    def _take(self, call: Call, name: str, instead: Call | None = None) -> None:
-        """Check a call, and keep it at its place.  instead: how else it may be described."""
+    def _take(self, call: Call, name: str) -> None:
+        """Check a call, and keep it at its place."""
         # What is computed here is none of the model's, as another recording round this one might think.
         with SILENT():
-            self._checked(call, name, instead)
+            self._checked(call, name)
 
-    def _checked(self, call: Call, name: str, instead: Call | None) -> None:
-        if self._check:
+    def _checked(self, call: Call, name: str, instead: Call | None = None) -> None:
+        if self._check and not call.near:
             numbered(f"the queries of {name or 'the model'}", call.q)
         if 0 in call.sizes:
             self._empty.add(name)
@@ -341,11 +342,11 @@ class Session:
         found = None
         # Statistics have the weights that are compared; where there is another description, the choice comes first.
         if self._check and (instead is not None or self._keeper.keep != "statistics"):
-            found = checking.deviation(call)
+            found = checking.deviation(call, checking.rows(call))
             if found is not None and not found[0] <= found[1] and instead is not None:
                 call = instead
                 checking.complete(call)
-                found = checking.deviation(call)
+                found = checking.deviation(call, checking.rows(call))
             _compare(call, name, found)
         self._keep(call, name, found)
 
@@ -359,7 +360,7 @@ class Session:
             compared = checking.rows(call) if self._check and found is None else range(0)
             kept, off = statistics(call, self._keeper.top, relations(link, chain, self._watch.current), compared)
             if compared:
-                found = checking.deviation(call, off)
+                found = checking.deviation(call, compared, off)
                 try:
                     _compare(call, module, found)
                 except RecordingError:

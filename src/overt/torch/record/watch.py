@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from functools import cached_property, lru_cache
+from functools import cached_property, partial
 from types import FrameType
 from typing import Any
 
@@ -15,15 +15,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch.utils.hooks import RemovableHandle
 
 from overt.torch.record import closed, sdpa
-from overt.torch.record.arrays import array
-from overt.torch.record.following import begins, multiplies
+from overt.torch.record.following import LINEAR, begins, multiplies
 
 # A module of that name attends, or says so.
 _ATTENTION = re.compile("attention|attn", re.IGNORECASE)
 _FUSED = frozenset(func.__name__ for func in sdpa.FUSED)
+# So many are remembered.
+_MOST_FUNCTIONS = 4096
+# Asked at every module.
+_task: Callable[[], int] = torch._C._current_graph_task_id
 
 
 class Pass:
@@ -44,7 +46,7 @@ class Pass:
     def tokens(self, B: int, T: int) -> np.ndarray | None:
         """Tokens (B, T), if as many were read."""
         if (B, T) not in self._tokens:
-            found = (array(ids).astype(np.int64) for ids in self.ids if tuple(ids.shape) == (B, T))
+            found = (ids.to("cpu", torch.int64, copy=True).numpy() for ids in self.ids if tuple(ids.shape) == (B, T))
             self._tokens[B, T] = next(found, None)
         return self._tokens[B, T]
 
@@ -59,50 +61,59 @@ class Watch:
 
     def __init__(self, model: nn.Module) -> None:
         self.thread = threading.get_ident()
-        # A compiled model is a module round the one that was compiled.
         self.names: dict[nn.Module, str] = {}
-        self._name(model, ())
+        self._scripts: dict[str, torch.jit.ScriptModule] = {}
+        # What may attend, where hooks are to hang, and by which number; torch counts its own from 0.
+        self._watched: list[nn.Module] = []
+        self._key = id(self)
+        self._name(model, "")
         self.stack: list[nn.Module] = []
         self.current: Pass | None = None
         self.elsewhere: set[str] = set()
         self.ran: set[nn.Module] = set()
         self._finished: Callable[[Any], None] | None = None
         self._passes = 0
-        self._hooks: list[RemovableHandle] = []
 
-    def _name(self, module: nn.Module, path: tuple[str, ...]) -> None:
+    def _name(self, module: nn.Module, name: str) -> None:
         """What ``named_modules`` does, in a fifth of its time."""
-        if module in self.names:
-            return
-        self.names[module] = ".".join(path)
-        for name, child in module._modules.items():
-            # A compiled model is a module round the one that was compiled.
-            if child is not None:
-                self._name(child, path if name == "_orig_mod" else (*path, name))
+        names, children = self.names, module._modules
+        names[module] = name
+        if isinstance(module, torch.jit.ScriptModule):
+            self._scripts[name] = module
+        elif children or not name or not _mixes_nothing(module):
+            self._watched.append(module)
+        for part, child in children.items():
+            if child is not None and child not in names:
+                # A compiled model is a module round the one that was compiled.
+                self._name(child, name if part == "_orig_mod" else f"{name}.{part}" if name else part)
 
     def start(self, finished: Callable[[Any], None]) -> None:
         """Hang up the hooks; ``finished`` is told when the outermost module is done, and what it gave."""
         self._finished = finished
         self.thread = threading.get_ident()
-        enter, leave = _Hook(self._enter), _Hook(self._leave)
-        for module, name in self.names.items():
-            if isinstance(module, torch.jit.ScriptModule) or (name and _mixes_nothing(module)):
-                continue
-            self._hooks.append(module.register_forward_pre_hook(enter, with_kwargs=True))
-            self._hooks.append(module.register_forward_hook(leave, always_call=True))
+        enter, leave, key = _Hook(self._enter), _Hook(self._leave), self._key
+        # ``register_forward_hook`` and the handle that it returns take three times as long.
+        for module in self._watched:
+            module._forward_pre_hooks[key] = enter
+            module._forward_pre_hooks_with_kwargs[key] = True
+            module._forward_hooks[key] = leave
+            module._forward_hooks_always_called[key] = True
 
     def stop(self) -> None:
         """Take them down."""
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks.clear()
+        key = self._key
+        for module in self._watched:
+            module._forward_pre_hooks.pop(key, None)
+            module._forward_pre_hooks_with_kwargs.pop(key, None)
+            module._forward_hooks.pop(key, None)
+            module._forward_hooks_always_called.pop(key, None)
         self.stack.clear()
         self.current, self._finished = None, None
 
     @property
     def closed(self) -> list[str]:
         """Modules in TorchScript that attend, if the model ran at all."""
-        scripts = {name: x for x, name in self.names.items() if isinstance(x, torch.jit.ScriptModule)}
+        scripts = self._scripts
         whole = [
             name
             for name in scripts
@@ -114,7 +125,8 @@ class Watch:
     @property
     def called_attention(self) -> list[str]:
         """Modules that ran, and have attention in the name of their class."""
-        return [self.names[x] for x in self.names if x in self.ran and _ATTENTION.search(type(x).__name__)]
+        kinds = {kind for kind in {type(x) for x in self.ran} if _ATTENTION.search(kind.__name__)}
+        return [name for x, name in self.names.items() if type(x) in kinds and x in self.ran]
 
     @cached_property
     def _methods(self) -> set[str]:
@@ -146,7 +158,7 @@ class Watch:
         return bool(self.stack) and threading.get_ident() == self.thread and not backward()
 
     def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if backward():
+        if _task() != -1:
             return
         if threading.get_ident() != self.thread:
             self.elsewhere.add(self.names[module] or type(module).__name__)
@@ -158,23 +170,18 @@ class Watch:
         self.stack.append(module)
 
     def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
-        if threading.get_ident() != self.thread or module not in self.stack:
+        stack = self.stack
+        if threading.get_ident() != self.thread or module not in stack:
             return
         # A module that raised may have left others behind.
-        while self.stack.pop() is not module:
+        while stack.pop() is not module:
             pass
-        if not self.stack and self._finished is not None:
+        if not stack and self._finished is not None:
             self._finished(output)
 
 
-class _Hook:
+class _Hook(partial[None]):
     """A hook that stays where it hangs: a copy of its module, and one in a file, has one that does nothing."""
-
-    def __init__(self, call: Callable[..., None]) -> None:
-        self._call = call
-
-    def __call__(self, *args: Any) -> None:
-        self._call(*args)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return getattr, (nullcontext(), "__exit__")
@@ -189,21 +196,26 @@ class Mode(TorchFunctionMode):
         self._known, self._see = known, see
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self._known or _heeded(func) or multiplies(func, args):
+        if _HEEDED[func] or self._known or (func is LINEAR and multiplies(args)):
             return self._see(func, args, kwargs or {})
         return func(*args, **kwargs) if kwargs else func(*args)
 
 
-@lru_cache(maxsize=4096)
-def _heeded(func: Any) -> bool:
+class _Heeded(dict[Any, bool]):
     """Whether a function attends, or may be where attention begins; asked of the same few at every operation."""
-    return begins(func) or func.__name__ in _FUSED
+
+    def __missing__(self, func: Any) -> bool:
+        if len(self) > _MOST_FUNCTIONS:
+            self.clear()
+        self[func] = found = begins(func) or func.__name__ in _FUSED
+        return found
+
+
+_HEEDED = _Heeded()
 
 
 def _mixes_nothing(module: nn.Module) -> bool:
-    """Whether it is one of torch's own that consist of nothing else, such as a linear map, or a norm: none attends."""
-    if module._modules:
-        return False
+    """Whether what has no children is one of torch's own, such as a linear map, or a norm: none of these attends."""
     if type(module).__module__.startswith("torch.nn.modules."):
         return True
     learned = [x for x in module._parameters.values() if x is not None]
@@ -212,7 +224,7 @@ def _mixes_nothing(module: nn.Module) -> bool:
 
 def backward() -> bool:
     """Whether gradients flow back now, and modules run a second time only to have something to flow through."""
-    return bool(torch._C._current_graph_task_id() != -1)
+    return _task() != -1
 
 
 def _ids(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
