@@ -101,10 +101,17 @@ def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], 
                 findings.tell(fault)
     _window(caller, guess, made, numbers, facts.get("mask made"), findings)
     if not any(finding.kind in ("mistake", "unknown") for finding in findings.found.values()):
-        _blocks(caller, guess, made, numbers, findings)
+        _blocks(caller, guess, made, numbers, facts, findings)
 
 
-def _blocks(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int], findings: Findings) -> None:
+def _blocks(
+    caller: Caller,
+    guess: Guess,
+    made: Made,
+    numbers: Mapping[str, int],
+    facts: Mapping[str, Any],
+    findings: Findings,
+) -> None:
     """What keys come to that come in several blocks, where a number that is smaller makes several of all of them."""
     kinds, n = dict(guess.kinds), guess.lengths
     called = {a.name: a.default for a in caller.face.arguments if (a.name,) not in kinds}
@@ -112,17 +119,25 @@ def _blocks(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int]
         path[0]: calls.VALUES[kind](n) for path, kind in kinds.items() if len(path) == 1 and kind in calls.VALUES
     }
     long = guess.sized(T=_LONG, S=_LONG)
+    # The keys may lie along an axis that was taken for another one, and a number may say how many of them count.
+    values = values_in(caller.arrays(guess), facts)
+    along = calls.axes_of(guess.by_name[values[0]])[values[1]] if values is not None else "S"
+    whole = [path for path, kind in guess.kinds if kind in calls.VALUES and type(calls.VALUES[kind](n)) is int]
     for name, was, built in [*((*one, False) for one in called.items()), *((*one, True) for one in numbers.items())]:
         if type(was) is not int or was < min(n.T, n.S):
             continue
-        for other, block in ((long, _LONG // 3), (guess, 2)):
+        wide = replace(guess, lengths=n.resized(along, _LONG))
+        for path in whole:
+            wide = wide.given(path, f"length of {along}") if path != (name,) else wide
+        for other, block in ((long, _LONG // 3), (wide, _LONG // 3), (guess, 2)):
             one = made.other(caller, {name: block}) if built else caller
             way = Way(other, values={} if built else {name: block}, extra={"record": caller.face.intents})
             judged = one.ask([way])[0].judged if one is not None else {}
-            if judged.get("facts", {}).get("blocks"):
-                for fault in judged["faults"]:
-                    if fault["step"] != "scale":
-                        findings.tell(fault)
+            faults = [fault for fault in judged.get("faults", ()) if fault["step"] != "scale"]
+            # What merges them wrongly is not seen as blocks of one softmax.
+            if judged.get("facts", {}).get("blocks") or any(fault["step"] == "log-sum-exp" for fault in faults):
+                for fault in faults:
+                    findings.tell(fault)
                 return
 
 
