@@ -135,7 +135,7 @@ class Backend:
         return nullcontext()
 
     def normal(self) -> AbstractContextManager[None]:
-        """A context in which normal numbers are the same for all seeds: what begins as such, as slots do, is no dropout."""
+        """A context in which normal numbers are the same for all seeds: what begins as they are is no dropout."""
         drawn = np.random.RandomState(0)
         return _patched({np.random: {name: getattr(drawn, name) for name in ("normal", "randn", "standard_normal")}})
 
@@ -224,11 +224,13 @@ class _Torch(Backend):
         def same(x: Any, *args: Any, **kwargs: Any) -> Any:
             return x
 
-        return _patched({
-            functional: {"dropout": same, "scaled_dot_product_attention": attention},
-            self.torch: {"dropout": same},
-            module: {"forward": lambda self, x: x},
-        })
+        return _patched(
+            {
+                functional: {"dropout": same, "scaled_dot_product_attention": attention},
+                self.torch: {"dropout": same},
+                module: {"forward": lambda self, x: x},
+            }
+        )
 
     @contextmanager
     def normal(self) -> Iterator[None]:
@@ -253,10 +255,16 @@ class _Torch(Backend):
             # The same in every width.
             return x.copy_(fill(torch.empty(x.shape, dtype=torch.float64), mean, std))
 
-        with super().normal(), _patched({
-            torch.Tensor: {"normal_": drawing(normal_)},
-            torch: {"normal": drawing(torch.normal)} | {n: filled(getattr(torch, n)) for n in ("randn", "randn_like")},
-        }):
+        with (
+            super().normal(),
+            _patched(
+                {
+                    torch.Tensor: {"normal_": drawing(normal_)},
+                    torch: {"normal": drawing(torch.normal)}
+                    | {n: filled(getattr(torch, n)) for n in ("randn", "randn_like")},
+                }
+            ),
+        ):
             yield
 
     @contextmanager

@@ -42,7 +42,7 @@ class Made:
         """Make an instance; gives the reply."""
         assert self.maker is not None
         kwargs, arrays = calls.named(guess, self.maker)
-        kwargs |= {name: {"value": value} for name, value in (values or {}).items()}
+        kwargs = calls.valued(kwargs, values or {})
         backend = self.maker.description["backend"]
         reply, _ = self.session.ask({"op": "build", "kwargs": kwargs, "seed": 1, **asked, "backend": backend}, arrays)
         if "error" not in reply:
@@ -67,12 +67,7 @@ class Made:
     def numbers(self, caller: Caller) -> dict[str, int]:
         """Numbers and flags that the instance was made of."""
         guess, maker = self.of(caller) or (None, None)
-        if guess is None or maker is None:
-            return {}
-        kinds = {path[0]: kind for path, kind in guess.kinds if len(path) == 1}
-        told = {a.name: a.default for a in maker.arguments if a.name not in kinds}
-        told |= {name: calls.VALUES[kind](guess.lengths) for name, kind in kinds.items() if kind in calls.VALUES}
-        return {a.name: told[a.name] for a in maker.arguments if isinstance(told.get(a.name), bool | int)}
+        return {} if guess is None or maker is None else numbers(guess, maker)
 
     def training(self, caller: Caller) -> Caller | None:
         """A caller of another such instance that was never put out of training, and drops half."""
@@ -82,6 +77,19 @@ class Made:
         drop = maker.by_role.get("drop")
         dropping = [drop.name] if drop else [path[0] for path, kind in guess.kinds if kind == "0.0"][:1]
         return self.other(caller, dict.fromkeys(dropping, 0.5), evaluate=False)
+
+
+def numbers(guess: Guess, face: Interface) -> dict[str, int]:
+    """Whole numbers and flags that a call is given, or takes where they are left out; in configurations too."""
+    kinds = guess.by_name
+    told = {a.name: a.default for a in face.arguments if a.name not in kinds}
+    told |= {name: calls.VALUES[kind](guess.lengths) for name, kind in kinds.items() if kind in calls.VALUES}
+    for name, number in face.configs.items():
+        told |= {f"{name}.{key}": n for key, n in face.description["configs"][number]["numbers"].items()}
+    for name, some in face.makers.items():
+        rows = next((maker["parameters"] for maker in some if kinds.get(name) == f"by {maker['name']}"), ())
+        told = {f"{name}.{row['name']}": row["default"] for row in rows} | told
+    return {name: n for name, n in told.items() if isinstance(n, bool | int)}
 
 
 def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:

@@ -322,6 +322,24 @@ def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Sp
     return (*placed(given, interface), arrays)
 
 
+# Where fields lie in what an argument is made of.
+_INSIDE = {"config": "config", "dict": "dict", "own": "fields", "by": "given"}
+
+
+def valued(given: Mapping[str, Spec], values: Mapping[str, Any]) -> dict[str, Spec]:
+    """Arguments by their names with values in the place of some, and of fields that lie in some (``cfg.window``)."""
+    found = dict(given)
+    for name, value in values.items():
+        holder, _, field = name.partition(".")
+        own: Mapping[str, Any] = found.get(holder, {})
+        inside = next((place for kind, place in _INSIDE.items() if field and kind in own), None)
+        if not field:
+            found[name] = {"value": value}
+        elif inside is not None:
+            found[holder] = {**own, inside: {**own.get(inside, {}), field: {"value": value}}}
+    return found
+
+
 def placed(given: Mapping[str, Spec], interface: Interface) -> tuple[list[Spec], dict[str, Spec]]:
     """Arguments by position, as far as they follow each other, and those by name."""
     args: list[Spec] = []

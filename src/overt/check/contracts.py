@@ -15,6 +15,7 @@ import numpy as np
 from overt.check import calls
 from overt.check.asking import Caller, Way, differ, reach, values_in
 from overt.check.beside import Made
+from overt.check.beside import numbers as told
 from overt.check.calls import Guess
 from overt.check.findings import Findings
 from overt.check.reading import parsed
@@ -113,22 +114,19 @@ def _blocks(
     findings: Findings,
 ) -> None:
     """What keys come to that come in several blocks, where a number that is smaller makes several of all of them."""
-    kinds, n = dict(guess.kinds), guess.lengths
-    called = {a.name: a.default for a in caller.face.arguments if (a.name,) not in kinds}
-    called |= {
-        path[0]: calls.VALUES[kind](n) for path, kind in kinds.items() if len(path) == 1 and kind in calls.VALUES
-    }
+    n = guess.lengths
     long = guess.sized(T=_LONG, S=_LONG)
     # The keys may lie along an axis that was taken for another one, and a number may say how many of them count.
     values = values_in(caller.arrays(guess), facts)
     along = calls.axes_of(guess.by_name[values[0]])[values[1]] if values is not None else "S"
     whole = [path for path, kind in guess.kinds if kind in calls.VALUES and type(calls.VALUES[kind](n)) is int]
+    called = told(guess, caller.face)
     for name, was, built in [*((*one, False) for one in called.items()), *((*one, True) for one in numbers.items())]:
         if type(was) is not int or was < min(n.T, n.S):
             continue
         wide = replace(guess, lengths=n.resized(along, _LONG))
         for path in whole:
-            wide = wide.given(path, f"length of {along}") if path != (name,) else wide
+            wide = wide.given(path, f"length of {along}") if ".".join(path) != name else wide
         for other, block in ((long, _LONG // 3), (wide, _LONG // 3), (guess, 2)):
             one = made.other(caller, {name: block}) if built else caller
             way = Way(other, values={} if built else {name: block}, extra={"record": caller.face.intents})
@@ -145,14 +143,13 @@ def _window(
     caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int], line: int | None, findings: Findings
 ) -> None:
     """A number that says how far back a query sees, by how far it does."""
-    for argument in caller.face.arguments:
-        kind = dict(guess.kinds).get((argument.name,))
-        whole = kind is not None and kind in calls.VALUES and type(calls.VALUES[kind](guess.lengths)) is int
-        if whole or (kind is None and (argument.role == "window" or type(argument.default) is int)):
-            back, made_at = reach(caller, guess, {argument.name: 2})
-            if back is not None and reach(caller, guess, {argument.name: 3})[0] == back + 1:
-                _counted(caller, argument.name, 2, back, made_at or line, findings)
-                return
+    own = [name for name, was in told(guess, caller.face).items() if type(was) is int]
+    own += [a.name for a in caller.face.arguments if a.role == "window" and a.name not in (*own, *guess.by_name)]
+    for name in own:
+        back, made_at = reach(caller, guess, {name: 2})
+        if back is not None and reach(caller, guess, {name: 3})[0] == back + 1:
+            _counted(caller, name, 2, back, made_at or line, findings)
+            return
     # A constructor may take by its name what an instance holds.
     numbers = {**made.held.get(-1 if caller.handle is None else caller.handle, {}), **numbers}
     back, made_at = reach(caller, guess) if numbers else (None, None)
@@ -167,7 +164,7 @@ def _window(
 
 def _counted(caller: Caller, name: str, window: int, back: int, line: int | None, findings: Findings) -> None:
     """Keys before a query that it sees, where so many are said to be in its window, with it or besides."""
-    with_self, besides = caller.face.counts_itself(name)
+    with_self, besides = caller.face.counts_itself(name.rpartition(".")[2])
     counted = back == window - 1
     findings.convention["window"] = "the query is counted" if counted else "the query is not counted"
     if (not counted and back != window) or (counted != with_self and with_self != besides):

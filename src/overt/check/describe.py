@@ -200,7 +200,7 @@ def _reached(thing: Any, functions: list[Any]) -> str:
 
 def _file(thing: Any) -> str | None:
     with suppress(TypeError, OSError):
-        return inspect.getsourcefile(thing)
+        return inspect.getsourcefile(inspect.unwrap(thing))
     return None
 
 

@@ -85,11 +85,8 @@ class Promises:
     @cached_property
     def described(self) -> str:
         """Documentation and comments alone."""
-        source = self.description["source"]
-        comments = re.findall(r"#(.*)", source)
-        quoted = re.findall(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', source, re.DOTALL)
         beside = _about([a.name for a in self.arguments if len(a.name) > 1], self.description.get("told", ""))
-        return "\n".join([self.description["doc"], *comments, *(a or b for a, b in quoted), *beside])
+        return "\n".join([self.description["doc"], *_words(self.description["source"]), *beside])
 
     @cached_property
     def shaped(self) -> str:
@@ -286,18 +283,22 @@ class Promises:
         """How a packed projection is said to lie: "heads first" for a q, k and v of each head, or the order of letters."""
         one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?(?: first)?"
         between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
+        # What it is made of says how its own lies.
+        prose = "\n".join([self.prose, *_words(self.description["reached"])]).lower()
         if re.search(
             r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every) head.{0,20}\bq(uery)?\b.{0,12}\bk(ey)?\b|\bq\b.{0,30}of head 0",
-            self.prose,
+            prose,
         ):
             return "heads first"
         named = re.search(r"\b(kqv|kvq|vkq|vqk|qvk)(_proj)?\b", self.code)
         if named:
             return named.group(1)
-        near = re.search(r"order|column|row|pack|fused|stack|concat|\|", self.prose)
-        for words in re.findall(rf"\b{one}{between}{one}{between}{one}", self.prose):
-            if len(set(words)) == 3 and near:
-                return "".join(words)
+        near = r"order|column|row|pack|fused|stack|concat|\|"
+        for words in re.finditer(rf"(?=(\b{one}{between}{one}{between}{one}))", prose):
+            # It is said of how they lie, in the same line or the one before.
+            line = "\n".join(prose[: words.end(1)].splitlines()[-2:]) + prose[words.end(1) :].partition("\n")[0]
+            if len({*words.groups()[1:]}) == 3 and re.search(near, line):
+                return "".join(words.groups()[1:])
         return None
 
     @cached_property
@@ -321,8 +322,10 @@ class Promises:
 
     def counts_itself(self, name: str = "") -> tuple[bool, bool]:
         """Whether a window is said to count the query, and whether it is said not to."""
-        # What the module says of a number by its name is said of that.
+        # What the module says of a number by its name is said of that, and what stands behind a field.
         lines = self.description.get("told", "").lower().splitlines()
+        lines += [line for m in self.description["makers"] if m["class"] for line in m["source"].lower().splitlines()
+                  if "#" in line]  # fmt: skip
         told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
         if re.search(r"itself and .{0,28}- ?1\b|- ?1\W{0,4}(tokens?|positions?|keys?) before", told):
             return True, False
@@ -367,6 +370,12 @@ class Promises:
                 text,
             )
         )
+
+
+def _words(source: str) -> list[str]:
+    """Comments and documentation in a source."""
+    quoted = re.findall(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', source, re.DOTALL)
+    return [*re.findall(r"#(.*)", source), *(one or two for one, two in quoted)]
 
 
 def behind(source: str) -> str:
