@@ -46,6 +46,10 @@ class Lengths:
         }  # fmt: skip
         return own[letter] if letter in own else int(getattr(self, letter))
 
+    def shape(self, axes: Sequence[str]) -> tuple[int, ...]:
+        """The lengths of axes; 0 for one that is several."""
+        return tuple(self.axis(letter) if len(letter) == 1 else 0 for letter in axes)
+
     def resized(self, letter: str, length: int) -> Lengths:
         """With another length of an axis; the width of all is that of the heads together, where it can be."""
         if letter in "BTSGU":

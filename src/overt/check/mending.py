@@ -98,6 +98,13 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
         some = [kind for kind in FLOATS if len(kind) == len(axes_of(kinds[path])) + more and not set("PX3") & set(kind)]
         some = [kind for kind in some if mine <= set(kind) or set(kind) <= mine]
         yield from (guess.given(path, with_axes(kinds[path], kind)) for kind in some[:4])
+    channels = re.search(r"input\[(\d+(?:, \d+)*)\] to have (\d+) channels", message)
+    if channels is not None:
+        # The other shape that is told is that of the weights.
+        shape = tuple(map(int, channels[1].split(", ")))
+        message = channels[0]
+        yield from (_resized(guess, path, 1, int(channels[2])) for path, kind in kinds.items()
+                    if len(shape) > 2 and guess.lengths.shape(axes_of(kind)) == shape)  # fmt: skip
     yield from _told(guess, kinds, message)
     if len(here) == 1 and re.search(r"must match|broadcast", message):
         # What gets a width here has none yet.
@@ -118,7 +125,7 @@ def _told(guess: Guess, kinds: Mapping[Path, str], message: str) -> Iterator[Gue
     told = [tuple(map(int, re.findall(r"\d+", some))) for some in re.findall(r"[\[(](\d+(?:, *\d+)+)[\])]", message)]
     for path, kind in kinds.items():
         axes = axes_of(kind)
-        shape = tuple(guess.lengths.axis(letter) if len(letter) == 1 else 0 for letter in axes)
+        shape = guess.lengths.shape(axes)
         for other in told if shape in told else ():
             if len(other) == len(shape) and other != shape:
                 yield _shaped(guess, path, other)
