@@ -116,7 +116,7 @@ def check(
         enough = look(handle, next(searches[-1][2], []))
         if enough or time.monotonic() > end:
             break
-    # Of several instances, that whose calls came furthest is called on.
+    # Of several instances, that whose calls came furthest is called on, in turns with others that came as far.
     going = list(searches)
     while (
         not enough
@@ -124,7 +124,7 @@ def check(
         and time.monotonic() < end
         and sum(len(search.tried) for _, search, _ in searches) < calls.MOST
     ):
-        best = max(going, key=lambda one: one[1].reached)
+        best = max(going, key=lambda one: (one[1].reached, -len(one[1].tried)))
         some = next(best[2], None)
         if some is None or (len(searches) > 1 and len(best[1].tried) >= calls.MOST // 2):
             going.remove(best)
