@@ -339,7 +339,7 @@ def sees(caller: Caller, way: Way) -> np.ndarray | None:
         return None
     whole = plain.outputs[0]
     axes = [axis for axis, n in enumerate(whole.shape) if n == way.guess.lengths.T]
-    if len(axes) != 1 or any(other.outputs[0].shape != whole.shape for other in others):
+    if not whole.size or len(axes) != 1 or any(other.outputs[0].shape != whole.shape for other in others):
         return None
     top = max(float(np.nanmax(np.abs(whole), initial=0)), 1e-12)
     rows = [np.moveaxis(other.outputs[0] - whole, axes[0], 0).reshape(way.guess.lengths.T, -1)

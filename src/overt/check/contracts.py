@@ -43,9 +43,9 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
         if promised is None or order.startswith(promised):
             findings.convention["packed projection"] = order
         else:
-            # A name promises no more than that the three are there.
-            named = face.told_packing is None and order.startswith("heads first")
-            findings.add("qkv_order", kind="convention" if named else None, line=packing["line"])
+            # A name, or the three in a row, promise no more than that these are there.
+            loose = order.startswith("heads first") and not (face.told_packing and face.thirds)
+            findings.add("qkv_order", kind="convention" if loose else None, line=packing["line"])
     _capped(caller, facts, findings)
     _samples(caller, guess, facts, findings)
     _lengths(caller, guess, facts, findings)
@@ -146,6 +146,10 @@ def _window(
     own = [name for name, was in told(guess, caller.face).items() if type(was) is int]
     own += [a.name for a in caller.face.arguments if a.role == "window" and a.name not in (*own, *guess.by_name)]
     for name in own:
+        two, three = caller.ask([Way(guess, values={name: n}) for n in (2, 3)])
+        if not differ(two, three):
+            # It is no window, or fails.
+            continue
         back, made_at = reach(caller, guess, {name: 2})
         if back is not None and reach(caller, guess, {name: 3})[0] == back + 1:
             _counted(caller, name, 2, back, made_at or line, findings)

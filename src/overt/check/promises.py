@@ -279,12 +279,23 @@ class Promises:
         return bool(re.search(r"power of (two|2)\b", self.prose))
 
     @cached_property
+    def _packed_prose(self) -> str:
+        # What it is made of says how its own lies.
+        return "\n".join([self.prose, *_words(self.description["reached"])]).lower()
+
+    @property
+    def thirds(self) -> bool:
+        """Whether all queries are said to come before all keys: q, k and v in a row may be those of each head."""
+        all_of = r"\b(all|every) (of )?(the )?q|\bq(uer(y|ies))?s? (for|of) all heads|\bthirds?\b"
+        shape = r"\b3\W{1,4}(self\.)?(n_?|num_)?h(eads?)?\b"
+        return bool(re.search(f"{all_of}|{shape}", self._packed_prose))
+
+    @cached_property
     def told_packing(self) -> str | None:
         """How a packed projection is said to lie: "heads first" for a q, k and v of each head, or the order of letters."""
         one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?(?: first)?"
         between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
-        # What it is made of says how its own lies.
-        prose = "\n".join([self.prose, *_words(self.description["reached"])]).lower()
+        prose = self._packed_prose
         if re.search(
             r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every) head.{0,20}\bq(uery)?\b.{0,12}\bk(ey)?\b|\bq\b.{0,30}of head 0",
             prose,
