@@ -44,9 +44,11 @@ def judge(
     it says of itself, such as "luong", or "pairs" where queries and keys have lengths of their own.
     """
     written, found, _ = attentions(operations)
-    if not found:
+    mixes = bool(found)
+    if not mixes:
         written, found, _ = attentions(additive.completed(operations, outputs))
     judged = Judged(len(found))
+    judged.facts["mixes"] = mixes
     if not found and (intended or {}).get("luong"):
         _vector(judged, operations, outputs)
     data = carriers(written)
