@@ -445,7 +445,9 @@ def recording(module: ModuleType, name: str) -> Iterator[tuple[Any, Calls]]:
     kept = dict(vars(target))
 
     def constructed(self: Any, *args: Any, **kwargs: Any) -> None:
-        built.setdefault(id(self), (copy.deepcopy((args, kwargs)), self))
+        if not any("Tracer" in type(x).__name__ for x in (*args, *kwargs.values())):
+            # What is made while JAX traces is part of something that was made before.
+            built.setdefault(id(self), (copy.deepcopy((args, kwargs)), self))
         calls.depth += 1
         try:
             target.__init__.__wrapped__(self, *args, **kwargs)  # type: ignore[misc]

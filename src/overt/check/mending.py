@@ -32,7 +32,9 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
             if is_floats(kinds[path]):
                 # Of words there is one number where a vector has many, but for an axis that other whole numbers have.
                 last = guess.told or any(k[:6] == "below " and k[-1] == kinds[path][-1] for k in kinds.values())
-                fewer = dict.fromkeys((kinds[path][: None if last else -1], kinds[path], kinds[path][:1]))
+                # Those that have two axes are of samples and positions.
+                same = "BT" if re.fullmatch(r"[BTS]W", kinds[path]) and not last else kinds[path]
+                fewer = dict.fromkeys((kinds[path][: None if last else -1], same, kinds[path][:1]))
                 yield from (guess.given(path, f"below 4: {some}") for some in fewer if some)
         # Several may be words, of as many samples and positions.
         every = [path for path, kind in kinds.items() if is_floats(kind)]

@@ -23,6 +23,8 @@ from overt.check.varying import Found, kinder, kinds_of, names, optional, square
 
 # Calls of one request that are looked into, and of all; and calls one after the other.
 _CALLS, _RAN, _REPEATED = 4, 8, 4
+# Calls of one instance before it is the turn of another one.
+_TURN = 200
 _NAMELESS = ("NameError", "UnboundLocalError", "ModuleNotFoundError", "MemoryError", "SystemExit", "KeyboardInterrupt")
 # Seconds after which no other call is looked for, and after one that attends.
 _SECONDS, _MORE = 20.0, 1.5
@@ -124,7 +126,7 @@ def check(
         and time.monotonic() < end
         and sum(len(search.tried) for _, search, _ in searches) < calls.MOST
     ):
-        best = max(going, key=lambda one: (one[1].reached, -len(one[1].tried)))
+        best = max(going, key=lambda one: (one[1].reached, -(len(one[1].tried) // _TURN)))
         some = next(best[2], None)
         if some is None or (len(searches) > 1 and len(best[1].tried) >= calls.MOST // 2):
             going.remove(best)
