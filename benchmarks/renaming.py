@@ -445,7 +445,8 @@ def recording(module: ModuleType, name: str) -> Iterator[tuple[Any, Calls]]:
     kept = dict(vars(target))
 
     def constructed(self: Any, *args: Any, **kwargs: Any) -> None:
-        if not any("Tracer" in type(x).__name__ for x in (*args, *kwargs.values())):
+        jax = sys.modules.get("jax")
+        if jax is None or not isinstance(jax.numpy.zeros(()), jax.core.Tracer):
             # What is made while JAX traces is part of something that was made before.
             built.setdefault(id(self), (copy.deepcopy((args, kwargs)), self))
         calls.depth += 1

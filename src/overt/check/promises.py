@@ -56,6 +56,7 @@ class Promises:
             "luong": "luong" in told,
             "asks": self._asks,
             "unscaled": self.declared_unscaled,
+            "by width": self.declared_by_width,
             # Keys and values are said to have one source.
             "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|cross", told)),
             "pairs": len(lengths) > 1 and "1" not in lengths,
@@ -279,8 +280,8 @@ class Promises:
         return bool(re.search(r"power of (two|2)\b", self.prose))
 
     @cached_property
-    def _packed_prose(self) -> str:
-        # What it is made of says how its own lies.
+    def _all_prose(self) -> str:
+        """Its documentation and comments, and those of what it is made of."""
         return "\n".join([self.prose, *_words(self.description["reached"])]).lower()
 
     @property
@@ -288,14 +289,14 @@ class Promises:
         """Whether all queries are said to come before all keys: q, k and v in a row may be those of each head."""
         all_of = r"\b(all|every) (of )?(the )?q|\bq(uer(y|ies))?s? (for|of) all heads|\bthirds?\b"
         shape = r"\b3\W{1,4}(self\.)?(n_?|num_)?h(eads?)?\b"
-        return bool(re.search(f"{all_of}|{shape}", self._packed_prose))
+        return bool(re.search(f"{all_of}|{shape}", self._all_prose))
 
     @cached_property
     def told_packing(self) -> str | None:
         """How a packed projection is said to lie: "heads first" for a q, k and v of each head, or the order of letters."""
         one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?(?: first)?"
         between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
-        prose = self._packed_prose
+        prose = self._all_prose
         if re.search(
             r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every) head.{0,20}\bq(uery)?\b.{0,12}\bk(ey)?\b|\bq\b.{0,30}of head 0",
             prose,
@@ -370,6 +371,12 @@ class Promises:
                 self.prose + self.description.get("told", "").lower(),
             )
         )
+
+    @cached_property
+    def declared_by_width(self) -> bool:
+        """Whether scores are said to be divided by the width itself, as in µP (Yang et al. 2022, arXiv:2203.03466)."""
+        width = r"(d|d_?(k|head|h)|head_?dim)\b(?! ?(\*\*|\^))"
+        return bool(re.search(rf"\b1(\.0)? ?/ ?{width}|\b(mu|µ|μ)p\b", self._all_prose))
 
     @cached_property
     def declared_unscaled(self) -> bool:
