@@ -42,6 +42,7 @@ import overt
 from benchmarks.check import CANDIDATES, names
 from overt.check.candidate import Candidate
 from overt.check.checking import examine
+from overt.check.describe import is_linen
 from overt.check.report import Report
 from overt.check.session import Session
 from overt.errors import OvertError
@@ -441,14 +442,15 @@ def recording(module: ModuleType, name: str) -> Iterator[tuple[Any, Calls]]:
             target = calls.wrap(target, None, {})
         yield target, calls
         return
+    if is_linen(target):
+        # Modules of Flax are made anew while JAX traces, of what cannot be copied.
+        yield target, calls
+        return
     built: dict[int, Any] = {}
     kept = dict(vars(target))
 
     def constructed(self: Any, *args: Any, **kwargs: Any) -> None:
-        jax = sys.modules.get("jax")
-        if jax is None or not isinstance(jax.numpy.zeros(()), jax.core.Tracer):
-            # What is made while JAX traces is part of something that was made before.
-            built.setdefault(id(self), (copy.deepcopy((args, kwargs)), self))
+        built.setdefault(id(self), (copy.deepcopy((args, kwargs)), self))
         calls.depth += 1
         try:
             target.__init__.__wrapped__(self, *args, **kwargs)  # type: ignore[misc]

@@ -13,6 +13,7 @@ from overt.check.session import Session
 CODE = '''
 import dataclasses
 import math
+import numpy as np
 import torch
 from torch import nn
 
@@ -357,6 +358,34 @@ class Nearer(Near):
     def seen(self, away):
         return (away >= 0) & (away <= self.sizes.reach)
 
+class ByHand:
+    def __init__(self, width):
+        self.q, self.k, self.v = (np.random.default_rng(n).normal(size=(width, width)) / width**0.5 for n in range(3))
+
+    def forward(self, x):
+        q, k, v = x @ self.q, x @ self.k, x @ self.v
+        e = np.exp(q @ k.T / x.shape[1] ** 0.5)
+        p = e / e.sum(-1, keepdims=True)
+        self.kept = q, k, v, p
+        return p @ v
+
+    def project(self, y):
+        return y @ self.v
+
+    def softmax_slope(self, p, g):
+        return p * (g - (g * p).sum(-1, keepdims=True))
+
+    def back(self, g):
+        q, k, v, p = self.kept
+        s = self.softmax_slope(p, g @ v.T) / q.shape[1] ** 0.5
+        return s @ k @ self.q.T + s.T @ q @ self.k.T + p.T @ g @ self.v.T
+
+class ByHandUnturned(ByHand):
+    def back(self, g):
+        q, k, v, p = self.kept
+        s = self.softmax_slope(p, g @ v.T) / q.shape[1] ** 0.5
+        return s @ k @ self.q.T + s @ q @ self.k.T + p.T @ g @ self.v.T
+
 class Loads(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
@@ -421,6 +450,8 @@ EXPECTED = {
     "history_hidden": {"mask_inverted"},
     "Near": set(),
     "Nearer": {"window_off_by_one"},
+    "ByHand": {"no_max"},
+    "ByHandUnturned": {"no_max", "gradient_wrong"},
     "Loads": {"qkv_order"},
     "Loaded": set(),
     "Holds": {"qkv_order"},
