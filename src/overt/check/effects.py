@@ -105,8 +105,8 @@ def _by_hand(caller: Caller, guess: Guess, findings: Findings) -> None:
     ((name, array),) = given.items()
     ramp = np.linspace(-1, 1, plain.outputs[0].size).reshape(plain.outputs[0].shape)
     for method in [m for m in face.description["methods"] if m != face.description["method"]][:_METHODS]:
-        once, twice, other = (_back(caller, guess, method, name, x, y) for x, y in
-                              ((array, ramp), (array, 2 * ramp), (array + _step(array.shape) / _STEP, ramp)))  # fmt: skip
+        ways = (array, ramp), (array, 2 * ramp), (array + _step(array.shape) / _STEP, ramp)
+        once, twice, other = (_back(caller, guess, method, name, x, y) for x, y in ways)
         if once is None or twice is None or other is None or not np.allclose(2 * once, twice):
             continue
         if np.allclose(once, other) or once.size > _WIDEST:
