@@ -105,23 +105,26 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
     lengths = replace(guess.lengths, H=_HEADS, W=_HEADS * guess.lengths.D, G=_KEY_HEADS)
     if key is not None:
         lengths = lengths.resized(key, _KEY_HEADS)
+    judged: dict[str, Any] = {}
     if caller.handle is not None:
         first, maker = made.of(caller) or (None, None)
         if first is None or maker is None:
             return
         own = maker.by_role.get("groups")
-        # A configuration may tell of them.
-        named = [path for path, _ in first.kinds if constructor_role(path[-1]) == "groups"]
-        path = (own.name,) if own is not None else next(iter(named), ())
-        if not path:
-            return
-        other = made.other(caller, {}, replace(first.given(path, "number of key heads"), lengths=lengths))
-        if other is None:
-            return
-        caller = other
-    elif key is None or "H" not in letters:
-        return
-    (judged,) = caller.recorded(replace(guess, lengths=lengths))
+        # A configuration may tell of them, or any number whose name says nothing.
+        named: list[tuple[str, ...]] = [(own.name,)] if own is not None else []
+        named += [path for path, _ in first.kinds if constructor_role(path[-1]) == "groups"]
+        if named:
+            other = made.other(caller, {}, replace(first.given(named[0], "number of key heads"), lengths=lengths))
+            judged = other.recorded(replace(guess, lengths=lengths))[0] if other is not None else {}
+        for name, was in numbers(first, maker).items() if not named else ():
+            if type(was) is int and was > 2 and was % 2 == 0 and constructor_role(name.rpartition(".")[2]) is None:
+                other = made.other(caller, {name: was // 2})
+                judged = other.recorded(guess)[0] if other is not None else {}
+            if any(entry["step"].endswith("groups") for entry in judged.get("ledger", ())):
+                break
+    elif key is not None and "H" in letters:
+        (judged,) = caller.recorded(replace(guess, lengths=lengths))
     for fault in judged.get("faults", ()):
         if fault["step"] == "groups":
             documented = fault["mistake"] == "gqa_tile" and caller.face.declared_grouped

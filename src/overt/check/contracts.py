@@ -145,24 +145,18 @@ def _window(
     """A number that says how far back a query sees, by how far it does."""
     own = [name for name, was in told(guess, caller.face).items() if type(was) is int]
     own += [a.name for a in caller.face.arguments if a.role == "window" and a.name not in (*own, *guess.by_name)]
-    for name in own:
-        two, three = caller.ask([Way(guess, values={name: n}) for n in (2, 3)])
-        if not differ(two, three):
+    # What an instance holds may be called so by its constructor.
+    held = made.held.get(-1 if caller.handle is None else caller.handle, {})
+    built = [name for name, was in {**held, **numbers}.items() if type(was) is int]
+    for name, making in [*((name, False) for name in own), *((name, True) for name in built)]:
+        one, two = (made.other(caller, {name: n}) if making else caller for n in (2, 3))
+        first, second = (Way(guess, values={} if making else {name: n}) for n in (2, 3))
+        if one is None or two is None or not differ(one.ask([first])[0], two.ask([second])[0]):
             # It is no window, or fails.
             continue
-        back, made_at = reach(caller, guess, {name: 2})
-        if back is not None and reach(caller, guess, {name: 3})[0] == back + 1:
+        (back, made_at), (further, _) = reach(one, guess, first.values), reach(two, guess, second.values)
+        if back is not None and further == back + 1:
             _counted(caller, name, 2, back, made_at or line, findings)
-            return
-    # A constructor may take by its name what an instance holds.
-    numbers = {**made.held.get(-1 if caller.handle is None else caller.handle, {}), **numbers}
-    back, made_at = reach(caller, guess) if numbers else (None, None)
-    for name, was in numbers.items():
-        if back is None or isinstance(was, bool) or abs(was - back) > 1:
-            continue
-        other = made.other(caller, {name: was + 1})
-        if other is not None and reach(other, guess)[0] == back + 1:
-            _counted(caller, name, was, back, made_at or line, findings)
             return
 
 
@@ -201,7 +195,8 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
         "queries"
     ) != guess.lengths.T
     works = guess.lengths.T != guess.lengths.S and any("S" in kinds[name][1] for name in names)
-    if not asked or max(asked) >= len(names) or own or works or caller.face.one_length:
+    if not asked or max(asked) >= len(names) or own or works or caller.face.one_length or guess.told:
+        # What is documented with one length has one.
         return
     # Beside the queries, nothing else that has positions may be what does not fit.
     others = [name for n, name in enumerate(names) if n not in asked and set(kinds[name][1]) & set("TS")]

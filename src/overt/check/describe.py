@@ -382,7 +382,7 @@ def _is_parameter(array: Any, own: bool) -> bool:
     if torch is not None and isinstance(array, torch.Tensor):
         return isinstance(array, torch.nn.Parameter) or (array.requires_grad and array.is_leaf)
     if isinstance(array, np.ndarray) or type(array).__module__.startswith("jax"):
-        return own and getattr(array.dtype, "kind", "") == "f" and 1 <= getattr(array, "ndim", 0) <= 4
+        return own and getattr(getattr(array, "dtype", None), "kind", "") == "f" and 1 <= getattr(array, "ndim", 0) <= 4
     return False
 
 

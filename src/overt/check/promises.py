@@ -163,8 +163,11 @@ class Promises:
         return given.get(found[0].name)
 
     def told_to_hide(self, name: str) -> bool:
-        """Whether very negative numbers in an argument are said to hide."""
-        return bool(re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*(-\s*(1e\d|inf)|−∞)", self.prose))
+        """Whether very negative numbers in an argument are said to hide, or a function that is called like it gives some."""
+        low = r"-\s*(1e\d|(jnp\.|np\.|torch\.|math\.)?inf)|−∞|finfo\([^)]*\)\.min|[\"']-inf"
+        made = (m["source"] for m in self.description["makers"] if not m["class"] and m["name"].split("_")[-1] == name)
+        said = re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*(-\s*(1e\d|inf)|−∞)", self.prose)
+        return bool(said or (len(name) > 2 and any(re.search(low, source) for source in made)))
 
     def _paragraph(self, name: str) -> str:
         """What the documentation of an argument says, in one line."""
@@ -339,6 +342,7 @@ class Promises:
         lines += [line for m in self.description["makers"] if m["class"] for line in m["source"].lower().splitlines()
                   if "#" in line]  # fmt: skip
         told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
+        told = re.sub(r"\s+", " ", told)
         if re.search(r"itself and .{0,28}- ?1\b|- ?1\W{0,4}(tokens?|positions?|keys?) before", told):
             return True, False
         return (
