@@ -68,8 +68,8 @@ def _taken(statement: ast.stmt, step: str) -> Iterator[ast.expr]:
             yield from (n for n in ast.walk(call.args[0]) if isinstance(n, ast.Name)) if call.args else ()
 
 
-def _decides(place: _Place, step: str) -> bool:
-    """Whether what is assigned may decide a step: a number that is computed, a softmax, or a mask."""
+def _decides(place: _Place, step: str, handed: bool = False) -> bool:
+    """Whether what is assigned, or handed over, may decide a step: a factor that is computed, a softmax, or a mask."""
     nodes = [*ast.walk(place.value)]
     if isinstance(place.value, ast.Name):
         return True
@@ -77,8 +77,10 @@ def _decides(place: _Place, step: str) -> bool:
         return any(_name(n) in _MASKS for n in nodes if isinstance(n, ast.Call))
     if step == "softmax":
         return "softmax" in _name(place.value).lower() or isinstance(place.value, ast.Constant | ast.UnaryOp)
-    called = (n for n in nodes if isinstance(n, ast.Call))
-    return all(isinstance(n, _PARTS) for n in nodes) and all(_name(n) in _NUMBERS for n in called)
+    called = [_name(n) for n in nodes if isinstance(n, ast.Call)]
+    # A width that is wanted elsewhere is no factor, and what is wrong is to take it for one.
+    factor = handed or "sqrt" in "".join(called) or any(isinstance(n, ast.Pow) for n in nodes)
+    return factor and all(isinstance(n, _PARTS) for n in nodes) and all(name in _NUMBERS for name in called)
 
 
 def _made(one: ast.expr, function: ast.FunctionDef, tree: ast.Module, line: int, step: str) -> list[_Place]:
@@ -105,7 +107,7 @@ def _made(one: ast.expr, function: ast.FunctionDef, tree: ast.Module, line: int,
         given = next((k.value for k in call.keywords if k.arg == one.id), None)
         given = given or (call.args[at] if at < len(call.args) else None)
         found += [_Place(call.lineno, given)] if given is not None else []
-    return [place for place in found if _decides(place, step)]
+    return [place for place in found if _decides(place, step, handed=True)]
 
 
 def _family(holder: ast.ClassDef | None, tree: ast.Module) -> Iterator[ast.ClassDef]:
