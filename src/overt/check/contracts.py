@@ -195,8 +195,9 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
         "queries"
     ) != guess.lengths.T
     works = guess.lengths.T != guess.lengths.S and any("S" in kinds[name][1] for name in names)
-    if not asked or max(asked) >= len(names) or own or works or caller.face.one_length or guess.told:
-        # What is documented with one length has one.
+    # What is documented with one length has one, but where it is said to ask another sequence.
+    one = caller.face.one_length or (guess.told and "cross" not in caller.face.name.lower() + caller.face.prose)
+    if not asked or max(asked) >= len(names) or own or works or one:
         return
     # Beside the queries, nothing else that has positions may be what does not fit.
     others = [name for n, name in enumerate(names) if n not in asked and set(kinds[name][1]) & set("TS")]
@@ -207,6 +208,6 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
         guess = guess.given(path, kind.replace("T", "S"))
     sizes = ((5, 5), (7, 7), (5, 7), (7, 5))
     ways = [Way(guess.sized(T=T, S=S)) for T, S in sizes]
-    one, two, more, fewer = caller.ask(ways)
-    if not one.failed and not two.failed and more.failed and fewer.failed:
+    first, second, more, fewer = caller.ask(ways)
+    if not first.failed and not second.failed and more.failed and fewer.failed:
         findings.add("cross_wrong_length", line=more.reply["error"]["line"])

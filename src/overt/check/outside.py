@@ -36,7 +36,7 @@ def read(caller: Caller, guess: Guess) -> dict[str, Any]:
         if weights is None:
             continue
         heads = weights.shape[-3] if weights.ndim == plain.ndim + 1 and weights.ndim > 2 else 1
-        split = {other: _by_head(x, heads) for other, x in given.items() if x.ndim > 1 and x.shape[-1] % heads == 0}
+        split = {other: _by_head(x, heads) for other, x in given.items() if heads == 1 or x.ndim > 1}
         others = [x for other, x in split.items() if other != name]
         pair = next(((q, k) for q in others for k in others if _fit(q, k, weights)), None)
         if pair is not None:
@@ -89,7 +89,7 @@ def _weights(caller: Caller, guess: Guess, name: str, values: np.ndarray, plain:
 
 def _by_head(x: np.ndarray, heads: int) -> np.ndarray:
     """(..., positions, width) as (..., heads, positions, width of a head); itself where there is one head."""
-    return x if heads == 1 else x.reshape(*x.shape[:-1], heads, -1).swapaxes(-2, -3)
+    return x if heads == 1 or x.shape[-1] % heads else x.reshape(*x.shape[:-1], heads, -1).swapaxes(-2, -3)
 
 
 def _fit(q: np.ndarray, k: np.ndarray, weights: np.ndarray) -> bool:

@@ -116,8 +116,10 @@ def _bracketed(text: str, known: str) -> str:
         r"(?:[A-Za-z]\w{0,9}|\d+)",
         r"(?=[ \t]*$|[ \t]{2,}|[ \t]*[;.,(:]|[ \t]+(?:of|with|where|for|bool|int|float))",
     )
-    times = rf"(?<![\w(\[])({word}(?: [x×] {word})+)\b(?! *[-+*/(=])"
-    text = re.sub(times, lambda m: f"({re.sub(' [x×] ', ', ', m[1])})", text)
+    # What is called x is no sign for times.
+    sign = "×" if re.fullmatch(known, "x") else "[x×]"
+    times = rf"(?<![\w(\[])({word}(?: {sign} {word})+)\b(?! *[-+*/(=])"
+    text = re.sub(times, lambda m: f"({re.sub(f' {sign} ', ', ', m[1])})", text)
     short = r"(?:[A-Za-z]\w{0,3}|\d+)"
     name = rf"^([ \t#]*(?:{known})(?:, *(?:{known}))*[ \t]*(?::[ \t]*|[ \t]{{2,}}))"
     listed = rf"{name}({short}(?:, ?{short})+){end}(?!,)"
