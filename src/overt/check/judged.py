@@ -224,9 +224,11 @@ class State:
     def _appears(self, made: np.ndarray, after: int) -> bool:
         """Whether numbers, in whatever order, are what a later operation gave, or rows of what was returned."""
         want = np.sort(np.abs(made).ravel())
+        # What is all but 0 has the error of what is largest.
+        error = 1e-6 * float(want[-1]) if want.size and np.isfinite(want[-1]) else 1e-9
         several = [op.host for op in self.operations[after + 1 :]] + list(self.outputs)
         for x in several:
-            if x.size == made.size and np.allclose(np.sort(np.abs(x).ravel()), want, rtol=1e-4, atol=1e-9):
+            if x.size == made.size and np.allclose(np.sort(np.abs(x).ravel()), want, rtol=1e-4, atol=error):
                 return True
             if x.size > made.size and x.shape[-1:] == made.shape[-1:] and _among(made, x):
                 return True
