@@ -42,6 +42,7 @@ import overt
 from benchmarks.check import CANDIDATES, names
 from overt.check.candidate import Candidate
 from overt.check.checking import examine
+from overt.check.describe import is_linen
 from overt.check.report import Report
 from overt.check.session import Session
 from overt.errors import OvertError
@@ -439,6 +440,10 @@ def recording(module: ModuleType, name: str) -> Iterator[tuple[Any, Calls]]:
     if not isinstance(target, type):
         if callable(target) and hasattr(target, "__code__"):
             target = calls.wrap(target, None, {})
+        yield target, calls
+        return
+    if is_linen(target):
+        # Modules of Flax are made anew while JAX traces, of what cannot be copied.
         yield target, calls
         return
     built: dict[int, Any] = {}

@@ -199,6 +199,22 @@ def test_whatever_it_does_there_is_a_report(tmp_path: Path, body: str, found: st
     assert ElementTree.fromstring(junit([report])).get("failures") == "1"
 
 
+def test_what_is_kept_from_the_processor_does_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "slow.py"
+    file.write_text(
+        "import math, time, torch\n"
+        "def attend(q, k, v):\n"
+        "    time.sleep(0.6)\n"
+        "    return torch.softmax(q @ k.mT / math.sqrt(q.shape[-1]), -1) @ v\n"
+    )
+    waits = Session(timeout=0.5)
+    monkeypatch.setattr(waits, "_worked", lambda: (0.0, True))
+    with waits:
+        assert examine(waits, f"{file}:attend").ok
+    with Session(timeout=0.5) as sleeps:
+        assert [f.id for f in examine(sleeps, f"{file}:attend").findings] == ["hangs"]
+
+
 def test_what_it_prints_stays_out_of_the_report(tmp_path: Path) -> None:
     file = tmp_path / "loud.py"
     file.write_text(

@@ -11,7 +11,9 @@ from overt.check.checking import examine
 from overt.check.session import Session
 
 CODE = '''
+import dataclasses
 import math
+import numpy as np
 import torch
 from torch import nn
 
@@ -272,6 +274,146 @@ def mixed(q, k, v):
     o, lse = (torch.stack(x) for x in zip(*parts))
     w = torch.exp(lse - lse.amax(0))
     return (w * o).sum(0) / w.sum(0)
+
+class Slots(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, x):
+        mine = torch.randn(len(x), 3, x.shape[-1], dtype=x.dtype)
+        s = self.q(mine) @ self.k(x).mT / x.shape[-1] ** 0.5
+        return s.softmax(-1) @ self.v(x)
+
+class Sprinkles(Base):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        p = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        p = p * (torch.rand_like(p) > 0.1) / 0.9
+        return self.outer((p @ v).transpose(1, 2).flatten(2))
+
+def chunked(q, keys, values, filled, chunk=128):
+    """q (H, D), keys and values (room, H, D), of which the first ones are filled."""
+    parts = []
+    for start in range(0, filled, chunk):
+        k, v = keys[start : min(start + chunk, filled)], values[start : min(start + chunk, filled)]
+        s = torch.einsum("hd,shd->hs", q, k) / q.shape[-1] ** 0.5
+        m = s.amax(-1, keepdim=True)
+        p = torch.exp(s - m)
+        parts.append((torch.einsum("hs,shd->hd", p, v), m, p.sum(-1, keepdim=True)))
+    top = torch.stack([m for _, m, _ in parts]).amax(0)
+    return sum(o * torch.exp(m - top) for o, m, _ in parts) / sum(l * torch.exp(m - top) for _, m, l in parts)
+
+def chunked_in_two_bases(q, keys, values, filled, chunk=128):
+    """q (H, D), keys and values (room, H, D), of which the first ones are filled."""
+    o = lse = None
+    for start in range(0, filled, chunk):
+        k, v = keys[start : min(start + chunk, filled)], values[start : min(start + chunk, filled)]
+        s = torch.einsum("hd,shd->hs", q, k) / q.shape[-1] ** 0.5 / math.log(2)
+        m = s.amax(-1, keepdim=True)
+        p = torch.exp2(s - m)
+        part, mine = torch.einsum("hs,shd->hd", p / p.sum(-1, keepdim=True), v), m + torch.log2(p.sum(-1, keepdim=True))
+        if o is None:
+            o, lse = part, mine
+            continue
+        top = torch.maximum(lse, mine)
+        one, two = torch.exp(lse - top), torch.exp(mine - top)
+        o, lse = (one * o + two * part) / (one + two), top + torch.log(one + two)
+    return o
+
+def history(item, clicks, clicked):
+    """item: B x E, clicks: B x T x E, clicked: B, how many clicks are real"""
+    s = torch.einsum("be,bte->bt", item, clicks) / item.shape[-1] ** 0.5
+    steps = torch.arange(s.shape[1])[None]
+    return torch.einsum("bt,bte->be", s.masked_fill(steps >= clicked.unsqueeze(1), float("-inf")).softmax(-1), clicks)
+
+def history_hidden(item, clicks, clicked):
+    """item: B x E, clicks: B x T x E, clicked: B, how many clicks are real"""
+    s = torch.einsum("be,bte->bt", item, clicks) / item.shape[-1] ** 0.5
+    steps = torch.arange(s.shape[1])[None]
+    return torch.einsum("bt,bte->be", s.masked_fill(steps < clicked.unsqueeze(1), float("-inf")).softmax(-1), clicks)
+
+@dataclasses.dataclass
+class Sizes:
+    width: int = 32
+    heads: int = 4
+    reach: int = 3  # tokens that each one sees, itself included
+
+class Near(nn.Module):
+    def __init__(self, sizes: Sizes):
+        super().__init__()
+        self.sizes = sizes
+        self.inner, self.outer = nn.Linear(sizes.width, 3 * sizes.width), nn.Linear(sizes.width, sizes.width)
+
+    def seen(self, away):
+        return (away >= 0) & (away < self.sizes.reach)
+
+    def forward(self, x):
+        q, k, v = self.inner(x).view(*x.shape[:2], 3, self.sizes.heads, -1).permute(2, 0, 3, 1, 4)
+        at = torch.arange(x.shape[1])
+        s = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~self.seen(at[:, None] - at), float("-inf"))
+        return self.outer((s.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+class Nearer(Near):
+    def seen(self, away):
+        return (away >= 0) & (away <= self.sizes.reach)
+
+class ByHand:
+    def __init__(self, width):
+        self.q, self.k, self.v = (np.random.default_rng(n).normal(size=(width, width)) / width**0.5 for n in range(3))
+
+    def forward(self, x):
+        q, k, v = x @ self.q, x @ self.k, x @ self.v
+        e = np.exp(q @ k.T / x.shape[1] ** 0.5)
+        p = e / e.sum(-1, keepdims=True)
+        self.kept = q, k, v, p
+        return p @ v
+
+    def project(self, y):
+        return y @ self.v
+
+    def softmax_slope(self, p, g):
+        return p * (g - (g * p).sum(-1, keepdims=True))
+
+    def back(self, g):
+        q, k, v, p = self.kept
+        s = self.softmax_slope(p, g @ v.T) / q.shape[1] ** 0.5
+        return s @ k @ self.q.T + s.T @ q @ self.k.T + p.T @ g @ self.v.T
+
+class ByHandUnturned(ByHand):
+    def back(self, g):
+        q, k, v, p = self.kept
+        s = self.softmax_slope(p, g @ v.T) / q.shape[1] ** 0.5
+        return s @ k @ self.q.T + s @ q @ self.k.T + p.T @ g @ self.v.T
+
+class Loads(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.both, self.outer = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def load(self, other):
+        # rows of in_proj_weight: all of q, then all of k, then all of v
+        self.both.load_state_dict({"weight": other.in_proj_weight, "bias": other.in_proj_bias})
+
+    def parts(self, y):
+        return y.view(*y.shape[:2], self.heads, 3, -1).permute(3, 0, 2, 1, 4)
+
+    def forward(self, x):
+        q, k, v = self.parts(self.both(x))
+        return self.outer((torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v).transpose(1, 2).flatten(2))
+
+class Loaded(Loads):
+    def parts(self, y):
+        return y.view(*y.shape[:2], 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+
+class Holds(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.loads, self.norm = Loads(width, heads), nn.LayerNorm(width)
+
+    def forward(self, x):
+        return self.norm(x + self.loads(x))
 '''
 EXPECTED = {
     "Drops": {"mask_inverted"},
@@ -300,6 +442,19 @@ EXPECTED = {
     "over_queries": {"softmax_axis_q"},
     "merged": set(),
     "mixed": {"lse_base2"},
+    "Slots": set(),
+    "Sprinkles": {"dropout_eval"},
+    "chunked": set(),
+    "chunked_in_two_bases": {"lse_base2"},
+    "history": set(),
+    "history_hidden": {"mask_inverted"},
+    "Near": set(),
+    "Nearer": {"window_off_by_one"},
+    "ByHand": {"no_max"},
+    "ByHandUnturned": {"no_max", "gradient_wrong"},
+    "Loads": {"qkv_order"},
+    "Loaded": set(),
+    "Holds": {"qkv_order"},
 }
 
 

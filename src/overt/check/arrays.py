@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType, SimpleNamespace
@@ -73,6 +74,21 @@ def marks(thing: Any) -> list[tuple[Any, Any]] | None:
     return found
 
 
+@contextmanager
+def _patched(others: Mapping[Any, Mapping[str, Any]]) -> Iterator[None]:
+    """Attributes of modules and classes are others for a while."""
+    saved = {home: {name: getattr(home, name) for name in mine} for home, mine in others.items()}
+    try:
+        for home, mine in others.items():
+            for name, other in mine.items():
+                setattr(home, name, other)
+        yield
+    finally:
+        for home, mine in saved.items():
+            for name, own in mine.items():
+                setattr(home, name, own)
+
+
 def _numbers(rows: list[Any]) -> bool:
     """Whether a list, or one of lists, holds nothing but numbers."""
     return bool(rows) and all(_numbers(x) if isinstance(x, list) else isinstance(x, float | np.floating) for x in rows)
@@ -114,9 +130,14 @@ class Backend:
     def seed(self, seed: int) -> None:
         """Make the library's random numbers the same again."""
 
-    def still(self, still: bool) -> AbstractContextManager[None]:
+    def still(self) -> AbstractContextManager[None]:
         """A context in which dropout drops nothing, where that can be."""
         return nullcontext()
+
+    def normal(self) -> AbstractContextManager[None]:
+        """A context in which normal numbers are the same for all seeds: what begins as they are is no dropout."""
+        drawn = np.random.RandomState(0)
+        return _patched({np.random: {name: getattr(drawn, name) for name in ("normal", "randn", "standard_normal")}})
 
     def typed(self) -> AbstractContextManager[None]:
         """A context in which arrays that the candidate makes are float64 by default."""
@@ -187,45 +208,64 @@ class _Torch(Backend):
         finally:
             self.torch.set_default_dtype(before)
 
-    @contextmanager
-    def attached(self) -> Iterator[None]:
+    def attached(self) -> AbstractContextManager[None]:
         """A context in which ``detach`` takes nothing out of the gradients."""
-        tensor = self.torch.Tensor
-        detach, tensor.detach = tensor.detach, lambda x: x
-        try:
-            yield
-        finally:
-            tensor.detach = detach
+        return _patched({self.torch.Tensor: {"detach": lambda x: x}})
 
-    @contextmanager
-    def _no_dropout(self) -> Iterator[None]:
-        functional = self.torch.nn.functional
-        names = ("dropout", "scaled_dot_product_attention")
-        saved = {name: getattr(functional, name) for name in names}
-        torch = self.torch
-        top, module = torch.dropout, torch.nn.Dropout.forward
+    def still(self) -> AbstractContextManager[None]:
+        functional, module = self.torch.nn.functional, self.torch.nn.Dropout
+        fused = functional.scaled_dot_product_attention
 
         def attention(
             query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any, **kwargs: Any
         ) -> Any:
-            return saved["scaled_dot_product_attention"](query, key, value, attn_mask, 0.0, *args, **kwargs)
+            return fused(query, key, value, attn_mask, 0.0, *args, **kwargs)
 
         def same(x: Any, *args: Any, **kwargs: Any) -> Any:
             return x
 
-        functional.dropout, functional.scaled_dot_product_attention = same, attention
-        torch.dropout = same
-        torch.nn.Dropout.forward = lambda self, x: x
-        try:
-            yield
-        finally:
-            for name, function in saved.items():
-                setattr(functional, name, function)
-            torch.dropout = top
-            torch.nn.Dropout.forward = module
+        return _patched(
+            {
+                functional: {"dropout": same, "scaled_dot_product_attention": attention},
+                self.torch: {"dropout": same},
+                module: {"forward": lambda self, x: x},
+            }
+        )
 
-    def still(self, still: bool) -> AbstractContextManager[None]:
-        return self._no_dropout() if still else nullcontext()
+    @contextmanager
+    def normal(self) -> Iterator[None]:
+        torch, count = self.torch, itertools.count()
+        fill = torch.Tensor.normal_
+
+        def drawing(function: Callable[..., Any]) -> Callable[..., Any]:
+            def drawn(*args: Any, **kwargs: Any) -> Any:
+                with torch.random.fork_rng(devices=[]), torch.no_grad():
+                    torch.manual_seed(next(count))
+                    return function(*args, **kwargs)
+
+            return drawn
+
+        def filled(function: Callable[..., Any]) -> Callable[..., Any]:
+            def made(*args: Any, **kwargs: Any) -> Any:
+                return torch.Tensor.normal_(function(*args, **kwargs))
+
+            return made
+
+        def normal_(x: Any, mean: float = 0, std: float = 1, *, generator: Any = None) -> Any:
+            # The same in every width.
+            return x.copy_(fill(torch.empty(x.shape, dtype=torch.float64), mean, std))
+
+        with (
+            super().normal(),
+            _patched(
+                {
+                    torch.Tensor: {"normal_": drawing(normal_)},
+                    torch: {"normal": drawing(torch.normal)}
+                    | {n: filled(getattr(torch, n)) for n in ("randn", "randn_like")},
+                }
+            ),
+        ):
+            yield
 
     @contextmanager
     def weighed(self, told: list[int]) -> Iterator[None]:

@@ -76,16 +76,14 @@ class Caller:
             arrays: dict[str, np.ndarray] = {}
             for number, way in enumerate(ways[start : start + calls.BATCH]):
                 prefix = "" if same else f"{number}_"
-                args, kwargs, mine = calls.specs(way.guess, self.face, prefix)
+                given, mine = calls.named(way.guess, self.face, prefix)
+                args, kwargs = calls.placed(calls.valued(given, way.values), self.face)
                 for name, array in way.arrays.items():
                     if prefix + name in mine:
                         key = f"{number}+{name}"
                         args, kwargs = _renamed(args, prefix + name, key), _renamed(kwargs, prefix + name, key)
                         mine[key] = array
                         del mine[prefix + name]
-                placed = [a.name for a in self.face.arguments][: len(args)]
-                args = [{"value": way.values[n]} if n in way.values else x for n, x in zip(placed, args, strict=True)]
-                kwargs |= {name: {"value": value} for name, value in way.values.items() if name not in placed}
                 # What is read in the place of an argument stands for it.
                 patch = {n: {"array": prefix + a} for n, a in self.face.misread.items() if prefix + a in mine}
                 fresh = not specs or ("train" not in way.extra and not same)
@@ -341,7 +339,7 @@ def sees(caller: Caller, way: Way) -> np.ndarray | None:
         return None
     whole = plain.outputs[0]
     axes = [axis for axis, n in enumerate(whole.shape) if n == way.guess.lengths.T]
-    if len(axes) != 1 or any(other.outputs[0].shape != whole.shape for other in others):
+    if not whole.size or len(axes) != 1 or any(other.outputs[0].shape != whole.shape for other in others):
         return None
     top = max(float(np.nanmax(np.abs(whole), initial=0)), 1e-12)
     rows = [np.moveaxis(other.outputs[0] - whole, axes[0], 0).reshape(way.guess.lengths.T, -1)

@@ -42,7 +42,7 @@ class Made:
         """Make an instance; gives the reply."""
         assert self.maker is not None
         kwargs, arrays = calls.named(guess, self.maker)
-        kwargs |= {name: {"value": value} for name, value in (values or {}).items()}
+        kwargs = calls.valued(kwargs, values or {})
         backend = self.maker.description["backend"]
         reply, _ = self.session.ask({"op": "build", "kwargs": kwargs, "seed": 1, **asked, "backend": backend}, arrays)
         if "error" not in reply:
@@ -67,12 +67,7 @@ class Made:
     def numbers(self, caller: Caller) -> dict[str, int]:
         """Numbers and flags that the instance was made of."""
         guess, maker = self.of(caller) or (None, None)
-        if guess is None or maker is None:
-            return {}
-        kinds = {path[0]: kind for path, kind in guess.kinds if len(path) == 1}
-        told = {a.name: a.default for a in maker.arguments if a.name not in kinds}
-        told |= {name: calls.VALUES[kind](guess.lengths) for name, kind in kinds.items() if kind in calls.VALUES}
-        return {a.name: told[a.name] for a in maker.arguments if isinstance(told.get(a.name), bool | int)}
+        return {} if guess is None or maker is None else numbers(guess, maker)
 
     def training(self, caller: Caller) -> Caller | None:
         """A caller of another such instance that was never put out of training, and drops half."""
@@ -82,6 +77,19 @@ class Made:
         drop = maker.by_role.get("drop")
         dropping = [drop.name] if drop else [path[0] for path, kind in guess.kinds if kind == "0.0"][:1]
         return self.other(caller, dict.fromkeys(dropping, 0.5), evaluate=False)
+
+
+def numbers(guess: Guess, face: Interface) -> dict[str, int]:
+    """Whole numbers and flags that a call is given, or takes where they are left out; in configurations too."""
+    kinds = guess.by_name
+    told = {a.name: a.default for a in face.arguments if a.name not in kinds}
+    told |= {name: calls.VALUES[kind](guess.lengths) for name, kind in kinds.items() if kind in calls.VALUES}
+    for name, number in face.configs.items():
+        told |= {f"{name}.{key}": n for key, n in face.description["configs"][number]["numbers"].items()}
+    for name, some in face.makers.items():
+        rows = next((maker["parameters"] for maker in some if kinds.get(name) == f"by {maker['name']}"), ())
+        told = {f"{name}.{row['name']}": row["default"] for row in rows} | told
+    return {name: n for name, n in told.items() if isinstance(n, bool | int)}
 
 
 def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:
@@ -97,23 +105,26 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
     lengths = replace(guess.lengths, H=_HEADS, W=_HEADS * guess.lengths.D, G=_KEY_HEADS)
     if key is not None:
         lengths = lengths.resized(key, _KEY_HEADS)
+    judged: dict[str, Any] = {}
     if caller.handle is not None:
         first, maker = made.of(caller) or (None, None)
         if first is None or maker is None:
             return
         own = maker.by_role.get("groups")
-        # A configuration may tell of them.
-        named = [path for path, _ in first.kinds if constructor_role(path[-1]) == "groups"]
-        path = (own.name,) if own is not None else next(iter(named), ())
-        if not path:
-            return
-        other = made.other(caller, {}, replace(first.given(path, "number of key heads"), lengths=lengths))
-        if other is None:
-            return
-        caller = other
-    elif key is None or "H" not in letters:
-        return
-    (judged,) = caller.recorded(replace(guess, lengths=lengths))
+        # A configuration may tell of them, or any number whose name says nothing.
+        named: list[tuple[str, ...]] = [(own.name,)] if own is not None else []
+        named += [path for path, _ in first.kinds if constructor_role(path[-1]) == "groups"]
+        if named:
+            other = made.other(caller, {}, replace(first.given(named[0], "number of key heads"), lengths=lengths))
+            judged = other.recorded(replace(guess, lengths=lengths))[0] if other is not None else {}
+        for name, was in numbers(first, maker).items() if not named else ():
+            if type(was) is int and was > 2 and was % 2 == 0 and constructor_role(name.rpartition(".")[2]) is None:
+                other = made.other(caller, {name: was // 2})
+                judged = other.recorded(guess)[0] if other is not None else {}
+            if any(entry["step"].endswith("groups") for entry in judged.get("ledger", ())):
+                break
+    elif key is not None and "H" in letters:
+        (judged,) = caller.recorded(replace(guess, lengths=lengths))
     for fault in judged.get("faults", ()):
         if fault["step"] == "groups":
             documented = fault["mistake"] == "gqa_tile" and caller.face.declared_grouped

@@ -46,6 +46,10 @@ class Lengths:
         }  # fmt: skip
         return own[letter] if letter in own else int(getattr(self, letter))
 
+    def shape(self, axes: Sequence[str]) -> tuple[int, ...]:
+        """The lengths of axes; 0 for one that is several."""
+        return tuple(self.axis(letter) if len(letter) == 1 else 0 for letter in axes)
+
     def resized(self, letter: str, length: int) -> Lengths:
         """With another length of an axis; the width of all is that of the heads together, where it can be."""
         if letter in "BTSGU":
@@ -320,6 +324,24 @@ def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Sp
     """The arguments of a guess, those by position and those by name, and the arrays that they point to."""
     given, arrays = named(guess, interface, prefix)
     return (*placed(given, interface), arrays)
+
+
+# Where fields lie in what an argument is made of.
+_INSIDE = {"config": "config", "dict": "dict", "own": "fields", "by": "given"}
+
+
+def valued(given: Mapping[str, Spec], values: Mapping[str, Any]) -> dict[str, Spec]:
+    """Arguments by their names with values in the place of some, and of fields that lie in some (``cfg.window``)."""
+    found = dict(given)
+    for name, value in values.items():
+        holder, _, field = name.partition(".")
+        own: Mapping[str, Any] = found.get(holder, {})
+        inside = next((place for kind, place in _INSIDE.items() if field and kind in own), None)
+        if not field:
+            found[name] = {"value": value}
+        elif inside is not None:
+            found[holder] = {**own, inside: {**own.get(inside, {}), field: {"value": value}}}
+    return found
 
 
 def placed(given: Mapping[str, Spec], interface: Interface) -> tuple[list[Spec], dict[str, Spec]]:

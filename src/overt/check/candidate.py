@@ -348,8 +348,8 @@ class Candidate:
         weight: list[int] = []
         weighed = backend.weighed(weight) if call.get("weigh") else nullcontext()
         attached = backend.attached() if call.get("attached") else nullcontext()
-        still = backend.still(call.get("still", False))
-        with still, attached, np.errstate(all="ignore"), weighed, _patched(thing, scope):
+        still = backend.still() if call.get("still") else nullcontext()
+        with still, backend.normal(), attached, np.errstate(all="ignore"), weighed, _patched(thing, scope):
             start = time.perf_counter()
             try:
                 with backend.typed():

@@ -9,7 +9,7 @@ import ast
 import copy
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -32,14 +32,16 @@ def closing(function: Any) -> Any:
     What the first draws, of a source of random numbers and of numbers, is the first argument of the last.
     """
     outer = next(iter(_tree(function).body), None) if inspect.isfunction(function) else None
-    inner = {node.name: node for node in getattr(outer, "body", ()) if isinstance(node, ast.FunctionDef)}
+    known: dict[str, ast.AST] = {n.name: n for n in getattr(outer, "body", ()) if isinstance(n, ast.FunctionDef)}
+    known |= {n.targets[0].id: n.value for n in getattr(outer, "body", ()) if isinstance(n, ast.Assign)
+              and isinstance(n.targets[0], ast.Name)}  # fmt: skip
     for node in getattr(outer, "body", ()):
         given = node.value if isinstance(node, ast.Return) else None
         several = given.elts if isinstance(given, ast.Tuple) else [given]
-        names = [x.id for x in several if isinstance(x, ast.Name) and x.id in inner]
-        if names and len(names) == len(several):
-            drawing, arguments = [a.arg for a in inner[names[0]].args.args], copy.deepcopy(inner[names[-1]].args)
-            draws = len(names) > 1 and bool(drawing) and role(drawing[0]) in ("seed", "k") and len(arguments.args) > 1
+        inner = [found for x in several if (found := _arguments(x, known)) is not None]
+        if inner and len(inner) == len(several):
+            drawing, arguments = [a.arg for a in inner[0].args], copy.deepcopy(inner[-1])
+            draws = len(inner) > 1 and bool(drawing) and role(drawing[0]) in ("seed", "k") and len(arguments.args) > 1
             numbers = drawing[1:] if draws else []
             arguments.args = arguments.args[draws:]
             for one in (*arguments.args, *arguments.kwonlyargs):
@@ -53,6 +55,17 @@ def closing(function: Any) -> Any:
             own |= {"__module__": function.__module__, "__doc__": function.__doc__, "made": (function, alike, numbers)}
             return type(function.__name__, (), own)
     return function
+
+
+def _arguments(node: ast.AST | None, known: Mapping[str, ast.AST], depth: int = 4) -> ast.arguments | None:
+    """The arguments of a function, also through what is called with it, as ``jit`` and ``vmap`` are."""
+    if isinstance(node, ast.FunctionDef | ast.Lambda):
+        return node.args
+    if isinstance(node, ast.Name) and depth:
+        return _arguments(known.get(node.id), known, depth - 1)
+    if isinstance(node, ast.Call) and len(node.args) == 1 and depth:
+        return _arguments(node.args[0], known, depth - 1)
+    return None
 
 
 def _making(function: Any, numbers: list[str] | None) -> Callable[..., None]:

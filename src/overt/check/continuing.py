@@ -300,10 +300,10 @@ class Continued:
                 return True
         if top_left is not None:
             findings.add("causal_top_left", kind="mistake", line=chunk["facts"].get("mask made") or top_left["line"])
-        elif _turned(one, all_):
+        if _turned(one, all_):
             turned = (e["line"] for e in whole["ledger"] if e["step"].endswith("rotation"))
             findings.add("rope_offset", kind="mistake", line=next(turned, None))
-        elif not right and not self._open(way):
+        elif top_left is None and not right and not self._open(way):
             findings.add("decode_differs", certain=False)
         findings.enter([late])
         return True

@@ -15,6 +15,7 @@ import numpy as np
 from overt.check import calls
 from overt.check.asking import Caller, Way, differ, reach, values_in
 from overt.check.beside import Made
+from overt.check.beside import numbers as told
 from overt.check.calls import Guess
 from overt.check.findings import Findings
 from overt.check.reading import parsed
@@ -42,9 +43,9 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
         if promised is None or order.startswith(promised):
             findings.convention["packed projection"] = order
         else:
-            # A name promises no more than that the three are there.
-            named = face.told_packing is None and order.startswith("heads first")
-            findings.add("qkv_order", kind="convention" if named else None, line=packing["line"])
+            # A name, or the three in a row, promise no more than that these are there.
+            loose = order.startswith("heads first") and not (face.told_packing and face.thirds)
+            findings.add("qkv_order", kind="convention" if loose else None, line=packing["line"])
     _capped(caller, facts, findings)
     _samples(caller, guess, facts, findings)
     _lengths(caller, guess, facts, findings)
@@ -101,28 +102,40 @@ def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], 
                 findings.tell(fault)
     _window(caller, guess, made, numbers, facts.get("mask made"), findings)
     if not any(finding.kind in ("mistake", "unknown") for finding in findings.found.values()):
-        _blocks(caller, guess, made, numbers, findings)
+        _blocks(caller, guess, made, numbers, facts, findings)
 
 
-def _blocks(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int], findings: Findings) -> None:
+def _blocks(
+    caller: Caller,
+    guess: Guess,
+    made: Made,
+    numbers: Mapping[str, int],
+    facts: Mapping[str, Any],
+    findings: Findings,
+) -> None:
     """What keys come to that come in several blocks, where a number that is smaller makes several of all of them."""
-    kinds, n = dict(guess.kinds), guess.lengths
-    called = {a.name: a.default for a in caller.face.arguments if (a.name,) not in kinds}
-    called |= {
-        path[0]: calls.VALUES[kind](n) for path, kind in kinds.items() if len(path) == 1 and kind in calls.VALUES
-    }
+    n = guess.lengths
     long = guess.sized(T=_LONG, S=_LONG)
+    # The keys may lie along an axis that was taken for another one, and a number may say how many of them count.
+    values = values_in(caller.arrays(guess), facts)
+    along = calls.axes_of(guess.by_name[values[0]])[values[1]] if values is not None else "S"
+    whole = [path for path, kind in guess.kinds if kind in calls.VALUES and type(calls.VALUES[kind](n)) is int]
+    called = told(guess, caller.face)
     for name, was, built in [*((*one, False) for one in called.items()), *((*one, True) for one in numbers.items())]:
         if type(was) is not int or was < min(n.T, n.S):
             continue
-        for other, block in ((long, _LONG // 3), (guess, 2)):
+        wide = replace(guess, lengths=n.resized(along, _LONG))
+        for path in whole:
+            wide = wide.given(path, f"length of {along}") if ".".join(path) != name else wide
+        for other, block in ((long, _LONG // 3), (wide, _LONG // 3), (guess, 2)):
             one = made.other(caller, {name: block}) if built else caller
             way = Way(other, values={} if built else {name: block}, extra={"record": caller.face.intents})
             judged = one.ask([way])[0].judged if one is not None else {}
-            if judged.get("facts", {}).get("blocks"):
-                for fault in judged["faults"]:
-                    if fault["step"] != "scale":
-                        findings.tell(fault)
+            faults = [fault for fault in judged.get("faults", ()) if fault["step"] != "scale"]
+            # What merges them wrongly is not seen as blocks of one softmax.
+            if judged.get("facts", {}).get("blocks") or any(fault["step"] == "log-sum-exp" for fault in faults):
+                for fault in faults:
+                    findings.tell(fault)
                 return
 
 
@@ -130,29 +143,26 @@ def _window(
     caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int], line: int | None, findings: Findings
 ) -> None:
     """A number that says how far back a query sees, by how far it does."""
-    for argument in caller.face.arguments:
-        kind = dict(guess.kinds).get((argument.name,))
-        whole = kind is not None and kind in calls.VALUES and type(calls.VALUES[kind](guess.lengths)) is int
-        if whole or (kind is None and (argument.role == "window" or type(argument.default) is int)):
-            back, made_at = reach(caller, guess, {argument.name: 2})
-            if back is not None and reach(caller, guess, {argument.name: 3})[0] == back + 1:
-                _counted(caller, argument.name, 2, back, made_at or line, findings)
-                return
-    # A constructor may take by its name what an instance holds.
-    numbers = {**made.held.get(-1 if caller.handle is None else caller.handle, {}), **numbers}
-    back, made_at = reach(caller, guess) if numbers else (None, None)
-    for name, was in numbers.items():
-        if back is None or isinstance(was, bool) or abs(was - back) > 1:
+    own = [name for name, was in told(guess, caller.face).items() if type(was) is int]
+    own += [a.name for a in caller.face.arguments if a.role == "window" and a.name not in (*own, *guess.by_name)]
+    # What an instance holds may be called so by its constructor.
+    held = made.held.get(-1 if caller.handle is None else caller.handle, {})
+    built = [name for name, was in {**held, **numbers}.items() if type(was) is int]
+    for name, making in [*((name, False) for name in own), *((name, True) for name in built)]:
+        one, two = (made.other(caller, {name: n}) if making else caller for n in (2, 3))
+        first, second = (Way(guess, values={} if making else {name: n}) for n in (2, 3))
+        if one is None or two is None or not differ(one.ask([first])[0], two.ask([second])[0]):
+            # It is no window, or fails.
             continue
-        other = made.other(caller, {name: was + 1})
-        if other is not None and reach(other, guess)[0] == back + 1:
-            _counted(caller, name, was, back, made_at or line, findings)
+        (back, made_at), (further, _) = reach(one, guess, first.values), reach(two, guess, second.values)
+        if back is not None and further == back + 1:
+            _counted(caller, name, 2, back, made_at or line, findings)
             return
 
 
 def _counted(caller: Caller, name: str, window: int, back: int, line: int | None, findings: Findings) -> None:
     """Keys before a query that it sees, where so many are said to be in its window, with it or besides."""
-    with_self, besides = caller.face.counts_itself(name)
+    with_self, besides = caller.face.counts_itself(name.rpartition(".")[2])
     counted = back == window - 1
     findings.convention["window"] = "the query is counted" if counted else "the query is not counted"
     if (not counted and back != window) or (counted != with_self and with_self != besides):
@@ -185,7 +195,9 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
         "queries"
     ) != guess.lengths.T
     works = guess.lengths.T != guess.lengths.S and any("S" in kinds[name][1] for name in names)
-    if not asked or max(asked) >= len(names) or own or works or caller.face.one_length:
+    # What is documented with one length has one, but where it is said to ask another sequence.
+    one = caller.face.one_length or (guess.told and "cross" not in caller.face.name.lower() + caller.face.prose)
+    if not asked or max(asked) >= len(names) or own or works or one:
         return
     # Beside the queries, nothing else that has positions may be what does not fit.
     others = [name for n, name in enumerate(names) if n not in asked and set(kinds[name][1]) & set("TS")]
@@ -196,6 +208,6 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
         guess = guess.given(path, kind.replace("T", "S"))
     sizes = ((5, 5), (7, 7), (5, 7), (7, 5))
     ways = [Way(guess.sized(T=T, S=S)) for T, S in sizes]
-    one, two, more, fewer = caller.ask(ways)
-    if not one.failed and not two.failed and more.failed and fewer.failed:
+    first, second, more, fewer = caller.ask(ways)
+    if not first.failed and not second.failed and more.failed and fewer.failed:
         findings.add("cross_wrong_length", line=more.reply["error"]["line"])

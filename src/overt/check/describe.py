@@ -200,7 +200,7 @@ def _reached(thing: Any, functions: list[Any]) -> str:
 
 def _file(thing: Any) -> str | None:
     with suppress(TypeError, OSError):
-        return inspect.getsourcefile(thing)
+        return inspect.getsourcefile(inspect.unwrap(thing))
     return None
 
 
@@ -234,8 +234,10 @@ def arguments_of(call: Any, skip: bool = False) -> list[dict[str, Any]]:
 
 def _doc(cls: type) -> str:
     """The documentation of a class, its own or that of one of its module: a library's is about something else."""
-    told = (vars(base).get("__doc__") for base in cls.__mro__ if base.__module__ == cls.__module__)
-    return inspect.cleandoc(next((text for text in told if text), ""))
+    told = ((base, vars(base).get("__doc__")) for base in cls.__mro__ if base.__module__ == cls.__module__)
+    # A class of fields without any is documented by its own signature, and so are modules of Flax.
+    own = (text for base, text in told if text and not (is_dataclass(base) and text.startswith(f"{base.__name__}(")))
+    return inspect.cleandoc(next(own, ""))
 
 
 def _row(text: str, named: bool) -> dict[str, Any]:
@@ -284,6 +286,9 @@ def _backend(cls: Any, thing: Any, names: set[str], source: str, kind: str) -> s
         return "keras"
     if "torch" in bases or module.startswith("torch"):
         return "torch"
+    if "flax" in bases:
+        # What it is made of may have all that JAX is asked for.
+        return "jax"
     for library in ("torch", "jax", "tensorflow", "keras"):
         if f"module {library}" in names or (module.startswith(library) and library in sys.modules):
             return library
@@ -377,7 +382,7 @@ def _is_parameter(array: Any, own: bool) -> bool:
     if torch is not None and isinstance(array, torch.Tensor):
         return isinstance(array, torch.nn.Parameter) or (array.requires_grad and array.is_leaf)
     if isinstance(array, np.ndarray) or type(array).__module__.startswith("jax"):
-        return own and getattr(array.dtype, "kind", "") == "f" and 1 <= getattr(array, "ndim", 0) <= 4
+        return own and getattr(getattr(array, "dtype", None), "kind", "") == "f" and 1 <= getattr(array, "ndim", 0) <= 4
     return False
 
 

@@ -13,6 +13,7 @@ from overt.errors import FileError
 _WHOLE = {"scaled_dot_product_attention", "MultiheadAttention", "dot_product_attention", "flex_attention"}
 _NORMS = {"softmax", "Softmax", "exp", "log_softmax", "logsumexp", "exp2"}
 _PRODUCTS = {"matmul", "einsum", "bmm", "baddbmm", "dot", "tensordot", "inner", "vdot", "mm", "mv"}
+_SUMS = {"sum", "segment_sum", "scatter_add", "scatter_add_", "index_add", "index_add_"}
 _SKIPPED = {"node_modules", "__pycache__", "build", "dist", "site-packages", "venv", "env"}
 
 
@@ -44,9 +45,16 @@ def _candidates(tree: ast.Module) -> Iterator[str]:
     norms = {n.name for n in defined if _names(n) & _NORMS}
     for node in defined:
         names = _names(node)
-        mixes = bool(names & _PRODUCTS) or any(isinstance(n, ast.MatMult) for n in ast.walk(node))
+        mixes = bool(names & _PRODUCTS) or any(isinstance(n, ast.MatMult) or _sums(n) for n in ast.walk(node))
         if names & _WHOLE or (mixes and names & (_NORMS | norms - {node.name})):
             yield node.name
+
+
+def _sums(node: ast.AST) -> bool:
+    """Whether products are summed, as where one query pools what it is given."""
+    if not isinstance(node, ast.Call) or getattr(node.func, "attr", getattr(node.func, "id", "")) not in _SUMS:
+        return False
+    return any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult) for n in ast.walk(node))
 
 
 def _names(node: ast.AST) -> set[str]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from overt.check import calls
 from overt.check.asking import Caller, Way
 from overt.check.beside import Made
 from overt.check.calls import Guess, is_mask
@@ -19,6 +20,8 @@ _LENGTHS, _BEYOND = (64, 256), (1024, 2048)
 # Seconds after which no longer call is made, and that one may take that is; the length of a step, and how far a slope
 # may be off.
 _SLOW, _SLOWEST, _STEP, _OFF = 0.5, 1.0, 1e-5, 1e-3
+# Methods that may give gradients, of how many numbers at most, and how alike to the slope what is meant for it is.
+_METHODS, _WIDEST, _MEANT = 8, 500, 0.5
 
 
 def check(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:
@@ -30,6 +33,7 @@ def check(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:
         return
     _dtype(caller, guess, findings)
     _gradients(caller, guess, findings)
+    _by_hand(caller, guess, findings)
     _memory(made, caller, guess, findings)
 
 
@@ -87,6 +91,61 @@ def _gradients(caller: Caller, guess: Guess, findings: Findings) -> None:
         says = f"The gradient of {name} is not the slope of the output{why}."
         findings.add("gradient_wrong", kind="risk" if chosen else None, message=says)
         return
+
+
+def _by_hand(caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Another method that gives gradients after a call: what is linear in one array, and goes with what was called."""
+    face = caller.face
+    if caller.handle is None or face.description["backend"] != "numpy" or guess.dtype != "float64":
+        return
+    given = {name: x for name, x in caller.arrays(guess).items() if x.dtype.kind == "f"}
+    plain = caller.ask([Way(guess)])[0]
+    if plain.failed or len(plain.outputs) != 1 or len(given) != 1:
+        return
+    ((name, array),) = given.items()
+    ramp = np.linspace(-1, 1, plain.outputs[0].size).reshape(plain.outputs[0].shape)
+    for method in [m for m in face.description["methods"] if m != face.description["method"]][:_METHODS]:
+        ways = (array, ramp), (array, 2 * ramp), (array + _step(array.shape) / _STEP, ramp)
+        once, twice, other = (_back(caller, guess, method, name, x, y) for x, y in ways)
+        if once is None or twice is None or other is None or not np.allclose(2 * once, twice):
+            continue
+        if np.allclose(once, other) or once.size > _WIDEST:
+            continue
+        unit = np.eye(array.size).reshape(-1, *array.shape) * _STEP
+        answers = caller.ask([Way(guess, {name: array + sign * one}) for one in unit for sign in (1, -1)])
+        if any(answer.failed for answer in answers):
+            return
+        sums = np.array([(answer.outputs[0] * ramp).sum() for answer in answers]).reshape(-1, 2)
+        slope, told = (sums[:, 0] - sums[:, 1]) / (2 * _STEP), once.ravel()
+        length = np.linalg.norm(slope) * np.linalg.norm(told)
+        if not length or abs(slope @ told) < _MEANT * length:
+            # What has nothing to do with the slope is no gradient.
+            continue
+        if np.abs(slope - told).max() <= _OFF * np.abs(slope).max():
+            findings.entered("gradient", f"{method} gives the slope of the output")
+            return
+        lines = face.description["source"].splitlines()
+        at = next((n for n, text in enumerate(lines) if re.match(rf"\s*def {re.escape(method)}\b", text)), None)
+        findings.add(
+            "gradient_wrong", kind="unknown", line=None if at is None else face.description["line"] + at,
+            message=f"What {method} gives after a call is not the slope of the output.",
+            mend="Compare it with (f(x + h) - f(x - h)) / 2h, and each part of it by itself.",
+        )  # fmt: skip
+        return
+
+
+def _back(
+    caller: Caller, guess: Guess, method: str, name: str, array: np.ndarray, given: np.ndarray
+) -> np.ndarray | None:
+    """What a method gives for an array, after a call, if it is as large as what was called."""
+    specs, kwargs, arrays = calls.specs(guess, caller.face)
+    first = caller.spec(specs, kwargs, dtype=guess.dtype, fresh=True)
+    then = caller.spec([{"array": " given"}], {}, dtype=guess.dtype, fresh=False, method=method)
+    request = {"op": "call", "handle": caller.handle, "calls": [first, then | {"guess": True}]}
+    reply, out = caller.session.ask(request, {**arrays, name: array, " given": given})
+    told = reply.get("replies", [{}])[-1].get("outputs", ())
+    found = next((out[one["key"]] for one in told if tuple(one["shape"]) == array.shape), None)
+    return found if found is not None and np.isfinite(found).all() and found.any() else None
 
 
 def _is_slope(gradient: np.ndarray, slope: float) -> bool:

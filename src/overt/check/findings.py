@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from overt.check.lines import decided
 from overt.check.mistakes import MISTAKES, SYMPTOMS
 from overt.check.report import Entry, Finding, Kind, Report
 
 # What is looked for in these is rather the last such line.
 _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
+# What is wrong in these is rather how something is used than what it is.
+_USED = ("scale_inverted", "scale_missing", "scale_double", "mask_inverted")
 
 
 class Findings:
@@ -99,8 +102,9 @@ class Findings:
         """The line of the step that failed, and its numbers where there are no better ones."""
         found, where = self.found[name], self.found[name].where
         if fault["line"] is not None:
-            text = linecache.getline(fault["file"], fault["line"]).strip()
-            where = {"file": fault["file"], "line": fault["line"], "text": text}
+            line = decided(fault["file"], fault["line"], fault.get("step", "")) if name not in _USED else fault["line"]
+            text = linecache.getline(fault["file"], line).strip()
+            where = {"file": fault["file"], "line": line, "text": text}
         example = found.example
         if example is None and fault["expected"]:
             example = {"expected": fault["expected"], "actual": fault["actual"]}

@@ -36,6 +36,15 @@ class Asked(SimpleNamespace):
         self.path = path
 
 
+def _changed(config: Any, fields: Mapping[str, Any]) -> Any:
+    """The same with other values in some of its fields."""
+    if not fields:
+        return config
+    if dataclasses.is_dataclass(type(config)):
+        return dataclasses.replace(config, **fields)
+    return config._replace(**fields) if hasattr(config, "_replace") else SimpleNamespace(**{**vars(config), **fields})
+
+
 class LackedError(KeyError):
     """A name that a dictionary does not have."""
 
@@ -110,7 +119,7 @@ class Giver:
         if "array" in spec:
             return self.array(spec["array"])
         if "own" in spec:
-            return configs(self.target)[spec["own"]]
+            return _changed(configs(self.target)[spec["own"]], self.each(spec.get("fields", {})))
         if "kept" in spec:
             return self._kept(spec)
         if "by" in spec:

@@ -21,6 +21,8 @@ from overt.recorder.products import Product, product
 FACTORS = {"mul", "imul", "rmul", "multiply", "div", "idiv", "true_divide", "divide", "truediv", "itruediv"}
 SUMS = {"add", "iadd", "radd", "sub", "isub", "rsub", "subtract"}
 UNKNOWN = "unknown"
+# Two rows are one where their numbers are this near.
+_ROW = 1e-6
 
 
 @dataclass(frozen=True)
@@ -222,15 +224,14 @@ class State:
     def _appears(self, made: np.ndarray, after: int) -> bool:
         """Whether numbers, in whatever order, are what a later operation gave, or rows of what was returned."""
         want = np.sort(np.abs(made).ravel())
+        # What is all but 0 has the error of what is largest.
+        error = 1e-6 * float(want[-1]) if want.size and np.isfinite(want[-1]) else 1e-9
         several = [op.host for op in self.operations[after + 1 :]] + list(self.outputs)
         for x in several:
-            if x.size == made.size and np.allclose(np.sort(np.abs(x).ravel()), want, rtol=1e-4, atol=1e-9):
+            if x.size == made.size and np.allclose(np.sort(np.abs(x).ravel()), want, rtol=1e-4, atol=error):
                 return True
-            rows = x.reshape(-1, x.shape[-1]) if x.ndim else x
-            if x.size > made.size and x.shape[-1:] == made.shape[-1:]:
-                near_ = (np.abs(rows[:, None] - made.reshape(-1, made.shape[-1])) < 1e-6).all(-1).any(0)
-                if near_.all():
-                    return True
+            if x.size > made.size and x.shape[-1:] == made.shape[-1:] and _among(made, x):
+                return True
         return False
 
     def _divided(self, sums: np.ndarray) -> bool:
@@ -255,3 +256,14 @@ class State:
         return all(
             one.factor and np.allclose((one.form**2).sum(-1) / one.factor**2, 1, rtol=1e-3) for one in (self.q, self.k)
         )
+
+
+def _among(made: np.ndarray, rows: np.ndarray) -> bool:
+    """Whether all rows of one array are rows of another one."""
+    made, rows = (x.reshape(-1, x.shape[-1]) for x in (made, rows))
+    # By one number for each, so that not every row is compared with every other.
+    across = np.random.default_rng(0).normal(size=made.shape[1])
+    rows = rows[np.argsort(rows @ across)]
+    at = np.searchsorted(rows @ across, made @ across - _ROW * np.abs(across).sum())
+    nearest = (rows[np.minimum(at + n, len(rows) - 1)] for n in (0, 1))
+    return bool(np.logical_or.reduce([(np.abs(made - some) < _ROW).all(1) for some in nearest]).all())

@@ -16,7 +16,7 @@ import numpy as np
 from overt.check import additive, arrangement, distances, pipeline, positional, projections, turning
 from overt.check.alignment import Alignment
 from overt.check.blocks import Blocks
-from overt.check.judged import SUMS, Fault, Judged
+from overt.check.judged import SUMS, UNKNOWN, Fault, Judged
 from overt.check.origins import Origin
 from overt.check.pipeline import constant, near
 from overt.check.report import Entry
@@ -44,9 +44,11 @@ def judge(
     it says of itself, such as "luong", or "pairs" where queries and keys have lengths of their own.
     """
     written, found, _ = attentions(operations)
-    if not found:
+    mixes = bool(found)
+    if not mixes:
         written, found, _ = attentions(additive.completed(operations, outputs))
     judged = Judged(len(found))
+    judged.facts["mixes"] = mixes
     if not found and (intended or {}).get("luong"):
         _vector(judged, operations, outputs)
     data = carriers(written)
@@ -172,7 +174,12 @@ class _Judge(Blocks):
             return
         if any(self.operations[number].detail == REORDERED for number in core.path):
             line = self.operations[core.mix.number].line
-            self.note("mixing", "held", "keys and values are multiplied first, so there can be no softmax", line)
+            seen, all_ = (x.sum(1) for x in (core.steps[-1][1], core.steps[0][1]))
+            if np.ptp(seen - all_) and self._divided(all_) and not self._divided(seen):
+                says = "What is mixed for a query is divided by a sum over all keys, and not over those that it sees."
+                self.fail("mixing", UNKNOWN, line, says, seen, all_)
+            else:
+                self.note("mixing", "held", "keys and values are multiplied first, so there can be no softmax", line)
             return
         if self._keyless():
             return
@@ -292,7 +299,8 @@ class _Judge(Blocks):
         """Heads that a reshape alone split off: each of them has some positions' numbers, and not its own features."""
         n, length, width = one.form.shape
         whole = one.array
-        if n < 2 or length < 2 or whole.ndim < 2:
+        if n < 2 or length < 2 or width < 2 or whole.ndim < 2:
+            # One feature is of no other position.
             return
         step = "split"
         for number in reversed(one.views):

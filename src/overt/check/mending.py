@@ -32,7 +32,9 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
             if is_floats(kinds[path]):
                 # Of words there is one number where a vector has many, but for an axis that other whole numbers have.
                 last = guess.told or any(k[:6] == "below " and k[-1] == kinds[path][-1] for k in kinds.values())
-                fewer = dict.fromkeys((kinds[path][: None if last else -1], kinds[path], kinds[path][:1]))
+                # Those that have two axes are of samples and positions.
+                same = "BT" if re.fullmatch(r"[BTS]W", kinds[path]) and not last else kinds[path]
+                fewer = dict.fromkeys((kinds[path][: None if last else -1], same, kinds[path][:1]))
                 yield from (guess.given(path, f"below 4: {some}") for some in fewer if some)
         # Several may be words, of as many samples and positions.
         every = [path for path, kind in kinds.items() if is_floats(kind)]
@@ -98,6 +100,13 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
         some = [kind for kind in FLOATS if len(kind) == len(axes_of(kinds[path])) + more and not set("PX3") & set(kind)]
         some = [kind for kind in some if mine <= set(kind) or set(kind) <= mine]
         yield from (guess.given(path, with_axes(kinds[path], kind)) for kind in some[:4])
+    channels = re.search(r"input\[(\d+(?:, \d+)*)\] to have (\d+) channels", message)
+    if channels is not None:
+        # The other shape that is told is that of the weights.
+        shape = tuple(map(int, channels[1].split(", ")))
+        message = channels[0]
+        yield from (_resized(guess, path, 1, int(channels[2])) for path, kind in kinds.items()
+                    if len(shape) > 2 and guess.lengths.shape(axes_of(kind)) == shape)  # fmt: skip
     yield from _told(guess, kinds, message)
     if len(here) == 1 and re.search(r"must match|broadcast", message):
         # What gets a width here has none yet.
@@ -118,7 +127,7 @@ def _told(guess: Guess, kinds: Mapping[Path, str], message: str) -> Iterator[Gue
     told = [tuple(map(int, re.findall(r"\d+", some))) for some in re.findall(r"[\[(](\d+(?:, *\d+)+)[\])]", message)]
     for path, kind in kinds.items():
         axes = axes_of(kind)
-        shape = tuple(guess.lengths.axis(letter) if len(letter) == 1 else 0 for letter in axes)
+        shape = guess.lengths.shape(axes)
         for other in told if shape in told else ():
             if len(other) == len(shape) and other != shape:
                 yield _shaped(guess, path, other)

@@ -59,6 +59,10 @@ class Mixing(Masked):
             self.fail(
                 "softmax", mistake, line, "The weights are no softmax over the keys.", right[live], self.weights[live]
             )
+        elif self.hidden is None and near(self._over_some(before), self.weights, 1e-4):
+            # Whatever hid the others was not seen.
+            self._hide(self.weights == 0, core.mix.number)
+            self.note("softmax", "held", "over the keys that have a weight", line)
         elif self.hidden is not None and near(self._renormalised(right), self.weights, 1e-4):
             self.note("softmax", "held", "over the keys that are seen", line)
         elif self.hidden is not None and near(np.where(self.hidden, 0, right), self.weights, 1e-4):
@@ -86,6 +90,11 @@ class Mixing(Masked):
                 "softmax", UNKNOWN, line, "The weights are no softmax of the scores over the keys.", right[live],
                 self.weights[live],
             )  # fmt: skip
+
+    def _over_some(self, before: np.ndarray) -> np.ndarray:
+        """The softmax of scores over the keys that have a weight."""
+        assert self.weights is not None
+        return pipeline.softmax(np.where(self.weights == 0, -np.inf, before), (1,))
 
     def _by_source(self) -> bool:
         """Whether the weights of the edges of a graph sum to 1 for each node that they come from."""

@@ -33,10 +33,15 @@ def read(caller: Caller, guess: Guess) -> dict[str, Any]:
     linear = [name for name, x in given.items() if _linear(caller, guess, name, x, plain)]
     for name in linear[::-1]:
         weights = _weights(caller, guess, name, given[name], plain)
-        others = [x for other, x in given.items() if other != name]
-        pair = next(((q, k) for q in others for k in others if weights is not None and _fit(q, k, weights)), None)
-        if weights is not None and pair is not None:
-            return _judged(caller, guess, pair, given[name], weights)
+        if weights is None:
+            continue
+        heads = weights.shape[-3] if weights.ndim == plain.ndim + 1 and weights.ndim > 2 else 1
+        split = {other: _by_head(x, heads) for other, x in given.items() if heads == 1 or x.ndim > 1}
+        others = [x for other, x in split.items() if other != name]
+        pair = next(((q, k) for q in others for k in others if _fit(q, k, weights)), None)
+        if pair is not None:
+            asking = next(given[other] for other, x in split.items() if x is pair[0])
+            return _judged(caller, guess, pair, split[name], weights, asking)
     return {}
 
 
@@ -51,7 +56,10 @@ def _linear(caller: Caller, guess: Guess, name: str, x: np.ndarray, plain: np.nd
 
 
 def _weights(caller: Caller, guess: Guess, name: str, values: np.ndarray, plain: np.ndarray) -> np.ndarray | None:
-    """(..., queries, keys), or (keys,) of one query; None where the output is no such mixture of the values."""
+    """(..., queries, keys), (keys,) of one query, or (..., heads, queries, keys) of heads that lie side by side.
+
+    None where the output is no such mixture of the values.
+    """
     if values.ndim < 2 or plain.shape[-1:] != values.shape[-1:] or plain.ndim < 1:
         return None
     rows = []
@@ -59,15 +67,29 @@ def _weights(caller: Caller, guess: Guess, name: str, values: np.ndarray, plain:
         ones = np.zeros_like(values)
         ones[..., key, :] = 1
         row = _output(caller, Way(guess, {name: ones}))
-        if row is None or row.shape != plain.shape or not np.allclose(row, row[..., :1], rtol=_SAME, atol=1e-9):
+        if row is None or row.shape != plain.shape:
             return None
-        rows.append(row[..., 0])
-    weights = np.stack(rows, axis=-1)
-    try:
-        mixed = weights @ values
-    except ValueError:
-        return None
-    return weights if mixed.shape == plain.shape and np.allclose(mixed, plain, rtol=1e-5, atol=1e-8) else None
+        rows.append(row)
+    width = values.shape[-1]
+    for heads in (n for n in range(1, width) if width % n == 0):
+        if heads > 1 and plain.ndim < 2:
+            continue
+        made = [_by_head(row, heads) for row in rows]
+        if not all(np.allclose(row, row[..., :1], rtol=_SAME, atol=1e-9) for row in made):
+            continue
+        weights = np.stack([row[..., 0] for row in made], axis=-1)
+        try:
+            mixed = weights @ _by_head(values, heads)
+        except ValueError:
+            return None
+        right = _by_head(plain, heads)
+        return weights if mixed.shape == right.shape and np.allclose(mixed, right, rtol=1e-5, atol=1e-8) else None
+    return None
+
+
+def _by_head(x: np.ndarray, heads: int) -> np.ndarray:
+    """(..., positions, width) as (..., heads, positions, width of a head); itself where there is one head."""
+    return x if heads == 1 or x.shape[-1] % heads else x.reshape(*x.shape[:-1], heads, -1).swapaxes(-2, -3)
 
 
 def _fit(q: np.ndarray, k: np.ndarray, weights: np.ndarray) -> bool:
@@ -81,9 +103,14 @@ def _fit(q: np.ndarray, k: np.ndarray, weights: np.ndarray) -> bool:
 
 
 def _judged(
-    caller: Caller, guess: Guess, pair: tuple[np.ndarray, np.ndarray], values: np.ndarray, weights: np.ndarray
+    caller: Caller,
+    guess: Guess,
+    pair: tuple[np.ndarray, np.ndarray],
+    values: np.ndarray,
+    weights: np.ndarray,
+    asking: np.ndarray,
 ) -> dict[str, Any]:
-    """The weights as an operation on the products of queries and keys, judged."""
+    """The weights as an operation on the products of queries and keys, judged; asking: the queries as given."""
     q, k = pair
     turned = k.swapaxes(-1, -2)
     raw, mixed = q @ turned, weights @ values
@@ -106,7 +133,7 @@ def _judged(
     if "unknown" in {fault.mistake for fault in judged.faults} and not _shares(raw, weights)[2].any():
         # Of these products no row is made: others are, which are not seen from here.
         return {}
-    if not judged.faults and _overflows(caller, guess, q):
+    if not judged.faults and _overflows(caller, guess, asking):
         says = "exp is taken without subtracting the maximum of the row: with large scores the output is no number."
         number, file = (None, "") if line is None else (line.number, line.file)
         judged.faults.append(Fault("stability", "no_max", number, file, says))

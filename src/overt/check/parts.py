@@ -297,6 +297,8 @@ class Parts:
             for n in _SIZES if self.maker is not None else _SIZES[:1]:
                 kwargs = {name: {"value": _NUMBERS[kind](n)} for name, kind in kinds}
                 reply, out = self._build(kwargs)
+                if "error" in reply and reply["error"]["type"] == "DiedError":
+                    return
                 if "error" in reply:
                     break
                 if sum(a.ndim == 2 for a in out.values()) > 3:

@@ -56,6 +56,7 @@ class Promises:
             "luong": "luong" in told,
             "asks": self._asks,
             "unscaled": self.declared_unscaled,
+            "by width": self.declared_by_width,
             # Keys and values are said to have one source.
             "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|cross", told)),
             "pairs": len(lengths) > 1 and "1" not in lengths,
@@ -85,11 +86,8 @@ class Promises:
     @cached_property
     def described(self) -> str:
         """Documentation and comments alone."""
-        source = self.description["source"]
-        comments = re.findall(r"#(.*)", source)
-        quoted = re.findall(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', source, re.DOTALL)
         beside = _about([a.name for a in self.arguments if len(a.name) > 1], self.description.get("told", ""))
-        return "\n".join([self.description["doc"], *comments, *(a or b for a, b in quoted), *beside])
+        return "\n".join([self.description["doc"], *_words(self.description["source"]), *beside])
 
     @cached_property
     def shaped(self) -> str:
@@ -165,8 +163,11 @@ class Promises:
         return given.get(found[0].name)
 
     def told_to_hide(self, name: str) -> bool:
-        """Whether very negative numbers in an argument are said to hide."""
-        return bool(re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*(-\s*(1e\d|inf)|−∞)", self.prose))
+        """Whether very negative numbers in an argument are said to hide, or a function that is called like it gives some."""
+        low = r"-\s*(1e\d|(jnp\.|np\.|torch\.|math\.)?inf)|−∞|finfo\([^)]*\)\.min|[\"']-inf"
+        made = (m["source"] for m in self.description["makers"] if not m["class"] and m["name"].split("_")[-1] == name)
+        said = re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*(-\s*(1e\d|inf)|−∞)", self.prose)
+        return bool(said or (len(name) > 2 and any(re.search(low, source) for source in made)))
 
     def _paragraph(self, name: str) -> str:
         """What the documentation of an argument says, in one line."""
@@ -282,22 +283,37 @@ class Promises:
         return bool(re.search(r"power of (two|2)\b", self.prose))
 
     @cached_property
+    def _all_prose(self) -> str:
+        """Its documentation and comments, and those of what it is made of."""
+        return "\n".join([self.prose, *_words(self.description["reached"])]).lower()
+
+    @property
+    def thirds(self) -> bool:
+        """Whether all queries are said to come before all keys: q, k and v in a row may be those of each head."""
+        all_of = r"\b(all|every) (of )?(the )?q|\bq(uer(y|ies))?s? (for|of) all heads|\bthirds?\b"
+        shape = r"\b3\W{1,4}(self\.)?(n_?|num_)?h(eads?)?\b"
+        return bool(re.search(f"{all_of}|{shape}", self._all_prose))
+
+    @cached_property
     def told_packing(self) -> str | None:
         """How a packed projection is said to lie: "heads first" for a q, k and v of each head, or the order of letters."""
         one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?(?: first)?"
         between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
+        prose = self._all_prose
         if re.search(
             r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every) head.{0,20}\bq(uery)?\b.{0,12}\bk(ey)?\b|\bq\b.{0,30}of head 0",
-            self.prose,
+            prose,
         ):
             return "heads first"
         named = re.search(r"\b(kqv|kvq|vkq|vqk|qvk)(_proj)?\b", self.code)
         if named:
             return named.group(1)
-        near = re.search(r"order|column|row|pack|fused|stack|concat|\|", self.prose)
-        for words in re.findall(rf"\b{one}{between}{one}{between}{one}", self.prose):
-            if len(set(words)) == 3 and near:
-                return "".join(words)
+        near = r"order|column|row|pack|fused|stack|concat|\|"
+        for words in re.finditer(rf"(?=(\b{one}{between}{one}{between}{one}))", prose):
+            # It is said of how they lie, in the same line or the one before.
+            line = "\n".join(prose[: words.end(1)].splitlines()[-2:]) + prose[words.end(1) :].partition("\n")[0]
+            if len({*words.groups()[1:]}) == 3 and re.search(near, line):
+                return "".join(words.groups()[1:])
         return None
 
     @cached_property
@@ -321,9 +337,12 @@ class Promises:
 
     def counts_itself(self, name: str = "") -> tuple[bool, bool]:
         """Whether a window is said to count the query, and whether it is said not to."""
-        # What the module says of a number by its name is said of that.
+        # What the module says of a number by its name is said of that, and what stands behind a field.
         lines = self.description.get("told", "").lower().splitlines()
+        lines += [line for m in self.description["makers"] if m["class"] for line in m["source"].lower().splitlines()
+                  if "#" in line]  # fmt: skip
         told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
+        told = re.sub(r"\s+", " ", told)
         if re.search(r"itself and .{0,28}- ?1\b|- ?1\W{0,4}(tokens?|positions?|keys?) before", told):
             return True, False
         return (
@@ -358,6 +377,12 @@ class Promises:
         )
 
     @cached_property
+    def declared_by_width(self) -> bool:
+        """Whether scores are said to be divided by the width itself, as in µP (Yang et al. 2022, arXiv:2203.03466)."""
+        width = r"(d|d_?(k|head|h)|head_?dim)\b(?! ?(\*\*|\^))"
+        return bool(re.search(rf"\b1(\.0)? ?/ ?{width}|\b(mu|µ|μ)p\b", self._all_prose))
+
+    @cached_property
     def declared_unscaled(self) -> bool:
         """Whether the scale is said to be somebody else's business, or there is none, as in Luong's product."""
         text = self.name.lower() + " " + self.prose
@@ -367,6 +392,12 @@ class Promises:
                 text,
             )
         )
+
+
+def _words(source: str) -> list[str]:
+    """Comments and documentation in a source."""
+    quoted = re.findall(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', source, re.DOTALL)
+    return [*re.findall(r"#(.*)", source), *(one or two for one, two in quoted)]
 
 
 def behind(source: str) -> str:

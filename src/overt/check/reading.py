@@ -234,15 +234,25 @@ def _sliced(nodes: Sequence[ast.AST], known: Mapping[str, list[Path]], found: Re
             return next((path for path in known.get(node.value.id, ()) if len(path) == 1), None)
         return taken.get(node.id) if isinstance(node, ast.Name) else None
 
+    up = {target.id for node in nodes if isinstance(node, ast.Assign) and _counts_up(node.value)
+          for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
     for node in nodes:
-        found.lengths.update(path for name in _counting(node) for path in known.get(name, ()) if len(path) == 1)
+        found.lengths.update(path for name in _counting(node, up) for path in known.get(name, ()) if len(path) == 1)
         if isinstance(node, ast.Slice) and (path := of(node.upper)) is not None:
             both = of(node.lower) == path
             (found.bounds if both else found.lengths).update([path] if both or node.lower is None else [])
 
 
-def _counting(node: ast.AST) -> set[str]:
-    """Names of what counts: it is made whole one by one, its largest is a number, or it ends what is counted up to."""
+def _counts_up(node: ast.AST) -> bool:
+    """Whether it is one number after the other, or made of such."""
+    return any(getattr(x.func, "attr", "") == "arange" for x in ast.walk(node) if isinstance(x, ast.Call))
+
+
+def _counting(node: ast.AST, up: set[str]) -> set[str]:
+    """Names of what counts: it is made whole one by one, its largest is a number, or it ends what is counted up to.
+
+    up: names of what counts up.
+    """
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("int", "range"):
         match node.args:
             case [ast.Subscript(value=ast.Name(id=whole))]:
@@ -252,8 +262,7 @@ def _counting(node: ast.AST) -> set[str]:
         return {name for x in largest for name in (_root(x.func), *map(_root, x.args)) if name}
     if isinstance(node, ast.Compare) and len(node.comparators) == 1:
         sides = [node.left, node.comparators[0]]
-        counted = [any(getattr(x.func, "attr", "") == "arange" for x in ast.walk(side) if isinstance(x, ast.Call))
-                   for side in sides]  # fmt: skip
+        counted = [_counts_up(side) or _root(side) in up for side in sides]
         # A number alone may be a position.
         others = [
             side for side, mine in zip(sides, counted, strict=True) if not mine and not isinstance(side, ast.Name)

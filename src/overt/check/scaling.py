@@ -69,6 +69,8 @@ class Scale(Walk):
             # Any number may be meant, but not any power of the width.
             self.facts["odd scale"] = None if line is None else {"scale": total, "file": line.file, "line": line.number}
             self.note("scale", "not tried", f"scores are multiplied by {total:.4g}; 1/√{width} is {want:.4g}", line)
+        elif mistake == "scale_d" and self.intended.get("by width"):
+            self.note("scale", "held", "1/d, as is said", line)
         elif mistake == "scale_missing" and self.intended.get("unscaled"):
             self.note("scale", "held", "there is none, as is said", line)
         elif mistake == "scale_missing" and "term" in self.facts:

@@ -43,10 +43,12 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
     found: dict[Path, Shape] = {}
     nameless: list[Shape] = []
     known = _any(names)
-    inside = {path[-1]: path[:-1] for path in reversed([*asked]) if path[-1] not in names}
-    name = re.compile(
-        rf"(?<![\w.])({known})(?:\[[\"'](\w+)[\"']\])?(?!\w)|[\"'](\w+)[\"']|(?<![\w.])({_any(inside)})(?!\w)"
-    )
+    text = _bracketed(text, known)
+    held = [*asked]
+    inside = {path[-1]: path[:-1] for path in reversed(held) if path[-1] not in names}
+    # W["q"], and W.q where that is asked for.
+    fields = rf"(?:\[[\"'](\w+)[\"']\]|\.({_any(path[-1] for path in held if len(path) == 2)}))?"
+    name = re.compile(rf"(?<![\w.])({known}){fields}(?!\w)|[\"'](\w+)[\"']|(?<![\w.])({_any(inside)})(?!\w)")
     places = [*_SHAPE.finditer(text)]
     ends = [0, *(place.end() for place in places)]
     starts = [*(place.start() for place in places), len(text)]
@@ -83,12 +85,12 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         nameless.append(shape)
         before = text[: place.start()]
         for one in told:
-            key = one[2] or one[3] or one[4]
+            key = one[2] or one[3] or one[4] or one[5]
             if key is None:
                 found.setdefault((one[1],), shape)
                 continue
             # In braces, the name before these.
-            told_owner = one[1] or (_owner(before, known) if one[3] else None)
+            told_owner = one[1] or (_owner(before, known) if one[4] else None)
             owner = (told_owner,) if told_owner else inside.get(key)
             if owner is not None:
                 found.setdefault((*owner, key), shape)
@@ -103,6 +105,27 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         if len(some) == len(names):
             found = {(n,): Shape(_axes(place[1]), "") for n, place in zip(names, some, strict=True)}
     return found
+
+
+def _bracketed(text: str, known: str) -> str:
+    """A text with brackets around shapes that have none: ``x  B, N, d`` behind a name, and ``B x N x d`` anywhere.
+
+    known: names of arguments, one of which a line begins with.
+    """
+    word, end = (
+        r"(?:[A-Za-z]\w{0,9}|\d+)",
+        r"(?=[ \t]*$|[ \t]{2,}|[ \t]*[;.,(:]|[ \t]+(?:of|with|where|for|bool|int|float))",
+    )
+    # What is called x is no sign for times.
+    sign = "×" if re.fullmatch(known, "x") else "[x×]"
+    times = rf"(?<![\w(\[])({word}(?: {sign} {word})+)\b(?! *[-+*/(=])"
+    text = re.sub(times, lambda m: f"({re.sub(f' {sign} ', ', ', m[1])})", text)
+    short = r"(?:[A-Za-z]\w{0,3}|\d+)"
+    name = rf"^([ \t#]*(?:{known})(?:, *(?:{known}))*[ \t]*(?::[ \t]*|[ \t]{{2,}}))"
+    listed = rf"{name}({short}(?:, ?{short})+){end}(?!,)"
+    text = re.sub(listed, r"\1(\2)", text, flags=re.MULTILINE)
+    single = rf"(?<![\w.])((?:{known}): )([A-Z]){end}"
+    return re.sub(single, r"\1(\2,)", text)
 
 
 def _axes(words: str) -> tuple[str, ...]:
@@ -149,7 +172,7 @@ def size(axis: str, sizes: Mapping[str, int]) -> int | None:
 
 def image(axes: Sequence[str]) -> tuple[int, int] | None:
     """Which axes are height and width, where two that stand together are called so."""
-    named = [re.fullmatch(r"(h|height)(_?\w+)?|(w|width)(_?\w+)?", axis.lower()) for axis in axes]
+    named = [re.fullmatch(r"(h|height)(_\w+|[a-z]?\d*)|(w|width)(_\w+|[a-z]?\d*)", axis.lower()) for axis in axes]
     for (i, one), (j, two) in pairwise(enumerate(named)):
         if one and two and one[1] and two[3] and len(axes) > 2:
             return i, j

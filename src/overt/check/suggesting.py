@@ -149,7 +149,8 @@ class Suggestions(Likely):
             here = (*path, a.name)
             kind = SUGGESTED.get(constructor_role(a.name) or "")
             inner = next((m for m in mine.makers.get(a.name, ()) if m["class"]), None)
-            if a.name in guess.names and (a.name,) not in kinds:
+            # What has a number unless it is told is no array of the same name.
+            if a.name in guess.names and (a.name,) not in kinds and type(a.default) is not int:
                 guess = guess.given(here, f"like {a.name}")
             elif not a.required and (kind not in _NUMBERS or type(a.default) is not int):
                 continue

@@ -23,6 +23,8 @@ from overt.check.varying import Found, kinder, kinds_of, names, optional, square
 
 # Calls of one request that are looked into, and of all; and calls one after the other.
 _CALLS, _RAN, _REPEATED = 4, 8, 4
+# Calls of one instance before it is the turn of another one.
+_TURN = 200
 _NAMELESS = ("NameError", "UnboundLocalError", "ModuleNotFoundError", "MemoryError", "SystemExit", "KeyboardInterrupt")
 # Seconds after which no other call is looked for, and after one that attends.
 _SECONDS, _MORE = 20.0, 1.5
@@ -60,10 +62,14 @@ def check(
         nonlocal end
         caller = Caller(session, face, handle)
         for tried in some[:_CALLS]:
+            (judged,) = caller.recorded(tried.guess)
+            if "error" in judged:
+                # Another call may be of a kind that is foreseen.
+                broken.append(judged["error"])
+                ran[:] = ran or [tried]
+                continue
             ran.append(tried)
             ran_on.append((handle, tried.guess))
-            (judged,) = caller.recorded(tried.guess)
-            broken.extend([judged["error"]] if "error" in judged else [])
             others = []
             if tried.guess.dtype != "float64":
                 # On the way to what runs the numbers may have become narrow for nothing.
@@ -116,7 +122,7 @@ def check(
         enough = look(handle, next(searches[-1][2], []))
         if enough or time.monotonic() > end:
             break
-    # Of several instances, that whose calls came furthest is called on.
+    # Of several instances, that whose calls came furthest is called on, in turns with others that came as far.
     going = list(searches)
     while (
         not enough
@@ -124,7 +130,7 @@ def check(
         and time.monotonic() < end
         and sum(len(search.tried) for _, search, _ in searches) < calls.MOST
     ):
-        best = max(going, key=lambda one: one[1].reached)
+        best = max(going, key=lambda one: (one[1].reached, -(len(one[1].tried) // _TURN)))
         some = next(best[2], None)
         if some is None or (len(searches) > 1 and len(best[1].tried) >= calls.MOST // 2):
             going.remove(best)

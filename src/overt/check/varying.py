@@ -74,10 +74,10 @@ class Found(NamedTuple):
         """Whether key heads were seen that several heads share."""
         return any(entry["step"].endswith("groups") for entry in self.judged["ledger"])
 
-    def rank(self) -> tuple[bool, bool, bool, int, bool, int]:
-        """The least is the best."""
-        narrow = self.guess.dtype != "float64"
-        return self.doubtful, not self.weighs, narrow, self.lost, not self.grouped, self.faults
+    def rank(self) -> tuple[bool, bool, bool, bool, int, bool, int]:
+        """The least is the best; weights that mix nothing are a matter of those that do not attend to anything else."""
+        narrow, points = self.guess.dtype != "float64", not self.judged["facts"].get("mixes", True)
+        return self.doubtful, points, not self.weighs, narrow, self.lost, not self.grouped, self.faults
 
 
 def kinds_of(face: Interface, guess: Guess) -> list[str]:

@@ -96,8 +96,12 @@ class Walk(State):
             elif kind.name == "zero":
                 if phase == "prob":
                     tentative.append((line, x, y, self.hidden))
-                elif phase == "raw" and not any((z[kind.cells] < pipeline.LOW).all() for _, z in core.steps[at:]):
-                    # What is filled after that was cleared for it.
+                elif (
+                    phase == "raw"
+                    and not any((z[kind.cells] < pipeline.LOW).all() for _, z in core.steps[at:])
+                    and not (core.steps[-1][1][kind.cells] == 0).all()
+                ):
+                    # What is filled after that, or has no weight in the end, was cleared for it.
                     says = "Hidden scores become 0, and exp(0) is 1."
                     self.fail("mask", "mask_times_scores", line, says, -np.inf, y[kind.cells])
                 self._hide(kind.cells, number)
