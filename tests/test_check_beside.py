@@ -386,6 +386,26 @@ class ByHandUnturned(ByHand):
         s = self.softmax_slope(p, g @ v.T) / q.shape[1] ** 0.5
         return s @ k @ self.q.T + s @ q @ self.k.T + p.T @ g @ self.v.T
 
+class Kept(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v):
+        p = torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1)
+        ctx.save_for_backward(q, k, v, p)
+        return p @ v
+
+    @staticmethod
+    def backward(ctx, g):
+        q, k, v, p = ctx.saved_tensors
+        s = p * (g @ v.mT - (p * (g @ v.mT)).sum(-1, keepdim=True)) / q.shape[-1] ** 0.5
+        return s @ k, s.mT @ q, p.mT @ g
+
+class KeptMean(Kept):
+    @staticmethod
+    def backward(ctx, g):
+        q, k, v, p = ctx.saved_tensors
+        s = p * (g @ v.mT - (p * (g @ v.mT)).mean(-1, keepdim=True)) / q.shape[-1] ** 0.5
+        return s @ k, s.mT @ q, p.mT @ g
+
 class Loads(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
@@ -452,6 +472,8 @@ EXPECTED = {
     "Nearer": {"window_off_by_one"},
     "ByHand": {"no_max"},
     "ByHandUnturned": {"no_max", "gradient_wrong"},
+    "Kept": set(),
+    "KeptMean": {"gradient_wrong"},
     "Loads": {"qkv_order"},
     "Loaded": set(),
     "Holds": {"qkv_order"},

@@ -25,7 +25,7 @@ import numpy as np
 
 from overt.check import wire
 from overt.check.arrays import Backend, alike, backends, leaves, marks
-from overt.check.composing import MAKE, THEN, closing, composed, described
+from overt.check.composing import MAKE, THEN, applied, closing, composed, described
 from overt.check.describe import is_keras, is_linen, parameters, widen
 from overt.check.edits import rewritten
 from overt.check.giving import Asked, Giver, LackedError, drawn
@@ -154,7 +154,7 @@ class Candidate:
         self.target, self.whole = self.whole or self.target, None
         if message["target"] is not None:
             self.target = load(message["target"])
-        self.target = closing(self.target)
+        self.target = closing(applied(self.target))
         with suppress(TypeError, OSError):
             self.file = inspect.getsourcefile(definition(inspect.unwrap(self.target)))
         self.guards = frozenset()
@@ -406,6 +406,9 @@ def _applied(
 ) -> Callable[..., Any]:
     """A module of Flax as a function, with weights of its own; made: those that were made, by what is called how."""
     jax = sys.modules["jax"]
+    if str(getattr(thing, "dtype", None) and np.dtype(thing.dtype)) in ("bfloat16", "float16"):
+        # How it computes is seen in more digits.
+        thing = thing.clone(dtype=jax.numpy.float32)
     keys = {one: jax.random.PRNGKey(n) for n, one in enumerate(("params", "dropout"))}
     like = repr(
         (thing, name, jax.tree_util.tree_map(lambda x: (np.shape(x), str(getattr(x, "dtype", x))), [args, kwargs]))

@@ -10,7 +10,7 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import partial, update_wrapper
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,27 @@ from overt.check.usage import source_of
 
 # What stands between the names of methods that are called one after the other, and the name that makes the object.
 THEN, MAKE = " then ", "__init__"
+
+
+def applied(thing: Any) -> Any:
+    """A function in place of a class of torch's autograd, which is called by its ``apply``, without what it keeps."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or torch.autograd.Function not in getattr(thing, "__mro__", ()):
+        return thing
+    signature = inspect.signature(thing.forward)
+    # What sets its context up by itself has a forward without one.
+    rows = [*signature.parameters.values()][thing.setup_context is torch.autograd.Function.setup_context :]
+    signature = signature.replace(parameters=rows)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return thing.apply(*bound.args)
+
+    made: Any = update_wrapper(call, thing.forward)
+    made.__signature__ = signature
+    call.__name__, call.__doc__ = thing.__name__, thing.__doc__
+    return call
 
 
 def closing(function: Any) -> Any:

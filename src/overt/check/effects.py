@@ -59,7 +59,8 @@ def _dtype(caller: Caller, guess: Guess, findings: Findings) -> None:
 def _gradients(caller: Caller, guess: Guess, findings: Findings) -> None:
     """Gradients that are cut, and gradients that are not the slope of the output."""
     backend = caller.face.description["backend"]
-    if backend != "torch" or guess.dtype != "float64" or "softmax_low_precision" in findings.found:
+    rounded = findings.found.get("softmax_low_precision")
+    if backend != "torch" or guess.dtype != "float64" or (rounded is not None and rounded.kind != "risk"):
         return
     # What is compared with 0, as a mask of numbers is, has no slope.
     masks = {".".join(path) for path, kind in guess.kinds if is_mask(kind)}

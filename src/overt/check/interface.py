@@ -95,7 +95,9 @@ class Interface(Promises):
                      and a.name.rstrip("s") in re.split(r"s?(?:[._]|$)", m["name"])]  # fmt: skip
             # What asks for the same, or for other arrays, is no maker.
             made = [m for m in made if not any(row["name"] == a.name or role(row["name"]) in ("x", "q", "v")
-                                               for row in m["parameters"])]  # fmt: skip
+                                               for row in m["parameters"]
+                                               # Capitals are sizes.
+                                               if not re.fullmatch(r"[A-Z]", row["name"]))]  # fmt: skip
             if not wanted and not classes and a.role == "params" and a.required:
                 # Whoever draws numbers makes weights, and needs no array for that.
                 arrays = {b.name for b in self.arguments if b.required and b.role != "config" and not asked[b.name]}

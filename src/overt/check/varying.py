@@ -261,6 +261,9 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
     name, role, kinds = argument.name, argument.role, dict(guess.kinds)
     if role in _NUMBERS:
         return [Way(guess, values={name: _NUMBERS[role]})] if (name,) not in kinds else []
+    if role in ("training", "deterministic"):
+        # What is dropped by chance is no mask.
+        return []
     if isinstance(argument.default, bool):
         return [Way(guess, values={name: not argument.default})]
     taken = kinds.get((name,))
