@@ -590,7 +590,7 @@ def test_memory_that_was_written_over_is_an_error() -> None:
     np.testing.assert_allclose(rec["layers.0"].weights, weights(model, X), atol=2e-6)
 
 
-@pytest.mark.parametrize("keep", ["statistics", "qk"])
+@pytest.mark.parametrize("keep", ["statistics", "qk", "disk"])
 def test_the_limit_holds_before_memory_is_spent(keep: str) -> None:
     model = build(SDPA, 4)
     with torch.no_grad():

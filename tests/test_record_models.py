@@ -237,8 +237,10 @@ def test_encoder_decoders_with_cross_attention(name: str, keep: str) -> None:
     ).eval()
     inputs = {k: v for k, v in species.inputs().items() if not k.startswith("decoder")}
     with torch.no_grad():
+        alone = model.generate(**inputs, max_new_tokens=6, do_sample=False)
         with overt.record(model, keep=keep) as rec:
             written = model.generate(**inputs, max_new_tokens=6, do_sample=False)
+        assert torch.equal(written, alone)
         model.set_attn_implementation("eager")
         expected = model(**inputs, decoder_input_ids=written[:, :-1], output_attentions=True)
     cross = [key for key in rec if "EncDec" in key or "encoder_attn" in key]
