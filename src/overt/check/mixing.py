@@ -59,8 +59,7 @@ class Mixing(Masked):
             self.fail(
                 "softmax", mistake, line, "The weights are no softmax over the keys.", right[live], self.weights[live]
             )
-        elif self.hidden is None and near(self._over_some(before), self.weights, 1e-4):
-            # Whatever hid the others was not seen.
+        elif self._unseen() and near(self._over_some(before), self.weights, 1e-4):
             self._hide(self.weights == 0, core.mix.number)
             self.note("softmax", "held", "over the keys that have a weight", line)
         elif self.hidden is not None and near(self._renormalised(right), self.weights, 1e-4):
@@ -90,6 +89,10 @@ class Mixing(Masked):
                 "softmax", UNKNOWN, line, "The weights are no softmax of the scores over the keys.", right[live],
                 self.weights[live],
             )  # fmt: skip
+
+    def _unseen(self) -> bool:
+        """Whether what hides keys was not seen, as in masked arrays of NumPy: no step has a score of -inf."""
+        return self.hidden is None and not any(np.isneginf(x).any() for _, x in self.core.steps)
 
     def _over_some(self, before: np.ndarray) -> np.ndarray:
         """The softmax of scores over the keys that have a weight."""

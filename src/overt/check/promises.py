@@ -165,7 +165,11 @@ class Promises:
     def told_to_hide(self, name: str) -> bool:
         """Whether very negative numbers in an argument are said to hide, or a function that is called like it gives some."""
         low = r"-\s*(1e\d|(jnp\.|np\.|torch\.|math\.)?inf)|−∞|finfo\([^)]*\)\.min|[\"']-inf"
-        made = (m["source"] for m in self.description["makers"] if not m["class"] and m["name"].split("_")[-1] == name)
+        made = (
+            m["source"]
+            for m in self.description.get("makers", ())
+            if not m["class"] and m["name"].split("_")[-1] == name
+        )
         said = re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*(-\s*(1e\d|inf)|−∞)", self.prose)
         return bool(said or (len(name) > 2 and any(re.search(low, source) for source in made)))
 
@@ -285,7 +289,7 @@ class Promises:
     @cached_property
     def _all_prose(self) -> str:
         """Its documentation and comments, and those of what it is made of."""
-        return "\n".join([self.prose, *_words(self.description["reached"])]).lower()
+        return "\n".join([self.prose, *_words(self.description.get("reached", ""))]).lower()
 
     @property
     def thirds(self) -> bool:
@@ -339,7 +343,7 @@ class Promises:
         """Whether a window is said to count the query, and whether it is said not to."""
         # What the module says of a number by its name is said of that, and what stands behind a field.
         lines = self.description.get("told", "").lower().splitlines()
-        lines += [line for m in self.description["makers"] if m["class"] for line in m["source"].lower().splitlines()
+        lines += [line for m in self.description.get("makers", ()) if m["class"] for line in m["source"].lower().splitlines()
                   if "#" in line]  # fmt: skip
         told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
         told = re.sub(r"\s+", " ", told)
