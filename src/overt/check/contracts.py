@@ -19,7 +19,7 @@ from overt.check.beside import numbers as told
 from overt.check.calls import Guess
 from overt.check.findings import Findings
 from overt.check.reading import parsed
-from overt.check.roles import role
+from overt.check.roles import constructor_role, role
 
 # So many positions that a third of them is a block.
 _LONG = 12
@@ -100,7 +100,7 @@ def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], 
         for fault in other.recorded(guess)[0].get("faults", ()) if other is not None else ():
             if fault["step"] == "causal" and fault["mistake"] not in known:
                 findings.tell(fault)
-    _window(caller, guess, made, numbers, facts.get("mask made"), findings)
+    _window(caller, guess, made, numbers, facts, findings)
     if not any(finding.kind in ("mistake", "unknown") for finding in findings.found.values()):
         _blocks(caller, guess, made, numbers, facts, findings)
 
@@ -140,15 +140,26 @@ def _blocks(
 
 
 def _window(
-    caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int], line: int | None, findings: Findings
+    caller: Caller,
+    guess: Guess,
+    made: Made,
+    numbers: Mapping[str, int],
+    facts: Mapping[str, Any],
+    findings: Findings,
 ) -> None:
     """A number that says how far back a query sees, by how far it does."""
+    # Where nothing is hidden, a number that is not called so is none.
+    roles = (
+        ("window",) if not facts.get("hidden") and "causal" not in facts else ("window", "model_dim", "length", None)
+    )
     own = [name for name, was in told(guess, caller.face).items() if type(was) is int]
     own += [a.name for a in caller.face.arguments if a.role == "window" and a.name not in (*own, *guess.by_name)]
     # What an instance holds may be called so by its constructor.
     held = made.held.get(-1 if caller.handle is None else caller.handle, {})
     built = [name for name, was in {**held, **numbers}.items() if type(was) is int]
     for name, making in [*((name, False) for name in own), *((name, True) for name in built)]:
+        if constructor_role(name.rpartition(".")[2]) not in roles:
+            continue
         one, two = (made.other(caller, {name: n}) if making else caller for n in (2, 3))
         first, second = (Way(guess, values={} if making else {name: n}) for n in (2, 3))
         if one is None or two is None or not differ(one.ask([first])[0], two.ask([second])[0]):
@@ -156,7 +167,7 @@ def _window(
             continue
         (back, made_at), (further, _) = reach(one, guess, first.values), reach(two, guess, second.values)
         if back is not None and further == back + 1:
-            _counted(caller, name, 2, back, made_at or line, findings)
+            _counted(caller, name, 2, back, made_at or facts.get("mask made"), findings)
             return
 
 
