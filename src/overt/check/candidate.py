@@ -29,7 +29,7 @@ from overt.check.composing import MAKE, THEN, applied, closing, composed, descri
 from overt.check.describe import is_keras, is_linen, parameters, widen
 from overt.check.edits import rewritten
 from overt.check.giving import Asked, Giver, LackedError, drawn
-from overt.check.reading import parsed
+from overt.check.reading import parsed, statements
 from overt.check.usage import definition
 from overt.check.watching import watched
 from overt.errors import ArgumentError
@@ -118,7 +118,7 @@ class Candidate:
             if trace.tb_frame.f_code.co_filename == self.file:
                 line = trace.tb_lineno
                 reached.append(trace.tb_lasti)
-                names, called, unpacks = _statements(self.file).get(line, ((), frozenset(), None))
+                names, called, unpacks = _statement(self.file, line)
                 held = [trace.tb_frame.f_locals.get(name) for name in names]
                 # What lies in one of these, and is asked for there.
                 parts = [x if isinstance(x, dict) else vars(x) for x in held if isinstance(x, dict | Asked)]
@@ -464,35 +464,34 @@ def _train(thing: Any, mode: bool) -> None:
         getattr(thing, "train" if mode else "eval")()
 
 
-@lru_cache(maxsize=4)
-def _statements(file: str) -> dict[int, tuple[tuple[str, ...], frozenset[str], str | None]]:
-    """Of each line the names and texts in it, the methods it calls, and whether it unpacks a shape or an array."""
-    nodes = list(ast.walk(parsed("".join(linecache.getlines(file)))))
-    found: dict[int, tuple[tuple[str, ...], frozenset[str], str | None]] = {}
-    for node in nodes:
-        if isinstance(node, ast.stmt) and not hasattr(node, "body"):
-            told = [getattr(n, "id", getattr(n, "attr", getattr(n, "value", None))) for n in ast.walk(node)]
-            names = tuple(name for name in told if isinstance(name, str))
-            calls = [
-                n.func.attr for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
-            ]
-            unpacks = None
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple | ast.List):
-                shape = any(getattr(n, "attr", "") in ("shape", "size") for n in ast.walk(node.value))
-                unpacks = "shape" if shape else "array"
-            found |= dict.fromkeys(
-                range(node.lineno, (node.end_lineno or node.lineno) + 1), (names, frozenset(calls), unpacks)
-            )
-    return found
+@lru_cache(maxsize=256)
+def _statement(file: str, line: int) -> tuple[tuple[str, ...], frozenset[str], str | None]:
+    """Of a line the names and texts in it, the methods it calls, and whether it unpacks a shape or an array."""
+    node = _lines(file).get(line)
+    if node is None:
+        return (), frozenset(), None
+    told = [getattr(n, "id", getattr(n, "attr", getattr(n, "value", None))) for n in ast.walk(node)]
+    calls = [n.func.attr for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    unpacks = None
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple | ast.List):
+        shape = any(getattr(n, "attr", "") in ("shape", "size") for n in ast.walk(node.value))
+        unpacks = "shape" if shape else "array"
+    return tuple(name for name in told if isinstance(name, str)), frozenset(calls), unpacks
 
 
 @lru_cache(maxsize=4)
+def _lines(file: str) -> dict[int, ast.stmt]:
+    """What stands in each line: a statement that holds no others."""
+    inner = [n for n in statements(parsed("".join(linecache.getlines(file)))) if not hasattr(n, "body")]
+    return {line: n for n in inner for line in range(n.lineno, (n.end_lineno or n.lineno) + 1)}
+
+
 def _guards(source: str) -> frozenset[int]:
     """Lines that refuse some calls: assertions, and what raises under a condition."""
-    nodes = list(ast.walk(parsed(source)))
+    nodes = list(statements(parsed(source)))
     guards: list[ast.stmt] = [n for n in nodes if isinstance(n, ast.Assert)]
     conditions = [n for n in nodes if isinstance(n, ast.If | ast.Match)]
-    guards += [n for c in conditions for n in ast.walk(c) if isinstance(n, ast.Raise)]
+    guards += [n for c in conditions for n in statements(c) if isinstance(n, ast.Raise)]
     return frozenset(line for n in guards for line in range(n.lineno, (n.end_lineno or n.lineno) + 1))
 
 

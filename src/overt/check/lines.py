@@ -7,7 +7,7 @@ import linecache
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from overt.check.reading import is_own, parsed
+from overt.check.reading import is_own, parsed, statements
 
 # So often what decides takes it from elsewhere in its turn.
 _DEPTH = 4
@@ -34,7 +34,7 @@ def decided(file: str, line: int, step: str) -> int:
     tree = parsed("".join(linecache.getlines(file)))
     value: ast.expr | None = None
     for _ in range(_DEPTH):
-        inside = [n for n in ast.walk(tree) if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)]
+        inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
         functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
         if not functions:
             return line
@@ -85,16 +85,16 @@ def _decides(place: _Place, step: str, handed: bool = False) -> bool:
 
 def _made(one: ast.expr, function: ast.FunctionDef, tree: ast.Module, line: int, step: str) -> list[_Place]:
     """Where a name, or an attribute of the instance, gets what decides: it is assigned, or handed over by who calls."""
-    holder = next((n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and function in n.body), None)
+    holder = next((n for n in statements(tree) if isinstance(n, ast.ClassDef) and function in n.body), None)
     if isinstance(one, ast.Attribute):
-        assigned = (n for own in _family(holder, tree) for n in ast.walk(own) if isinstance(n, ast.Assign))
+        assigned = (n for own in _family(holder, tree) for n in statements(own) if isinstance(n, ast.Assign))
         places = [
             _Place(n.lineno, n.value) for n in assigned if any(is_own(x) and _name(x) == one.attr for x in n.targets)
         ]
         return [place for place in places if _decides(place, step)]
     if not isinstance(one, ast.Name):
         return []
-    assigned = (n for n in ast.walk(function) if isinstance(n, ast.Assign) and n.lineno < line)
+    assigned = (n for n in statements(function) if isinstance(n, ast.Assign) and n.lineno < line)
     before = [_Place(n.lineno, n.value) for n in assigned if any(_name(x) == one.id for x in n.targets)]
     before = [place for place in before if _decides(place, step)]
     names = [a.arg for a in function.args.args]

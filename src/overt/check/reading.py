@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
@@ -79,6 +80,18 @@ def parsed(source: str) -> ast.Module:
         return ast.parse(source)
     except (SyntaxError, ValueError):
         return ast.Module([], [])
+
+
+def statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """All statements of a tree, those that hold others before these; expressions, most of a tree, are passed by."""
+    todo = deque([tree])
+    while todo:
+        node = todo.popleft()
+        if isinstance(node, ast.stmt):
+            yield node
+        for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+            inner = getattr(node, name, None)
+            todo.extend(inner if isinstance(inner, list) else ())
 
 
 def read(source: str, names: Sequence[str]) -> Read:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.check.reading import parsed
+from overt.check.reading import parsed, statements
 
 _LENGTH = 5
 _TURNED = {"keep": "drop", "drop": "keep"}
@@ -60,15 +60,28 @@ def masks(thing: Any, call: Any) -> dict[str, str]:
     module = sys.modules.get(getattr(own, "__module__", None) or "")
     found: dict[str, set[str | None]] = {}
     with suppress(OSError, TypeError, SyntaxError, ValueError):
-        functions, assigned = _parts(inspect.getsource(module))  # type: ignore[arg-type]
+        source = inspect.getsource(module)  # type: ignore[arg-type]
+        lines, nodes = source.splitlines(), list(statements(parsed(source)))
+
+        def says(node: ast.stmt, names: set[str]) -> bool:
+            text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            return any(name in text for name in names)
+
         signature = inspect.signature(call)
         first = () if inspect.isroutine(thing) else (None,)
         # The name of a function, or those that instances of a class are assigned to.
         held = set() if inspect.isclass(own) else {own.__name__}
-        held |= {target for target, called in assigned if own.__name__ in called}
-        for nodes in functions:
-            calls = _calls(nodes, held)
-            made = {node.targets[0].id: node.value for node in (nodes if calls else ())
+        held |= {
+            _name(target) or ""
+            for node in nodes
+            if isinstance(node, ast.Assign) and says(node, {own.__name__})
+            if own.__name__ in {_name(x.func) for x in ast.walk(node.value) if isinstance(x, ast.Call)}
+            for target in node.targets
+        }
+        for function in (node for node in nodes if isinstance(node, ast.FunctionDef) and says(node, held)):
+            inside = list(ast.walk(function))
+            calls = _calls(inside, held)
+            made = {node.targets[0].id: node.value for node in (inside if calls else ())
                     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}  # fmt: skip
             for node in calls:
                 named = {k.arg: k.value for k in node.keywords if k.arg is not None}
@@ -78,20 +91,6 @@ def masks(thing: Any, call: Any) -> dict[str, str]:
                         if not isinstance(value, ast.Constant):
                             found.setdefault(name, set()).add(_kind(value, made, vars(module)))
     return {name: kind for name, kinds in found.items() if len(kinds) == 1 and (kind := next(iter(kinds))) is not None}
-
-
-@lru_cache(maxsize=2)
-def _parts(source: str) -> tuple[list[list[ast.AST]], list[tuple[str, set[str | None]]]]:
-    """All that lies in each function, and names that something is assigned to, with what is called there."""
-    nodes = list(ast.walk(parsed(source)))
-    functions = [list(ast.walk(node)) for node in nodes if isinstance(node, ast.FunctionDef)]
-    assigned = [
-        (_name(target) or "", {_name(x.func) for x in ast.walk(node.value) if isinstance(x, ast.Call)})
-        for node in nodes
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-    ]
-    return functions, assigned
 
 
 def _calls(nodes: list[ast.AST], held: set[str]) -> list[ast.Call]:
