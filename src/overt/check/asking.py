@@ -128,11 +128,13 @@ def differ(one: Answer, two: Answer, tolerance: float = _SAME) -> bool:
     """Whether two calls that work gave other numbers."""
     if one.failed or two.failed or not one.outputs or not two.outputs:
         return False
-    a, b = one.outputs[0], two.outputs[0]
+    a, b = (np.asarray(answer.outputs[0], np.float64) for answer in (one, two))
     if a.shape != b.shape:
         return True
     top = max(float(np.nanmax(np.abs(a), initial=0)), 1e-12)
-    return bool((np.isnan(a) != np.isnan(b)).any() or np.nanmax(np.abs(a - b), initial=0) > tolerance * top)
+    with np.errstate(invalid="ignore"):
+        off = np.where(a == b, 0, np.abs(a - b))
+    return bool((np.isnan(a) != np.isnan(b)).any() or np.nanmax(off, initial=0) > tolerance * top)
 
 
 def probe(

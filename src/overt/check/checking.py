@@ -154,16 +154,12 @@ def _check(
         if reply["judged"].get("cores"):
             findings.conclude([reply["judged"]])
             return
-    parts = Parts(session, face, maker)
-    plainly = example is None and sizes is None
-    # Where each call is compiled, few are made first.
-    late = description["backend"] == "jax"
-    if plainly and not late and parts.check(findings):
-        return
     try:
         trying.check(session, face, maker, findings, ladder(sizes))
     except CallError:
-        if plainly and late and parts.check(findings):
+        # What does not attend may be a part of what does.
+        parts = Parts(session, face, maker)
+        if example is None and sizes is None and parts.check(findings):
             return
         # What a call of the checker's own came to is no mistake where another one runs.
         if not trying.begun(session, face, maker, findings, ladder(sizes)) and not (
