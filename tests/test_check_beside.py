@@ -38,6 +38,71 @@ class Base(nn.Module):
     def join(self, s, v):
         return self.outer((s.softmax(-1) @ v).transpose(1, 2).flatten(2))
 
+@dataclasses.dataclass
+class Numbers:
+    hidden_size: int = 64
+    num_attention_heads: int = 8
+    num_key_value_heads: int = 2
+    head_dim: int = 12
+    query_pre_attn_scalar: int = 16
+
+class Scaled(nn.Module):
+    """Scores are scaled by `query_pre_attn_scalar` to the power −1/2, a number of its own."""
+    def __init__(self, config: Numbers):
+        super().__init__()
+        self.config = config
+        self.q, self.k, self.v = (nn.Linear(config.hidden_size, n * config.head_dim) for n in
+                                  (config.num_attention_heads, config.num_key_value_heads, config.num_key_value_heads))
+
+    def forward(self, x, attention_mask=None):
+        """attention_mask: [B, L], 1 = token, 0 = padding"""
+        c = self.config
+        q, k, v = (f(x).unflatten(2, (-1, c.head_dim)) for f in (self.q, self.k, self.v))
+        q = q.unflatten(2, (c.num_key_value_heads, -1))
+        s = torch.einsum("blgmd,bsgd->bgmls", q, k) * c.query_pre_attn_scalar ** -0.5
+        if attention_mask is not None:
+            s = s.masked_fill(~attention_mask[:, None, None, None].bool(), -1e9)
+        return torch.einsum("bgmls,bsgd->blgmd", s.softmax(-1), v).flatten(2)
+
+class RowsOfPairs(Base):
+    """m [B, S, R, c_m], z [B, R, R, c_z], mask [B, S, R] (1 = present)"""
+    def __init__(self, c_m, c_z, heads):
+        super().__init__(c_m, heads)
+        self.bias = nn.Linear(c_z, heads, bias=False)
+
+    def forward(self, m, z, mask=None):
+        B, S, R, W = m.shape
+        q, k, v = self.split(m.reshape(B * S, R, W))
+        s = q @ k.mT / q.shape[-1] ** 0.5 + self.bias(z).permute(0, 3, 1, 2).repeat_interleave(S, 0)
+        if mask is not None:
+            s = s + (1e9 * (mask - 1)).reshape(B * S, 1, 1, R)
+        return self.join(s, v).reshape(B, S, R, W)
+
+class Cosines(Base):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        return self.join(10 * nn.functional.normalize(q, dim=-1) @ nn.functional.normalize(k, dim=-1).mT, v)
+
+class CosinesOverHeads(Base):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        return self.join(10 * nn.functional.normalize(q) @ nn.functional.normalize(k).mT, v)
+
+class Pooling(nn.Module):
+    def __init__(self, hidden, aspect_dim):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(hidden, hidden), nn.Linear(aspect_dim, hidden), nn.Linear(hidden, 1)
+
+    def forward(self, states, aspect, mask):
+        """
+        states: [batch, len, hidden]
+        aspect: [batch, aspect_dim]
+        mask:   [batch, len], 1 for words and 0 for padding
+        """
+        u = self.c(self.a(states) + self.b(aspect)[:, None]).squeeze(-1)
+        p = u.masked_fill(~mask.bool(), -1e9).softmax(-1)
+        return (p[:, None] @ states)[:, 0]
+
 class Drops(Base):
     def forward(self, x, zasto=None):
         q, k, v = self.split(x)
@@ -468,6 +533,11 @@ EXPECTED = {
     "chunked_in_two_bases": {"lse_base2"},
     "history": set(),
     "history_hidden": {"mask_inverted"},
+    "Scaled": set(),
+    "RowsOfPairs": set(),
+    "Cosines": set(),
+    "CosinesOverHeads": {"unknown"},
+    "Pooling": {"additive_no_tanh"},
     "Near": set(),
     "Nearer": {"window_off_by_one"},
     "ByHand": {"no_max"},

@@ -9,6 +9,8 @@ import pytest
 import overt
 
 CODE = '''
+from typing import NamedTuple
+
 import numpy as np
 
 def soft(x):
@@ -154,6 +156,36 @@ class NormedOverTime(Zorp):
         x = (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)
         return self.mix(x @ self.a, x @ self.b, x @ self.c)
 
+class Notes(NamedTuple):
+    keys: np.ndarray
+    values: np.ndarray
+    full: int
+
+def notes(longest, width):
+    return Notes(np.zeros((longest, width)), np.zeros((longest, width)), 0)
+
+def noted(x, notes=None):
+    """x (T, W), causal; gives what attends and the notes, with the new keys in it"""
+    T, W = x.shape
+    if notes is None:
+        hidden = ~np.tri(T, dtype=bool)
+        return soft(np.where(hidden, -np.inf, x @ x.T / W ** 0.5)) @ x, None
+    keys, values = notes.keys.copy(), notes.values.copy()
+    keys[notes.full : notes.full + T] = values[notes.full : notes.full + T] = x
+    hidden = np.arange(len(keys)) > np.arange(T)[:, None] + notes.full
+    y = soft(np.where(hidden, -np.inf, x @ keys.T / W ** 0.5)) @ values
+    return y, Notes(keys, values, notes.full + T)
+
+def noted_wrong(x, notes=None):
+    """x (T, W), causal; gives what attends and the notes, with the new keys in it"""
+    T, W = x.shape
+    if notes is None:
+        return noted(x)
+    y, more = noted(x, notes)
+    s = x @ more.keys[: more.full].T / W ** 0.5
+    hidden = np.arange(more.full) > np.arange(T)[:, None]
+    return soft(np.where(hidden, -np.inf, s)) @ more.values[: more.full], more
+
 class Asking(Zorp):
     """x (B, T, W), causal, then asks memory (B, S, W)"""
     def __call__(self, x, memory):
@@ -167,6 +199,7 @@ class Asking(Zorp):
     ("Built", set()), ("BuiltWrong", {"causal_top_left"}),
     ("GivenWrong", {"causal_top_left"}), ("HeldWrong", {"causal_top_left"}),
     ("Sliding", set()), ("SlidingLate", {"rope_offset"}), ("SlidingBare", set()), ("SlidingSinks", set()),
+    ("noted", set()), ("noted_wrong", {"causal_top_left"}),
 ])  # fmt: skip
 def test_a_cache_of_any_kind_is_found(name: str, expected: set[str], tmp_path: Path) -> None:
     file = tmp_path / f"pieces_{name.lower()}.py"

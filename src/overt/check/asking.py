@@ -200,8 +200,8 @@ def remembers(caller: Caller, guess: Guess) -> str | None:
         if differ(a, c):
             # An instance may keep keys, and is meant to.
             return "state" if caller.handle is None else None
-        # The same to the eye, and others to what remembers them.
-        near = {n: x + 1e-9 for n, x in given.items()} | other
+        # The same to the eye, and others to what remembers them.  A mask's whole numbers would be others.
+        near = {n: x + 1e-9 for n, x in given.items() if (x != np.rint(x)).any()} | other
         if not (differ(a, b) or b.failed or fresh.failed) and differ(caller.ask([Way(guess, near)])[0], b):
             return "cache_key"
     return None

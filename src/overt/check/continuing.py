@@ -141,15 +141,15 @@ class Continued:
 
     def _ways(self) -> Iterator[_Way]:
         n = self.guess.lengths
-        numbers = [
-            name for name, kind in self.kinds.items() if kind in calls.VALUES and type(calls.VALUES[kind](n)) is int
-        ]
+        # What lies in others comes with them.
+        own = {name: kind for name, kind in self.kinds.items() if "." not in name}
+        numbers = [name for name, kind in own.items() if kind in calls.VALUES and type(calls.VALUES[kind](n)) is int]
         numbers += [
             a.name for a in self.face.arguments
             if a.name not in self.kinds and not a.required and (a.default is None or type(a.default) is int)
         ]  # fmt: skip
         counts: list[str | None] = [name for name in numbers if self.kinds.get(name)] or [None, *numbers[:4]]
-        holders = [name for name, kind in self.kinds.items() if kind == "None"]
+        holders = [name for name, kind in own.items() if kind == "None"]
         holders += [
             a.name for a in self.face.arguments if a.name not in self.kinds and not a.required and a.default is None
         ]
@@ -168,9 +168,13 @@ class Continued:
                     continue
                 for item in (1, -1, None, *(("cache",) if flags else ())):
                     yield _Way({}, {name: {"result": 0, "item": item}}, count, None, flags)
-                own = [{"by": m["name"], "given": {}} for m in self.face.makers.get(name, ()) if m["name"][0] == "."]
-                own += self._sized(name)
-                empties: list[dict[str, Any]] = [*own, {"value": {}}, {"value": []}, {"make": True}]
+                makers = self.face.makers.get(name, ())
+                made_of = [{"by": m["name"], "given": {}} for m in makers if m["name"][0] == "."]
+                sized = self._sized(name)
+                for some, item in product(sized, (1, -1)):
+                    # What is no memory of its own comes back with what was added to it.
+                    yield _Way({name: some}, {name: {"result": 0, "item": item}}, count, None, flags)
+                empties: list[dict[str, Any]] = [*made_of, *sized, {"value": {}}, {"value": []}, {"make": True}]
                 for empty in empties:
                     yield _Way({name: {**empty, "kept": name}}, {name: {**empty, "kept": name}}, count, None, flags)
             for name, spec in made.items() if method is None else ():
@@ -178,8 +182,11 @@ class Continued:
                 yield _Way({name: kept}, {name: kept}, count, None, flags)
 
     def _sized(self, name: str) -> list[dict[str, Any]]:
-        """What classes make of sizes for an argument: those of the keys that were seen, by what they are called."""
-        makers = [m for m in self.face.makers.get(name, ()) if m["class"] and m["parameters"]]
+        """What classes and functions make of sizes for an argument: those of the keys that were seen, by their names.
+
+        What they take beside sizes, and the candidate too, is the same.
+        """
+        makers = [m for m in self.face.makers.get(name, ()) if m["name"][0] != "." and m["parameters"]]
         if not makers:
             return []
         if self.sizes is None:
@@ -198,7 +205,8 @@ class Continued:
         for m, sizes in product(makers, self.sizes):
             needed = [row["name"] for row in m["parameters"] if row["required"]]
             roles = {one: "batch" if re.match(_SAMPLES, one, re.I) else constructor_role(one) for one in needed}
-            given = {one: {"value": sizes.get(role or "", _ROOM)} for one, role in roles.items()}
+            given: dict[str, Any] = {one: {"value": sizes.get(role or "", _ROOM)} for one, role in roles.items()}
+            given |= {one: {"argument": one} for one in needed if self.kinds.get(one, "None") not in calls.VALUES}
             found.append({"by": m["name"], "given": given})
         return found
 
@@ -224,6 +232,11 @@ class Continued:
             made = dict(spec)
             if "result" in made:
                 made["result"] = first
+            if "given" in made:
+                made["given"] = {
+                    one: kwargs[value["argument"]] if "argument" in value else value
+                    for one, value in made["given"].items()
+                }
             if "kept" in made:
                 made["kept"] = f"{made['kept']} {prefix.partition('.')[0]}"
             kwargs[name] = made
@@ -301,7 +314,7 @@ class Continued:
         if top_left is not None:
             findings.add("causal_top_left", kind="mistake", line=chunk["facts"].get("mask made") or top_left["line"])
         if _turned(one, all_):
-            turned = (e["line"] for e in whole["ledger"] if e["step"].endswith("rotation"))
+            turned = (e["line"] for told in (late, whole) for e in told["ledger"] if e["step"].endswith("rotation"))
             findings.add("rope_offset", kind="mistake", line=next(turned, None))
         elif top_left is None and not right and not self._open(way):
             findings.add("decode_differs", certain=False)

@@ -69,6 +69,11 @@ class Masked(Scale):
         # Those heads that are folded into the samples, before what else is longer.
         return min(grown, key=lambda one: one[0], default=(False, self.mask_line))[1]
 
+    def _placed_at(self) -> Line | None:
+        """Where what hides last got axes, and so the one along which it does."""
+        spread = (x.line for x in self._before() if 0 < max(y.ndim for y in x.operands) < x.host.ndim)
+        return next(spread, self.mask_line)
+
     def _lowered_at(self) -> Line | None:
         """Where what is hidden got the very negative number that is added to its scores."""
         low = [x.line for x in self._before(given=True) if x.host.dtype.kind == "f" and (x.host < LOW).any()]
@@ -156,7 +161,7 @@ class Masked(Scale):
                      for c in cells]  # fmt: skip
             whole += [all(np.array_equal(~c.T if T == S else c, c) for c in cells)]
             if mask.ndim == 2 and T == S and self._on_queries(~seen[:, 0], cells):
-                self.fail("mask", "pad_on_query", self.mask_line, "Whole queries are hidden, and no keys.")
+                self.fail("mask", "pad_on_query", self._placed_at(), "Whole queries are hidden, and no keys.")
                 return True
         return False
 

@@ -161,6 +161,11 @@ def settled(arguments: list[Argument]) -> list[Argument]:
             change(small, "q")
             change(large, "context")
     masks = [n for n, a in enumerate(fixed) if a.role == "mask"]
+    if any(len(a.name) > 1 for a in fixed if a.role in ("mask", "padding")):
+        # A letter beside what is called a mask is none.
+        for number in (n for n in masks if len(fixed[n].name) == 1):
+            change(number, None if "x" in roles[:number] else "x")
+        masks = [n for n, a in enumerate(fixed) if a.role == "mask"]
     if len(masks) == 2 and not any(a.role == "padding" for a in fixed):
         change(masks[1], "padding")
     roles = [a.role for a in fixed]

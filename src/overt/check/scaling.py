@@ -39,7 +39,7 @@ class Scale(Walk):
             return
         for name, one in (("queries", self.q), ("keys", self.k)):
             if self._across(one):
-                says = f"The {name} are normed over their positions, and not over their features."
+                says = f"The {name} are normed over another axis than that of their features."
                 self.fail("norm", UNKNOWN, self._norm_line(one), says)
                 return
         if self._unit() or self.learned or self.sum is not None:
@@ -97,11 +97,13 @@ class Scale(Walk):
         return self._followed(x, made.before, x)
 
     def _across(self, one: Origin) -> bool:
-        """Whether every feature has the norm 1 over the positions, and no position over its features."""
-        norms = [(one.form**2).sum(axis) / (one.factor or 1) ** 2 for axis in (1, 2)]
-        return min(one.form.shape[1:]) > 2 and bool(
-            np.allclose(norms[0], 1, rtol=1e-3) and not np.allclose(norms[1], 1, rtol=1e-2)
-        )
+        """Whether everything along another axis than that of the features has the norm 1, and features have not."""
+        x, along = one.array, one.along()
+        if along is None or len(along) > 1:
+            x, along = one.form / (one.factor or 1), [2]
+        norms = {axis: (x**2).sum(axis) for axis, length in enumerate(x.shape) if length > 2 or axis in along}
+        own = norms.pop(along[0])
+        return any(np.allclose(n, 1, rtol=1e-3) for n in norms.values()) and not np.allclose(own, 1, rtol=1e-2)
 
     def _norm_line(self, one: Origin) -> Line | None:
         """Where what was followed back to was made."""
