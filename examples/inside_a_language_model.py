@@ -1,4 +1,4 @@
-"""What a real language model attends to: sinks, induction heads, a needle in a long text, and what eager mode says.
+"""What a real language model attends to: sinks, induction heads, a needle in a long text.
 
 The model is SmolLM2-135M-Instruct (Apache-2.0), out of a package that ships it as one file of 94 MB:
 
@@ -96,14 +96,6 @@ def main() -> None:
             print(f"{fact.strip()} among {prompt.shape[1]} tokens: {strongest(saw[-1])}")
             print(f"  {answer}{tokenizer.decode(written, skip_special_tokens=True)}")
 
-    # In bfloat16, eager mode rounds the scores: its weights are not those of the kernel that ran.
-    half = model.bfloat16()
-    with overt.record(half) as rec:
-        half(ids[:, :512])
-    half.set_attn_implementation("eager")
-    eager = half(ids[:, :512], output_attentions=True).attentions
-    off = [np.abs(np.asarray(rec[name].weights) - w.float().numpy()).max() for name, w in zip(rec, eager, strict=True)]
-    print(f"bfloat16: eager weights are off by up to {max(off):.3f}")
     if len(sys.argv) > 1:
         draw(sys.argv[1], first, induction, saw[1])
 
