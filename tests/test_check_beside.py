@@ -103,6 +103,25 @@ class Pooling(nn.Module):
         p = u.masked_fill(~mask.bool(), -1e9).softmax(-1)
         return (p[:, None] @ states)[:, 0]
 
+class Steps(nn.Module):
+    def __init__(self, vocab, emb, hid):
+        super().__init__()
+        self.emb, self.cell = nn.Embedding(vocab, emb), nn.LSTMCell(emb + hid, hid)
+        self.ask, self.end = nn.Linear(hid, hid, bias=False), nn.Linear(2 * hid, hid)
+
+    def hidden(self, steps, lengths):
+        return steps >= lengths[:, None]
+
+    def forward(self, y, feed, h, c, memory, src_len):
+        h, c = self.cell(torch.cat((self.emb(y), feed), 1), (h, c))
+        s = torch.einsum("bh,bsh->bs", h, self.ask(memory))
+        p = s.masked_fill(self.hidden(torch.arange(memory.size(1)), src_len), -torch.inf).softmax(-1)
+        return torch.tanh(self.end(torch.cat((torch.einsum("bs,bsh->bh", p, memory), h), 1))), h, c
+
+class StepsAmongPadding(Steps):
+    def hidden(self, steps, lengths):
+        return steps < lengths[:, None]
+
 class Drops(Base):
     def forward(self, x, zasto=None):
         q, k, v = self.split(x)
@@ -533,6 +552,8 @@ EXPECTED = {
     "chunked_in_two_bases": {"lse_base2"},
     "history": set(),
     "history_hidden": {"mask_inverted"},
+    "Steps": set(),
+    "StepsAmongPadding": {"mask_inverted"},
     "Scaled": set(),
     "RowsOfPairs": set(),
     "Cosines": set(),

@@ -76,8 +76,19 @@ def causal(q, k, v):
     s = np.where(seen, q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1]), -np.inf)
     p = np.exp(s - s.max(-1, keepdims=True))
     return p / p.sum(-1, keepdims=True) @ v
+
+class Padded(Base):
+    def hidden(self, tokens):
+        there = (tokens != 0).long()
+        return there.unsqueeze(1).unsqueeze(3)  # Padded
+
+    def forward(self, x, tokens):
+        """x (B, T, W), tokens (B, T), 0 is padding"""
+        q, k, v = self.split(x)
+        s = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(self.hidden(tokens) == 0, -1e9)
+        return (s.softmax(-1) @ v).transpose(1, 2).flatten(2)
 '''
-NAMES = ("Base", "Queries", "Holds", "Local", "Here", "handed", "causal")
+NAMES = ("Base", "Queries", "Holds", "Local", "Here", "handed", "causal", "Padded")
 
 
 @pytest.mark.parametrize("name", NAMES)

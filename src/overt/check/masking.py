@@ -70,9 +70,12 @@ class Masked(Scale):
         return min(grown, key=lambda one: one[0], default=(False, self.mask_line))[1]
 
     def _placed_at(self) -> Line | None:
-        """Where what hides last got axes, and so the one along which it does."""
-        spread = (x.line for x in self._before() if 0 < max(y.ndim for y in x.operands) < x.host.ndim)
-        return next(spread, self.mask_line)
+        """Where what hides, or the numbers that it is made of, last got axes, and so the one along which it does."""
+        before = list(self._before())
+        whole = [s for s, x in zip(before[-1].sources, before[-1].operands, strict=True)
+                 if s is not None and x.dtype.kind in "iu"] if before else []  # fmt: skip
+        before += [self.operations[s] for s in whole[:1]]
+        return next((x.line for x in before if 0 < max(y.ndim for y in x.operands) < x.host.ndim), self.mask_line)
 
     def _lowered_at(self) -> Line | None:
         """Where what is hidden got the very negative number that is added to its scores."""

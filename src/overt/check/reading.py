@@ -35,8 +35,9 @@ class Read:
     indices: set[Path] = field(default_factory=set)
     # what takes something out of whatever it is
     picking: set[Path] = field(default_factory=set)
-    # what is the same as others of its own numbers, or is not
+    # what is the same as others of its own numbers, or is not, and what is a whole number, or is not
     compared: set[Path] = field(default_factory=set)
+    whole: set[Path] = field(default_factory=set)
     # what has its outputs before its inputs, what slices begin and end at, or end at, and what is joined with texts
     linear: set[Path] = field(default_factory=set)
     bounds: set[Path] = field(default_factory=set)
@@ -177,6 +178,8 @@ def _asked(
                 *({n.id for n in ast.walk(x) if isinstance(n, ast.Name)} for x in (node.left, node.comparators[0]))
             )
             found.compared.update(path for name in alike for path in known.get(name, ()))
+            if isinstance(node.comparators[0], ast.Constant) and type(node.comparators[0].value) is int:
+                found.whole.update(_paths(node.left, known, texts))
         if isinstance(node, ast.Subscript) and (
             (isinstance(node.slice, ast.Name) and node.slice.id in known)
             or (isinstance(node.slice, ast.Call) and "range" in ast.unparse(node.slice.func))
@@ -195,6 +198,10 @@ def _asked(
                 found.flags.update(_paths(flags, known, texts))
         if not isinstance(node, ast.Call):
             continue
+        for elements in (x.elts for x in node.args if isinstance(x, ast.Tuple) and len(x.elts) == 2):
+            # A state of two arrays, (h, c), which a layer takes as one.
+            state = [path for x in elements if isinstance(x, ast.Name) for path in _paths(x, known, texts)[:1]]
+            found.sized.update(state if len(state) == 2 else ())
         name = getattr(node.func, "attr", getattr(node.func, "id", None))
         if name in _PRODUCTS and node.args:
             behind = _paths(node.args[1 if len(node.args) > 1 else 0], known, texts)

@@ -114,6 +114,16 @@ class Suggestions(Likely):
             tokens = ("below 4: B1", "below 4: B", "BW", "B1W", "below 4: 1B", "1BW")
             for some in product(tokens, ("1BW", "BW"), ("BSW", "SBW")):
                 yield Guess(tuple(((a.name,), kind) for a, kind in zip(required, some, strict=True)), self.ladder[0])
+        if len(arrays) > 2 and re.search(r"\b(LSTM|GRU|RNN)(Cell)?\(", self.interface.description["source"]):
+            # A step of a recurrent network: a token or vector, states, and what is asked, wherever it stands.
+            for token, state, memory, keys in product(
+                ("below 4: B", "BW", "below 4: B1", "B1W"), ("BW", "1BW"), arrays[:0:-1], ("BSW", "SBW")
+            ):
+                laid = dict.fromkeys(arrays, state) | {arrays[0]: token, memory: keys}
+                guess = Guess((), self.ladder[0], self.dtypes[0])
+                for a in required:
+                    guess = guess.given((a.name,), laid.get(a.name) or told[a.name] or "")
+                yield guess
         if len(required) > 3:
             # Whatever they are called: one input, and what it is multiplied with; the last may be a number.
             for one, (others, end) in product(("TW", "BTW"), product((("WW", "WW"), ("WHD", "HDW")), (True, False))):
@@ -195,7 +205,7 @@ class Suggestions(Likely):
         told |= {(n,): replace(told[n,], sort="mask") for n in hide if (n,) in told and not told[n,].sort}
         ends = {(a.name,) for a in required if self.told(a) in _ENDS}
         told |= {path: replace(told[path], sort="ends") for path in ends if path in told and not told[path].sort}
-        for path in asked.compared | asked.indices | asked.picking:
+        for path in asked.compared | asked.whole | asked.indices | asked.picking:
             if path in told and not told[path].sort:
                 told[path] = replace(told[path], sort="whole")
         found = contracted(source, names, told)

@@ -150,14 +150,14 @@ def check(
         caller = Caller(session, face, one.handle)
         seen, masks, ran_with = optional(caller, one, findings)
         other = beside.resized(made, caller, one.guess, one.judged)
-        told = [one.judged, *seen, *beside.wider(caller, one.guess, one.judged)]
-        findings.conclude([beside.settled(judged, other) for judged in told])
+        judged = [one.judged, *seen, *beside.wider(caller, one.guess, one.judged)]
+        findings.conclude([beside.settled(told, other) for told in judged])
         handle, search, _ = next((some for some in searches if some[0] == one.handle), searches[0])
         if not one.guess.told:
             # What is documented runs as it is.
             beside.turned(replace(caller, handle=handle), search.tried, one.guess, findings)
         beside.grouped(made, caller, one.guess, findings)
-        beside.scaled(made, caller, one.guess, [judged["facts"] for judged in (told[0], *other)], findings)
+        beside.scaled(made, caller, one.guess, [told["facts"] for told in (one.judged, *other)], findings)
         raw = made.training(caller)
         probe(caller, one.guess, masks, one.judged["facts"], findings, ran_with, raw or caller)
         contracts.check(caller, one.guess, one.judged["facts"], findings)
