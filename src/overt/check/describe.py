@@ -184,9 +184,11 @@ def _helpers(functions: list[Any], names: set[str]) -> str:
 
 
 def _reached(thing: Any, functions: list[Any]) -> str:
-    """Source of the functions and classes of the module that are called, and of those that these call."""
-    own, found, open_ = scope(thing), dict[str, str](), list(functions)
+    """Source of what it is built on and calls in its module, and of what that calls."""
     module = getattr(functions[0], "__module__", None) if functions else None
+    bases = [base for base in getattr(thing, "__mro__", ())[1:] if base.__module__ == thing.__module__]
+    own, found = scope(thing), {base.__name__: source_of(base)[0] for base in bases}
+    open_ = [*functions, *(f for base in bases for f in vars(base).values() if inspect.isfunction(f))]
     while open_:
         for name in sorted(_names(open_.pop(), 4) - found.keys()):
             other = own.get(name)

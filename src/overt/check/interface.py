@@ -60,8 +60,12 @@ class Interface(Promises):
     @cached_property
     def read(self) -> Read:
         """What its code asks of its arguments."""
-        source = self.description["source"] + "\n" + self.description.get("reached", "")
-        return read(source, [a.name for a in self.arguments])
+        return read(self.whole, [a.name for a in self.arguments])
+
+    @cached_property
+    def whole(self) -> str:
+        """Its source, and that of what it is built on and calls in its module."""
+        return str(self.description["source"] + "\n" + self.description.get("reached", ""))
 
     @cached_property
     def configs(self) -> dict[str, int]:

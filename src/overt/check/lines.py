@@ -7,7 +7,7 @@ import linecache
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from overt.check.reading import is_own, parsed, statements
+from overt.check.reading import family, is_own, parsed, statements
 
 # So often what decides takes it from elsewhere in its turn.
 _DEPTH = 4
@@ -87,7 +87,8 @@ def _made(one: ast.expr, function: ast.FunctionDef, tree: ast.Module, line: int,
     """Where a name, or an attribute of the instance, gets what decides: it is assigned, or handed over by who calls."""
     holder = next((n for n in statements(tree) if isinstance(n, ast.ClassDef) and function in n.body), None)
     if isinstance(one, ast.Attribute):
-        assigned = (n for own in _family(holder, tree) for n in statements(own) if isinstance(n, ast.Assign))
+        own = family(holder, tree) if holder is not None else ()
+        assigned = (n for one in own for n in statements(one) if isinstance(n, ast.Assign))
         places = [
             _Place(n.lineno, n.value) for n in assigned if any(is_own(x) and _name(x) == one.attr for x in n.targets)
         ]
@@ -108,16 +109,6 @@ def _made(one: ast.expr, function: ast.FunctionDef, tree: ast.Module, line: int,
         given = given or (call.args[at] if at < len(call.args) else None)
         found += [_Place(call.lineno, given)] if given is not None else []
     return [place for place in found if _decides(place, step, handed=True)]
-
-
-def _family(holder: ast.ClassDef | None, tree: ast.Module) -> Iterator[ast.ClassDef]:
-    """A class and those of its module that it is built on."""
-    defined = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef)}
-    todo = [holder]
-    while todo:
-        if (one := todo.pop()) is not None:
-            yield one
-            todo += [defined.pop(_name(base), None) for base in one.bases]
 
 
 def _power(node: ast.expr) -> bool:

@@ -116,12 +116,22 @@ def read(source: str, names: Sequence[str]) -> Read:
                 targets=[ast.Attribute(value=ast.Name(id="self"), attr=kept)], value=ast.Call(func=ast.Name(id=made_of))
             ) if made_of in forwards:
                 functions.setdefault(kept, forwards[made_of])
-    first = next(iter(tree.body), None)
-    if first is not None:
-        texts = {name: [name] for name in names if name in _joined(first)}
-        found.texts = {(name,) for name in texts}
-        _asked(first, {name: [(name,)] for name in names}, texts, functions, found, 0)
+    for own in family(tree.body[0], tree) if tree.body else ():
+        texts = {name: [name] for name in names if name in _joined(own)}
+        found.texts |= {(name,) for name in texts}
+        _asked(own, {name: [(name,)] for name in names}, texts, functions, found, 0)
     return found
+
+
+def family(node: ast.AST, tree: ast.Module) -> Iterator[ast.AST]:
+    """A function or a class, and the classes of its module that it is built on."""
+    defined = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef) and n is not node}
+    todo = [node]
+    while todo:
+        one = todo.pop()
+        yield one
+        names = [getattr(base, "attr", getattr(base, "id", "")) for base in getattr(one, "bases", ())]
+        todo += [defined.pop(name) for name in names if name in defined]
 
 
 def _joined(function: ast.AST) -> set[str]:

@@ -114,7 +114,7 @@ class Suggestions(Likely):
             tokens = ("below 4: B1", "below 4: B", "BW", "B1W", "below 4: 1B", "1BW")
             for some in product(tokens, ("1BW", "BW"), ("BSW", "SBW")):
                 yield Guess(tuple(((a.name,), kind) for a, kind in zip(required, some, strict=True)), self.ladder[0])
-        if len(arrays) > 2 and re.search(r"\b(LSTM|GRU|RNN)(Cell)?\(", self.interface.description["source"]):
+        if len(arrays) > 2 and re.search(r"\b(LSTM|GRU|RNN)(Cell)?\(", self.interface.whole):
             # A step of a recurrent network: a token or vector, states, and what is asked, wherever it stands.
             for token, state, memory, keys in product(
                 ("below 4: B", "BW", "below 4: B1", "B1W"), ("BW", "1BW"), arrays[:0:-1], ("BSW", "SBW")
