@@ -122,6 +122,13 @@ class StepsAmongPadding(Steps):
     def hidden(self, steps, lengths):
         return steps < lengths[:, None]
 
+class Draws(Base):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        p = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        picks = torch.multinomial(p.mean(1).flatten(0, 1), 1).view(x.shape[:2])
+        return picks, self.outer((p @ v).transpose(1, 2).flatten(2)) * picks[..., None]
+
 class Drops(Base):
     def forward(self, x, zasto=None):
         q, k, v = self.split(x)
@@ -552,6 +559,7 @@ EXPECTED = {
     "chunked_in_two_bases": {"lse_base2"},
     "history": set(),
     "history_hidden": {"mask_inverted"},
+    "Draws": set(),
     "Steps": set(),
     "StepsAmongPadding": {"mask_inverted"},
     "Scaled": set(),

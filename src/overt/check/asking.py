@@ -137,6 +137,12 @@ def differ(one: Answer, two: Answer, tolerance: float = _SAME) -> bool:
     return bool((np.isnan(a) != np.isnan(b)).any() or np.nanmax(off, initial=0) > tolerance * top)
 
 
+def _chosen(one: Answer, two: Answer) -> bool:
+    """Whether whole numbers that are given differ: words or places that are drawn, which is no dropout."""
+    both = zip(one.outputs, two.outputs, strict=False)
+    return any(a.dtype.kind in "iu" and a.shape == b.shape and not np.array_equal(a, b) for a, b in both)
+
+
 def probe(
     caller: Caller,
     guess: Guess,
@@ -157,6 +163,9 @@ def probe(
     same, first, second = caller.ask([replace(plain, extra=again | {"seed": n}) for n in (0, 0, 1)])
     if facts.get("unwritten"):
         findings.entered("modes, precision, what is kept", "some of the output is never written", tried=False)
+        return
+    if _chosen(first, second):
+        findings.entered("modes, precision, what is kept", "what it gives is drawn by chance", tried=False)
         return
     if differ(first, second):
         # Copies of a layer whose first call draws its weights differ, and calls of one of them do not.

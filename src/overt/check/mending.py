@@ -80,6 +80,11 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
         for path in here or kinds:
             likely = [kind for kind in FLOATS if len(kind) == wanted and not set("PX3") & set(kind)]
             yield from (guess.given(path, with_axes(kinds[path], kind)) for kind in likely[:6])
+    if "must be tuple of Tensors, not Tensor" in message:
+        # What is joined is several, such as the two arrays of a state.
+        for path in here or kinds:
+            both = guess.given(path, "2 of them")
+            yield from (both.given((*path, "0"), kind).given((*path, "1"), kind) for kind in ("BW", kinds[path]))
     if re.search(r"number of dim|dimension.*got \d and \d", message):
         # Words have fewer axes than vectors.
         for path in sorted(kinds, key=lambda path: is_floats(kinds[path])):

@@ -57,8 +57,8 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("config", r"config|cfg|args|hparams|hp|conf|options|c|model_?args"),
 )  # fmt: skip
 _WEIGHTS: tuple[tuple[str, str], ...] = (
-    ("Wqkv", r"w_?qkv|qkv_?(w|weight|proj|kernel)|in_?proj|in_weight|c_?attn|w_?in|wqkv|qkv_?matrix"),
-    ("bqkv", r"b_?qkv|qkv_?(b|bias)|in_?(proj_?)?bias"),
+    ("Wqkv", r"w_?qkv|(qkv|query_key_value)_?(w|weight|proj|kernel)|in_?proj|in_weight|c_?attn|w_?in|wqkv|qkv_?matrix"),
+    ("bqkv", r"b_?qkv|(qkv|query_key_value)_?(b|bias)|in_?(proj_?)?bias"),
     ("Wq", r"[wp]_?q|w_?query|wquery|q_?(w|weight|proj|kernel|matrix|mat)|query_?(w|weight|proj|kernel|matrix)|wqs"),
     ("Wk", r"[wp]_?k|w_?key|wkey|k_?(w|weight|proj|kernel|matrix|mat)|key_?(w|weight|proj|kernel|matrix)"),
     ("Wv", r"[wp]_?v|w_?value|wvalue|v_?(w|weight|proj|kernel|matrix|mat)|value_?(w|weight|proj|kernel|matrix)"),

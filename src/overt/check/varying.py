@@ -137,6 +137,8 @@ def kinder(caller: Caller, found: Found, made: beside.Made) -> Found:
     for handle, guess, judged in told:
         added = wanted and "added" in str(guess) and "added" not in str(best.guess)
         fewer = added or len(judged.get("faults", ())) < best.faults
+        # Where every query sees itself alone there is nothing to be wrong.
+        fewer = fewer and judged.get("facts", {}).get("reach") != 0
         if judged.get("cores") and judged["shapes"] == found.judged["shapes"] and fewer:
             best = Found(found.lost, handle, guess, judged, kinds_of(face, guess), found.one)
     return best
