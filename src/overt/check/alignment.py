@@ -192,14 +192,16 @@ class Alignment:
             # Where single numbers are 0, as behind a ReLU, a row of them says nothing.
             empty = (empty & (zero == empty).all()).squeeze(columns)[..., None]
             kept = "".join(a for a in mix.labels[1] if a not in mix.columns)
-            values, nothing = (
+            own = _centre(at, columns)
+            alike = _alike(np.moveaxis(mix.right, columns, range(-len(columns), 0)), own)
+            values, nothing, twice = (
                 np.transpose(each, [*order, each.ndim - 1]).reshape(*core.place.shape, -1)
-                for each in (_spread(x, kept, mix.labels[0], core.weights.shape) for x in (_centre(at, columns), empty))
+                for each in (_spread(x, kept, mix.labels[0], core.weights.shape) for x in (own, empty, alike))
             )
             at_keys = mine.reshape(-1, mine.shape[-1])[core.place]
             # Along an axis that one of them keeps to a place of, as where all three are packed, they may differ.
             placed = [np.isfinite(x).all(-1) for x in (values, at_keys)]
-            known = placed[0] & placed[1]
+            known = placed[0] & placed[1] & (twice[..., 0] == 0)
             one, two = values[known], at_keys[known]
             if (placed[0] != placed[1]).any() and _same_rows(values, at_keys, placed):
                 # What else there is, such as a learned prefix, lies before the keys and behind the values.
@@ -243,6 +245,17 @@ class Alignment:
             once = np.unique(rows, axis=0, return_index=True)[1]
             found.add((name, np.round(rows[np.sort(once)], 3).tobytes()))
         return found
+
+
+def _alike(x: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Which rows are at several places, (..., 1), as those of padding are: they say nothing of where they are."""
+    _, group = np.unique(x.reshape(at[..., 0].size, -1), axis=0, return_inverse=True)
+    places = at.reshape(-1, at.shape[-1])
+    low, high = (np.full((group.max(initial=0) + 1, places.shape[1]), sign * np.inf) for sign in (1, -1))
+    np.minimum.at(low, group.ravel(), places)
+    np.maximum.at(high, group.ravel(), places)
+    wide = np.max(high - low, axis=1, initial=0) > 0.4
+    return np.asarray(wide[group.ravel()].reshape(*at.shape[:-1], 1), float)
 
 
 def _turned(operation: Operation) -> bool:

@@ -216,9 +216,11 @@ class Continued:
         self, way: _Way, start: int, end: int, first: int | None, prefix: str
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """One call for the tokens from start to end; first: the number of the call that came before."""
-        _, whole = calls.named(self.guess, self.face)
+        once, whole = calls.named(self.guess, self.face)
         part = self.guess.sized(T=end - start, S=end)
         kwargs, arrays = calls.named(part, self.face, prefix)
+        # A window is as long in all pieces.
+        kwargs |= {name: once[name] for name, kind in self.kinds.items() if kind == "side" and name in once}
         for name, axis in self.axes.items():
             arrays[prefix + name] = whole[name].take(range(start, end), axis)
         for name, kind in self.kinds.items():
