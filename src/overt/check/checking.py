@@ -128,7 +128,7 @@ def _check(
     example: Sequence[str] | None,
     sizes: dict[str, int] | None,
 ) -> None:
-    """Check a candidate by a call that somebody gave, or as a part of attention, or by calls found by trying."""
+    """Check a candidate by a call that somebody gave, or by calls found by trying, or as a part of attention."""
     face = Interface(description, description["parameters"], overrides)
     if description["kind"] != "function" and description["method"] is None:
         found = False
