@@ -1,50 +1,43 @@
-"""Attention of model libraries, right all of it: ``python -m benchmarks.libraries [--count N] [--seed N]``.
+"""Attention of libraries, right nearly all of it: ``python -m benchmarks.libraries [PACKAGE…] [--count N] [--seed N]``.
 
-Of every modeling file of the transformers that is installed, the first class with Attention in its name, N drawn of
-these: how many can be called, and of how many that are right something wrong is said.
+Of what ``overt check FOLDER`` finds in the installed packages that are named, N drawn by chance: how many can be called,
+and of how many of these something wrong is said, which somebody has to look at.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-import re
 import time
 from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.first_sight import share
 from overt.check.checking import examine
+from overt.check.discovery import discover
 from overt.check.session import Session
 from overt.errors import OvertError
 
-# What is named so is a part of attention, or a kernel that is not here.
-_OTHER = re.compile("Output|Pool|Flash|Sdpa")
 
-
-def targets() -> list[str]:
-    """``module:Class``, in the order of the files."""
-    spec = find_spec("transformers")
+def folder(package: str) -> Path:
+    """Where an installed package lies."""
+    spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise SystemExit("transformers is not installed: pip install transformers")
-    found = []
-    for file in sorted(Path(spec.origin).parent.glob("models/*/modeling_*.py")):
-        classes = re.findall(r"^class (\w*Attention\w*)\(nn\.Module", file.read_text(), re.MULTILINE)
-        named = [name for name in classes if not _OTHER.search(name)]
-        found += [f"transformers.models.{file.parent.name}.{file.stem}:{name}" for name in named[:1]]
-    return found
+        raise SystemExit(f"{package} is not installed: pip install {package}")
+    return Path(spec.origin).parent
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("packages", nargs="*", default=["transformers"])
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    every = targets()
+    every = [(target, place.parent) for place in map(folder, options.packages) for target in discover(place)]
     random.Random(options.seed).shuffle(every)
     called, wrong, seconds = 0, 0, []
     with Session() as session:
-        for target in every[: options.count]:
+        for target, beside in every[: options.count]:
             start = time.perf_counter()
             try:
                 report = examine(session, target)
@@ -55,8 +48,9 @@ def main() -> None:
                 ids = [finding.id for finding in report.findings]
                 said = ("right" if report.ok else "WRONG") + (f" ({', '.join(ids)})" if ids else "")
             seconds.append(time.perf_counter() - start)
-            print(f"{target.rpartition('.')[2]}: {said}", flush=True)
-    print(f"\ncalled           {share(called, len(seconds))}\nfalse alarms     {share(wrong, called)} of these")
+            print(f"{target.removeprefix(f'{beside}/')}: {said}", flush=True)
+    print(f"\ncalled           {share(called, len(seconds))} of {len(every)} that were found")
+    print(f"said wrong       {share(wrong, called)} of these")
     print(f"seconds          {sorted(seconds)[len(seconds) // 2]:.2f} median, {max(seconds):.2f} longest")
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import importlib
-import importlib.util
 import inspect
 import io
 import linecache
@@ -18,7 +16,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +26,7 @@ from overt.check.composing import MAKE, THEN, applied, closing, composed, descri
 from overt.check.describe import is_keras, is_linen, parameters, widen
 from overt.check.edits import rewritten
 from overt.check.giving import Asked, Giver, LackedError, drawn
+from overt.check.loading import load
 from overt.check.reading import parsed, statements
 from overt.check.usage import definition
 from overt.check.watching import watched
@@ -493,43 +491,3 @@ def _guards(source: str) -> frozenset[int]:
     conditions = [n for n in nodes if isinstance(n, ast.If | ast.Match)]
     guards += [n for c in conditions for n in statements(c) if isinstance(n, ast.Raise)]
     return frozenset(line for n in guards for line in range(n.lineno, (n.end_lineno or n.lineno) + 1))
-
-
-# Files that this process has run.
-_LOADED: dict[Path, Any] = {}
-
-
-def load(target: str) -> Any:
-    """The thing that ``FILE.py:name`` or ``module:name`` names."""
-    place, _, name = target.rpartition(":")
-    if place.endswith(".py"):
-        path = Path(place).resolve()
-        if path in _LOADED:
-            module: Any = _LOADED[path]
-            return _named(module, name)
-        _importable(path.parent)
-        # Another file may have the name.
-        name_of = path.stem if path.stem not in sys.modules else f"{path.stem} {len(_LOADED)}"
-        spec = importlib.util.spec_from_file_location(name_of, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name_of] = module
-        spec.loader.exec_module(module)
-        _LOADED[path] = module
-    else:
-        _importable(Path.cwd())
-        module = importlib.import_module(place)
-    return _named(module, name)
-
-
-def _importable(folder: Path) -> None:
-    """Let a candidate import what lies beside it, after everything else: a json.py of its own is not everybody's."""
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-
-
-def _named(module: Any, name: str) -> Any:
-    for part in name.split("."):
-        module = getattr(module, part)
-    return module

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from overt.check.calls import (
@@ -175,6 +176,7 @@ class Likely:
         return tuple(dict.fromkeys(kind for kind in (first, *rest) if kind is not None and kind in self.kinds))
 
 
+@lru_cache(maxsize=64)
 def _compared(source: str) -> list[str]:
     nodes = list(ast.walk(parsed(source)))
     parts = [x for node in nodes if isinstance(node, ast.Compare) for x in (node.left, *node.comparators)]

@@ -46,6 +46,8 @@ _MENDED = 10
 _WITH = 3
 # Numbers of one call; the memory of all that are sent at once is theirs too.
 _MOST = 1 << 21
+# Changes that were tried already, one after the other, before another call is changed.
+_STALE = 1000
 # Words of what a library raises, and what it wants there.
 _WANTED = {
     "integer": VALUES, "an index": VALUES, "int object": VALUES, "not callable": FUNCTIONS, "string": HOLDERS,
@@ -77,7 +79,7 @@ class Search(Suggestions):
             most = BATCH if self.tried else len(FAMILIES)
             # What is compiled takes long for each shape.
             most = min(most, _COMPILED if self.interface.description["backend"] == "jax" else most)
-            fresh = (g for g in (g.alone for g in guesses) if g not in self._known and g.size <= _MOST)
+            fresh = (g for g in (g.alone for g in islice(guesses, _STALE)) if g not in self._known and g.size <= _MOST)
             batch = list(dict.fromkeys(islice(fresh, most)))
             self._known.update(batch)
             made = [Tried(g, reply) for g, reply in zip(batch, self.ask(batch) if batch else [], strict=True)]

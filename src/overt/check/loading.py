@@ -1,0 +1,90 @@
+"""The thing that a target names: a file is run as itself, or as the module that it is of its package."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+# Files that this process has run.
+_LOADED: dict[Path, ModuleType] = {}
+
+
+def load(target: str) -> Any:
+    """What ``FILE.py:name`` or ``module:name`` names."""
+    place, _, name = target.rpartition(":")
+    if place.endswith(".py"):
+        path = Path(place).resolve()
+        thing: Any = _LOADED.get(path) or _file(path)
+        _LOADED[path] = thing
+    else:
+        _importable(Path.cwd())
+        thing = importlib.import_module(place)
+    for part in name.split("."):
+        thing = getattr(thing, part)
+    return thing
+
+
+def _file(path: Path) -> ModuleType:
+    top = path.parent
+    while (top / "__init__.py").is_file():
+        top = top.parent
+    _importable(path.parent)
+    _importable(top)
+    names = list(path.relative_to(top).with_suffix("").parts)
+    if len(names) > 1 and _asks_for(path, names[0]):
+        return _member(top, names if names[-1] != "__init__" else names[:-1])
+    return _run(_free(path.stem), path)
+
+
+def _member(beside: Path, names: list[str]) -> ModuleType:
+    """A module of a package; what the packages themselves run may fail, for they want what all their modules want."""
+    known = sys.modules.get(names[0])
+    same = known is not None and str(beside / names[0]) in getattr(known, "__path__", ())
+    name, folder = "", beside
+    for part in names[:-1]:
+        folder /= part
+        name = f"{name}.{part}" if name else part if same else _free(part)
+        if name not in sys.modules:
+            with suppress(Exception):
+                _run(name, folder / "__init__.py")
+    return importlib.import_module(f"{name}.{names[-1]}" if name else names[-1])
+
+
+def _run(name: str, path: Path) -> ModuleType:
+    """A file, run under a name by which it stays known even where it fails, so that a package's modules may follow."""
+    places = [str(path.parent)] if path.name == "__init__.py" else None
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _free(name: str) -> str:
+    """The name, or where another module has it one that none has."""
+    return name if name not in sys.modules else f"{name} {len(_LOADED)}"
+
+
+def _asks_for(path: Path, package: str) -> bool:
+    """Whether a file imports by its place in its package, or what lies in that package."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return False
+    names = [(f"{package}." if n.level else n.module or "") for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
+    names += [alias.name for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names]
+    return any(name.partition(".")[0] == package for name in names)
+
+
+def _importable(folder: Path) -> None:
+    """Let a candidate import what lies beside it, after everything else: a json.py of its own is not everybody's."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
