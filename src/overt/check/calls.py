@@ -154,7 +154,7 @@ OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
 MASKS = (
     "mask (T, S)", "mask (B, S)", "mask (B, 1, T, S)", "mask (B, 1, 1, S)", "mask (B, T, S)", "mask (B, 1, S)",
     "mask (B H, T, S)", "0 and 1 (T, S)", "0 and 1 (B, S)", "0 and 1 (B, 1, 1, S)", "added (T, S)",
-    "added (B, 1, T, S)", "added (B, T, S)",
+    "added (B, 1, T, S)", "added (B, T, S)", "added (B, S)", "added (B, 1, 1, S)",
 )  # fmt: skip
 WHOLE = (
     "lengths", "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "bounds", "bounds in T",

@@ -134,6 +134,36 @@ def family(node: ast.AST, tree: ast.Module) -> Iterator[ast.AST]:
         todo += [defined.pop(name) for name in names if name in defined]
 
 
+def used(source: str, name: str) -> bool:
+    """Whether an argument is read, and not only asked whether it is there, or handed to what never reads it."""
+    tree = parsed(source)
+    functions = {f.name: f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef)}
+    seen: set[tuple[str, str]] = set()
+
+    def within(function: ast.FunctionDef, name: str) -> bool:
+        if (function.name, name) in seen:
+            return False
+        seen.add((function.name, name))
+        nodes = [*ast.walk(function)]
+        asks = [x for n in nodes if isinstance(n, ast.If | ast.IfExp | ast.Assert) for x in ast.walk(n.test)]
+        apart = {id(x) for x in asks}
+        for call in (n for n in nodes if isinstance(n, ast.Call)):
+            to = functions.get(getattr(call.func, "attr", getattr(call.func, "id", "")))
+            names = [a.arg for a in to.args.args] if to else []
+            names = names[1:] if names[:1] == ["self"] else names
+            given = [*zip(names, call.args, strict=False), *((k.arg, k.value) for k in call.keywords)]
+            for other, value in given if to else ():
+                if isinstance(value, ast.Name) and value.id == name and to is not None and other is not None:
+                    apart.add(id(value))
+                    if within(to, other):
+                        return True
+        return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in apart
+                   for n in nodes)  # fmt: skip
+
+    first = [f for f in ast.walk(tree.body[0]) if isinstance(f, ast.FunctionDef)] if tree.body else []
+    return any(within(f, name) for f in first if name in {a.arg for a in (*f.args.args, *f.args.kwonlyargs)})
+
+
 def _joined(function: ast.AST) -> set[str]:
     """Names that stand beside texts in sums, or in texts themselves."""
     both = [(x.left, x.right) for x in ast.walk(function) if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Add)]

@@ -14,6 +14,7 @@ from overt.check.asking import Answer, Caller, Way, differ
 from overt.check.calls import Guess
 from overt.check.findings import Findings
 from overt.check.interface import Interface
+from overt.check.reading import used
 from overt.check.roles import Argument, constructor_role
 from overt.check.search import Search
 
@@ -23,6 +24,8 @@ _WIDTHS = ("width of all", "number of heads", "width of a head", "length", "numb
 _FACTORS = ("scale", "1.0", "0.0", "root of a width")
 _ADDED = tuple(kind for kind in calls.MASKS if kind.startswith("added"))
 _MASKS = tuple(kind for kind in calls.MASKS if kind not in _ADDED)
+# What a bias or a gate is, given as a mask.
+_GIVEN = {"mask_bool_as_float", "mask_times_scores", "unknown"}
 # What an argument of these names hides, and numbers that show what one of those does.
 _HIDE, _NUMBERS = ("mask", "padding", "lengths"), {"cap": 0.7, "window": 2}
 
@@ -189,6 +192,9 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
         # What nothing more is wrong with was meant so; of what is wrong, only what is documented, or nothing else.
         right = [(way, one) for way, one in answers
                  if not names(one.judged) - plainly and _spoke(one.judged)]  # fmt: skip
+        if argument.role is None and not right:
+            # What is added to scores or multiplied with them and is nowhere called a mask is a bias, or weights.
+            answers = [(way, one) for way, one in answers if not names(one.judged) & _GIVEN]
         if right:
             single[argument.name] = right[0][0]
         for way, answer in (right or answers)[:2]:
@@ -237,6 +243,9 @@ def _overlooked(
     if any(kind in ("bounds", "bounds in T", "lengths") for _, kind in found.guess.kinds):
         # Something else tells what may be seen.
         return
+    if used(caller.face.whole, argument.name):
+        # What reads it did not run.
+        return
     plain = caller.ask([Way(found.guess)])[0]
     for way, answer in answers:
         number = list(caller.arrays(way.guess)).index(argument.name)
@@ -279,7 +288,7 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
         wanted = ("lengths",)
     elif declared == "additive":
         wanted = _ADDED
-    elif declared is not None or face.boolean_mask:
+    elif declared is not None or (face.boolean_mask and role is not None):
         wanted = _MASKS
     # What is no sequence may have rows that are; and so are those of its mask.
     first = guess.first

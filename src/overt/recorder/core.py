@@ -105,7 +105,8 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
                 )
                 # What is only added up is no score, unless something is made of it that sums to 1.
                 summed = "ones" in scores.origins and not core.normal
-                if (core.two or core.normal or _summed_beside(core) or _once_normal(core)) and not (heads or summed):
+                attends = core.two or core.normal or _summed_beside(core) or _once_normal(core)
+                if attends and not (heads or summed or _compared(core, scored, data)):
                     found.append((_rank(core), core))
     if not found:
         return []
@@ -280,6 +281,15 @@ def _back(
             if same or gather or grown or (operation.name in VIEWS and x.size >= size):
                 open_.append((source, [*path, number], fewer))
     return found
+
+
+def _compared(core: Core, products: list[Product | None], data: list[bool]) -> bool:
+    """Whether each weight meets a number of its own that is a score as well, or any where no weights sum to 1: a loss."""
+    mix, source = core.mix, core.mix.sources[1]
+    if mix.rows or mix.columns:
+        return False
+    scored = source is not None and bool(_back(core.operations, products, data, source, mix.right.size))
+    return scored or not core.normal
 
 
 def _of_data(operation: Operation, data: list[bool]) -> bool:
