@@ -18,12 +18,12 @@ def seen(core: Core, operands: tuple[Origin, Origin, Origin]) -> dict[str, Any]:
     operands: its queries, keys and values.
     """
     facts: dict[str, Any] = {}
-    packed = _packed(operands)
+    packed, heads = _packed(operands)
     line = core.operations[core.mix.number].line
     if packed is not None:
         views = operands[0].views
         line = core.operations[views[-1]].line if views else line
-        facts["packing"] = {"order": packed, **place(line)}
+        facts["packing"] = {"order": packed, "heads": heads, **place(line)}
     if (core.normal or (core.weights > 0).all()) and _turned(operands[0], operands[1]):
         facts["turned"] = place(core.operations[core.scores.number].line)
     keys, values = operands[1:]
@@ -48,27 +48,27 @@ def _turned(queries: Origin, keys: Origin) -> bool:
     return one == [last] and two is not None and len(two) == 1 and two != one
 
 
-def _packed(operands: tuple[Origin, Origin, Origin]) -> str | None:
-    """The order of q, k and v in the last axis of the one array that they were taken from, None where there is none.
+def _packed(operands: tuple[Origin, Origin, Origin]) -> tuple[str | None, int]:
+    """The order of q, k and v in the last axis of the array that they were taken from, if any, and their heads' number.
 
     "qkv" and the like: all heads of one, then those of the next; "heads first": the three of each head.
     """
     arrays = [one.array for one in operands]
     if any(x.shape != arrays[0].shape or not np.array_equal(x, arrays[0]) for x in arrays[1:]):
-        return None
+        return None, 0
     starts = []
     for one in operands:
         at, width = one.places(), one.form.shape[2]
         if at is None or (at[-1] != at[-1][:, :1, :1] + np.arange(width)).any():
-            return None
+            return None, 0
         starts.append(sorted({int(n) for n in at[-1][:, 0, 0]}))
     width, whole = operands[0].form.shape[2], arrays[0].shape[-1]
     if whole % (3 * width) or any(len(x) != len(starts[0]) for x in starts):
-        return None
+        return None, 0
     order = "".join(letter for _, letter in sorted(zip((x[0] for x in starts), "qkv", strict=True)))
     # Some heads may be taken alone.
     thirds = [{3 * start // whole for start in x} for x in starts]
     if sorted(thirds, key=min) == [{0}, {1}, {2}]:
-        return order
+        return order, len(starts[0])
     each = all(b - a == 3 * width for x in starts for a, b in pairwise(x))
-    return f"heads first {order}" if each else None
+    return f"heads first {order}" if each else None, len(starts[0])

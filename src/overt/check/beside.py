@@ -227,6 +227,9 @@ def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings
     alike = {str([(n, x.shape, x.dtype) for n, x in caller.arrays(way.guess).items()]): way for way in ways[::-1]}
     ways = [way for way in [*alike.values()][::-1] if sum(x.size for x in caller.arrays(way.guess).values()) < _LARGEST]
     told = shapes.shapes(face.described, [a.name for a in face.arguments])
+    if guess is not None and not told and not face.layouts_in(face.description["doc"]) and _columns(face, guess):
+        # Keys are given with their features first.
+        return False
     documented = {len(layout) for layout in face.layouts} | {len(one.axes) for one in told.values() if not one.sort}
     if any(base.startswith("torch.nn") for base in face.description["bases"]) and "TD" not in face.told_layouts:
         # Modules are given samples.
@@ -243,6 +246,12 @@ def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings
         findings.add("k_transposed_wrong", kind=kind, certain=sure, line=fact["line"], look="(?!)")
         return True
     return False
+
+
+def _columns(face: Interface, guess: Guess) -> bool:
+    """Whether the features of queries are as many as what stands before the last axis of keys, and as no other axis."""
+    one, two = (guess.by_name.get(face.by_role[r].name, "") if r in face.by_role else "" for r in ("q", "k"))
+    return len(one) > 2 and len(one) == len(two) and one[-1] == two[-2] != two[-1] and one[-2] != two[-1]
 
 
 def _rank(guess: Guess) -> int:

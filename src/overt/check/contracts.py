@@ -40,7 +40,8 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
     packing = facts.get("packing")
     if packing is not None:
         order, promised = packing["order"], face.promised_packing
-        if promised is None or order.startswith(promised):
+        # With one head its three are the first of all.
+        if promised is None or order.startswith(promised) or (promised == "heads first" and packing["heads"] == 1):
             findings.convention["packed projection"] = order
         else:
             # A name, or the three in a row, promise no more than that these are there.

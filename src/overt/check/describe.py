@@ -76,6 +76,7 @@ def describe(thing: Any) -> dict[str, Any]:
         "bases": [base.__module__ + "." + base.__name__ for base in cls.__mro__],
         "globals": _globals(thing, names) if kind == "function" else [],
         "masks": usage.masks(thing, call),
+        "scaled": usage.scaled(thing),
         "configs": [{"names": _public(x), "numbers": _whole(x)} for x in configs(thing)],
         "makers": _makers(thing),
     }

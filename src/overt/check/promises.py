@@ -56,6 +56,7 @@ class Promises:
             "luong": "luong" in told,
             "asks": self._asks,
             "unscaled": self.declared_unscaled,
+            "scaled": self.description["scaled"],
             "by width": self.declared_by_width,
             # Keys and values are said to have one source.
             "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|cross", told)),
@@ -128,11 +129,11 @@ class Promises:
             return None
         name = found[0].name.lower()
         others = [a.name.lower() for a in self.arguments if a.role in ("mask", "padding") and a.name.lower() != name]
-        lines = [
-            line
-            for line in re.split(r"\n\s*\n|\n|(?<=[.;])\s", self.prose)
-            if "mask" in line or name in line or re.search(r"\b(true|1|0)\b", line)
-        ]
+        every = re.split(r"\n\s*\n|\n|(?<=[.;])\s", self.prose)
+        about = [n for n, line in enumerate(every) if "mask" in line or name in line]
+        # What a number says is said of the mask where that was named just before.
+        lines = [line for n, line in enumerate(every) if n in about or (
+            re.search(r"\b(true|1|0)\b", line) and {n - 1, n - 2, n - 3} & {*about})]  # fmt: skip
         # Each mask is told of by itself.
         mine = [line for line in lines if re.search(rf"(?<!\w){re.escape(name)}\b", line)]
         if others:
@@ -194,8 +195,15 @@ class Promises:
             line,
         ):
             return "additive"
+        marked = re.search(
+            r"\b(invalid|pad\w*|masked|ignored|hidden|valid|real|visible|kept|allowed)\b[^.;,]{0,40}?"
+            r"\b(?:indicated|marked|denoted|flagged|represented)\s+(?:by|as|with)\W{0,3}(?:true|1s?|ones?)\b",
+            line,
+        )
+        if marked:
+            return "drop" if marked.group(1)[:3] in ("inv", "pad", "mas", "ign", "hid") else "keep"
         yes = re.search(
-            r"(?<![\w.])(true|1s?|ones|nonzero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|indicates?|is|are|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
+            r"(?<![\w.])(true|1s?|ones|non-?zero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|indicates?|is|are|will be|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
             line,
         )
         if yes:
@@ -215,7 +223,7 @@ class Promises:
             ):
                 return "keep"
         no = re.search(
-            r"(?<![\w.])(false|0s?|zeros?)(?![\w.])\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
+            r"(?<![\w.-])(false|0s?|zeros?)(?![\w.])\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
             line,
         )
         if (
@@ -334,6 +342,7 @@ class Promises:
         samples, more = r"(b|bs|bsz|n_?batch|batch(_?size)?|batches|samples)", r"\s*,\s*[\w*]+"
         shapes = r"[(\[]\s*{}\s*,\s*{}" + rf"(?={more}|\s*[)\]])"
         text = (self.described + self.description.get("source", "")).lower()
+        text = re.sub(r"\b(\w+)\s+[x×]\s+(\w+)\s+[x×]\s+(\w+)", r"(\1, \2, \3", text)
         first = re.search(shapes.format(samples, r"[\w*]+"), self.prose)
         second = re.search(shapes.format(r"[a-z]\w*", samples), text)
         late = second or re.search(r"(sequence|time|seq|length)[- ](first|major)|batch_first\s*=\s*false", text)

@@ -16,6 +16,8 @@ import numpy as np
 from overt.check.reading import parsed, statements
 
 _LENGTH = 5
+_FACTORS = (ast.Mult, ast.Div)
+_NORMS = {"normalize", "l2norm", "l2_norm", "l2_normalize"}
 _TURNED = {"keep": "drop", "drop": "keep"}
 _SIGNS = {"Eq": "drop", "NotEq": "keep", "Gt": "keep"}
 # What changes the form of a mask, and not what it says.
@@ -91,6 +93,36 @@ def masks(thing: Any, call: Any) -> dict[str, str]:
                         if not isinstance(value, ast.Constant):
                             found.setdefault(name, set()).add(_kind(value, made, vars(module)))
     return {name: kind for name, kinds in found.items() if len(kinds) == 1 and (kind := next(iter(kinds))) is not None}
+
+
+def scaled(thing: Any) -> bool:
+    """Whether what uses a function in its file multiplies something with a root, or norms it: its queries, maybe."""
+    if not inspect.isroutine(thing):
+        return False
+    with suppress(OSError, TypeError, SyntaxError, ValueError):
+        source = inspect.getsource(sys.modules[thing.__module__])
+        every = [*ast.walk(parsed(source))]
+        roots = {_name(target) for node in every if isinstance(node, ast.Assign) and _rooted(node.value)
+                 for target in node.targets} - {None}  # fmt: skip
+        for function in (n for n in every if isinstance(n, ast.FunctionDef) and n.name != thing.__name__):
+            inside = [*ast.walk(function)]
+            if any(isinstance(n, ast.Name) and n.id == thing.__name__ for n in inside):
+                factors = [n.value for n in inside if isinstance(n, ast.AugAssign) and isinstance(n.op, _FACTORS)]
+                factors += [x for n in inside if isinstance(n, ast.BinOp) and isinstance(n.op, _FACTORS)
+                            for x in (n.left, n.right)]  # fmt: skip
+                if any(_name(n) in _NORMS for n in inside) or any(_rooted(x) or _name(x) in roots for x in factors):
+                    return True
+    return False
+
+
+def _rooted(node: ast.AST) -> bool:
+    """Whether a root is taken in an expression."""
+    for x in ast.walk(node):
+        if isinstance(x, ast.Call) and _name(x.func) in ("sqrt", "rsqrt"):
+            return True
+        if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Pow) and ast.unparse(x.right) in ("0.5", "-0.5"):
+            return True
+    return False
 
 
 def _calls(nodes: list[ast.AST], held: set[str]) -> list[ast.Call]:

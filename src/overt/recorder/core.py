@@ -284,7 +284,7 @@ def _back(
 
 
 def _compared(core: Core, products: list[Product | None], data: list[bool]) -> bool:
-    """Whether each weight meets a number of its own that is a score as well, or any where no weights sum to 1: a loss."""
+    """Whether each weight meets a number of its own that is a score as well, or any where nothing sums to 1: a loss."""
     mix, source = core.mix, core.mix.sources[1]
     if mix.rows or mix.columns:
         return False
