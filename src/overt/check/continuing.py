@@ -100,8 +100,9 @@ class Continued:
                 continue
             right = same(tail.reshape(last.shape), last, _LOOSE)
             fresh = [] if right or not way.first else self._run([way], (_CUT, _ALL))
-            if any(same(tail, rows) for _, (rows,) in fresh):
-                # What it was given is as it was.
+            later = [] if right or way.method is None else self._run([way], (1, _CUT), (_CUT, _ALL))
+            if any(same(tail, rows[-1]) for _, rows in (*fresh, *later)):
+                # What it was given is as it was, or nothing that came before tells.
                 continue
             kept.append((way, right))
         passed = set(self.session.passed)
