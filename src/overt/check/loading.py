@@ -37,8 +37,10 @@ def _file(path: Path) -> ModuleType:
     _importable(path.parent)
     _importable(top)
     names = list(path.relative_to(top).with_suffix("").parts)
+    if names[-1] == "__init__":
+        return _member(top, names[:-1])
     if len(names) > 1 and _asks_for(path, names[0]):
-        return _member(top, names if names[-1] != "__init__" else names[:-1])
+        return _member(top, names)
     return _run(_free(path.stem), path)
 
 

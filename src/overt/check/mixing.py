@@ -56,7 +56,9 @@ class Mixing(Masked):
         elif known and mistake == "softmax_axis_q" and not core.two:
             # Positions are shared among what is learned, and hidden ones belong to nothing.
             self.forget("mask_after_softmax")
-            self.note("softmax", "not tried", "each key is shared among learned queries, as in pooling by clusters", line)
+            self.note(
+                "softmax", "not tried", "each key is shared among learned queries, as in pooling by clusters", line
+            )
         elif known and mistake is not None:
             # One maximum for all is right where all are summed; of what is divided by its sum, no scale is left.
             self.forget("global_max", *(["scale"] if mistake == "no_exp_norm" else []))

@@ -102,8 +102,8 @@ def scaled(thing: Any) -> bool:
     with suppress(OSError, TypeError, SyntaxError, ValueError):
         source = inspect.getsource(sys.modules[thing.__module__])
         every = [*ast.walk(parsed(source))]
-        roots = {_name(target) for node in every if isinstance(node, ast.Assign) and _rooted(node.value)
-                 for target in node.targets} - {None}  # fmt: skip
+        roots = {_name(x) for node in every if isinstance(node, ast.Assign) and _rooted(node.value)
+                 for target in node.targets for x in getattr(target, "elts", [target])} - {None}  # fmt: skip
         for function in (n for n in every if isinstance(n, ast.FunctionDef) and n.name != thing.__name__):
             inside = [*ast.walk(function)]
             if any(isinstance(n, ast.Name) and n.id == thing.__name__ for n in inside):
