@@ -10,8 +10,8 @@ import pytest
 from overt.check.checking import examine
 from overt.check.loading import load
 from overt.check.reading import used
+from overt.check.report import CallError
 from overt.check.session import Session
-from overt.errors import CallError
 
 CODE = '''
 import torch
