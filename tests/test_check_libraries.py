@@ -33,6 +33,37 @@ class Scales(nn.Module):
         q, k, v = self.inner(x).chunk(3, -1)
         return mixes(q * self.factor, k, v)
 
+def asked_to_scale(q, k, v, scaling=False):
+    s = q @ k.mT
+    if scaling:
+        s = s / q.shape[-1] ** 0.5
+    return s.softmax(-1) @ v
+
+def below(q, k, v, top=10):
+    """Of cosines, which are never above 1."""
+    s = q @ k.mT / q.shape[-1] ** 0.5
+    p = torch.exp(s - top)
+    return p @ v / p.sum(-1, keepdim=True)
+
+def below_the_largest(q, k, v):
+    s = q @ k.mT / q.shape[-1] ** 0.5
+    p = torch.exp(s - s.max())
+    return p @ v / p.sum(-1, keepdim=True)
+
+def never_positive(q, k, v):
+    p = torch.exp(nn.functional.logsigmoid(q @ k.mT / q.shape[-1] ** 0.5))
+    return p @ v / p.sum(-1, keepdim=True)
+
+def wants(q, k, v):
+    import what_nobody_has_installed
+    return what_nobody_has_installed.attention(q, k, v)
+
+def after_weights(q, k, v, delta=None):
+    p = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+    if delta is not None:
+        p = p + delta
+    return p @ v
+
 def mixes_bare(q, k, v):
     return (q @ k.transpose(-2, -1)).softmax(-1) @ v
 
@@ -191,6 +222,11 @@ class Apart(nn.Module):
 '''
 EXPECTED: dict[str, set[str]] = {
     "mixes": set(),
+    "asked_to_scale": set(),
+    "below": set(),
+    "below_the_largest": {"global_max"},
+    "never_positive": set(),
+    "after_weights": set(),
     "mixes_bare": {"scale_missing"},
     "columns": set(),
     "beside_bias": set(),
@@ -228,7 +264,7 @@ def test_what_libraries_hold_is_no_mistake_for_that(session: Session, file: Path
 
 
 def test_a_loss_is_no_attention(session: Session, file: Path) -> None:
-    with pytest.raises(CallError, match="no attention was found|not sure enough"):
+    with pytest.raises(CallError, match=r"no attention was found|not sure enough"):
         examine(session, f"{file}:distilled")
 
 

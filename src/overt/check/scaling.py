@@ -74,7 +74,9 @@ class Scale(Walk):
         elif mistake == "scale_missing" and self.intended.get("unscaled"):
             self.note("scale", "held", "there is none, as is said", line)
         elif mistake == "scale_missing" and self.intended.get("scaled"):
-            self.note("scale", "not tried", "what uses it in its file scales, or norms, what may be the queries", line)
+            self.note(
+                "scale", "not tried", "there may be one under a condition, or what uses it in its file scales", line
+            )
         elif mistake == "scale_missing" and "term" in self.facts:
             self.note("scale", "not tried", "other terms of the queries and keys are part of the scores", line)
         elif mistake == "scale_missing" and self.facts.get("learned bias"):

@@ -25,7 +25,7 @@ from overt.check.varying import Found, kinder, kinds_of, names, optional, square
 _CALLS, _RAN, _REPEATED = 4, 8, 4
 # Calls of one instance before it is the turn of another one.
 _TURN = 200
-_NAMELESS = ("NameError", "UnboundLocalError", "ModuleNotFoundError", "MemoryError", "SystemExit", "KeyboardInterrupt")
+_NAMELESS = ("NameError", "UnboundLocalError", "MemoryError", "SystemExit", "KeyboardInterrupt")
 # Seconds after which no other call is looked for, and after one that attends.
 _SECONDS, _MORE = 20.0, 1.5
 # Steps that may be left untried, as a mask is that nobody gives, where no other call is looked for.

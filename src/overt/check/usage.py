@@ -96,23 +96,30 @@ def masks(thing: Any, call: Any) -> dict[str, str]:
 
 
 def scaled(thing: Any) -> bool:
-    """Whether what uses a function in its file multiplies something with a root, or norms it: its queries, maybe."""
-    if not inspect.isroutine(thing):
-        return False
+    """Whether scores may be scaled where they are not: under a condition, or by what uses a function in its file.
+
+    That multiplies something with a root, or norms it: its queries, maybe.
+    """
+    own = definition(thing)
     with suppress(OSError, TypeError, SyntaxError, ValueError):
-        source = inspect.getsource(sys.modules[thing.__module__])
-        every = [*ast.walk(parsed(source))]
+        if any(_factors(n, set()) for n in ast.walk(parsed(source_of(own)[0])) if isinstance(n, ast.If)):
+            return True
+        every = [*ast.walk(parsed(inspect.getsource(sys.modules[own.__module__])))] if inspect.isroutine(thing) else []
         roots = {_name(x) for node in every if isinstance(node, ast.Assign) and _rooted(node.value)
                  for target in node.targets for x in getattr(target, "elts", [target])} - {None}  # fmt: skip
-        for function in (n for n in every if isinstance(n, ast.FunctionDef) and n.name != thing.__name__):
+        for function in (n for n in every if isinstance(n, ast.FunctionDef) and n.name != own.__name__):
             inside = [*ast.walk(function)]
-            if any(isinstance(n, ast.Name) and n.id == thing.__name__ for n in inside):
-                factors = [n.value for n in inside if isinstance(n, ast.AugAssign) and isinstance(n.op, _FACTORS)]
-                factors += [x for n in inside if isinstance(n, ast.BinOp) and isinstance(n.op, _FACTORS)
-                            for x in (n.left, n.right)]  # fmt: skip
-                if any(_name(n) in _NORMS for n in inside) or any(_rooted(x) or _name(x) in roots for x in factors):
-                    return True
+            if any(isinstance(n, ast.Name) and n.id == own.__name__ for n in inside):
+                return _factors(function, roots) or any(_name(n) in _NORMS for n in inside)
     return False
+
+
+def _factors(node: ast.AST, roots: set[str | None]) -> bool:
+    """Whether something is multiplied with a root, or divided by it, or what has one of the names of roots."""
+    inside = [*ast.walk(node)]
+    found = [n.value for n in inside if isinstance(n, ast.AugAssign) and isinstance(n.op, _FACTORS)]
+    found += [x for n in inside if isinstance(n, ast.BinOp) and isinstance(n.op, _FACTORS) for x in (n.left, n.right)]
+    return any(_rooted(x) or _name(x) in roots for x in found)
 
 
 def _rooted(node: ast.AST) -> bool:

@@ -25,7 +25,7 @@ _FACTORS = ("scale", "1.0", "0.0", "root of a width")
 _ADDED = tuple(kind for kind in calls.MASKS if kind.startswith("added"))
 _MASKS = tuple(kind for kind in calls.MASKS if kind not in _ADDED)
 # What a bias or a gate is, given as a mask.
-_GIVEN = {"mask_bool_as_float", "mask_times_scores", "unknown"}
+_GIVEN = {"mask_bool_as_float", "mask_times_scores", "mask_after_softmax", "unknown"}
 # What an argument of these names hides, and numbers that show what one of those does.
 _HIDE, _NUMBERS = ("mask", "padding", "lengths"), {"cap": 0.7, "window": 2}
 
@@ -193,7 +193,7 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
         right = [(way, one) for way, one in answers
                  if not names(one.judged) - plainly and _spoke(one.judged)]  # fmt: skip
         if argument.role is None and not right:
-            # What is added to scores or multiplied with them and is nowhere called a mask is a bias, or weights.
+            # What is added to scores or weights, or multiplied with them, is a bias where nothing calls it a mask.
             answers = [(way, one) for way, one in answers if not names(one.judged) & _GIVEN]
         if right:
             single[argument.name] = right[0][0]

@@ -15,6 +15,9 @@ from overt.recorder.core import tempered
 from overt.recorder.edges import EDGES
 from overt.recorder.operations import Line, Operation
 
+# Numbers that may all be negative by accident.
+_FEW = 8
+
 
 class Walk(State):
     """The way from the scores of one attention to its weights."""
@@ -139,6 +142,9 @@ class Walk(State):
                 self.shifted = line if kind.detail == "other" else None
                 # Where all rows have one maximum, it may be each one's own.
                 shifted = "row" if constant(y.max(axis=1), tolerance=1e-9) else kind.detail
+                fixed = not self._dependent(self.operations[number])
+                if shifted == "all" and fixed and abs(y.max()) > 1e-6 * np.abs(x).max():
+                    shifted = "fixed"
                 self.before = x if self.before is None else self.before
             elif kind.name in ("exp", "exp2"):
                 self.exponential = True
@@ -272,7 +278,10 @@ class Walk(State):
             self.total *= float(np.log(2))
             self.before = self.before * np.log(2)
         bounded = capped or self._unit()
-        if not shifted and not bounded:
+        if shifted == "fixed" or (not shifted and x.size > _FEW and x.max() <= 0):
+            says = "what the exponential is taken of is never positive, or a fixed number below that"
+            self.note("stability", "not tried", says, line)
+        elif not shifted and not bounded:
             self.fail("stability", "no_max", line, "exp is taken without subtracting the maximum of the row.")
         elif shifted == "all" and x.shape[0] > 1 and not bounded:
             # The softmax of a graph's nodes is a sum over edges, and a maximum for each node is much more work.
