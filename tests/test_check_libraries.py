@@ -50,10 +50,6 @@ def below_the_largest(q, k, v):
     p = torch.exp(s - s.max())
     return p @ v / p.sum(-1, keepdim=True)
 
-def never_positive(q, k, v):
-    p = torch.exp(nn.functional.logsigmoid(q @ k.mT / q.shape[-1] ** 0.5))
-    return p @ v / p.sum(-1, keepdim=True)
-
 def wants(q, k, v):
     import what_nobody_has_installed
     return what_nobody_has_installed.attention(q, k, v)
@@ -225,7 +221,6 @@ EXPECTED: dict[str, set[str]] = {
     "asked_to_scale": set(),
     "below": set(),
     "below_the_largest": {"global_max"},
-    "never_positive": set(),
     "after_weights": set(),
     "mixes_bare": {"scale_missing"},
     "columns": set(),

@@ -263,7 +263,7 @@ class Promises:
     @cached_property
     def declared_causal(self) -> bool:
         """Whether the name or the text promise a causal mask, and no argument asks for it."""
-        if self.has("causal") or any(role(row["name"]) == "causal" for row in self.description["constructor"]):
+        if self.has("causal") or any("causal" in row["name"].lower() for row in self.description["constructor"]):
             return False
         told = re.sub(r"(non|not|without|no|isn't|un)[ -]?(a |any )?(causal|masked)", "", self.prose)
         # One of several words in a row is no promise.
@@ -287,7 +287,7 @@ class Promises:
     def _made_causal(self) -> bool:
         """Whether what it is made of is called causal attention, and nobody says by an argument what is hidden."""
         asked = any(self.has(given) for given in ("causal", "mask", "padding"))
-        told = any(role(row["name"]) == "causal" for row in self.description["constructor"])
+        told = any("causal" in row["name"].lower() for row in self.description["constructor"])
         named = r"\b(def causal_(self_)?att|class Causal(Self)?Att)"
         return not asked and not told and bool(re.search(named, self.description["reached"]))
 

@@ -15,9 +15,6 @@ from overt.recorder.core import tempered
 from overt.recorder.edges import EDGES
 from overt.recorder.operations import Line, Operation
 
-# Numbers that may all be negative by accident.
-_FEW = 8
-
 
 class Walk(State):
     """The way from the scores of one attention to its weights."""
@@ -278,8 +275,8 @@ class Walk(State):
             self.total *= float(np.log(2))
             self.before = self.before * np.log(2)
         bounded = capped or self._unit()
-        if shifted == "fixed" or (not shifted and x.size > _FEW and x.max() <= 0):
-            says = "what the exponential is taken of is never positive, or a fixed number below that"
+        if shifted == "fixed":
+            says = "a fixed number is subtracted, above which no score may come"
             self.note("stability", "not tried", says, line)
         elif not shifted and not bounded:
             self.fail("stability", "no_max", line, "exp is taken without subtracting the maximum of the row.")
