@@ -163,6 +163,11 @@ class Promises:
         given: dict[str, str] = self.description["masks"]
         return given.get(found[0].name)
 
+    def told_booleans(self, name: str) -> bool:
+        """Whether what is said of an argument is of booleans, or of a mask."""
+        words = r"\bbool|\b(true|false|masks?|hides?|hidden|padding)\b"
+        return bool(re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*({words})", self.prose))
+
     def told_to_hide(self, name: str) -> bool:
         """Whether very negative numbers in an argument are said to hide, or a function that is called like it gives some."""
         low = r"-\s*(1e\d|(jnp\.|np\.|torch\.|math\.)?inf)|−∞|finfo\([^)]*\)\.min|[\"']-inf"
@@ -242,7 +247,9 @@ class Promises:
         argument = self.by_role.get("mask") or self.by_role.get("padding")
         if argument is None:
             return False
-        near = " ".join(line for line in self.prose.splitlines() if "mask" in line or argument.name.lower() in line)
+        near = " ".join(
+            line for line in self._all_prose.splitlines() if "mask" in line or argument.name.lower() in line
+        )
         words = r"\bbool|\btrue\b|\b0\s*/\s*1\b|\b1\s*/\s*0\b|binary|\b1 for\b|\b1 =|\bones? where\b|\b1s\b|\b1 where|\bkeep\b"
         turned = rf"{argument.name}\s*\.\s*(float|double|to|astype|type)\s*\(|float\(\s*{argument.name}"
         return bool("bool" in argument.annotation.lower() or re.search(words, near) or re.search(turned, self.code))

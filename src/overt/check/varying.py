@@ -192,7 +192,7 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
         # What nothing more is wrong with was meant so; of what is wrong, only what is documented, or nothing else.
         right = [(way, one) for way, one in answers
                  if not names(one.judged) - plainly and _spoke(one.judged)]  # fmt: skip
-        if argument.role is None and not right:
+        if argument.role is None and not right and not caller.face.told_booleans(argument.name):
             # What is added to scores or weights, or multiplied with them, is a bias where nothing calls it a mask.
             answers = [(way, one) for way, one in answers if not names(one.judged) & _GIVEN]
         if right:
@@ -288,7 +288,9 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
         wanted = ("lengths",)
     elif declared == "additive":
         wanted = _ADDED
-    elif declared is not None or (face.boolean_mask and role is not None):
+    elif (
+        declared is not None or (face.boolean_mask and role is not None) or (role is None and face.told_booleans(name))
+    ):
         wanted = _MASKS
     # What is no sequence may have rows that are; and so are those of its mask.
     first = guess.first
