@@ -274,7 +274,7 @@ class Promises:
             return False
         told = re.sub(r"(non|not|without|no|isn't|un)[ -]?(a |any )?(causal|masked)", "", self.prose)
         # One of several words in a row is no promise.
-        told = re.sub(r"(?<=,) *causal *(?=,)", "", told)
+        told = re.sub(r"(?m)(?<=\w), *causal *(?=, *\w+ *(,|$))", "", told)
         if self.has("mask"):
             # What is said of the argument promises nothing of the function.
             mask = re.escape(self.by_role["mask"].name.lower())
