@@ -22,6 +22,7 @@ from click.testing import CliRunner
 import overt
 from overt.check.checking import examine
 from overt.check.formats import junit
+from overt.check.loading import setting_of_keras
 from overt.check.mistakes import MISTAKES
 from overt.check.report import Report
 from overt.check.session import Session
@@ -149,6 +150,26 @@ def test_keras_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
             assert report.ok, str(report)
         wrong = examine(session, f"{own}:Wrong")
     assert [f.id for f in wrong.findings if f.kind == "mistake"] == ["scale_dmodel"]
+
+
+def test_keras_takes_a_library_that_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    there = {"torch", "numpy"}
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name if name in there else None)
+    assert setting_of_keras() == {"KERAS_BACKEND": "torch"}
+    for said in ("torch", "tensorflow"):
+        # Keras writes there what it was to take.
+        (tmp_path / "keras.json").write_text(f'{{"backend": "{said}"}}')
+        assert setting_of_keras() == ({} if said == "torch" else {"KERAS_BACKEND": "torch"})
+    there.add("tensorflow")
+    assert setting_of_keras() == {}
+    monkeypatch.undo()
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    if not any(map(importlib.util.find_spec, ("torch", "jax"))) or importlib.util.find_spec("keras") is None:
+        return
+    with Session(timeout=60.0, memory=8 << 30) as session:
+        assert examine(session, f"{HERE / 'keras_layers'}.py:MyAttention").ok
 
 
 def test_memory_that_grows_with_the_square(tmp_path: Path) -> None:

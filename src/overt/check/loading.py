@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import json
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -84,6 +86,17 @@ def _asks_for(path: Path, package: str) -> bool:
     names = [(f"{package}." if n.level else n.module or "") for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
     names += [alias.name for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names]
     return any(name.partition(".")[0] == package for name in names)
+
+
+def setting_of_keras() -> dict[str, str]:
+    """What to set for Keras to be run by a library that is installed, where that which it would take is not."""
+    home = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras")
+    wanted = "tensorflow"
+    with suppress(OSError, ValueError, AttributeError):
+        # Keras itself writes there what it took the last time.
+        wanted = str(json.loads((home / "keras.json").read_text(encoding="utf-8")).get("backend", wanted))
+    some = [name for name in (wanted, "torch", "jax") if importlib.util.find_spec(name) is not None]
+    return {"KERAS_BACKEND": some[0]} if some and some[0] != wanted else {}
 
 
 def _importable(folder: Path) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from overt.check import wire
+from overt.check.loading import setting_of_keras
 from overt.check.wire import ForgedError
 from overt.errors import ArgumentError
 
@@ -95,7 +96,7 @@ class Session(_Passed):
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", start],
                 pass_fds=(down[0], up[1]),
-                env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+                env={**setting_of_keras(), **os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
                 start_new_session=True,
             )
             self.pid = self._process.pid
