@@ -162,6 +162,14 @@ def staxed():
         return mix(*(x @ weights[name] for name in "abc"))
     return init, apply
 
+def begun(rng, width):
+    def one():
+        return rng.normal(size=(width, width))
+    return {"table": one(), "stack": [Three(one(), one(), one()), dict(asks=one(), tells=one())]}
+
+def part(p, x):
+    return mix(x @ p["asks"], x @ p["tells"], x)
+
 class Dying:
     def __init__(self, end):
         self.end = end
@@ -338,6 +346,12 @@ def test_what_is_given_is_found_and_judged(session: Session, files: Path, name: 
     wrong = examine(session, f"{files / 'wrong.py'}:{name}")
     assert not [f.id for f in right.findings if f.kind in ("mistake", "unknown")], right.findings
     assert [f.id for f in wrong.findings if f.kind == "mistake"] == ["scale_d"], wrong.convention
+
+
+def test_of_what_is_made_the_part_is_given_that_is_asked_for(session: Session, files: Path) -> None:
+    report = examine(session, f"{files / 'right.py'}:part")
+    assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], report.findings
+    assert "p: by begun" in report.convention["called with"]
 
 
 def test_a_process_that_dies_of_one_call_makes_others(session: Session, files: Path) -> None:

@@ -7,7 +7,8 @@ import dataclasses
 import inspect
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from types import SimpleNamespace
@@ -167,6 +168,7 @@ class Giver:
             given = self.each(spec["given"])
             made = self.run(make, [], given, {}, False) if self.run is not None else make(**given)
             made = drawn(made, np.random.default_rng(0))
+            made = _part(made, spec.get("asked", ()))
             if "filled" in spec and hasattr(made, "__dict__"):
                 vars(made).update(drawn(vars(made), np.random.default_rng(0)))
             if "empty" in spec:
@@ -202,6 +204,18 @@ class Giver:
                     if any(inspect.isfunction(f) for n, f in vars(made).items() if n[:1] != "_"):
                         return made()
         raise ArgumentError("no class of the module can be made without arguments")
+
+
+def _part(made: Any, asked: Sequence[str]) -> Any:
+    """The first thing in what was made, or that itself, that has all that is asked for; itself where nothing has."""
+    todo = deque([made])
+    while todo:
+        one = todo.popleft()
+        held = one if isinstance(one, dict) else getattr(one, "_asdict", lambda one=one: getattr(one, "__dict__", {}))()
+        if all(name in held or (not isinstance(one, dict) and hasattr(one, name)) for name in asked):
+            return one
+        todo += held.values() if held else one if isinstance(one, list | tuple) else ()
+    return made
 
 
 def _appended(made: Any) -> None:
