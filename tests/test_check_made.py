@@ -281,6 +281,54 @@ class Served(Streamed):
     def __call__(self, x, past=None):
         return super().__call__(x, self.new_past() if past is None else past)
 """
+NAMED = """
+import numpy as np
+
+class Shelf:
+    def __init__(self):
+        self.rows = None
+
+    def keep(self, k, v):
+        self.rows = (k, v) if self.rows is None else tuple(np.concatenate(x, -2) for x in zip(self.rows, (k, v)))
+        return self.rows
+
+def line(x, weights, prefix, name):
+    return x @ weights[prefix + f"{name}.weight"].T
+
+def mix(q, k, v):
+    s = q @ k.swapaxes(-1, -2) FACTOR
+    s = np.where(np.tri(*s.shape[-2:], s.shape[-1] - s.shape[-2], dtype=bool), s, -np.inf)
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True) @ v
+
+def shelved(x, weights, prefix, shelf):
+    'x [n, width]: new tokens'
+    def mine(name):
+        return line(x, weights, prefix, name)
+
+    return mix(mine("q"), *shelf.keep(mine("k"), mine("v")))
+
+class Layers:
+    def __init__(self, weights, config, layer):
+        self.w, self.config, self.layer = weights, config, layer
+
+    def _line(self, x, place, name):
+        return x @ self.w[f"{place}.{name}.weight"].T
+
+    def _attend(self, x, place, shelf):
+        (T, _), c = x.shape, self.config
+        q = self._line(x, place, "q_proj").reshape(T, c["n_heads"], -1).swapaxes(0, 1)
+        k = self._line(x, place, "k_proj").reshape(T, c["n_kv_heads"], -1).swapaxes(0, 1)
+        v = self._line(x, place, "v_proj").reshape(T, c["n_kv_heads"], -1).swapaxes(0, 1)
+        several = c["n_heads"] // c["n_kv_heads"]
+        y = mix(q, *(np.REPEATED for z in shelf.keep(k, v)))
+        return y.swapaxes(0, 1).reshape(x.shape)
+
+    def __call__(self, ids, shelf):
+        base = "layers.%d.attn" % self.layer
+        return self._attend(self.w["table"][ids], base, shelf)
+"""
+
 CONFIGURED = """
 from dataclasses import dataclass
 import numpy as np
@@ -378,6 +426,25 @@ def test_caches_are_what_a_method_of_its_own_makes(session: Session, tmp_path: P
     assert any(entry.step == "cache" for entry in report.ledger) or mistakes
 
 
+@pytest.mark.parametrize(
+    ("name", "factor", "repeated", "found"),
+    [
+        ("shelved", "/ q.shape[-1] ** 0.5", "abs(z)", []),
+        ("shelved", "/ q.shape[-1]", "abs(z)", ["scale_d"]),
+        ("Layers", "/ q.shape[-1] ** 0.5", "repeat(z, several, 0)", []),
+        ("Layers", "/ q.shape[-1] ** 0.5", "concatenate([z] * several)", ["gqa_tile"]),
+    ],
+)
+def test_weights_by_names_that_are_put_together(
+    session: Session, tmp_path: Path, name: str, factor: str, repeated: str, found: list[str]
+) -> None:
+    (tmp_path / "shelf.py").write_text(NAMED.replace("FACTOR", factor).replace("REPEATED", repeated))
+    report = examine(session, f"{tmp_path / 'shelf.py'}:{name}")
+    told = [f.id for f in report.findings if f.kind in ("mistake", "unknown") or f.id == "gqa_tile"]
+    assert told == found, str(report)
+    assert "shelf: by Shelf" in report.convention["called with"]
+
+
 def test_widths_are_those_of_the_configuration(session: Session, tmp_path: Path) -> None:
     (tmp_path / "configured.py").write_text(CONFIGURED)
     for name in ("attend", "Plain"):
@@ -449,8 +516,24 @@ def f(sd, name, x, table, ends, sizes, place):
     found = read(source, ["sd", "name", "x", "table", "ends", "sizes", "place"])
     assert {path[-1] for path in found.held} == {"name.weight", "name.0.bias"}
     assert found.linear == {("sd", "name.weight")}
-    assert (found.texts, found.bounds, found.lengths) == ({("name",)}, {("ends",)}, {("sizes",)})
+    assert (found.texts, found.bounds, found.lengths) == ({("name",): "name"}, {("ends",)}, {("sizes",)})
     assert found.added == {"place": "x"}
+    source = """
+class A:
+    def __init__(self, w):
+        self.w = w
+
+    def one(self, x, name):
+        place = "layer.%d.%s" % (self.number, name)
+        return x @ self.w[place + ".weight"].T
+
+    def two(self, x):
+        return self.one(x, "a") + self.one(x, "b")
+"""
+    found = read(source, ["w"])
+    names = {("w", f"layer.0.{one}.weight") for one in "ab"}
+    assert ({*found.held}, found.linear, found.behind) == (names, names, names)
+    assert read("def f(x, cache):\n    return cache.keep(x), x.sum()", ["x", "cache"]).methods == {("cache",): {"keep"}}
     source = """
 def f(x, until, index, widest):
     y = x[:, : int(widest.max())]

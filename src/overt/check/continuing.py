@@ -220,6 +220,8 @@ class Continued:
         once, whole = calls.named(self.guess, self.face)
         part = self.guess.sized(T=end - start, S=end)
         kwargs, arrays = calls.named(part, self.face, prefix)
+        # What is no sequence is the same in all pieces.
+        arrays |= {prefix + name: x for name, x in whole.items() if arrays[prefix + name].shape == x.shape}
         # A window is as long in all pieces.
         kwargs |= {name: once[name] for name, kind in self.kinds.items() if kind == "side" and name in once}
         for name, axis in self.axes.items():

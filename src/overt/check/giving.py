@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import inspect
 import json
+import re
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ from overt.check.roles import role
 from overt.check.usage import scope
 from overt.errors import ArgumentError
 
+# A number that stands by itself in a name.
+_NUMBER = r"(?<![^._/])\d+(?![^._/])"
 # Numbers up to this are no sizes in a configuration, but choices.
 _SMALL = 4
 
@@ -62,6 +65,10 @@ class Lacking(dict):
         self.path = path
 
     def __missing__(self, name: Any) -> Any:
+        # Layers are alike: what one has by its number, each has.
+        for other, part in self.items():
+            if isinstance(name, str) and re.sub(_NUMBER, "0", name) == other:
+                return part
         raise LackedError(name, self.path)
 
 

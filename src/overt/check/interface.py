@@ -89,8 +89,9 @@ class Interface(Promises):
         found = {}
         for a in self.arguments:
             wanted = asked[a.name]
+            methods = self.read.methods.get((a.name,), set())
             classes = [m for m in self.description["makers"] if m["class"] and (
-                re.search(rf"\b{m['name']}\b", a.annotation) or (wanted and wanted <= set(m["words"])))]  # fmt: skip
+                re.search(rf"\b{m['name']}\b", a.annotation) or (wanted | methods and wanted | methods <= set(m["words"])))]  # fmt: skip
             named = {m["name"] for m in classes}
             made = [m for m in self.description["makers"] if not m["class"] and (
                 named & set(m["words"]) or (len(wanted) > 1 and wanted <= set(m["words"])))]  # fmt: skip

@@ -97,9 +97,11 @@ class Likely:
         if said is None and argument.name in self.interface.configs:
             return f"{OWN} {self.interface.configs[argument.name]}"
         asked, path = self.interface.read, (argument.name,)
+        if said is None and path in asked.numbers and argument.role is None:
+            return "0"
         hides = argument.role in ("mask", "padding", "lengths")
         if said is None and path in asked.texts:
-            return f"text: {argument.name}"
+            return f"text: {asked.texts[path]}"
         ends = path in asked.bounds | asked.lengths and argument.annotation[:3] != "int"
         if said is None and not self.makes and ends:
             return "bounds" if path in asked.bounds else "lengths"
@@ -151,10 +153,14 @@ class Likely:
 
     def _weight(self, path: Path) -> str:
         """What lies in something is multiplied with, or added, by its name and that of what it lies in."""
+        # What a name begins with may be an argument.
+        for text in self.interface.read.texts.values():
+            path = (*path[:-1], path[-1].removeprefix(text))
         path = (*path[:-1], *path[-1].split("."))
         mine = next((r for r in map(role, ("_".join(path[-2:]), path[-1])) if r in SUGGESTED and r[:1] in "Wb"), None)
-        if mine in ("Wk", "Wv", "bk", "bv") and 0 < self.ladder[0].G < self.ladder[0].H:
-            # A configuration tells of fewer key heads.
+        fewer = self.makes and any(constructor_role(held[-1]) == "groups" for held in self.interface.read.held)
+        if mine in ("Wk", "Wv", "bk", "bv") and (fewer or 0 < self.ladder[0].G < self.ladder[0].H):
+            # A configuration tells of key heads, of which there may be fewer.
             return "WK" if mine[0] == "W" else "K"
         if mine in ("bqkv", "bq", "bk", "bv", "bo"):
             return SUGGESTED[mine]

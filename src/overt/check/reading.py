@@ -16,6 +16,8 @@ from overt.check.shapes import Path, Shape
 
 # Functions that hand on to one another.
 _DEPTH = 4
+# Texts that one name may stand for.
+_MANY = 64
 # Attributes that arrays have in one library or another.
 _OF_ARRAYS = frozenset((*dir(np.ndarray), "at", "data", "device", "grad", "mH", "mT", "requires_grad"))
 _PRODUCTS = {"matmul", "dot", "mm", "bmm", "linear"}
@@ -42,7 +44,11 @@ class Read:
     linear: set[Path] = field(default_factory=set)
     bounds: set[Path] = field(default_factory=set)
     lengths: set[Path] = field(default_factory=set)
-    texts: set[Path] = field(default_factory=set)
+    texts: dict[Path, str] = field(default_factory=dict)
+    # what stands where a number must: in a text, beside a number where something begins, before what counts up
+    numbers: set[Path] = field(default_factory=set)
+    # methods that are called of something, and that no array has
+    methods: dict[Path, set[str]] = field(default_factory=dict)
     # arguments that are added to others, by their names
     added: dict[str, str] = field(default_factory=dict)
     # what is asked for its size or shape, and what is made booleans or turned round as these are
@@ -117,8 +123,10 @@ def read(source: str, names: Sequence[str]) -> Read:
             ) if made_of in forwards:
                 functions.setdefault(kept, forwards[made_of])
     for own in family(tree.body[0], tree) if tree.body else ():
-        texts = {name: [name] for name in names if name in _joined(own)}
-        found.texts |= {(name,) for name in texts}
+        # A method may be called with texts of its own class.
+        passed = _texts([*ast.walk(own)], {})
+        texts = {name: passed.get(name, [name])[:1] for name in names if name in _joined(own, functions)}
+        found.texts |= {(name,): some[0] for name, some in texts.items()}
         _asked(own, {name: [(name,)] for name in names}, texts, functions, found, 0)
     return found
 
@@ -164,14 +172,32 @@ def used(source: str, name: str) -> bool:
     return any(within(f, name) for f in first if name in {a.arg for a in (*f.args.args, *f.args.kwonlyargs)})
 
 
-def _joined(function: ast.AST) -> set[str]:
-    """Names that stand beside texts in sums, or in texts themselves."""
+def _joined(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: int = 0) -> set[str]:
+    """Names that stand beside texts in sums, or in texts that are keys, here or in what they are handed on to."""
     both = [(x.left, x.right) for x in ast.walk(function) if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Add)]
     sums = [names for pair in both for one, names in (pair, pair[::-1]) if isinstance(one, ast.Constant | ast.JoinedStr)
             and isinstance(getattr(one, "value", ""), str)]  # fmt: skip
     keys = [x.slice for x in ast.walk(function) if isinstance(x, ast.Subscript)]
     inside = [part.value for key in keys for part in ast.walk(key) if isinstance(part, ast.FormattedValue)]
+    for call in ast.walk(function):
+        other = functions.get(_called(call) or "")
+        if isinstance(call, ast.Call) and other is not None and other is not function and depth < _DEPTH:
+            joined = _joined(other, functions, depth + 1)
+            handed = [value for name, value in zip(_parameters(other), call.args, strict=False) if name in joined]
+            inside += [x for value in handed if isinstance(value, ast.Name | ast.JoinedStr | ast.BinOp)
+                       for x in ast.walk(value) if isinstance(x, ast.Name)]  # fmt: skip
     return {x.id for x in (*sums, *inside) if isinstance(x, ast.Name)}
+
+
+def _called(node: ast.AST) -> str | None:
+    """The name of the function, or of the method of the instance, that is called."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return function.attr if isinstance(function, ast.Attribute) and is_own(function) else getattr(function, "id", None)
+
+
+def _parameters(function: ast.FunctionDef) -> list[str]:
+    """The names of arguments, without the instance."""
+    return [a.arg for a in function.args.args if a.arg != "self"]
 
 
 def _asked(
@@ -185,7 +211,7 @@ def _asked(
     """Enter what one function asks of what its names stand for: arguments, what lies in them, or texts."""
     nodes = [*ast.walk(function)]
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
-    texts = {**_texts(nodes), **told}
+    texts = _texts(nodes, told)
     for node in nodes:
         if isinstance(node, ast.Assign):
             match node.targets[0], node.value:
@@ -197,6 +223,8 @@ def _asked(
                 case target, value:
                     pairs = [(target, value)]
             for given, of in pairs:
+                if isinstance(given, ast.Name) and isinstance(of, ast.Attribute) and ast.unparse(of) in known:
+                    known.setdefault(given.id, known[ast.unparse(of)])
                 _named(given, _paths(of, known, texts), known, found)
         elif isinstance(node, ast.For | ast.comprehension):
             _looped(node.target, node.iter, known, texts, found)
@@ -209,10 +237,15 @@ def _asked(
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             found.behind.update(_paths(node.right, known, texts))
             found.before.update(_paths(node.left, known, texts))
+            if isinstance(node.right, ast.Attribute) and node.right.attr in ("T", "mT"):
+                turned = _paths(node.right.value, known, texts)
+                found.behind.update(turned)
+                found.linear.update(turned)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             one, two = (_paths(x, known, texts) for x in (node.left, node.right))
             if one and two and len(one[0]) == len(two[0]) == 1 and one != two:
                 found.added.setdefault(two[0][0], one[0][0])
+        found.numbers.update(path for x in _numbers(node) for path in _paths(x, known, texts))
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
             alike = set.intersection(
                 *({n.id for n in ast.walk(x) if isinstance(n, ast.Name)} for x in (node.left, node.comparators[0]))
@@ -238,6 +271,9 @@ def _asked(
                 found.flags.update(_paths(flags, known, texts))
         if not isinstance(node, ast.Call):
             continue
+        if isinstance(node.func, ast.Attribute) and node.func.attr not in _OF_ARRAYS:
+            for path in _paths(node.func.value, known, texts):
+                found.methods.setdefault(path, set()).add(node.func.attr)
         for elements in (x.elts for x in node.args if isinstance(x, ast.Tuple) and len(x.elts) == 2):
             # A state of two arrays, (h, c), which a layer takes as one.
             state = [path for x in elements if isinstance(x, ast.Name) for path in _paths(x, known, texts)[:1]]
@@ -301,6 +337,18 @@ def _sliced(nodes: Sequence[ast.AST], known: Mapping[str, list[Path]], found: Re
         if isinstance(node, ast.Slice) and (path := of(node.upper)) is not None:
             both = of(node.lower) == path
             (found.bounds if both else found.lengths).update([path] if both or node.lower is None else [])
+
+
+def _numbers(node: ast.AST) -> list[ast.AST]:
+    """Of an expression what can only be a number: in a text, beside whole numbers, or before what counts up."""
+    match node:
+        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str() as text), right=right) if "%d" in text:
+            return [*right.elts] if isinstance(right, ast.Tuple) else [right]
+        case ast.BinOp(op=ast.Add(), left=one, right=ast.Call() as two) if _counts_up(two):
+            return [one] if isinstance(one, ast.Name) else []
+        case ast.Tuple(elts=elements) if sum(isinstance(x, ast.Constant) and x.value == 0 for x in elements) > 1:
+            return [x for x in elements if isinstance(x, ast.Name)]
+    return []
 
 
 def _counts_up(node: ast.AST) -> bool:
@@ -382,8 +430,11 @@ def _looped(
         known.setdefault(target.id, paths)
 
 
-def _texts(nodes: Sequence[ast.AST]) -> dict[str, list[str]]:
-    """Names that stand for one text after the other."""
+def _texts(nodes: Sequence[ast.AST], told: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Names that stand for one text after the other, for texts that functions are called with, or for one put together.
+
+    told: those that are known.
+    """
     texts: dict[str, list[str]] = {}
     for node in nodes:
         if isinstance(node, ast.For | ast.comprehension) and isinstance(node.target, ast.Name):
@@ -392,7 +443,18 @@ def _texts(nodes: Sequence[ast.AST]) -> dict[str, list[str]]:
             texts |= {node.target.id: some} if some else {}
             if isinstance(node.iter, ast.Constant) and isinstance(node.iter.value, str):
                 texts[node.target.id] = [*node.iter.value]
-    return texts
+    names = {f.name: _parameters(f) for f in nodes if isinstance(f, ast.FunctionDef)}
+    pairs = [(name, given) for call in nodes if isinstance(call, ast.Call)
+             for name, given in zip(names.get(_called(call) or "", ()), call.args, strict=False)]  # fmt: skip
+    pairs += [(node.targets[0].id, node.value) for node in nodes if isinstance(node, ast.Assign)
+              and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.JoinedStr | ast.BinOp)]  # fmt: skip
+    # What is handed on is made of what was.
+    for _ in range(_DEPTH if pairs else 0):
+        for name, given in pairs:
+            some = _spelt(given, {**texts, **told, name: []}) if name not in told else []
+            if some:
+                texts[name] = list(dict.fromkeys([*texts.get(name, []), *some]))[:_MANY]
+    return {**texts, **told}
 
 
 def _paths(node: ast.AST, known: Mapping[str, list[Path]], texts: Mapping[str, list[str]]) -> list[Path]:
@@ -417,6 +479,12 @@ def _spelt(node: ast.AST, texts: Mapping[str, list[str]]) -> list[str]:
             return texts.get(name, [])
         case ast.BinOp(op=ast.Add()):
             return [one + two for one in _spelt(node.left, texts) for two in _spelt(node.right, texts)]
+        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str() as text)):
+            parts = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
+            pieces = re.split(r"%[sd]", text)
+            filled = product(*(_spelt(part, texts) or ["0"] for part in parts))
+            return ["".join(map("".join, zip(pieces, [*some, ""], strict=True))) for some in filled
+                    if len(some) == len(pieces) - 1]  # fmt: skip
         case ast.FormattedValue() | ast.Call(func=ast.Name(id="str")):
             return _spelt(node.value if isinstance(node, ast.FormattedValue) else node.args[0], texts) or ["0"]
         case ast.JoinedStr():
@@ -432,7 +500,7 @@ def contracted(source: str, names: Sequence[str], found: Mapping[Path, Shape]) -
     made = dict(found)
     known: dict[str, list[Path]] = {name: [(name,)] for name in names}
     nodes = [*ast.walk(parsed(source))]
-    texts = _texts(nodes)
+    texts = _texts(nodes, {})
     for node in nodes:
         equation = node.args[0] if isinstance(node, ast.Call) and node.args else None
         if not isinstance(equation, ast.Constant) or not isinstance(equation.value, str) or "->" not in equation.value:

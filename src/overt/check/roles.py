@@ -30,7 +30,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("heads", r"(n|num|nb|number_of|n_query|num_query|n_q|num_q|num_attention|attention|q|query)_?heads?|heads?|nhead|nheads|n_?h|num_?attention_?heads|n_?head|h"),
     ("groups", r"(n|num|nb)_?(kv|key_?value|k|key)_?heads?|kv_?heads?|n_?kv|num_?kv|num_?key_?value_?heads|n_?groups|num_?groups|groups|g"),
     ("repeats", r"n_?rep|repeats?|num_?rep|reps?|n_?repeats?|num_?groups_per|r|group_?size|num_key_value_groups|times"),
-    ("head_dim", r"(head|d|dim|per)_?(head|dim|k|key|v|value|q)s?|d_?kv|d_?qk|head_?(dim|size|width)|dim_?head|d_?head|d_?k|d_?v|dk|dv|d_?q|key_?dim|value_?dim|size_per_head|(rotary|rope|rot)_?n?dims?|kdim_?head|hs|depth"),
+    ("head_dim", r"(head|d|dim|per)_?(head|dim|k|key|v|value|q)s?|d_?kv|d_?qk|head_?(dim|size|width)|dim_?head|d_?head|d_?k|d_?v|dk|dv|d_?q|key_?dim|value_?dim|size_per_head|(rotary|rope|rot)_?n?dims?|kdim_?head|hs|hd|depth"),
     ("model_dim", r"(d|dim|embed|emb|embedding|hidden|model|n|in|out|input|output|feature|query|key|value|enc|dec|encoder|decoder)_?(model|dim|dims?|size|embd|emb|embed|hidden|hid|features?|in|out|width|channels)|dim|d|embed_?size|dmodel|hidden|units|width|n_?embd|n_?state|channels|c|features|e|k|k_?dim|v_?dim|enc_?hid_?dim|dec_?hid_?dim"),
     ("att_dim", r"(att|attn|attention|align|alignment)_?(dim|size|units|hidden)|num_?hiddens|a"),
     ("length", r"(max|block|context|ctx|seq|sequence|target|src|tgt|n|num|query|q|total)_?(len|length|size|window|seq_?len(gth)?|pos|positions?|position_?embeddings|ctx|steps|timesteps|tokens)|max_?len|max_?length|t|l|n|length|size|seq|n_?ctx|max_sequence_length|max_?position"),
@@ -57,7 +57,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("config", r"config|cfg|args|hparams|hp|conf|options|c|model_?args"),
 )  # fmt: skip
 _WEIGHTS: tuple[tuple[str, str], ...] = (
-    ("Wqkv", r"w_?qkv|(qkv|query_key_value)_?(w|weight|proj|kernel)|in_?proj|in_weight|c_?attn|w_?in|wqkv|qkv_?matrix"),
+    ("Wqkv", r"w_?qkv|w_?pack|(qkv|query_key_value)_?(w|weight|proj|kernel)|in_?proj|in_weight|c_?attn|w_?in|wqkv|qkv_?matrix"),
     ("bqkv", r"b_?qkv|(qkv|query_key_value)_?(b|bias)|in_?(proj_?)?bias"),
     ("Wq", r"[wp]_?q|w_?query|wquery|q_?(w|weight|proj|kernel|matrix|mat)|query_?(w|weight|proj|kernel|matrix)|wqs"),
     ("Wk", r"[wp]_?k|w_?key|wkey|k_?(w|weight|proj|kernel|matrix|mat)|key_?(w|weight|proj|kernel|matrix)"),

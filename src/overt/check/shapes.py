@@ -18,6 +18,7 @@ _SHAPE = re.compile(rf"[(\[]\s*((?:{_AXIS}|{_ANY})(?:\s*,\s*(?:{_AXIS}|{_ANY}))*
 EDGES = r"E|(n|num|number)?_?(of_)?(edges?|E)"
 # What is said of vectors: those of tokens are none.
 _VECTORS = r"(?!embed|vector|feature|state|representation|encod|hidden)"
+_WIDE = r"hidden|dim|width|model|embd|embed|feat|channel"
 # What words beside a shape say of its numbers.
 _SORTS = {
     "mask": r"bool|true\b",
@@ -81,6 +82,9 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
             ),
             "",
         )
+        if sort == "whole" and re.search(_WIDE, axes[-1].lower()) and not re.search(r"\b(int|long)", " ".join(words)):
+            # Tokens that have a width are vectors.
+            sort = ""
         shape = Shape(axes, sort)
         nameless.append(shape)
         before = text[: place.start()]

@@ -250,7 +250,7 @@ class Suggestions(Likely):
                         kinds[path] = "UW"
                     elif path in asked.weights and (len(kinds[path]) == 1 or set(kinds[path]) - set("WPDHGK")):
                         kinds[path] = "WW"
-                    if path in asked.linear:
+                    if path in asked.linear - asked.tables:
                         kinds[path] = kinds[path][::-1]
             # Of several names for what nothing more is asked of, such as h and w, each may be a number.
             lists = {path[:1] for path in held if held[path] == "list" and len(path) == 2}

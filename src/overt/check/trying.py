@@ -354,7 +354,7 @@ def _configured(lengths: Lengths, numbers: Mapping[str, int]) -> Lengths:
     """Heads as many, and as wide, as a configuration says."""
     letters = {"heads": "H", "groups": "G", "head_dim": "D"}
     told = {letters[one]: n for name, n in numbers.items() if (one := constructor_role(name)) in letters}
-    return replace(lengths, **told) if "D" in told else lengths  # type: ignore[arg-type]
+    return replace(lengths, **told) if "D" in told or {"G", "H"} <= {*told} else lengths  # type: ignore[arg-type]
 
 
 def _divisible(ladder: Sequence[Lengths], face: Interface) -> Sequence[Lengths]:

@@ -196,7 +196,7 @@ def _held(function: Any) -> Iterator[_Place]:
     seen: set[int] = set()
     while waiting and len(seen) < _MOST_HELD:
         path, thing = waiting.pop()
-        library = type(thing).__module__.startswith("overt.") and not isinstance(thing, SimpleNamespace)
+        library = type(thing).__module__.startswith("overt.") and not isinstance(thing, SimpleNamespace | dict)
         if id(thing) in seen or isinstance(thing, ModuleType | type) or library:
             continue
         seen.add(id(thing))
