@@ -329,6 +329,33 @@ class Layers:
         return self._attend(self.w["table"][ids], base, shelf)
 """
 
+HANDED = """
+import numpy as np
+
+WIDTH = 14
+
+def mix(q, k, v, seen):
+    s = np.where(seen, q @ k.T / np.sqrt(WIDTH), -np.inf)
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True) @ v
+
+def attend(w, x, store, already):
+    'x [n, WIDTH]; store {"k", "v"}: [MOST, WIDTH]'
+    n = len(x)
+    q, k, v = (x @ w[name] for name in "qkv")
+    k = np.concatenate([store["k"][:already], k, store["k"][already + n :]])
+    v = np.concatenate([store["v"][:already], v, store["v"][already + n :]])
+    at = already + np.arange(n)
+    return mix(q, k, v, np.arange(len(k)) <= at[:, None] SHIFT), {"k": k, "v": v}
+
+def drawn(rng, depth=2):
+    q, k, v = rng.normal(size=(3, WIDTH, WIDTH))
+    return {"layers": [{"q": q, "k": k, "v": v} for _ in range(depth)]}
+
+def new_stores(depth, most):
+    return [{"k": np.zeros((most, WIDTH)), "v": np.zeros((most, WIDTH))} for _ in range(depth)]
+"""
+
 CONFIGURED = """
 from dataclasses import dataclass
 import numpy as np
@@ -443,6 +470,15 @@ def test_weights_by_names_that_are_put_together(
     told = [f.id for f in report.findings if f.kind in ("mistake", "unknown") or f.id == "gqa_tile"]
     assert told == found, str(report)
     assert "shelf: by Shelf" in report.convention["called with"]
+
+
+@pytest.mark.parametrize(("shift", "found"), [("", []), ("- already", ["causal_top_left"])])
+def test_a_store_comes_back_with_what_was_added(session: Session, tmp_path: Path, shift: str, found: list[str]) -> None:
+    (tmp_path / "handed.py").write_text(HANDED.replace("SHIFT", shift))
+    report = examine(session, f"{tmp_path / 'handed.py'}:attend")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == found, str(report)
+    assert "store: by new_stores, already: 0" in report.convention["called with"]
+    assert any(entry.step == "cache" for entry in report.ledger) or found
 
 
 def test_widths_are_those_of_the_configuration(session: Session, tmp_path: Path) -> None:

@@ -181,6 +181,9 @@ class Continued:
             for name, spec in made.items() if method is None else ():
                 kept = {**spec, "kept": name}
                 yield _Way({name: kept}, {name: kept}, count, None, flags)
+                for item in (1, -1):
+                    # What is never changed comes back.
+                    yield _Way({name: spec}, {name: {"result": 0, "item": item}}, count, None, flags)
 
     def _sized(self, name: str) -> list[dict[str, Any]]:
         """What classes and functions make of sizes for an argument: those of the keys that were seen, by their names.

@@ -75,6 +75,8 @@ def describe(thing: Any) -> dict[str, Any]:
         "libraries": _libraries(thing if kind == "function" else cls),
         "bases": [base.__module__ + "." + base.__name__ for base in cls.__mro__],
         "globals": _globals(thing, names) if kind == "function" else [],
+        # whole numbers of its module
+        "numbers": {name: x for name, x in scope(thing).items() if type(x) is int},
         "masks": usage.masks(thing, call),
         "scaled": usage.scaled(thing),
         "configs": [{"names": _public(x), "numbers": _whole(x)} for x in configs(thing)],

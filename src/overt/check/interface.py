@@ -89,15 +89,18 @@ class Interface(Promises):
         found = {}
         for a in self.arguments:
             wanted = asked[a.name]
-            methods = self.read.methods.get((a.name,), set())
+            all_asked = wanted | self.read.methods.get((a.name,), set())
             classes = [m for m in self.description["makers"] if m["class"] and (
-                re.search(rf"\b{m['name']}\b", a.annotation) or (wanted | methods and wanted | methods <= set(m["words"])))]  # fmt: skip
+                re.search(rf"\b{m['name']}\b", a.annotation)
+                or (all_asked and all_asked <= set(m["words"])))]  # fmt: skip
             named = {m["name"] for m in classes}
             made = [m for m in self.description["makers"] if not m["class"] and (
                 named & set(m["words"]) or (len(wanted) > 1 and wanted <= set(m["words"])))]  # fmt: skip
             # What is called like it is made for it.
-            made += [m for m in self.description["makers"] if m["name"][0] == "." and m not in made
-                     and a.name.rstrip("s") in re.split(r"s?(?:[._]|$)", m["name"])]  # fmt: skip
+            alike = [m for m in self.description["makers"]
+                     if a.name.rstrip("s") in re.split(r"s?(?:[._]|$)", m["name"])]  # fmt: skip
+            made += [m for m in alike if m["name"][0] == "." and m not in made]
+            made.sort(key=lambda m: m not in alike)
             # What asks for the same, or for other arrays, is no maker.
             made = [m for m in made if not any(row["name"] == a.name or role(row["name"]) in ("x", "q", "v")
                                                for row in m["parameters"]

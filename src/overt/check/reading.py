@@ -446,8 +446,10 @@ def _texts(nodes: Sequence[ast.AST], told: Mapping[str, list[str]]) -> dict[str,
     names = {f.name: _parameters(f) for f in nodes if isinstance(f, ast.FunctionDef)}
     pairs = [(name, given) for call in nodes if isinstance(call, ast.Call)
              for name, given in zip(names.get(_called(call) or "", ()), call.args, strict=False)]  # fmt: skip
-    pairs += [(node.targets[0].id, node.value) for node in nodes if isinstance(node, ast.Assign)
-              and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.JoinedStr | ast.BinOp)]  # fmt: skip
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.JoinedStr() | ast.BinOp() as given):
+                pairs.append((name, given))
     # What is handed on is made of what was.
     for _ in range(_DEPTH if pairs else 0):
         for name, given in pairs:

@@ -318,7 +318,7 @@ def instances(
         shapes += [(n, n) for n in held.values() if 4 < n < 512]
         lengths = _lengths({"shapes": shapes, "numbers": held}, None, ladder) if shapes else ladder
         lengths = [_configured(n, held) for n in lengths] if len(ladder) > 1 else ladder
-        yield None, lengths, _defaults(face) | held
+        yield None, lengths, _whole(face.description["numbers"]) | _defaults(face) | held
         return
     made: dict[Guess, dict[str, Any]] = {}
 
