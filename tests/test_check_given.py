@@ -237,6 +237,51 @@ def test_heads_that_others_are_divided_by_are_key_heads(tmp_path: Path) -> None:
     assert any(e.step.endswith("softmax") and e.outcome == "held" for e in report.ledger)
 
 
+STATES = """
+import torch
+from torch import nn
+
+class Joined(nn.Module):
+    'features [B, L, F], hidden [B, H], embedded [B, E] -> [B, F]'
+    def __init__(self, feat_dim, hidden_dim, emb_dim):
+        super().__init__()
+        self.ask, self.score = nn.Linear(emb_dim + hidden_dim, hidden_dim), nn.Linear(hidden_dim, 1)
+        self.key = nn.Linear(feat_dim, hidden_dim)
+
+    def forward(self, features, hidden, embedded):
+        asking = self.ask(torch.cat((embedded, hidden), dim=1))
+        e = self.score(torch.tanh(asking[:, None] + self.key(features))).squeeze(2)
+        return (e.softmax(1)[..., None] * features).sum(1)
+
+class Located(nn.Module):
+    def __init__(self, state_dim=128, memory_dim=64, width=32, filters=8):
+        super().__init__()
+        self.ask, self.score = nn.Linear(state_dim, width), nn.Linear(width, 1)
+        self.seen, self.place = nn.Conv1d(2, filters, 3, padding=1), nn.Linear(filters, width)
+
+    def forward(self, state, memory, done_memory, before, mask):
+        asking = self.ask(state.unsqueeze(1))
+        place = self.place(self.seen(before).transpose(1, 2))
+        e = self.score(torch.tanh(asking + place + done_memory)).squeeze(-1)
+        return torch.bmm(e.masked_fill(mask, -torch.inf).softmax(1)[:, None], memory).squeeze(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("Joined", "hidden: BU, embedded: Bi (batch 2, heads 3, 5 queries, 5 keys, width 12, i 12"),
+     ("Located", "state: BW, memory: BSW, done_memory: BSj, before: BiW")],
+)  # fmt: skip
+def test_a_state_asks_for_what_is_remembered(tmp_path: Path, name: str, given: str) -> None:
+    if find_spec("torch") is None:
+        return
+    (tmp_path / "states.py").write_text(STATES)
+    with Session() as session:
+        report = examine(session, f"{tmp_path / 'states.py'}:{name}")
+    assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
+    assert given in " ".join(report.convention["called with"].split()), report.convention
+
+
 @pytest.mark.parametrize("name", ["Turned", "Packed"])
 def test_what_may_be_left_out_or_bounds_what_is_packed_is_given(tmp_path: Path, name: str) -> None:
     if find_spec("torch") is None:

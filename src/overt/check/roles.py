@@ -177,6 +177,8 @@ def settled(arguments: list[Argument]) -> list[Argument]:
             for n, a in enumerate(fixed)
             if a.required and (a.role in vague[: 5 if len(a.name) == 1 else 1] or a.name == "state")
         ]
+        # Of several, what is called a state.
+        lone = [n for n in lone if fixed[n].name == "state"][:1] or lone
         if len(lone) == 1:
             change(lone[0], "q")
             roles[lone[0]] = "q"

@@ -64,7 +64,8 @@ class Suggestions(Likely):
             return
         inputs = {1: ("x",), 2: ("q", "context"), 3: ("q", "k", "v")}.get(len(unknown), ("q", "k", "v", "x"))
         if "q" in told.values():
-            inputs = ("context",) if len(unknown) == 1 else ("k", "v", "x")
+            # What is remembered may be projected already, and have more beside it.
+            inputs = ("context",) if len(unknown) == 1 or "context" in told.values() else ("k", "v", "x")
         roles = {name: inputs[min(n, len(inputs) - 1)] for n, name in enumerate(unknown)}
         asked = {told[a.name] or roles[a.name] for a in required}
         # Where one array asks another, what is called values is more likely a parameter.
@@ -258,6 +259,13 @@ class Suggestions(Likely):
             sure |= {path[:1] for path in lists for n in [*asked.called] if n[:1] == path and len(asked.called[n]) > 2}
             kinds = {path: kind for path, kind in kinds.items() if path[:1] not in lists - sure}
             yield from self._completed(required, kinds, lengths)
+            # Widths that have words of their own may be one.
+            letters = {kind[-1] for kind in kinds.values() if is_floats(kind) and len(kind) > 1}
+            own = [letter for letter in letters if letter == "U" or letter in dict(lengths.more)]
+            if own and "W" in letters and self.interface.description["kind"] != "function" and not self.makes:
+                for letter in own:
+                    lengths = lengths.resized(letter, lengths.W)
+                yield from self._completed(required, kinds, lengths)
 
     def _completed(self, required: Sequence[Argument], kinds: Mapping[Path, str], lengths: Lengths) -> Iterator[Guess]:
         """Calls with these kinds; what has none is what its name suggests, or a number."""
