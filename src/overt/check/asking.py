@@ -95,7 +95,7 @@ class Caller:
             replies = reply.get("replies", [reply] * len(specs))
             for told in replies:
                 slopes = {re.split(r"[_+]", name, maxsplit=1)[-1]: None if key is None else out[key]
-                          for name, key in told.get("gradients", {}).items()}  # fmt: skip
+                          for name, key in (told.get("gradients") or {}).items()}  # fmt: skip
                 outputs = [out[o["key"]] for o in told.get("outputs", ())]
                 found.append(Answer(told, outputs, slopes, reply.get("printed", 0)))
         return found
@@ -293,7 +293,7 @@ def _hidden(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findin
             if half.outputs and np.isnan(half.outputs[0]).any() and not np.isnan(other.outputs[0]).any():
                 findings.add("mask_fp16_overflow", example={"input": "float16"})
         arrays = caller.arrays(way.guess)
-        if (found := values_in(arrays, facts)) is not None:
+        if (found := values_in(arrays, facts)) is not None and arrays[found[0]].shape[found[1]] > 2:
             poisoned = arrays[found[0]].copy()
             np.moveaxis(poisoned, found[1], 0)[2] = np.nan
             seen = caller.ask([replace(way, arrays={**way.arrays, name: behind, found[0]: poisoned})])[0]

@@ -315,7 +315,9 @@ def _globals(function: Any, names: set[str]) -> list[str]:
     return sorted(
         n
         for n in names
-        if n in scope and not inspect.ismodule(scope[n]) and hasattr(scope[n], "shape") and hasattr(scope[n], "dtype")
+        if not (n not in scope or inspect.ismodule(scope[n]) or inspect.isclass(scope[n]))
+        and hasattr(scope[n], "shape")
+        and hasattr(scope[n], "dtype")
     )
 
 

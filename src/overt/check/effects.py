@@ -66,7 +66,8 @@ def _gradients(caller: Caller, guess: Guess, findings: Findings) -> None:
     masks = {".".join(path) for path, kind in guess.kinds if is_mask(kind)}
     names = [n for n, x in caller.arrays(guess).items() if x.dtype.kind == "f" and n not in masks]
     answer = caller.ask([Way(guess, extra={"grad": True})])[0]
-    if answer.failed or not answer.outputs:
+    if answer.failed or not answer.outputs or answer.reply.get("gradients") is None:
+        # Complex numbers have none that are looked at.
         return
     slopes = answer.gradients
     without = [n for n in names if (g := slopes.get(n)) is None or not np.abs(g).max(initial=0) > 0]

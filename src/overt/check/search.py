@@ -184,7 +184,10 @@ class Search(Suggestions):
             self.session, face, self.ask, [guess.lengths], self.kinds, self.dtypes[:1], named=self.named
         )
         for some in islice(chain(other._documented(), other._first()), _WITH):
-            more = guess
+            # It may have axes that nothing else has.
+            here = {letter for letter, _ in guess.lengths.more}
+            new = tuple(pair for pair in some.lengths.more if pair[0] not in here)
+            more = guess.sized(more=(*guess.lengths.more, *new))
             for path, kind in some.kinds:
                 more = more.given(path, kind) if path[0] == argument.name else more
             yield more

@@ -148,13 +148,17 @@ class Session(_Passed):
         except EndedError as died:
             # Numbers that somebody else would build with are no fault of what takes its time with them.
             slow = died.kind == "hang" and message["op"] == "build"
+            # What is judged has run before that: it takes no time, and its judge does.
+            calls = [call for call in message.get("calls", ()) if not call.get("example")]
+            judged = any(call.get("record") is not None or call.get("weigh") for call in calls)
+            slow = slow or (died.kind == "hang" and judged)
             if not slow and not isinstance(died, DiedError):
                 raise
             self._died += 1
             if loads or self._died > _AGAIN:
                 if not slow:
                     raise
-                raise EndedError("time", f"{died}, to be built") from None
+                raise EndedError("time", f"{died}, to be {'judged' if judged else 'built'}") from None
             self._start()
             for told in self._told:
                 self._asked(*told)

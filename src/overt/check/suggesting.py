@@ -161,7 +161,8 @@ class Suggestions(Likely):
             kind = SUGGESTED.get(constructor_role(a.name) or "")
             inner = next((m for m in mine.makers.get(a.name, ()) if m["class"]), None)
             # What has a number unless it is told is no array of the same name.
-            if a.name in guess.names and (a.name,) not in kinds and type(a.default) is not int:
+            other = a.name != path[0] and dict(guess.kinds).get((a.name,), "")[:3] != "by "
+            if a.name in guess.names and other and (a.name,) not in kinds and type(a.default) is not int:
                 guess = guess.given(here, f"like {a.name}")
             elif not a.required and (kind not in _NUMBERS or type(a.default) is not int):
                 continue

@@ -22,6 +22,8 @@ class ForgedError(Exception):
 def send(stream: BinaryIO, message: dict[str, Any], arrays: Arrays | None = None) -> None:
     """Write one message: its length, that of its head, the head in JSON, and then the bytes of the arrays."""
     given = {name: np.asarray(array) for name, array in (arrays or {}).items()}
+    if any(array.dtype.hasobject for array in given.values()):
+        raise TypeError("an array of objects is no array of numbers")
     described = [(name, array.dtype.str, array.shape) for name, array in given.items()]
     head = json.dumps({"message": message, "arrays": described}).encode()
     bodies = [array.tobytes() for array in given.values()]
