@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import is_dataclass
+from itertools import pairwise
 from types import CodeType, SimpleNamespace
 from typing import Any, get_args
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from overt.check import usage, wire
 from overt.check.promises import around
+from overt.check.reading import parsed
 from overt.check.usage import definition, scope, source_of
 
 _FORWARD = ("forward", "call", "__call__", "attend", "apply", "compute", "attention", "step", "decode", "decode_step")
@@ -59,7 +61,7 @@ def describe(thing: Any) -> dict[str, Any]:
         "constructor": [
             # A configuration that may be left out is needed for all that.
             row | {"required": row["required"] or annotated(cls, row["name"]) is not None}
-            for row in (rows_of(cls, "__init__") if kind == "class" else ())
+            for row in (_constructor(cls) if kind == "class" else ())
         ],
         "doc": (inspect.getdoc(thing) or "") if kind == "function" else _doc(cls),
         # what its module says
@@ -212,6 +214,25 @@ def _file(thing: Any) -> str | None:
 def rows_of(cls: Any, method: str) -> list[dict[str, Any]]:
     """The arguments of a method, without the instance."""
     return arguments_of(getattr(cls, method, None), skip=_gets_instance(cls, method))
+
+
+def _constructor(cls: Any) -> list[dict[str, Any]]:
+    """The arguments of a constructor, and those of the one of a base to which it hands on all others."""
+    rows = rows_of(cls, "__init__")
+    makers = [vars(base)["__init__"] for base in cls.__mro__[:-1] if "__init__" in vars(base)]
+    for own, base in pairwise(makers):
+        code = getattr(inspect.unwrap(own), "__code__", None)
+        if code is None or not code.co_flags & inspect.CO_VARKEYWORDS or base.__module__.partition(".")[0] == "torch":
+            break
+        # What it gives by itself is not handed on.
+        calls = [node for node in ast.walk(parsed(source_of(own)[0])) if isinstance(node, ast.Call)]
+        made = [node for node in calls if getattr(node.func, "attr", "") == "__init__"]
+        given = {one.arg for node in made for one in node.keywords} | {row["name"] for row in rows}
+        first = max((sum(getattr(x, "id", "") != "self" and not isinstance(x, ast.Starred) for x in node.args)
+                     for node in made), default=0)  # fmt: skip
+        more = [row | {"kind": "keyword"} for row in arguments_of(base, skip=True)[first:] if row["name"] not in given]
+        rows = [*(r for r in rows if r["kind"] != "keyword"), *more, *(r for r in rows if r["kind"] == "keyword")]
+    return rows
 
 
 def arguments_of(call: Any, skip: bool = False) -> list[dict[str, Any]]:
