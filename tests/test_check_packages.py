@@ -47,6 +47,106 @@ class Opted(nn.Module):
         y = torch.softmax(q @ k.mT / math.sqrt(W // self.heads), -1) @ v
         return y.transpose(1, 2).reshape(B, T, W)
 
+class Plain(nn.Module):
+    def __init__(self, width, heads, inner=None):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v = (nn.Linear(width, inner or width) for _ in range(3))
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        return (torch.softmax(self.scored(q, k), -1) @ v).transpose(1, 2).flatten(2)
+
+    def scored(self, q, k):
+        return q @ k.mT / math.sqrt(q.shape[-1])
+
+class HandedOn(Plain):
+    def __init__(self, *args, gain=1.0, **kwargs):
+        super().__init__(*args, inner=None, **kwargs)
+        self.gain = gain
+
+class HandedOnWrong(HandedOn):
+    def scored(self, q, k):
+        return q @ k.mT / q.shape[-1]
+
+class Listener(nn.Module):
+    """One step of a decoder, which keeps what it makes of the sounds until it is told to begin."""
+    def __init__(self, sunits, dunits, att_dim, squashed=True):
+        super().__init__()
+        self.squashed = squashed
+        self.dunits, self.kept = dunits, None
+        self.of_sounds, self.of_state = nn.Linear(sunits, att_dim), nn.Linear(dunits, att_dim)
+        self.of_before, self.score = nn.Linear(1, att_dim), nn.Linear(att_dim, 1)
+
+    def begin(self):
+        self.kept = None
+
+    def forward(self, sounds_pad, sounds_len, dec_z, weights_prev_list):
+        """One step.
+
+        :param torch.Tensor sounds_pad: padded sounds (B x T_max x D_sounds)
+        :param list sounds_len: their lengths (B)
+        :param torch.Tensor dec_z: state of the decoder (B x D_dec)
+        :param list weights_prev_list: the weights of the steps before (B x T_max)
+        """
+        if self.kept is None:
+            self.kept = self.of_sounds(sounds_pad)
+        seen = torch.arange(max(sounds_len))[None] < torch.tensor(sounds_len)[:, None]
+        if weights_prev_list is None:
+            weights_prev_list = [seen.float() / sounds_pad.new(sounds_len)[:, None]]
+        before = self.of_before(sum(weights_prev_list)[:, :, None])
+        e = self.kept + self.of_state(dec_z.view(len(sounds_pad), self.dunits))[:, None] + before
+        e = self.score(torch.tanh(e) if self.squashed else e)[..., 0]
+        w = torch.softmax(e.masked_fill(~seen, float("-inf")), -1)
+        weights_prev_list += [w]
+        return (w[:, :, None] * sounds_pad).sum(1), weights_prev_list
+
+class ListenerWrong(Listener):
+    def __init__(self, sunits, dunits, att_dim):
+        super().__init__(sunits, dunits, att_dim, False)
+
+    def forward(self, sounds_pad, sounds_len, dec_z, weights_prev_list):
+        """:param torch.Tensor sounds_pad: padded sounds (B x T_max x D_sounds)"""
+        return super().forward(sounds_pad, sounds_len, dec_z, weights_prev_list)
+
+class Guarded(nn.Module):
+    scaled = 0.5
+
+    def __init__(self, width: int, heads: int, theta: float):
+        super().__init__()
+        self.heads, self.theta = heads, theta
+        self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
+
+    def turned(self, x, places):
+        half = x.shape[-1] // 2
+        angles = places[None, None, :, None] * self.theta ** -(torch.arange(half) / half)
+        one, two = x[..., :half], x[..., half:]
+        return torch.cat([one * angles.cos() - two * angles.sin(), two * angles.cos() + one * angles.sin()], -1)
+
+    def forward(self, x, mask=None, position_ids=None):
+        assert position_ids is not None
+        if mask is None or mask.shape[2] != 1:
+            raise ValueError("a mask (queries, keys, 1) is wanted")
+        assert mask.shape[0] == x.shape[1]
+        q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        scores = self.turned(q, position_ids) @ self.turned(k, position_ids).mT * q.shape[-1] ** -self.scaled
+        y = torch.softmax(scores.masked_fill(~mask[..., 0], float("-inf")), -1) @ v
+        return y.transpose(1, 2).flatten(2)
+
+class GuardedWrong(Guarded):
+    scaled = 1
+
+class Compared(nn.Module):
+    """Asks its keys by a network that gets both beside each other."""
+    def __init__(self, width=4):
+        super().__init__()
+        self.score = nn.Sequential(nn.Linear(4 * width, 16), nn.Tanh(), nn.Linear(16, 1))
+
+    def forward(self, query, keys):
+        both = query[:, None].expand_as(keys)
+        scores = self.score(torch.cat([both, keys, both - keys, both * keys], -1))[..., 0]
+        return (torch.softmax(scores, -1)[:, None] @ keys)[:, 0]
+
 def watched(q, k, v):
     if torch.overrides._get_current_function_mode_stack():
         time.sleep(60)
@@ -67,9 +167,17 @@ def told(report: Report) -> set[str]:
     return {f.id for f in report.findings if f.kind in ("mistake", "unknown")}
 
 
-@pytest.mark.parametrize("name", ["annotated", "imaginary", "Opted"])
+@pytest.mark.parametrize("name", ["annotated", "imaginary", "Opted", "HandedOn", "Listener", "Guarded", "Compared"])
 def test_right_code_is_let_through(file: Path, name: str) -> None:
     assert told(overt.check(f"{file}:{name}")) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "found"), [("HandedOnWrong", "scale"), ("GuardedWrong", "scale"), ("ListenerWrong", "additive_no_tanh")]
+)
+def test_wrong_code_is_found_wrong(file: Path, name: str, found: str) -> None:
+    report = overt.check(f"{file}:{name}")
+    assert any(f.id.startswith(found) for f in report.findings), str(report)
 
 
 def test_the_time_that_judging_takes_is_no_hang_of_the_candidate(file: Path) -> None:

@@ -156,6 +156,8 @@ MASKS = (
     "mask (B H, T, S)", "0 and 1 (T, S)", "0 and 1 (B, S)", "0 and 1 (B, 1, 1, S)", "added (T, S)",
     "added (B, 1, T, S)", "added (B, T, S)", "added (B, S)", "added (B, 1, 1, S)",
 )  # fmt: skip
+# Lengths that no array holds.
+LISTED = "list of lengths"
 WHOLE = (
     "lengths", "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "bounds", "bounds in T",
     "edges", "pairs of edges", "sources", "targets", "pages",
@@ -180,6 +182,8 @@ VALUES: dict[str, Callable[[Lengths], Any]] = {
     "another width": lambda n: n.axis("U"),
     "length of a page": lambda n: PAGE,
     "root of a width": lambda n: n.D**0.5,
+    "base of rates": lambda n: 100.0,
+    LISTED: lambda n: OTHERS["lengths"](n, np.random.default_rng(0)).tolist(),
 }
 FUNCTIONS = ("identity", "linear", "causal pairs")
 NAMED = ("config", "dictionary")
@@ -190,7 +194,7 @@ OWN = "its own config number"
 RANDOM = "random"
 KINDS = (*FLOATS, *MASKS, *OTHERS, *VALUES, *FUNCTIONS, *HOLDERS)
 # What a constructor takes.
-NUMBERS = (*VALUES, *NAMED, "identity")
+NUMBERS = (*(kind for kind in VALUES if kind != LISTED), *NAMED, "identity")
 
 
 def is_mask(kind: str) -> bool:
@@ -237,6 +241,8 @@ class Guess:
     dtype: str = "float64"
     # whether documentation gives the shapes of all arrays
     told: bool = field(default=False, compare=False)
+    # how many of its arguments were given because they were None where they are used
+    wanted: int = field(default=0, compare=False)
 
     @property
     def by_name(self) -> dict[str, str]:
@@ -267,7 +273,7 @@ class Guess:
     def alone(self) -> Guess:
         """With as many keys as queries where no array has keys: masks and lengths are those of the queries then."""
         arrays = [set(kind) for _, kind in self.kinds if is_floats(kind)]
-        hides = any(is_mask(kind) or kind == "lengths" for _, kind in self.kinds)
+        hides = any(is_mask(kind) or kind in ("lengths", LISTED) for _, kind in self.kinds)
         if not hides or not any("T" in axes for axes in arrays) or any({"S", "n"} & axes for axes in arrays):
             return self
         return self.sized(S=self.lengths.T)
@@ -310,7 +316,7 @@ class Tried:
         asking = [path for path, kind in kinds.items() if kind in NAMED]
         # What the module makes has all that is asked for.
         made = sum(len(path) == 1 and kind[:3] == "by " for path, kind in kinds.items())
-        found = sum(path[:-1] in asking for path in kinds) + _MADE * made
+        found = sum(path[:-1] in asking for path in kinds) + _MADE * made + self.guess.wanted
         # A loop asks for the next name at an earlier place.
         missing = error.get("missing")
         return found, bool(asking and missing and not missing["called"]), tuple(error.get("reached") or ())

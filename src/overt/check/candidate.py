@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache, partial
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -104,19 +105,25 @@ class Candidate:
         """Type and message of an exception, and the line of the candidate's file that raised it.
 
         reached: the places in that file's code, from the outermost, by which a call that came further is known; raised:
-        whether the line does so itself, and guarded, on a condition; missing: what an object or a dictionary was asked
-        for that it does not have, and whether to call it; arguments: those that stand in that line; unpacks: "shape" or
-        "array", if it takes one apart.
+        whether the line does so itself, and guarded, on a condition; sides: numbers that this compares; absent: names
+        in that line of what is None; missing: what an object or a dictionary was asked for that it does not have, and
+        whether to call it; arguments: those that stand in that line; unpacks: "shape" or "array", if it takes
+        one apart.
         """
         line, reached = None, []
         trace = error.__traceback__
         arguments: list[str] = []
         unpacks, called = None, frozenset[str]()
+        sides: list[int] = []
+        absent: list[str] = []
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == self.file:
                 line = trace.tb_lineno
                 reached.append(trace.tb_lasti)
                 names, called, unpacks = _statement(self.file, line)
+                sides, more = _refused(self.file, line, trace.tb_frame)
+                names = (*names, *more)
+                absent += [name for name in names if trace.tb_frame.f_locals.get(name, 0) is None]
                 held = [trace.tb_frame.f_locals.get(name) for name in names]
                 # What lies in one of these, and is asked for there.
                 parts = [x if isinstance(x, dict) else vars(x) for x in held if isinstance(x, dict | Asked)]
@@ -142,6 +149,8 @@ class Candidate:
             "missing": missing,
             "arguments": arguments,
             "unpacks": unpacks,
+            "sides": sides,
+            "absent": absent,
             "guarded": line in self.guards,
             "raised": bool(self.file and line)
             and linecache.getline(self.file or "", line or 0).split()[:1] == ["raise"],
@@ -475,6 +484,53 @@ def _statement(file: str, line: int) -> tuple[tuple[str, ...], frozenset[str], s
         shape = any(getattr(n, "attr", "") in ("shape", "size") for n in ast.walk(node.value))
         unpacks = "shape" if shape else "array"
     return tuple(name for name in told if isinstance(name, str)), frozenset(calls), unpacks
+
+
+def _refused(file: str, line: int, frame: FrameType) -> tuple[list[int], list[str]]:
+    """Of a condition that does not hold, the numbers that it compares, and all its names."""
+    test, wanted = _conditions(file).get(line, (None, True))
+    sides: list[int] = []
+    for node in ast.walk(test) if test is not None else ():
+        if not isinstance(node, ast.Compare) or not _plainly(node):
+            continue
+        parts = [part for side in (node.left, *node.comparators) for part in _divided(side)]
+        with suppress(Exception):
+            # What is only read, as the condition itself has just done it.
+            if bool(_value(node, frame)) == wanted:
+                continue
+            values = [_value(part, frame) for part in parts]
+            flat = [n for value in values for n in (value if isinstance(value, tuple | list) else [value])]
+            sides += [n for n in flat if type(n) is int and n > 0]
+    names = [node.id for node in ast.walk(test) if isinstance(node, ast.Name)] if test is not None else []
+    return sides, names
+
+
+def _value(node: ast.expr, frame: FrameType) -> Any:
+    return eval(compile(ast.Expression(node), "a condition", "eval"), frame.f_globals, frame.f_locals)
+
+
+def _divided(node: ast.expr) -> list[ast.expr]:
+    """What is compared; of a remainder what is divided by what."""
+    return [node.left, node.right] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) else [node]
+
+
+def _plainly(node: ast.AST) -> bool:
+    """Whether nothing is called but what tells a size."""
+    calls = [x.func for x in ast.walk(node) if isinstance(x, ast.Call)]
+    return all(getattr(f, "attr", getattr(f, "id", "")) in ("len", "size", "dim", "numel") for f in calls)
+
+
+@lru_cache(maxsize=4)
+def _conditions(file: str) -> dict[int, tuple[ast.expr, bool]]:
+    """For each line of an assertion, or of what is raised under a condition, that, and whether it shall hold."""
+    found: dict[int, tuple[ast.expr, bool]] = {}
+    for node in statements(parsed("".join(linecache.getlines(file)))):
+        some: list[ast.stmt] = [node] if isinstance(node, ast.Assert) else []
+        some += [x for x in node.body if isinstance(x, ast.Raise)] if isinstance(node, ast.If) else []
+        for one in some:
+            lines = range(one.lineno, (one.end_lineno or one.lineno) + 1)
+            found |= dict.fromkeys(lines, (node.test, node is one))  # type: ignore[attr-defined]
+    return found
 
 
 @lru_cache(maxsize=4)

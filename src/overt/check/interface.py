@@ -34,6 +34,12 @@ class Interface(Promises):
         name = row["name"]
         found = role(name) or ("mask" if name in self.description["masks"] else None)
         if (
+            found is None
+            and re.fullmatch(r"\w+_len(gth)?", name.lower())
+            and not re.search("int|float", row["annotation"])
+        ):
+            return "lengths"
+        if (
             found == "mask"
             and name in ("m", "M")
             and re.search(rf"\b{name} *@|(k|v|key|value|kv|proj)\({name}\)|einsum\([^()]*\b{name}\b", self.code)

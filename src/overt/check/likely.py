@@ -45,7 +45,8 @@ SUGGESTED = {
     "head_dim": "width of a head", "length": "length", "key_length": "length", "window": "side", "drop": "0.0",
     "causal": "False", "training": "False", "scale": "scale", "temperature": "1.0", "offset": "0", "seed": "0",
     "cache": "None", "positions": "positions", "cos": "cosines", "sin": "sines", "repeats": "1", "vocab": "length",
-    "bias": "BHTS", "cap": "2", "first": "True", "layers": "2", "config": "config", "params": "dictionary",
+    "bias": "BHTS", "cap": "2", "first": "True", "layers": "2", "base": "base of rates", "config": "config",
+    "params": "dictionary",
     "Wq": "WW", "Wk": "WW", "Wv": "WW", "Wo": "WW", "Wqkv": "WP", "bqkv": "P",
     "bq": "W", "bk": "W", "bv": "W", "bo": "W",
 }  # fmt: skip
@@ -102,6 +103,8 @@ class Likely:
         hides = argument.role in ("mask", "padding", "lengths")
         if said is None and path in asked.texts:
             return f"text: {asked.texts[path]}"
+        if said is None and self.absent(argument):
+            return "None"
         ends = path in asked.bounds | asked.lengths and argument.annotation[:3] != "int"
         if said is None and not self.makes and ends:
             return "bounds" if path in asked.bounds else "lengths"
@@ -140,6 +143,12 @@ class Likely:
             if found and suggested is not None and "Tensor" not in argument.annotation[: found.start()]:
                 return suggested if suggested in self.kinds or suggested[:6] == "text: " else None
         return None
+
+    def absent(self, argument: Argument) -> bool:
+        """Whether it is one of a step before, of which there need be none: the code makes it where it is None."""
+        made = [a.name for a in self.interface.arguments if (a.name,) in self.interface.read.absent and a.required]
+        before = argument.name in made[1:] or re.search(r"prev|past|last|old|cum|cov", argument.name.lower())
+        return argument.name in made and argument.role in (None, "cache") and bool(before)
 
     @property
     def _texts(self) -> list[str]:

@@ -10,7 +10,7 @@ from math import gcd, isqrt, prod
 from typing import Any
 
 from overt.check import shapes
-from overt.check.calls import FLOATS, OTHERS, PLAIN, VALUES, Guess, axes_of, is_floats, is_mask, with_axes
+from overt.check.calls import FLOATS, LISTED, OTHERS, PLAIN, VALUES, Guess, axes_of, is_floats, is_mask, with_axes
 from overt.check.shapes import Path
 
 # What libraries say where an array of whole numbers, or of booleans, is wanted.
@@ -22,7 +22,11 @@ _WIDTHS = "DWUEPr"
 
 def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool]) -> Iterator[Guess]:
     """What the failure asks for: whole numbers, another number of axes, another length where two did not fit."""
+    if error.get("type") == "TypeError":
+        yield from (guess.given(path, LISTED) for path, kind in guess.kinds if kind == "lengths")
     message = str(error.get("message", ""))
+    # A condition that does not hold says what it compares.
+    message += " " + " ".join(map(str, error.get("sides", ())))
     kinds = {path: kind for path, kind in guess.kinds if (axes_of(kind) or kind == "positions") and free(path)}
     here = [path for path in kinds if ".".join(path) in error.get("arguments", ())]
     numbered = any(kind in OTHERS or kind[:6] == "below " for _, kind in guess.kinds)
@@ -96,6 +100,10 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
                 yield guess.given(path, "positions (B, T)")
             if kinds[path][:6] == "below " and "B" not in axes_of(kinds[path]):
                 yield guess.given(path, with_axes(kinds[path], ("B", *axes_of(kinds[path]))))
+    if "tuple index out of range" in message:
+        for path in here:
+            axes = axes_of(kinds[path])
+            yield from (guess.given(path, with_axes(kinds[path], some)) for some in ((*axes, "1"), ("B", *axes)))
     counts = re.search(
         r"subscripts in the equation \((\d+)\) does not match the number of dimensions \((\d+)\)", message
     )
@@ -170,6 +178,10 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callabl
             # What is divided by more than it is: what there are more of are key heads.
             yield from (_called(guess, letter, "G") for letter in lengths
                         if lengths[letter] in sides and letter not in "BHT")  # fmt: skip
+        for path in kinds if min(sides) > 0 else ():
+            if len(sides) != len(axes_of(kinds[path])):
+                # What is given that shape may have it.
+                yield _shaped(guess.given(path, with_axes(kinds[path], "1" * len(sides))), path, sides)
         whole, size = abs(prod(sides)) or 1, int(size)
         step = whole // gcd(whole, size)
         for length in dict.fromkeys(lengths.values()):
@@ -186,10 +198,16 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callabl
         # An axis of 1 fits everything, and hides what can be wrong.
         yield from _sided(guess, kinds, numbers)
         # What is multiplied with a matrix of one row has one number.
-        row = re.search(r"size 1 is different from|x\d+ and 1x\d", message) is not None
+        row = bool(re.search(r"size 1 is different from|x\d+ and 1x\d| 1$", message))
         pairs = [(a, b) for a in numbers if a in lengths.values() for b in numbers if 1 - row < b != a]
         # What nobody gave is the candidate's own; and what did not fit stands together.
         pairs.sort(key=lambda pair: (pair[1] in lengths.values(), abs(numbers.index(pair[0]) - numbers.index(pair[1]))))
+        product = re.search(r"\d+x(\d+) and (\d+)x\d", message)
+        if product and int(product[1]) not in lengths.values():
+            # What is several times as wide as what was given is that of all which is put beside each other.
+            made, asked = int(product[1]), int(product[2])
+            wide = ((n, asked * n // made) for n in lengths.values() if n > 3 and made in range(2 * n, 9 * n, n))
+            pairs[:0] = [(n, wanted) for n, wanted in wide if wanted * made == asked * n and wanted != n]
     for length, wanted in pairs:
         mine = [place for place in places if lengths[place[2]] == length]
         same = next((letter for letter, n in lengths.items() if n == wanted), None)

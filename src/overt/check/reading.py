@@ -49,6 +49,8 @@ class Read:
     numbers: set[Path] = field(default_factory=set)
     # methods that are called of something, and that no array has
     methods: dict[Path, set[str]] = field(default_factory=dict)
+    # what the code makes itself where it is None
+    absent: set[Path] = field(default_factory=set)
     # arguments that are added to others, by their names
     added: dict[str, str] = field(default_factory=dict)
     # what is asked for its size or shape, and what is made booleans or turned round as these are
@@ -262,6 +264,16 @@ def _asked(
             found.indices.update(_paths(node.slice, known, texts) if _paths(node.value, known, texts) else ())
         if isinstance(node, ast.Attribute) and node.attr in ("shape", "size", "ndim"):
             found.sized.update(_paths(node.value, known, texts))
+        match node:
+            case ast.If(
+                test=ast.Compare(left=ast.Name(id=own), ops=[ast.Is()], comparators=[ast.Constant(value=None)])
+            ) if own in known and any(
+                isinstance(x, ast.Name) and x.id == own and isinstance(x.ctx, kind)
+                for some, kind in ((node.body, ast.Store), (node.orelse, ast.Load))
+                for part in some
+                for x in ast.walk(part)
+            ):
+                found.absent.update(known[own])
         match node:
             case ast.UnaryOp(op=ast.Invert(), operand=flags) | ast.Call(func=ast.Attribute(value=flags, attr="bool")):
                 found.flags.update(_paths(flags, known, texts))

@@ -130,11 +130,19 @@ class Search(Suggestions):
                 alike = [k for p, k in guess.kinds if p[:-1] == path and re.sub(r"\d+", "", p[-1]) == bare]
                 for kind in dict.fromkeys([*alike, *self._likely(missing["name"], taken)]):
                     yield guess.given((*path, missing["name"]), kind)
-        if not self.makes and "NoneType" in str(error.get("message")):
-            # What may be left out is wanted here.
-            for argument in self.interface.arguments:
-                if argument.name not in guess.names and argument.default is None and not argument.required:
-                    yield from self._with(guess, argument)
+        if not self.makes and ("NoneType" in str(error.get("message")) or error.get("guarded")):
+            # What may be left out is wanted here: what is None in this line, or whatever is.
+            free = [a for a in self.interface.arguments if a.name not in guess.names and a.default is None]
+            named = [a for a in free if a.name in error.get("absent", ()) and not a.required]
+            for argument in named:
+                yield from (replace(more, wanted=guess.wanted + 1) for more in self._with(guess, argument))
+            for argument in free if not (named or error.get("guarded")) else ():
+                yield from self._with(guess, argument) if not argument.required else ()
+        if guess.dtype == "float64" and re.search(
+            r"Float.*Double|float.*double|double.*float", str(error.get("message"))
+        ):
+            # It makes arrays of its own, of the usual width.
+            yield replace(guess, dtype="float32")
         others = (replace(guess, lengths=replace(lengths, more=guess.lengths.more)) for lengths in self.ladder)
         if error.get("raised"):
             # What it refuses itself is a length more often than a kind.

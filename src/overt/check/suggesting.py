@@ -101,7 +101,8 @@ class Suggestions(Likely):
                     kind = "bounds in T" if kind == "bounds" and family["x"] == "TW" else kind
                     guess = guess.given((a.name,), family.get(kind, kind))
                 yield guess
-        arrays = [a.name for a in required if told[a.name] not in (*OTHERS, *FUNCTIONS, *HOLDERS)]
+        given = [a for a in required if not self.absent(a)]
+        arrays = [a.name for a in given if told[a.name] not in (*OTHERS, *FUNCTIONS, *HOLDERS)]
         if len(arrays) > 2:
             # A state, the states that it asks, and what both are multiplied with, at last a vector or both together.
             for last, (one, two) in product(("W", "WW", "UW", "W1"), (("BW", "BSW"), ("BTW", "BSW"), ("TW", "SW"))):
@@ -286,7 +287,7 @@ class Suggestions(Likely):
                     told = f"length of {axis}"
                 # Of nothing there is nothing to see.
                 said = self.told(a)
-                known = said if said in ("bounds", "lengths", "pages") else kinds.get((a.name,), told)
+                known = said if said in ("bounds", "lengths", "pages") or self.absent(a) else kinds.get((a.name,), told)
                 kind = known or dict(first.kinds)[a.name,]
                 if kind[:6] == "mask (" and self.interface.declared_mask() == "additive":
                     kind = f"added {kind[5:]}"
