@@ -387,7 +387,7 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
             return {"value": kind[6:]}
         if kind[:3] == "by ":
             # What lies in pages is there before it is asked for.
-            more = {"filled": True} if "pages" in kinds.values() else {}
+            more: dict[str, Any] = {"filled": True} if "pages" in kinds.values() else {}
             # What it does not write to, or call a method of, is not empty either.
             code = interface.description["source"] + interface.description["reached"]
             written = re.search(rf"\b{re.escape(path[-1])}\.\w+(\(|\[[^\]]*\]\s*=[^=])", code)

@@ -460,8 +460,8 @@ def _texts(nodes: Sequence[ast.AST], told: Mapping[str, list[str]]) -> dict[str,
              for name, given in zip(names.get(_called(call) or "", ()), call.args, strict=False)]  # fmt: skip
     for node in nodes:
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.JoinedStr() | ast.BinOp() as given):
-                pairs.append((name, given))
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.JoinedStr() | ast.BinOp()):
+                pairs.append((name, node.value))
     # What is handed on is made of what was.
     for _ in range(_DEPTH if pairs else 0):
         for name, given in pairs:
