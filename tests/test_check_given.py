@@ -253,6 +253,23 @@ class Joined(nn.Module):
         e = self.score(torch.tanh(asking[:, None] + self.key(features))).squeeze(2)
         return (e.softmax(1)[..., None] * features).sum(1)
 
+class Maps(nn.Module):
+    def __init__(self, query_dim: int, memory_dim: int, hidden: int, heads: int, first: int = 3):
+        super().__init__()
+        self.heads, self.first = heads, first
+        self.ask, self.key = nn.Linear(query_dim, hidden), nn.Linear(memory_dim, hidden)
+
+    def forward(self, queries, memory):
+        'queries [B, N, C], memory [B, C, h, w] -> [B, N, heads, h, w]'
+        q = self.ask(queries).unflatten(2, (self.heads, -1))
+        k = self.key(memory.movedim(1, 3)).movedim(3, 1).unflatten(1, (self.heads, -1))
+        s = torch.einsum("bnhc,bhcij->bnhij", q, k) / q.shape[-1] ** 0.5
+        return s.flatten(self.first).softmax(-1).view(s.shape)
+
+class MapsOfAll(Maps):
+    def __init__(self, query_dim: int, memory_dim: int, hidden: int, heads: int):
+        super().__init__(query_dim, memory_dim, hidden, heads, 2)
+
 class Located(nn.Module):
     def __init__(self, state_dim=128, memory_dim=64, width=32, filters=8):
         super().__init__()
@@ -280,6 +297,16 @@ def test_a_state_asks_for_what_is_remembered(tmp_path: Path, name: str, given: s
         report = examine(session, f"{tmp_path / 'states.py'}:{name}")
     assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
     assert given in " ".join(report.convention["called with"].split()), report.convention
+
+
+@pytest.mark.parametrize(("name", "found"), [("Maps", []), ("MapsOfAll", ["softmax_heads_and_keys"])])
+def test_weights_of_pixels_are_normalised_over_both_sides(tmp_path: Path, name: str, found: list[str]) -> None:
+    if find_spec("torch") is None:
+        return
+    (tmp_path / "states.py").write_text(STATES)
+    with Session() as session:
+        report = examine(session, f"{tmp_path / 'states.py'}:{name}")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == found, str(report)
 
 
 @pytest.mark.parametrize("name", ["Turned", "Packed"])

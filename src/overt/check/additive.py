@@ -23,6 +23,8 @@ _LINEAR = VIEWS | GATHERS | ADDS | {
     "mul", "multiply", "rmul", "imul", "div", "divide", "truediv", "true_divide", "repeat", "tile", "repeat_interleave",
     "neg", "negative", "conv1d", "conv2d", "pad", "detach", "dropout",
 }  # fmt: skip
+# Axes of weights whose keys have one axis: samples, heads, queries and keys.
+_MAPS = 4
 # Operations walked back, or on; and of several steps those whose weights are judged, beside the last.
 _FAR, _STEPS = 40, 2
 
@@ -198,6 +200,11 @@ def completed(operations: Sequence[Operation], outputs: Sequence[np.ndarray]) ->
                 sources, operands = tuple(s for _, s in given), tuple(z for z, _ in given)
                 written.append(Operation(name, sources, operands, y, y, line, detail, ("",) * len(given)))
 
+            if host.ndim > _MAPS:
+                # Keys that are pixels have rows and columns.
+                flat = host.reshape(*host.shape[:-2], -1)
+                add("reshape", flat, (host, made))
+                made, host = len(written) - 1, flat
             if logarithms:
                 add("exp", np.exp(host), (host, made))
                 made, host = len(written) - 1, np.exp(host)
@@ -220,6 +227,7 @@ def _weights(x: np.ndarray) -> tuple[int, bool] | None:
     for logarithms in (False, True):
         with np.errstate(all="ignore"):
             y = np.exp(x) if logarithms and x.dtype.kind == "f" else x
+            y = y.reshape(*y.shape[:-2], -1) if y.ndim > _MAPS else y
         axes = sums_to_one(y)
         if not axes and y.ndim > 2 and sums_to_one(y.reshape(*y.shape[:-2], -1)) == [y.ndim - 2]:
             # Over the last two together: one of them has the keys.

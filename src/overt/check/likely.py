@@ -126,6 +126,9 @@ class Likely:
         if said is None and beside in FAMILIES[0] and not own:
             return beside
         role = said or argument.role or ""
+        if said is None and self.makes and SUGGESTED.get(role) not in self.kinds:
+            # What names an input elsewhere names its width here.
+            role = constructor_role(argument.name) or role
         if said is None and path in asked.sized and SUGGESTED.get(role) in VALUES:
             # What is asked for its shape is no number, whatever it is called.
             return None
