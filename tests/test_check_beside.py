@@ -600,3 +600,46 @@ def test_what_stands_beside_a_call_is_tried_too(session: Session, file: Path, na
 
 def test_places_over_which_no_softmax_goes_are_no_heads(session: Session, file: Path) -> None:
     assert not examine(session, f"{file}:over_width").ok
+
+
+GIVEN = """
+import torch
+from torch import nn
+
+class Shared(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.inner, self.outer = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def scores(self, x):
+        q, k, v = self.inner(x).unflatten(-1, (3, self.heads, -1)).unbind(2)
+        return torch.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5, v
+
+    def mixed(self, s, v):
+        return self.outer(torch.einsum("bhqk,bkhd->bqhd", s.softmax(-1), v).flatten(2))
+
+class Gaps(Shared):
+    "present: [batch, items] bool, False for what is none"
+    def forward(self, x, present, gap=None):
+        s, v = self.scores(x)
+        if gap is not None:
+            s = s - gap.unsqueeze(1)
+        return self.mixed(s.masked_fill(~present[:, None, None], torch.finfo(s.dtype).min), v)
+
+class Cast(Shared):
+    def forward(self, x, bias=None):
+        "bias: additive [B, 1, 1, S], 0 = token and very negative = padding"
+        s, v = self.scores(x)
+        if bias is not None:
+            s = s.masked_fill(~bias.to(torch.bool), torch.finfo(s.dtype).min)
+        return self.mixed(s, v)
+"""
+
+
+@pytest.mark.parametrize(("name", "found"), [("Gaps", []), ("Cast", ["mask_float_as_bool"])])
+def test_what_is_subtracted_is_no_mask_and_a_bias_made_booleans_is_one(
+    session: Session, tmp_path: Path, name: str, found: list[str]
+) -> None:
+    (tmp_path / "masks.py").write_text(GIVEN)
+    report = examine(session, f"{tmp_path / 'masks.py'}:{name}")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == found, str(report)

@@ -194,7 +194,9 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
                  if not names(one.judged) - plainly and _spoke(one.judged)]  # fmt: skip
         if argument.role is None and not right and not caller.face.told_booleans(argument.name):
             # What is added to scores or weights, or multiplied with them, is a bias where nothing calls it a mask.
-            answers = [(way, one) for way, one in answers if not names(one.judged) & _GIVEN]
+            given = {True: {*_GIVEN, "mask_sign_inf"}, False: _GIVEN}
+            answers = [(way, one) for way, one in answers
+                       if not names(one.judged) & given["added" in str(way.guess)]]  # fmt: skip
         if right:
             single[argument.name] = right[0][0]
         for way, answer in (right or answers)[:2]:
