@@ -643,3 +643,27 @@ def test_what_is_subtracted_is_no_mask_and_a_bias_made_booleans_is_one(
     (tmp_path / "masks.py").write_text(GIVEN)
     report = examine(session, f"{tmp_path / 'masks.py'}:{name}")
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == found, str(report)
+
+
+TILES = """
+import numpy as np
+
+def tiled(q, k, v, tile=16):
+    "q, k, v [T, D]"
+    m, l, acc = np.full(len(q), -np.inf), np.zeros(len(q)), np.zeros((len(q), v.shape[1]))
+    for start in range(0, len(k), tile):
+        s = q @ k[start : start + tile].T / np.sqrt(q.shape[1])
+        new = np.maximum(m, s.max(1))
+        p, old = np.exp(s - new[:, None]), np.exp(m - new)
+        l = l * old + p.sum(1)
+        acc = acc ACC + p @ v[start : start + tile]
+        m = new
+    return acc / l[:, None]
+"""
+
+
+@pytest.mark.parametrize(("made", "found"), [("* old[:, None]", []), ("", ["unknown"])])
+def test_of_wide_tiles_there_are_several(session: Session, tmp_path: Path, made: str, found: list[str]) -> None:
+    (tmp_path / "tiles.py").write_text(TILES.replace("ACC", made))
+    report = examine(session, f"{tmp_path / 'tiles.py'}:tiled")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == found, str(report)

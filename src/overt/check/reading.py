@@ -174,6 +174,13 @@ def used(source: str, name: str) -> bool:
     return any(within(f, name) for f in first if name in {a.arg for a in (*f.args.args, *f.args.kwonlyargs)})
 
 
+def blocks(source: str) -> bool:
+    """Whether it loops over blocks: numbers that lie apart by another one that has a name."""
+    loops = (node.iter for node in ast.walk(parsed(source)) if isinstance(node, ast.For | ast.comprehension))
+    return any(isinstance(x, ast.Call) and getattr(x.func, "id", "") == "range" and len(x.args) == 3
+               and isinstance(x.args[2], ast.Name | ast.Attribute) for x in loops)  # fmt: skip
+
+
 def _joined(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: int = 0) -> set[str]:
     """Names that stand beside texts in sums, or in texts that are keys, here or in what they are handed on to."""
     both = [(x.left, x.right) for x in ast.walk(function) if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Add)]

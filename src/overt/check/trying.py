@@ -15,6 +15,7 @@ from overt.check.asking import Caller, Way, probe, remembers
 from overt.check.calls import Guess, Lengths, Tried
 from overt.check.findings import Findings
 from overt.check.interface import Interface
+from overt.check.reading import blocks
 from overt.check.report import CallError, CheckerError, UnattendedError
 from overt.check.roles import LAYOUTS, constructor_role
 from overt.check.search import Search
@@ -34,8 +35,8 @@ _ENOUGH = 2
 _FEW = ("side", "2", "1", "number of heads")
 # Instances, and constructors that are tried.
 _MADE, _BUILT = 16, 360
-# Positions of which enough can be seen; and keys where few blocks have but one.
-_PLENTY, _LONG = 5, 16
+# Positions of which enough can be seen; keys where few blocks have but one, and where few have all.
+_PLENTY, _LONG, _LONGER = 5, 16, 40
 
 
 def check(
@@ -79,6 +80,9 @@ def check(
             if kept or judged.get("facts", {}).get("pieces") or "pages" in dict(tried.guess.kinds).values():
                 # Pages may be read a few at a time.
                 others.append(_longer(tried.guess))
+            elif blocks(face.whole):
+                # Blocks that are as wide as that have all keys in one.
+                others.append(tried.guess.sized(S=_LONGER, T=_LONGER))
             if 1 < tried.guess.lengths.T == tried.guess.lengths.S < _PLENTY:
                 # Of two positions little can be seen.
                 others.append(replace(tried.guess, lengths=replace(tried.guess.lengths, T=_PLENTY, S=_PLENTY)))
