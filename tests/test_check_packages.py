@@ -147,6 +147,21 @@ class Compared(nn.Module):
         scores = self.score(torch.cat([both, keys, both - keys, both * keys], -1))[..., 0]
         return (torch.softmax(scores, -1)[:, None] @ keys)[:, 0]
 
+class Commented(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.of_query, self.of_key, self.of_places = (nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, query, key, places):
+        # (batch, head, klen, d_k) are query and key when they are split
+        """query: (B, L, E), key: (B, S, E), and the places of the keys, places: (1, 2*S-1, E)"""
+        assert places.shape[1] == 2 * key.shape[1] - 1
+        places = places[:, : key.shape[1]]
+        q, k = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f, x in
+                ((self.of_query, query), (self.of_key, key + self.of_places(places))))
+        return torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ k
+
 def watched(q, k, v):
     if torch.overrides._get_current_function_mode_stack():
         time.sleep(60)
@@ -167,7 +182,9 @@ def told(report: Report) -> set[str]:
     return {f.id for f in report.findings if f.kind in ("mistake", "unknown")}
 
 
-@pytest.mark.parametrize("name", ["annotated", "imaginary", "Opted", "HandedOn", "Listener", "Guarded", "Compared"])
+@pytest.mark.parametrize(
+    "name", ["annotated", "imaginary", "Opted", "HandedOn", "Listener", "Guarded", "Compared", "Commented"]
+)
 def test_right_code_is_let_through(file: Path, name: str) -> None:
     assert told(overt.check(f"{file}:{name}")) == set()
 

@@ -417,9 +417,9 @@ class Promises:
 
 
 def _words(source: str) -> list[str]:
-    """Comments and documentation in a source."""
+    """Documentation and comments in a source: what is said of arguments before what is said of what is made of them."""
     quoted = re.findall(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', source, re.DOTALL)
-    return [*re.findall(r"#(.*)", source), *(one or two for one, two in quoted)]
+    return [*(one or two for one, two in quoted), *re.findall(r"#(.*)", source)]
 
 
 def behind(source: str) -> str:
