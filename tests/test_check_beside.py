@@ -667,3 +667,39 @@ def test_of_wide_tiles_there_are_several(session: Session, tmp_path: Path, made:
     (tmp_path / "tiles.py").write_text(TILES.replace("ACC", made))
     report = examine(session, f"{tmp_path / 'tiles.py'}:tiled")
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == found, str(report)
+
+
+PACKED = '''
+"""The rows of attn.query_key_value.weight are grouped by head: q, k
+and v of head 0, then those of head 1."""
+import numpy as np
+
+def turned(x):
+    at = np.arange(x.shape[1])[:, None] / 10 ** np.arange(x.shape[2] // 2)
+    a, b = np.split(x, 2, -1)
+    return np.concatenate([a * np.cos(at) - b * np.sin(at), b * np.cos(at) + a * np.sin(at)], -1)
+
+def attend(x, sd, n_heads):
+    "x (T, D)"
+    packed = x @ sd["query_key_value.weight"].T
+    q, k, v = TAKEN
+    s = turned(q) @ turned(k).swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return (e / e.sum(-1, keepdims=True) @ v).swapaxes(0, 1).reshape(x.shape)
+'''
+
+
+@pytest.mark.parametrize(
+    ("taken", "found"),
+    [
+        ("np.split(packed.reshape(len(x), n_heads, -1).swapaxes(0, 1), 3, -1)", []),
+        ("packed.reshape(len(x), 3, n_heads, -1).transpose(1, 2, 0, 3)", ["qkv_order"]),
+    ],
+)
+def test_values_tell_how_what_is_turned_was_packed(
+    session: Session, tmp_path: Path, taken: str, found: list[str]
+) -> None:
+    (tmp_path / "packed.py").write_text(PACKED.replace("TAKEN", taken))
+    report = examine(session, f"{tmp_path / 'packed.py'}:attend")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == found, str(report)
+    assert not found or report.findings[0].where["line"] == 14

@@ -21,7 +21,7 @@ def seen(core: Core, operands: tuple[Origin, Origin, Origin]) -> dict[str, Any]:
     packed, heads = _packed(operands)
     line = core.operations[core.mix.number].line
     if packed is not None:
-        views = operands[0].views
+        views = operands[2 if packed == "thirds" else 0].views
         line = core.operations[views[-1]].line if views else line
         facts["packing"] = {"order": packed, "heads": heads, **place(line)}
     if (core.normal or (core.weights > 0).all()) and _turned(operands[0], operands[1]):
@@ -51,8 +51,15 @@ def _turned(queries: Origin, keys: Origin) -> bool:
 def _packed(operands: tuple[Origin, Origin, Origin]) -> tuple[str | None, int]:
     """The order of q, k and v in the last axis of the array that they were taken from, if any, and their heads' number.
 
-    "qkv" and the like: all heads of one, then those of the next; "heads first": the three of each head.
+    "qkv" and the like: all heads of one, then those of the next; "heads first": the three of each head; "thirds" where
+    the values alone are seen to be of all heads, since the others are turned.
     """
+    values = operands[2]
+    at, whole, width = values.places(), values.array.shape[-1], values.form.shape[2]
+    if operands[0].array.shape != values.array.shape and at is not None:
+        first = {int(n) for n in at[-1][:, 0, 0]}
+        alone = whole == 3 * width * len(first) > 3 * width and len({3 * n // whole for n in first}) == 1
+        return ("thirds" if alone else None), len(first)
     arrays = [one.array for one in operands]
     if any(x.shape != arrays[0].shape or not np.array_equal(x, arrays[0]) for x in arrays[1:]):
         return None, 0

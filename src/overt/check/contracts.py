@@ -41,7 +41,8 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
     if packing is not None:
         order, promised = packing["order"], face.promised_packing
         # With one head its three are the first of all.
-        if promised is None or order.startswith(promised) or (promised == "heads first" and packing["heads"] == 1):
+        alone = promised == "heads first" and packing["heads"] == 1
+        if promised is None or order.startswith(promised) or alone or (order == "thirds" and promised != "heads first"):
             findings.convention["packed projection"] = order
         else:
             # A name, or the three in a row, promise no more than that these are there.

@@ -321,6 +321,11 @@ class Promises:
         one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?(?: first)?"
         between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
         prose = self._all_prose
+        # What the module says of weights that are read here by their name.
+        module = " ".join(self.description.get("told", "").split()).lower()
+        held = re.search(r"\b\w*(?:qkv|query_?key_?value)\w*", module)
+        if held is not None and held[0] in self.code:
+            prose += "\n" + module
         if re.search(
             r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every) head.{0,20}\bq(uery)?\b.{0,12}\bk(ey)?\b|\bq\b.{0,30}of head 0",
             prose,
