@@ -43,7 +43,7 @@ def _file(path: Path) -> ModuleType:
         return _member(top, names[:-1])
     if len(names) > 1 and _asks_for(path, names[0]):
         return _member(top, names)
-    return _run(_free(path.stem), path)
+    return _run(_free(path.stem, path), path)
 
 
 def _member(beside: Path, names: list[str]) -> ModuleType:
@@ -53,7 +53,7 @@ def _member(beside: Path, names: list[str]) -> ModuleType:
     name, folder = "", beside
     for part in names[:-1]:
         folder /= part
-        name = f"{name}.{part}" if name else part if same else _free(part)
+        name = f"{name}.{part}" if name else part if same else _free(part, folder / "__init__.py")
         if name not in sys.modules:
             with suppress(Exception):
                 _run(name, folder / "__init__.py")
@@ -72,9 +72,14 @@ def _run(name: str, path: Path) -> ModuleType:
     return module
 
 
-def _free(name: str) -> str:
-    """The name, or where another module has it one that none has."""
-    return name if name not in sys.modules else f"{name} {len(_LOADED)}"
+def _free(name: str, path: Path) -> str:
+    """The name, or where another module has or would have it one that none has: its torch.py is not everybody's."""
+    taken = name in sys.modules
+    if not taken:
+        with suppress(ImportError, ValueError):
+            spec = importlib.util.find_spec(name)
+            taken = spec is not None and spec.origin != str(path)
+    return f"{name} {len(_LOADED)}" if taken else name
 
 
 def _asks_for(path: Path, package: str) -> bool:

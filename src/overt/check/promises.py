@@ -273,7 +273,8 @@ class Promises:
         if self.has("causal") or any("causal" in row["name"].lower() for row in self.description["constructor"]):
             return False
         told = re.sub(r"(non|not|without|no|isn't|un)[ -]?(a |any )?(causal|masked)", "", self.prose)
-        # One of several words in a row is no promise.
+        # One of several words in a row is no promise, nor is what an option must be.
+        told = re.sub(r"must be (true|set|false)[^.\n]*causal", "", told)
         told = re.sub(r"(?m)(?<=\w), *causal *(?=, *\w+ *(,|$))", "", told)
         if self.has("mask"):
             # What is said of the argument promises nothing of the function.

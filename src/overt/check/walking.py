@@ -164,7 +164,7 @@ class Walk(State):
                 self.facts["learned bias"] = self.facts.get("learned bias") or self._of_parameters(number)
             elif phase == "raw" and self._normalises(x, y):
                 self.before, self.weights, self.softmax_line, phase = x, y, line, "prob"
-            elif kind.name == "unknown" and phase in ("raw", "prob") and self._free(number):
+            elif kind.name == "unknown" and phase in ("raw", "prob") and self._free(number, phase):
                 # A learned or a given number is nobody's mistake.
                 self.learned, self.before = True, None
                 self.odd.append(operation.name)
@@ -299,13 +299,16 @@ class Walk(State):
             says = f"{operation.name} makes of the scores what no step of attention does."
             self.fail("scores", UNKNOWN, operation.line, says, x, y)
 
-    def _free(self, number: int) -> bool:
-        """Whether the scores are multiplied by what is learned, or by what is given and nothing else depends on."""
+    def _free(self, number: int, phase: str) -> bool:
+        """Whether the scores are multiplied by what is learned, or by what is given and nothing else depends on.
+
+        Of weights, by what the values do not depend on, as those of the step before (Zhang et al. 2018).
+        """
         operation = self.operations[number]
         path = {*self.core.path, self.core.scores.number}
         others = [(s, o) for s, o in zip(operation.sources, operation.origins, strict=True) if s not in path]
         mine = frozenset[str]().union(*(self.reach[s] if s is not None else {o} - {""} for s, o in others))
-        rest = frozenset[str]().union(*self._streams())
+        rest = frozenset[str]().union(*self._streams()[2 if phase == "prob" else 0 :])
         return operation.name in FACTORS and (self._of_parameters(number) or (bool(mine) and not mine & rest))
 
 
