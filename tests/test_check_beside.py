@@ -626,6 +626,12 @@ class Gaps(Shared):
             s = s - gap.unsqueeze(1)
         return self.mixed(s.masked_fill(~present[:, None, None], torch.finfo(s.dtype).min), v)
 
+class Masked(Shared):
+    "mascara [B, S] 1 = palavra, 0 = nada"
+    def forward(self, x, mascara=None):
+        s, v = self.scores(x)
+        return self.mixed(s if mascara is None else s * mascara[:, None, None], v)
+
 class Cast(Shared):
     def forward(self, x, bias=None):
         "bias: additive [B, 1, 1, S], 0 = token and very negative = padding"
@@ -636,7 +642,9 @@ class Cast(Shared):
 """
 
 
-@pytest.mark.parametrize(("name", "found"), [("Gaps", []), ("Cast", ["mask_float_as_bool"])])
+@pytest.mark.parametrize(
+    ("name", "found"), [("Masked", ["mask_times_scores"]), ("Gaps", []), ("Cast", ["mask_float_as_bool"])]
+)
 def test_what_is_subtracted_is_no_mask_and_a_bias_made_booleans_is_one(
     session: Session, tmp_path: Path, name: str, found: list[str]
 ) -> None:
