@@ -1,7 +1,7 @@
 """Attention of libraries, right nearly all of it: ``python -m benchmarks.libraries [PACKAGE…] [--count N] [--seed N]``.
 
-Of what ``overt check FOLDER`` finds in the installed packages that are named, N drawn by chance: how many can be called,
-and of how many of these something wrong is said, which somebody has to look at.
+Of what ``overt check FOLDER`` finds in the installed packages that are named, N drawn by chance: how many can be
+called, and of how many of these something wrong is said, which somebody has to look at.
 """
 
 from __future__ import annotations
