@@ -206,7 +206,11 @@ def resized(made: Made, caller: Caller, guess: Guess, found: Mapping[str, Any]) 
     other = elsewhere(guess)
     first, _ = made.of(caller) or (None, None)
     if caller.handle is not None:
-        built = made.other(caller, {}, replace(first, lengths=other.lengths)) if first is not None else None
+        if first is None:
+            return []
+        # What it was made with may have axes of its own.
+        more = {**dict(first.lengths.more), **dict(other.lengths.more)}
+        built = made.other(caller, {}, replace(first, lengths=replace(other.lengths, more=tuple(more.items()))))
         if built is None:
             return []
         caller = built
