@@ -15,6 +15,8 @@ from typing import Any
 
 # Files that this process has run.
 _LOADED: dict[Path, ModuleType] = {}
+# Packages that it has run, and their names.
+_PACKAGES: dict[Path, str] = {}
 
 
 def load(target: str) -> Any:
@@ -48,12 +50,15 @@ def _file(path: Path) -> ModuleType:
 
 def _member(beside: Path, names: list[str]) -> ModuleType:
     """A module of a package; what the packages themselves run may fail, for they want what all their modules want."""
-    known = sys.modules.get(names[0])
-    same = known is not None and str(beside / names[0]) in getattr(known, "__path__", ())
+    first = beside / names[0]
+    if str(first) in getattr(sys.modules.get(names[0]), "__path__", ()):
+        _PACKAGES.setdefault(first, names[0])
+    if first not in _PACKAGES and len(names) > 1:
+        _PACKAGES[first] = _free(names[0], first / "__init__.py")
     name, folder = "", beside
     for part in names[:-1]:
         folder /= part
-        name = f"{name}.{part}" if name else part if same else _free(part, folder / "__init__.py")
+        name = f"{name}.{part}" if name else _PACKAGES[first]
         if name not in sys.modules:
             with suppress(Exception):
                 _run(name, folder / "__init__.py")

@@ -252,10 +252,10 @@ class Masked(Scale):
                 self.facts["causal"] = offset
                 if offset == wanted or masked:
                     self.note("causal", "held", "a query sees no later key", self.mask_line)
-                elif queries == keys or (abs(wanted) > 1 and abs(offset - wanted) == 1):
+                elif (queries == keys and not (late and found == 0)) or (abs(wanted) > 1 and abs(offset - wanted) == 1):
                     says = f"A query sees {'the next key' if offset > wanted else 'not its own position'}."
                     self.fail("causal", "causal_off_by_one", self._shaped_at(), says, right, one)
-                elif offset == 0:
+                elif 0 in (offset, found):
                     own = self._own_keys()
                     wrong = own is not None and bool(own.any(1).all() and (self.hidden & own).any())
                     says = "A query does not see itself." if wrong else "The first query stands at the first key."

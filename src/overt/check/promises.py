@@ -56,7 +56,7 @@ class Promises:
             "luong": "luong" in told,
             "asks": self._asks,
             "unscaled": self.declared_unscaled,
-            "scaled": self.description["scaled"],
+            "scaled": self.description.get("scaled"),
             "by width": self.declared_by_width,
             # Keys and values are said to have one source.
             "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|cross", told)),

@@ -104,7 +104,8 @@ def scaled(thing: Any) -> bool:
     with suppress(OSError, TypeError, SyntaxError, ValueError):
         if any(_factors(n, set()) for n in ast.walk(parsed(source_of(own)[0])) if isinstance(n, ast.If)):
             return True
-        every = [*ast.walk(parsed(inspect.getsource(sys.modules[own.__module__])))] if inspect.isroutine(thing) else []
+        module: Any = sys.modules.get(own.__module__)
+        every = [*ast.walk(parsed(inspect.getsource(module)))] if inspect.isroutine(thing) else []
         roots = {_name(x) for node in every if isinstance(node, ast.Assign) and _rooted(node.value)
                  for target in node.targets for x in getattr(target, "elts", [target])} - {None}  # fmt: skip
         for function in (n for n in every if isinstance(n, ast.FunctionDef) and n.name != own.__name__):

@@ -9,6 +9,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from overt.errors import DtypeError
+
 Arrays = dict[str, np.ndarray]
 _LENGTH = struct.Struct("<q")
 # A message beyond this is a candidate that returned something absurd.
@@ -23,7 +25,7 @@ def send(stream: BinaryIO, message: dict[str, Any], arrays: Arrays | None = None
     """Write one message: its length, that of its head, the head in JSON, and then the bytes of the arrays."""
     given = {name: np.asarray(array) for name, array in (arrays or {}).items()}
     if any(array.dtype.hasobject for array in given.values()):
-        raise TypeError("an array of objects is no array of numbers")
+        raise DtypeError("an array of objects is no array of numbers: give numbers")
     described = [(name, array.dtype.str, array.shape) for name, array in given.items()]
     head = json.dumps({"message": message, "arrays": described}).encode()
     bodies = [array.tobytes() for array in given.values()]
