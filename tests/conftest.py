@@ -1,11 +1,32 @@
-"""One hypothesis profile: the same examples everywhere, so that a failure is everybody's failure."""
+"""One hypothesis profile: the same examples everywhere, so that a failure is everybody's failure; and what tests of the
+checker share."""
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from overt.check.session import Session
 
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile("thorough", deadline=None, max_examples=3000)
 settings.load_profile(os.environ.get("OVERT_HYPOTHESIS", "default"))
 
 pytest_plugins = ["pytester", "chromium"]
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    """One process for all candidates of a module."""
+    with Session() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The module's ``SOURCE``, in a file."""
+    path = tmp_path_factory.mktemp("candidates") / "candidates.py"
+    path.write_text(request.module.SOURCE)
+    return path

@@ -10,7 +10,6 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -63,12 +62,6 @@ def module(name: str) -> ModuleType:
 
 
 EXPECTED = {(name, candidate): set(ids.split()) for name in SETS for candidate, ids in module(name).EXPECTED.items()}
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    with Session() as running:
-        yield running
 
 
 @pytest.mark.parametrize(("name", "candidate"), EXPECTED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from overt.check.checking import examine
 from overt.check.session import Session
 
-CODE = '''
+SOURCE = '''
 import dataclasses
 import math
 import numpy as np
@@ -577,19 +576,6 @@ EXPECTED = {
     "Loaded": set(),
     "Holds": {"qkv_order"},
 }
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("beside") / "beside.py"
-    found.write_text(CODE)
-    return found
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    with Session() as running:
-        yield running
 
 
 @pytest.mark.parametrize("name", EXPECTED)

@@ -10,8 +10,10 @@ from click.testing import CliRunner
 
 import overt
 from overt.check.calls import KINDS, LADDER, Guess, ladder, specs
+from overt.check.checking import examine
 from overt.check.interface import Interface
 from overt.check.report import CallError
+from overt.check.session import Session
 from overt.cli.check import command
 from overt.errors import ArgumentError
 
@@ -205,16 +207,18 @@ class Never(nn.Module):
     def forward(self, x):
         return x
 
+class Trait:
+    def forward(self, apple):
+        return self.of_what_it_is_mixed_into(apple)
+
+def sometimes(apple, pear, how):
+    if type(how) is Trait:
+        plum = apple @ pear.mT
+    return torch.softmax(plum, -1) @ pear
+
 def sums(apple, pear):
     return apple + apple.mean()
 """
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("calls") / "mine.py"
-    path.write_text(SOURCE)
-    return path
 
 
 RIGHT = (
@@ -241,8 +245,8 @@ RIGHT = (
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_right_code_is_called_as_it_wants(file: Path, name: str) -> None:
-    report = overt.check(f"{file}:{name}")
+def test_right_code_is_called_as_it_wants(session: Session, file: Path, name: str) -> None:
+    report = examine(session, f"{file}:{name}")
     assert report.ok, str(report)
     assert {"softmax", "scale"} & {e.step.split(", ")[-1] for e in report.ledger if e.outcome == "held"}
 
@@ -251,29 +255,34 @@ def test_right_code_is_called_as_it_wants(file: Path, name: str) -> None:
     ("name", "found"),
     [("BlockyWrong", "scale_dmodel"), ("rotten", "scale_d"), ("ConfiguredWrong", "softmax_axis_q")],
 )
-def test_wrong_code_is_found_wrong_in_such_calls(file: Path, name: str, found: str) -> None:
-    report = overt.check(f"{file}:{name}")
+def test_wrong_code_is_found_wrong_in_such_calls(session: Session, file: Path, name: str, found: str) -> None:
+    report = examine(session, f"{file}:{name}")
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == [found], str(report)
 
 
-def test_what_a_call_raises_proves_nothing(file: Path) -> None:
-    for name, told in (("never", "is no text"), ("Never", "is not what it should be")):
+def test_what_a_call_raises_proves_nothing(session: Session, file: Path) -> None:
+    for name, told in (
+        ("never", "is no text"),
+        ("Never", "is not what it should be"),
+        ("Trait", "no attribute 'of_what_it_is_mixed_into'"),
+        ("sometimes", "cannot access local variable 'plum'"),
+    ):
         with pytest.raises(CallError, match=r"\d+ calls were tried.*--example") as caught:
-            overt.check(f"{file}:{name}")
+            examine(session, f"{file}:{name}")
         assert told in str(caught.value)
         assert "\n" not in str(caught.value)
     # Unless nothing in the call explains it.
-    assert [f.id for f in overt.check(f"{file}:missing").findings] == ["raises"]
+    assert [f.id for f in examine(session, f"{file}:missing").findings] == ["raises"]
 
 
-def test_no_attention_is_said(file: Path) -> None:
+def test_no_attention_is_said(session: Session, file: Path) -> None:
     with pytest.raises(CallError, match="no attention was found inside"):
-        overt.check(f"{file}:sums")
+        examine(session, f"{file}:sums")
 
 
-def test_an_example_settles_the_call(file: Path) -> None:
+def test_an_example_settles_the_call(session: Session, file: Path) -> None:
     made = "Configured(type('C', (), dict(ghi=32, jkl=4, mno=0.1)))"
-    report = overt.check(f"{file}:Configured", example=(made, "(torch.randn(2, 5, 32),)"))
+    report = examine(session, f"{file}:Configured", example=(made, "(torch.randn(2, 5, 32),)"))
     assert report.ok, str(report)
     wrong = overt.check(
         f"{file}:ConfiguredWrong",
@@ -281,21 +290,21 @@ def test_an_example_settles_the_call(file: Path) -> None:
     )
     assert [f.id for f in wrong.findings if f.kind == "mistake"] == ["softmax_axis_q"]
     # What somebody asked for, and raises, is the candidate's.
-    raised = overt.check(f"{file}:Blocky", example=("Blocky(64, 4)", "(torch.randn(2, 5, 64),)"))
+    raised = examine(session, f"{file}:Blocky", example=("Blocky(64, 4)", "(torch.randn(2, 5, 64),)"))
     assert [f.id for f in raised.findings] == ["raises"]
     assert "5 tokens are no multiple of 16" in str(raised)
     with pytest.raises(CallError, match="the example cannot be made: AssertionError"):
-        overt.check(f"{file}:Blocky", example=("Blocky(5, 4)", "()"))
+        examine(session, f"{file}:Blocky", example=("Blocky(5, 4)", "()"))
     for bad in ("Blocky(64, 4)", ("x",), (1, 2)):
         with pytest.raises(ArgumentError, match="example takes two texts"):
             overt.check(f"{file}:Blocky", example=bad)  # type: ignore[arg-type]
 
 
-def test_sizes_that_somebody_gives(file: Path) -> None:
-    report = overt.check(f"{file}:Window", sizes={"T": 16, "W": 32, "H": 4})
+def test_sizes_that_somebody_gives(session: Session, file: Path) -> None:
+    report = examine(session, f"{file}:Window", sizes={"T": 16, "W": 32, "H": 4})
     assert "heads 4, 16 queries, 16 keys, width 32" in report.convention["called with"]
     with pytest.raises(CallError, match=r"no call of Blocky works: .* calls were tried"):
-        overt.check(f"{file}:Blocky", sizes={"T": 5, "W": 60, "H": 4})
+        examine(session, f"{file}:Blocky", sizes={"T": 5, "W": 60, "H": 4})
     for bad in ({"X": 3}, {}, {"T": 0}, {"T": 1.5}, [3]):
         with pytest.raises(ArgumentError, match="size"):
             overt.check(f"{file}:Blocky", sizes=bad)  # type: ignore[arg-type]

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import overt
+from overt.check.checking import examine
+from overt.check.session import Session
 
 CODE = '''
 import math
@@ -92,10 +93,10 @@ NAMES = ("Base", "Queries", "Holds", "Local", "Here", "handed", "causal", "Padde
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_line_is_where_it_was_decided(tmp_path: Path, name: str) -> None:
+def test_the_line_is_where_it_was_decided(session: Session, tmp_path: Path, name: str) -> None:
     file = tmp_path / "lines.py"
     file.write_text(CODE)
-    found = [f for f in overt.check(f"{file}:{name}").findings if f.kind == "mistake"]
+    found = [f for f in examine(session, f"{file}:{name}").findings if f.kind == "mistake"]
     assert len(found) == 1
     where = found[0].where
     assert where is not None

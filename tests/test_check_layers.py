@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import overt
 from overt.check import describe
+from overt.check.checking import examine
+from overt.check.session import Session
 
 CODE = '''
 import numpy as np
@@ -300,13 +301,13 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_layers_are_called_and_judged(module: Path, name: str) -> None:
-    report = overt.check(f"{module}:{name}")
+def test_layers_are_called_and_judged(session: Session, module: Path, name: str) -> None:
+    report = examine(session, f"{module}:{name}")
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == EXPECTED[name]
 
 
-def test_what_shapes_are_unpacked_into_are_axes(module: Path) -> None:
-    report = overt.check(f"{module}:in_chunks_from_the_first")
+def test_what_shapes_are_unpacked_into_are_axes(session: Session, module: Path) -> None:
+    report = examine(session, f"{module}:in_chunks_from_the_first")
     assert "q: THD" in report.convention["called with"]
     assert "causal_top_left" in {f.id for f in report.findings}
 

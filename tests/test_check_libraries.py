@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from overt.check.checking import examine
 from overt.check.loading import load
-from overt.check.reading import used
 from overt.check.report import CallError
 from overt.check.session import Session
+from overt.check.syntax import used
 
-CODE = '''
+SOURCE = '''
 import torch
 from torch import nn
 
@@ -239,19 +238,6 @@ EXPECTED: dict[str, set[str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("libraries") / "libraries.py"
-    found.write_text(CODE)
-    return found
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    with Session() as running:
-        yield running
-
-
 @pytest.mark.parametrize("name", EXPECTED)
 def test_what_libraries_hold_is_no_mistake_for_that(session: Session, file: Path, name: str) -> None:
     report = examine(session, f"{file}:{name}")
@@ -298,6 +284,13 @@ def package(folder: Path, init: str = "") -> Path:
 def test_a_file_is_the_module_that_it_is_of_its_package(tmp_path: Path, session: Session, init: str) -> None:
     # Whatever else the package wants.
     assert examine(session, f"{package(tmp_path, init)}:Attention").ok
+
+
+def test_what_the_package_did_not_come_to_is_not_missing(tmp_path: Path) -> None:
+    file = package(tmp_path, "import what_nobody_has_installed\nROOT = 0.5").with_name("other.py")
+    file.write_text("import attending\n" + INNER.replace("scaled(q, k)", "scaled(q, k) * attending.ROOT"))
+    with Session() as own, pytest.raises(CallError, match="has no attribute 'ROOT'"):
+        examine(own, f"{file}:Attention")
 
 
 def test_packages_of_one_name_are_kept_apart(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -393,12 +392,6 @@ class Wide:
         q, k, v = (x.reshape(*x.shape[:2], self.heads, -1).swapaxes(1, 2) for x in (q, k, v))
         return mix(q, k, v, self.factor).swapaxes(1, 2)
 """
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    with Session() as session:
-        yield session
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import overt
+from overt.check.checking import examine
 from overt.check.report import CallError, Report
 from overt.check.session import Session
 
@@ -169,13 +170,6 @@ def watched(q, k, v):
 '''
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("packages") / "packages.py"
-    path.write_text(SOURCE)
-    return path
-
-
 def told(report: Report) -> set[str]:
     """What is wrong, and that something was judged."""
     assert any(entry.step.endswith("scores") and entry.outcome == "held" for entry in report.ledger), str(report)
@@ -185,15 +179,15 @@ def told(report: Report) -> set[str]:
 @pytest.mark.parametrize(
     "name", ["annotated", "imaginary", "Opted", "HandedOn", "Listener", "Guarded", "Compared", "Commented"]
 )
-def test_right_code_is_let_through(file: Path, name: str) -> None:
-    assert told(overt.check(f"{file}:{name}")) == set()
+def test_right_code_is_let_through(session: Session, file: Path, name: str) -> None:
+    assert told(examine(session, f"{file}:{name}")) == set()
 
 
 @pytest.mark.parametrize(
     ("name", "found"), [("HandedOnWrong", "scale"), ("GuardedWrong", "scale"), ("ListenerWrong", "additive_no_tanh")]
 )
-def test_wrong_code_is_found_wrong(file: Path, name: str, found: str) -> None:
-    report = overt.check(f"{file}:{name}")
+def test_wrong_code_is_found_wrong(session: Session, file: Path, name: str, found: str) -> None:
+    report = examine(session, f"{file}:{name}")
     assert any(f.id.startswith(found) for f in report.findings), str(report)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -57,12 +56,6 @@ EXPECTED = {
     "k": set(),
     "m": {"rope_layout"},
 }
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    with Session() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -134,12 +133,6 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("said") / "tales.py"
     path.write_text(CODE)
     return path
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[Session]:
-    with Session() as one:
-        yield one
 
 
 @pytest.mark.parametrize(

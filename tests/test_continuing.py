@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import overt
+from overt.check.checking import examine
+from overt.check.session import Session
 
 CODE = '''
 from typing import NamedTuple
@@ -201,18 +202,20 @@ class Asking(Zorp):
     ("Sliding", set()), ("SlidingLate", {"rope_offset"}), ("SlidingBare", set()), ("SlidingSinks", set()),
     ("noted", set()), ("noted_wrong", {"causal_top_left"}),
 ])  # fmt: skip
-def test_a_cache_of_any_kind_is_found(name: str, expected: set[str], tmp_path: Path) -> None:
+def test_a_cache_of_any_kind_is_found(session: Session, name: str, expected: set[str], tmp_path: Path) -> None:
     file = tmp_path / f"pieces_{name.lower()}.py"
     file.write_text(CODE)
-    report = overt.check(f"{file}:{name}")
+    report = examine(session, f"{file}:{name}")
     assert {f.id for f in report.findings if f.kind == "mistake"} == expected
 
 
 @pytest.mark.parametrize(("name", "wrong"), [
     ("ByDistance", False), ("ByDistanceFromTheEnd", True), ("NormedOverTime", True), ("Asking", False),
 ])  # fmt: skip
-def test_what_is_causal_is_the_same_where_nothing_more_comes(name: str, wrong: bool, tmp_path: Path) -> None:
+def test_what_is_causal_is_the_same_where_nothing_more_comes(
+    session: Session, name: str, wrong: bool, tmp_path: Path
+) -> None:
     file = tmp_path / f"begun_{name.lower()}.py"
     file.write_text(CODE)
-    report = overt.check(f"{file}:{name}")
+    report = examine(session, f"{file}:{name}")
     assert {f.id for f in report.findings if f.kind in ("mistake", "unknown")} == ({"unknown"} if wrong else set())

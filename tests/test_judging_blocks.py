@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import overt
+from overt.check.checking import examine
 from overt.check.judging import judge
+from overt.check.session import Session
 from overt.recorder import record_operations
 
 RNG = np.random.default_rng(1)
@@ -96,9 +97,9 @@ def test_rows_that_see_nothing_say_nothing(again: bool) -> None:
     (" * less[..., None]", "may not be seen", 1, 4, {"causal_off_by_one"}),
 ])  # fmt: skip
 def test_blocks_of_keys_are_one_attention(
-    less: str, says: str, shift: int, block: int, expected: set[str], tmp_path: Path
+    session: Session, less: str, says: str, shift: int, block: int, expected: set[str], tmp_path: Path
 ) -> None:
     file = tmp_path / f"online_{block}_{shift}_{len(less)}_{len(says)}.py"
     file.write_text(ONLINE.format(less=less, says=says, shift=shift, block=block))
-    report = overt.check(f"{file}:online")
+    report = examine(session, f"{file}:online")
     assert {f.id for f in report.findings if f.kind in ("mistake", "unknown")} == expected

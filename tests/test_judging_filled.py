@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import overt
+from overt.check.checking import examine
+from overt.check.session import Session
 
 CODE = '''
 import numpy as np
@@ -123,6 +124,6 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_what_fills_up_and_what_is_not_done_is_told_from_mistakes(module: Path, name: str) -> None:
-    report = overt.check(f"{module}:{name}")
+def test_what_fills_up_and_what_is_not_done_is_told_from_mistakes(session: Session, module: Path, name: str) -> None:
+    report = examine(session, f"{module}:{name}")
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == EXPECTED[name]

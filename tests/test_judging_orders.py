@@ -12,8 +12,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-import overt
+from overt.check.checking import examine
 from overt.check.judging import Judged, judge
+from overt.check.session import Session
 from overt.recorder import record_operations
 
 
@@ -290,8 +291,10 @@ class Block(torch.nn.Module):
 
 
 @pytest.mark.parametrize(("axis", "found"), [(-1, []), (1, ["unknown"])])
-def test_what_is_taken_over_all_positions_is_not_causal(axis: int, found: list[str], tmp_path: Path) -> None:
+def test_what_is_taken_over_all_positions_is_not_causal(
+    session: Session, axis: int, found: list[str], tmp_path: Path
+) -> None:
     file = tmp_path / "leak.py"
     file.write_text(LEAK.format(axis=axis))
-    report = overt.check(f"{file}:Block")
+    report = examine(session, f"{file}:Block")
     assert [one.id for one in report.findings if one.kind in ("mistake", "unknown")] == found

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import overt
+from overt.check.checking import examine
+from overt.check.session import Session
 
 CODE = '''
 import math
@@ -337,11 +338,11 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_step_is_judged_by_what_comes_before_and_after_it(module: Path, name: str) -> None:
-    report = overt.check(f"{module}:{name}")
+def test_a_step_is_judged_by_what_comes_before_and_after_it(session: Session, module: Path, name: str) -> None:
+    report = examine(session, f"{module}:{name}")
     assert sorted(f.id for f in report.findings if f.kind in ("mistake", "unknown")) == EXPECTED[name]
 
 
-def test_key_heads_are_told_by_a_dictionary_too(module: Path) -> None:
-    report = overt.check(f"{module}:SharedInTurn")
+def test_key_heads_are_told_by_a_dictionary_too(session: Session, module: Path) -> None:
+    report = examine(session, f"{module}:SharedInTurn")
     assert [f.id for f in report.findings if f.kind == "convention"] == ["gqa_tile"]

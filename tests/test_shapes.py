@@ -8,6 +8,8 @@ import pytest
 
 import overt
 from overt.check.calls import Guess, Lengths
+from overt.check.checking import examine
+from overt.check.session import Session
 from overt.check.shapes import Shape, shapes, size
 
 
@@ -109,28 +111,21 @@ class Lstm(nn.Module):
 '''
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("shapes") / "told.py"
-    path.write_text(SOURCE)
-    return path
-
-
 @pytest.mark.parametrize("name", ["verified", "Patches", "Undocumented"])
-def test_right_code_of_its_own_widths_is_called_and_right(file: Path, name: str) -> None:
-    report = overt.check(f"{file}:{name}")
+def test_right_code_of_its_own_widths_is_called_and_right(session: Session, file: Path, name: str) -> None:
+    report = examine(session, f"{file}:{name}")
     assert report.ok, str(report)
     assert {"softmax", "scale"} & {e.step.split(", ")[-1] for e in report.ledger if e.outcome == "held"}
 
 
-def test_wrong_code_of_its_own_widths_is_wrong(file: Path) -> None:
-    report = overt.check(f"{file}:Wrong")
+def test_wrong_code_of_its_own_widths_is_wrong(session: Session, file: Path) -> None:
+    report = examine(session, f"{file}:Wrong")
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == ["scale_d"], str(report)
 
 
-def test_what_runs_and_does_not_attend_is_said_so(file: Path) -> None:
+def test_what_runs_and_does_not_attend_is_said_so(session: Session, file: Path) -> None:
     with pytest.raises(overt.errors.ArgumentError, match="no attention was found inside"):
-        overt.check(f"{file}:Lstm")
+        examine(session, f"{file}:Lstm")
 
 
 LEARNED = '''

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache, partial
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,8 @@ from overt.check.composing import MAKE, THEN, applied, closing, composed, descri
 from overt.check.describe import is_keras, is_linen, parameters, widen
 from overt.check.edits import rewritten
 from overt.check.giving import Asked, Giver, LackedError, drawn
-from overt.check.loading import load
-from overt.check.reading import parsed, statements
+from overt.check.loading import UNFINISHED, load
+from overt.check.syntax import parsed, statements
 from overt.check.usage import definition
 from overt.check.watching import watched
 from overt.errors import ArgumentError
@@ -132,7 +132,8 @@ class Candidate:
             trace = trace.tb_next
         missing: dict[str, Any] | None = None
         if isinstance(error, AttributeError) and error.name:
-            missing = {"name": error.name, "owner": type(error.obj).__name__}
+            unfinished = isinstance(error.obj, ModuleType) and error.obj.__name__ in UNFINISHED
+            missing = {"name": error.name, "owner": "unfinished" if unfinished else type(error.obj).__name__}
             missing |= {"path": error.obj.path} if isinstance(error.obj, Asked) else {}
         elif isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
             missing = {"name": error.args[0], "owner": "dict"}

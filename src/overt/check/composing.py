@@ -18,8 +18,8 @@ import numpy as np
 from overt.check.arrays import backends
 from overt.check.describe import arguments_of, describe, is_keras, rows_of
 from overt.check.giving import drawn
-from overt.check.reading import is_own, parsed
 from overt.check.roles import role
+from overt.check.syntax import is_own, parsed
 from overt.check.usage import source_of
 
 # What stands between the names of methods that are called one after the other, and the name that makes the object.

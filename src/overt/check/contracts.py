@@ -18,8 +18,8 @@ from overt.check.beside import Made
 from overt.check.beside import numbers as told
 from overt.check.calls import Guess
 from overt.check.findings import Findings
-from overt.check.reading import parsed
 from overt.check.roles import constructor_role, role
+from overt.check.syntax import parsed
 
 # So many positions that a third of them is a block.
 _LONG = 12

@@ -18,7 +18,7 @@ import numpy as np
 
 from overt.check import usage, wire
 from overt.check.promises import around
-from overt.check.reading import parsed
+from overt.check.syntax import parsed
 from overt.check.usage import definition, scope, source_of
 
 _FORWARD = ("forward", "call", "__call__", "attend", "apply", "compute", "attention", "step", "decode", "decode_step")

@@ -23,10 +23,10 @@ from overt.check.calls import (
 )
 from overt.check.interface import Interface
 from overt.check.promises import AXIS_WORDS
-from overt.check.reading import parsed
 from overt.check.roles import INPUTS, Argument, constructor_role, role
 from overt.check.session import Here, Session
 from overt.check.shapes import Path
+from overt.check.syntax import parsed
 
 # The kinds that each role of a name suggests, by family: how the arrays of one call lie together.
 FAMILIES: tuple[dict[str, str], ...] = (

@@ -7,7 +7,7 @@ import linecache
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from overt.check.reading import family, is_own, parsed, statements
+from overt.check.syntax import family, is_own, parsed, statements
 
 # So often what decides takes it from elsewhere in its turn.
 _DEPTH = 4

@@ -15,8 +15,9 @@ from typing import Any
 
 # Files that this process has run.
 _LOADED: dict[Path, ModuleType] = {}
-# Packages that it has run, and their names.
+# Packages that it has run, and their names; and those that ended before all of them was run.
 _PACKAGES: dict[Path, str] = {}
+UNFINISHED: set[str] = set()
 
 
 def load(target: str) -> Any:
@@ -38,8 +39,8 @@ def _file(path: Path) -> ModuleType:
     top = path.parent
     while (top / "__init__.py").is_file():
         top = top.parent
-    _importable(path.parent)
     _importable(top)
+    _importable(path.parent)
     names = list(path.relative_to(top).with_suffix("").parts)
     if names[-1] == "__init__":
         return _member(top, names[:-1])
@@ -60,8 +61,10 @@ def _member(beside: Path, names: list[str]) -> ModuleType:
         folder /= part
         name = f"{name}.{part}" if name else _PACKAGES[first]
         if name not in sys.modules:
-            with suppress(Exception):
+            try:
                 _run(name, folder / "__init__.py")
+            except Exception:
+                UNFINISHED.add(name)
     return importlib.import_module(f"{name}.{names[-1]}" if name else names[-1])
 
 

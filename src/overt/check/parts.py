@@ -26,9 +26,9 @@ from overt.check.findings import Findings
 from overt.check.interface import Interface
 from overt.check.mistakes import MISTAKES
 from overt.check.part import Given, Part, Reading, same
-from overt.check.reading import parsed
 from overt.check.roles import Argument
 from overt.check.session import EndedError, Here, Session
+from overt.check.syntax import parsed
 
 _SCORES = ("TS", "BTS", "BHTS")
 _X = (*(f"x={axes}" for axes in ("BHTD", "BTHD", "BTD", "HTD", "THD", "TD")), "q=BHTD k=BHTD", "q=BTHD k=BTHD")

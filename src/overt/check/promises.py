@@ -17,8 +17,8 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
-from overt.check.reading import parsed
 from overt.check.roles import Argument, role
+from overt.check.syntax import parsed
 from overt.check.usage import definition, scope, source_of
 
 # Letters of shapes in comments: batch, heads, queries or keys, width.

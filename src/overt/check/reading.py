@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from itertools import product
 
 import numpy as np
 
 from overt.check.shapes import Path, Shape
+from overt.check.syntax import DEPTH, called, family, is_own, parameters_of, parsed, spelt, texts_in
 
-# Functions that hand on to one another.
-_DEPTH = 4
-# Texts that one name may stand for.
-_MANY = 64
 # Attributes that arrays have in one library or another.
 _OF_ARRAYS = frozenset((*dir(np.ndarray), "at", "data", "device", "grad", "mH", "mT", "requires_grad"))
 _PRODUCTS = {"matmul", "dot", "mm", "bmm", "linear"}
@@ -82,27 +76,6 @@ class Read:
         return {path: kind for path, kind in self.held.items() if path not in owners}
 
 
-@lru_cache(maxsize=16)
-def parsed(source: str) -> ast.Module:
-    """The tree of a source, an empty one where it has none: shared, to be read only."""
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError):
-        return ast.Module([], [])
-
-
-def statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """All statements of a tree, those that hold others before these; expressions, most of a tree, are passed by."""
-    todo = deque([tree])
-    while todo:
-        node = todo.popleft()
-        if isinstance(node, ast.stmt):
-            yield node
-        for name in ("body", "handlers", "cases", "orelse", "finalbody"):
-            inner = getattr(node, name, None)
-            todo.extend(inner if isinstance(inner, list) else ())
-
-
 def read(source: str, names: Sequence[str]) -> Read:
     """What a source asks of its arguments.
 
@@ -126,59 +99,11 @@ def read(source: str, names: Sequence[str]) -> Read:
                 functions.setdefault(kept, forwards[made_of])
     for own in family(tree.body[0], tree) if tree.body else ():
         # A method may be called with texts of its own class.
-        passed = _texts([*ast.walk(own)], {})
+        passed = texts_in([*ast.walk(own)], {})
         texts = {name: passed.get(name, [name])[:1] for name in names if name in _joined(own, functions)}
         found.texts |= {(name,): some[0] for name, some in texts.items()}
         _asked(own, {name: [(name,)] for name in names}, texts, functions, found, 0)
     return found
-
-
-def family(node: ast.AST, tree: ast.Module) -> Iterator[ast.AST]:
-    """A function or a class, and the classes of its module that it is built on."""
-    defined = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef) and n is not node}
-    todo = [node]
-    while todo:
-        one = todo.pop()
-        yield one
-        names = [getattr(base, "attr", getattr(base, "id", "")) for base in getattr(one, "bases", ())]
-        todo += [defined.pop(name) for name in names if name in defined]
-
-
-def used(source: str, name: str) -> bool:
-    """Whether an argument is read, and not only asked whether it is there, or handed to what never reads it."""
-    tree = parsed(source)
-    functions = {f.name: f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef)}
-    seen: set[tuple[str, str]] = set()
-
-    def within(function: ast.FunctionDef, name: str) -> bool:
-        if (function.name, name) in seen:
-            return False
-        seen.add((function.name, name))
-        nodes = [*ast.walk(function)]
-        asks = [x for n in nodes if isinstance(n, ast.If | ast.IfExp | ast.Assert) for x in ast.walk(n.test)]
-        apart = {id(x) for x in asks}
-        for call in (n for n in nodes if isinstance(n, ast.Call)):
-            to = functions.get(getattr(call.func, "attr", getattr(call.func, "id", "")))
-            names = [a.arg for a in to.args.args] if to else []
-            names = names[1:] if names[:1] == ["self"] else names
-            given = [*zip(names, call.args, strict=False), *((k.arg, k.value) for k in call.keywords)]
-            for other, value in given if to else ():
-                if isinstance(value, ast.Name) and value.id == name and to is not None and other is not None:
-                    apart.add(id(value))
-                    if within(to, other):
-                        return True
-        return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in apart
-                   for n in nodes)  # fmt: skip
-
-    first = [f for f in ast.walk(tree.body[0]) if isinstance(f, ast.FunctionDef)] if tree.body else []
-    return any(within(f, name) for f in first if name in {a.arg for a in (*f.args.args, *f.args.kwonlyargs)})
-
-
-def blocks(source: str) -> bool:
-    """Whether it loops over blocks: numbers that lie apart by another one that has a name."""
-    loops = (node.iter for node in ast.walk(parsed(source)) if isinstance(node, ast.For | ast.comprehension))
-    return any(isinstance(x, ast.Call) and getattr(x.func, "id", "") == "range" and len(x.args) == 3
-               and isinstance(x.args[2], ast.Name | ast.Attribute) for x in loops)  # fmt: skip
 
 
 def _joined(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: int = 0) -> set[str]:
@@ -189,24 +114,13 @@ def _joined(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: 
     keys = [x.slice for x in ast.walk(function) if isinstance(x, ast.Subscript)]
     inside = [part.value for key in keys for part in ast.walk(key) if isinstance(part, ast.FormattedValue)]
     for call in ast.walk(function):
-        other = functions.get(_called(call) or "")
-        if isinstance(call, ast.Call) and other is not None and other is not function and depth < _DEPTH:
+        other = functions.get(called(call) or "")
+        if isinstance(call, ast.Call) and other is not None and other is not function and depth < DEPTH:
             joined = _joined(other, functions, depth + 1)
-            handed = [value for name, value in zip(_parameters(other), call.args, strict=False) if name in joined]
+            handed = [value for name, value in zip(parameters_of(other), call.args, strict=False) if name in joined]
             inside += [x for value in handed if isinstance(value, ast.Name | ast.JoinedStr | ast.BinOp)
                        for x in ast.walk(value) if isinstance(x, ast.Name)]  # fmt: skip
     return {x.id for x in (*sums, *inside) if isinstance(x, ast.Name)}
-
-
-def _called(node: ast.AST) -> str | None:
-    """The name of the function, or of the method of the instance, that is called."""
-    function = node.func if isinstance(node, ast.Call) else None
-    return function.attr if isinstance(function, ast.Attribute) and is_own(function) else getattr(function, "id", None)
-
-
-def _parameters(function: ast.FunctionDef) -> list[str]:
-    """The names of arguments, without the instance."""
-    return [a.arg for a in function.args.args if a.arg != "self"]
 
 
 def _asked(
@@ -220,7 +134,7 @@ def _asked(
     """Enter what one function asks of what its names stand for: arguments, what lies in them, or texts."""
     nodes = [*ast.walk(function)]
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
-    texts = _texts(nodes, told)
+    texts = texts_in(nodes, told)
     for node in nodes:
         if isinstance(node, ast.Assign):
             match node.targets[0], node.value:
@@ -303,12 +217,12 @@ def _asked(
             found.behind.update(behind)
             found.linear.update(behind if name == "linear" else ())
         other = functions.get(name or "")
-        if other is not None and depth < _DEPTH and (isinstance(node.func, ast.Name) or is_own(node.func)):
+        if other is not None and depth < DEPTH and (isinstance(node.func, ast.Name) or is_own(node.func)):
             names = [a.arg for a in other.args.args][other.name == "__init__" or is_own(node.func) :]
             passed = dict(zip(names, node.args, strict=False))
             passed |= {one.arg: one.value for one in node.keywords if one.arg is not None}
             handed = {name: _paths(value, known, texts) for name, value in passed.items()}
-            spelt = {name: some for name, value in passed.items() if (some := _spelt(value, texts))}
+            spelled = {name: some for name, value in passed.items() if (some := spelt(value, texts))}
             needed = other.args.args[: len(other.args.args) - len(other.args.defaults)]
             for paths in (_paths(one.value, known, texts) for one in node.keywords if one.arg is None):
                 # What is unpacked has the names of the arguments that are not given otherwise.
@@ -317,12 +231,7 @@ def _asked(
                     handed.setdefault(rest, []).append((*path, rest))
             if any(handed.values()):
                 inside = {name: paths for name, paths in handed.items() if paths}
-                _asked(other, inside, spelt, functions, found, depth + 1)
-
-
-def is_own(node: ast.AST) -> bool:
-    """Whether it is an attribute of the instance."""
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+                _asked(other, inside, spelled, functions, found, depth + 1)
 
 
 def _sliced(nodes: Sequence[ast.AST], known: Mapping[str, list[Path]], found: Read) -> None:
@@ -449,35 +358,6 @@ def _looped(
         known.setdefault(target.id, paths)
 
 
-def _texts(nodes: Sequence[ast.AST], told: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Names that stand for one text after the other, for texts that functions are called with, or for one put together.
-
-    told: those that are known.
-    """
-    texts: dict[str, list[str]] = {}
-    for node in nodes:
-        if isinstance(node, ast.For | ast.comprehension) and isinstance(node.target, ast.Name):
-            items = node.iter.elts if isinstance(node.iter, ast.Tuple | ast.List) else []
-            some = [x.value for x in items if isinstance(x, ast.Constant) and isinstance(x.value, str)]
-            texts |= {node.target.id: some} if some else {}
-            if isinstance(node.iter, ast.Constant) and isinstance(node.iter.value, str):
-                texts[node.target.id] = [*node.iter.value]
-    names = {f.name: _parameters(f) for f in nodes if isinstance(f, ast.FunctionDef)}
-    pairs = [(name, given) for call in nodes if isinstance(call, ast.Call)
-             for name, given in zip(names.get(_called(call) or "", ()), call.args, strict=False)]  # fmt: skip
-    for node in nodes:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.JoinedStr() | ast.BinOp()):
-                pairs.append((name, node.value))
-    # What is handed on is made of what was.
-    for _ in range(_DEPTH if pairs else 0):
-        for name, given in pairs:
-            some = _spelt(given, {**texts, **told, name: []}) if name not in told else []
-            if some:
-                texts[name] = list(dict.fromkeys([*texts.get(name, []), *some]))[:_MANY]
-    return {**texts, **told}
-
-
 def _paths(node: ast.AST, known: Mapping[str, list[Path]], texts: Mapping[str, list[str]]) -> list[Path]:
     """Arguments, or what lies in them by names; several where the name is one of some texts."""
     if isinstance(node, ast.Name):
@@ -487,29 +367,7 @@ def _paths(node: ast.AST, known: Mapping[str, list[Path]], texts: Mapping[str, l
     if isinstance(node, ast.Attribute) and node.attr not in _OF_ARRAYS:
         return [(*path, node.attr) for path in _paths(node.value, known, texts)]
     if isinstance(node, ast.Subscript):
-        return [(*path, name) for path in _paths(node.value, known, texts) for name in _spelt(node.slice, texts)]
-    return []
-
-
-def _spelt(node: ast.AST, texts: Mapping[str, list[str]]) -> list[str]:
-    """The texts that an expression may be, with 0 for a number in them."""
-    match node:
-        case ast.Constant(value=str() as text):
-            return [text]
-        case ast.Name(id=name):
-            return texts.get(name, [])
-        case ast.BinOp(op=ast.Add()):
-            return [one + two for one in _spelt(node.left, texts) for two in _spelt(node.right, texts)]
-        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str() as text)):
-            parts = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
-            pieces = re.split(r"%[sd]", text)
-            filled = product(*(_spelt(part, texts) or ["0"] for part in parts))
-            return ["".join(map("".join, zip(pieces, [*some, ""], strict=True))) for some in filled
-                    if len(some) == len(pieces) - 1]  # fmt: skip
-        case ast.FormattedValue() | ast.Call(func=ast.Name(id="str")):
-            return _spelt(node.value if isinstance(node, ast.FormattedValue) else node.args[0], texts) or ["0"]
-        case ast.JoinedStr():
-            return ["".join(parts) for parts in product(*(_spelt(part, texts) for part in node.values))]
+        return [(*path, name) for path in _paths(node.value, known, texts) for name in spelt(node.slice, texts)]
     return []
 
 
@@ -521,7 +379,7 @@ def contracted(source: str, names: Sequence[str], found: Mapping[Path, Shape]) -
     made = dict(found)
     known: dict[str, list[Path]] = {name: [(name,)] for name in names}
     nodes = [*ast.walk(parsed(source))]
-    texts = _texts(nodes, {})
+    texts = texts_in(nodes, {})
     for node in nodes:
         equation = node.args[0] if isinstance(node, ast.Call) and node.args else None
         if not isinstance(equation, ast.Constant) or not isinstance(equation.value, str) or "->" not in equation.value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +16,11 @@ from overt.check.asking import Caller, Way, probe, remembers
 from overt.check.calls import Guess, Lengths, Tried
 from overt.check.findings import Findings
 from overt.check.interface import Interface
-from overt.check.reading import blocks
 from overt.check.report import CallError, CheckerError, UnattendedError
 from overt.check.roles import LAYOUTS, constructor_role
 from overt.check.search import Search
 from overt.check.session import Here, Session
+from overt.check.syntax import blocks, parsed
 from overt.check.varying import Found, kinder, kinds_of, names, optional, square
 
 # Calls of one request that are looked into, and of all; and calls one after the other.
@@ -256,15 +257,24 @@ def _raising(face: Interface, failed: Sequence[Tried], findings: Findings) -> bo
     if len(alike) != 1 or len(errors) < 2 or errors[0]["line"] is None or errors[0].get("guarded"):
         return False
     first = errors[0]
-    missing = first.get("missing") or {}
-    made = re.search(rf"\.{re.escape(str(missing.get('name')))}\s*([,:][^=\n(]*)?=(?!=)", face.description["source"])
-    lacks = missing.get("owner") == "module" or (missing.get("owner") == face.name and not made)
+    missing, source = first.get("missing") or {}, face.description["source"]
+    made = re.search(rf"\.{re.escape(str(missing.get('name')))}\s*([,:][^=\n(]*)?=(?!=)", source)
+    # What makes nothing itself is a part of what does.
+    makes = re.search(r"def (__init__|setup|build)\b", source)
+    lacks = missing.get("owner") == "module" or (missing.get("owner") == face.name and makes and not made)
     # An instance may want another method first.
     own = first.get("raised") and face.description["kind"] == "function"
-    if not lacks and not own and first["type"] not in _NAMELESS:
+    if (not lacks and not own and first["type"] not in _NAMELESS) or _perhaps(face.whole, first):
         return False
     findings.raised(first)
     return True
+
+
+def _perhaps(source: str, error: Mapping[str, Any]) -> bool:
+    """Whether a name has no value that has one under a condition, which an argument may decide."""
+    ifs = [n for n in ast.walk(parsed(source)) if isinstance(n, ast.If)] if error["type"] == "UnboundLocalError" else []
+    held = {x.id for n in ifs for x in ast.walk(n) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)}
+    return any(f"'{name}'" in error["message"] for name in held)
 
 
 def _repeated(caller: Caller, guess: Guess, findings: Findings) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.check.reading import parsed, statements
+from overt.check.syntax import parsed, statements
 
 _LENGTH = 5
 _FACTORS = (ast.Mult, ast.Div)

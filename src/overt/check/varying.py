@@ -14,9 +14,9 @@ from overt.check.asking import Answer, Caller, Way, differ
 from overt.check.calls import Guess
 from overt.check.findings import Findings
 from overt.check.interface import Interface
-from overt.check.reading import used
 from overt.check.roles import Argument, constructor_role
 from overt.check.search import Search
+from overt.check.syntax import used
 
 # Pairs of arguments that are given together.
 _PAIRS = 10

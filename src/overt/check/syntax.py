@@ -1,0 +1,151 @@
+"""The text of a candidate as a tree: its statements, its functions and what they are called with, its texts."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+
+# Functions that hand on to one another.
+DEPTH = 4
+# Texts that one name may stand for.
+_MANY = 64
+
+
+@lru_cache(maxsize=16)
+def parsed(source: str) -> ast.Module:
+    """The tree of a source, an empty one where it has none: shared, to be read only."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+def statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """All statements of a tree, those that hold others before these; expressions, most of a tree, are passed by."""
+    todo = deque([tree])
+    while todo:
+        node = todo.popleft()
+        if isinstance(node, ast.stmt):
+            yield node
+        for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+            inner = getattr(node, name, None)
+            todo.extend(inner if isinstance(inner, list) else ())
+
+
+def family(node: ast.AST, tree: ast.Module) -> Iterator[ast.AST]:
+    """A function or a class, and the classes of its module that it is built on."""
+    defined = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef) and n is not node}
+    todo = [node]
+    while todo:
+        one = todo.pop()
+        yield one
+        names = [getattr(base, "attr", getattr(base, "id", "")) for base in getattr(one, "bases", ())]
+        todo += [defined.pop(name) for name in names if name in defined]
+
+
+def used(source: str, name: str) -> bool:
+    """Whether an argument is read, and not only asked whether it is there, or handed to what never reads it."""
+    tree = parsed(source)
+    functions = {f.name: f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef)}
+    seen: set[tuple[str, str]] = set()
+
+    def within(function: ast.FunctionDef, name: str) -> bool:
+        if (function.name, name) in seen:
+            return False
+        seen.add((function.name, name))
+        nodes = [*ast.walk(function)]
+        asks = [x for n in nodes if isinstance(n, ast.If | ast.IfExp | ast.Assert) for x in ast.walk(n.test)]
+        apart = {id(x) for x in asks}
+        for call in (n for n in nodes if isinstance(n, ast.Call)):
+            to = functions.get(getattr(call.func, "attr", getattr(call.func, "id", "")))
+            names = [a.arg for a in to.args.args] if to else []
+            names = names[1:] if names[:1] == ["self"] else names
+            given = [*zip(names, call.args, strict=False), *((k.arg, k.value) for k in call.keywords)]
+            for other, value in given if to else ():
+                if isinstance(value, ast.Name) and value.id == name and to is not None and other is not None:
+                    apart.add(id(value))
+                    if within(to, other):
+                        return True
+        return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in apart
+                   for n in nodes)  # fmt: skip
+
+    first = [f for f in ast.walk(tree.body[0]) if isinstance(f, ast.FunctionDef)] if tree.body else []
+    return any(within(f, name) for f in first if name in {a.arg for a in (*f.args.args, *f.args.kwonlyargs)})
+
+
+def blocks(source: str) -> bool:
+    """Whether it loops over blocks: numbers that lie apart by another one that has a name."""
+    loops = (node.iter for node in ast.walk(parsed(source)) if isinstance(node, ast.For | ast.comprehension))
+    return any(isinstance(x, ast.Call) and getattr(x.func, "id", "") == "range" and len(x.args) == 3
+               and isinstance(x.args[2], ast.Name | ast.Attribute) for x in loops)  # fmt: skip
+
+
+def called(node: ast.AST) -> str | None:
+    """The name of the function, or of the method of the instance, that is called."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return function.attr if isinstance(function, ast.Attribute) and is_own(function) else getattr(function, "id", None)
+
+
+def parameters_of(function: ast.FunctionDef) -> list[str]:
+    """The names of arguments, without the instance."""
+    return [a.arg for a in function.args.args if a.arg != "self"]
+
+
+def is_own(node: ast.AST) -> bool:
+    """Whether it is an attribute of the instance."""
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+
+
+def texts_in(nodes: Sequence[ast.AST], told: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Names that stand for one text after the other, for texts that functions are called with, or for one put together.
+
+    told: those that are known.
+    """
+    texts: dict[str, list[str]] = {}
+    for node in nodes:
+        if isinstance(node, ast.For | ast.comprehension) and isinstance(node.target, ast.Name):
+            items = node.iter.elts if isinstance(node.iter, ast.Tuple | ast.List) else []
+            some = [x.value for x in items if isinstance(x, ast.Constant) and isinstance(x.value, str)]
+            texts |= {node.target.id: some} if some else {}
+            if isinstance(node.iter, ast.Constant) and isinstance(node.iter.value, str):
+                texts[node.target.id] = [*node.iter.value]
+    names = {f.name: parameters_of(f) for f in nodes if isinstance(f, ast.FunctionDef)}
+    pairs = [(name, given) for call in nodes if isinstance(call, ast.Call)
+             for name, given in zip(names.get(called(call) or "", ()), call.args, strict=False)]  # fmt: skip
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.JoinedStr() | ast.BinOp()):
+                pairs.append((name, node.value))
+    # What is handed on is made of what was.
+    for _ in range(DEPTH if pairs else 0):
+        for name, given in pairs:
+            some = spelt(given, {**texts, **told, name: []}) if name not in told else []
+            if some:
+                texts[name] = list(dict.fromkeys([*texts.get(name, []), *some]))[:_MANY]
+    return {**texts, **told}
+
+
+def spelt(node: ast.AST, texts: Mapping[str, list[str]]) -> list[str]:
+    """The texts that an expression may be, with 0 for a number in them."""
+    match node:
+        case ast.Constant(value=str() as text):
+            return [text]
+        case ast.Name(id=name):
+            return texts.get(name, [])
+        case ast.BinOp(op=ast.Add()):
+            return [one + two for one in spelt(node.left, texts) for two in spelt(node.right, texts)]
+        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str() as text)):
+            parts = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
+            pieces = re.split(r"%[sd]", text)
+            filled = product(*(spelt(part, texts) or ["0"] for part in parts))
+            return ["".join(map("".join, zip(pieces, [*some, ""], strict=True))) for some in filled
+                    if len(some) == len(pieces) - 1]  # fmt: skip
+        case ast.FormattedValue() | ast.Call(func=ast.Name(id="str")):
+            return spelt(node.value if isinstance(node, ast.FormattedValue) else node.args[0], texts) or ["0"]
+        case ast.JoinedStr():
+            return ["".join(parts) for parts in product(*(spelt(part, texts) for part in node.values))]
+    return []
