@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
+import torch
+from torch import nn
 
 import overt
 from overt.check.checking import examine
+from overt.check.composing import composed
 from overt.check.report import CallError, Report
 from overt.check.session import Session
 
@@ -201,3 +205,18 @@ def test_objects_are_no_message() -> None:
         session.ask({"op": "load", "target": "math:exp"})
         reply, _ = session.ask({"op": "globals", "names": ["pi"]})
         assert "error" in reply
+
+
+class Begun(nn.Module):
+    def begin(self, rate: float) -> None:
+        self.drop = nn.Dropout(rate)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return cast("torch.Tensor", self.drop(x))
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_what_a_method_makes_is_in_training_where_its_instance_is(training: bool) -> None:
+    x = torch.ones(100)
+    dropped = composed(Begun, "begin then forward", Begun().train(training))(rate=0.5, x=x)
+    assert torch.equal(dropped, x) is not training

@@ -23,7 +23,7 @@ import numpy as np
 
 from overt.check import wire
 from overt.check.arrays import Backend, alike, backends, leaves, marks
-from overt.check.composing import MAKE, THEN, applied, closing, composed, described
+from overt.check.composing import MAKE, THEN, applied, closing, composed, described, train
 from overt.check.describe import is_keras, is_linen, parameters, widen
 from overt.check.edits import rewritten
 from overt.check.giving import Asked, Giver, LackedError, drawn
@@ -333,7 +333,7 @@ class Candidate:
         # The user's own words, as the candidate is the user's own code.
         scope = giver.each(call.get("globals", {}))
         if call.get("train") is not None:
-            _train(thing, call["train"])
+            train(thing, call["train"])
         thing = _narrowed(thing, call.get("dtype"))
         # A class that stands for functions holds nothing but what they close over.
         pure = inspect.isroutine(thing) or is_linen(type(thing)) or hasattr(type(thing), "made")
@@ -460,16 +460,6 @@ def _narrowed(thing: Any, dtype: str | None, *, copied: bool = False) -> Any:
     if floats and all(x.dtype == wanted for x in floats):
         return thing
     return (thing if copied else copy.deepcopy(thing)).to(wanted)
-
-
-def _train(thing: Any, mode: bool) -> None:
-    """Into training or out of it, as modules do it or with two methods."""
-    if not callable(getattr(thing, "train", None)):
-        return
-    try:
-        thing.train(mode)
-    except TypeError:
-        getattr(thing, "train" if mode else "eval")()
 
 
 @lru_cache(maxsize=256)

@@ -179,6 +179,16 @@ def _each(cls: Any, method: str) -> list[tuple[str, str, dict[str, Any]]]:
              if len(names) > 1 else row) for name, own, row in each]  # fmt: skip
 
 
+def train(thing: Any, mode: bool) -> None:
+    """Into training or out of it, as modules do it or with two methods."""
+    if not callable(getattr(thing, "train", None)):
+        return
+    try:
+        thing.train(mode)
+    except TypeError:
+        getattr(thing, "train" if mode else "eval")()
+
+
 def composed(cls: Any, method: str, thing: Any) -> Callable[..., Any]:
     """Methods of an instance as one function of all their arguments; without an instance, one is made of its own."""
     each = _each(cls, method)
@@ -190,6 +200,8 @@ def composed(cls: Any, method: str, thing: Any) -> Callable[..., Any]:
             mine = {own: given[row["name"]] for n, own, row in each if n == name and row["name"] in given}
             result = cls(**mine) if name == MAKE else getattr(it, name)(**mine)
             it = result if name == MAKE else it
+            # What was made is in training, whatever it is made for.
+            train(it, name != MAKE and getattr(it, "training", False) is True)
         return result
 
     call.__module__ = cls.__module__
