@@ -419,3 +419,14 @@ def test_a_recording_has_an_end() -> None:
 
     with pytest.raises(ArgumentError, match="more than 50 operations"):
         record_operations(forever, np.ones(3), _limit=50)
+
+
+def test_empty_arrays_are_no_attention() -> None:
+    def nothing(x: torch.Tensor) -> torch.Tensor:
+        none = x[:0]
+        sums = none[:, None] + none
+        to = torch.zeros(0, dtype=torch.long)
+        return torch.zeros(0, 3).index_add(0, to, none) + (sums * sums).sum(0)
+
+    _, operations = record_operations(nothing, torch.randn(4, 3))
+    assert attentions(operations)[1] == []

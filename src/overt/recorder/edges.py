@@ -35,7 +35,7 @@ def regular(operations: Sequence[Operation]) -> list[Operation] | None:
         """Nodes × edges in front, or nodes × 1 where the edges of a node are alike."""
         if not x.ndim or len(x) != edges:
             return x
-        laid = x[order].reshape(nodes, -1, *x.shape[1:])
+        laid = x[order].reshape(nodes, edges // nodes, *x.shape[1:])
         alike = not whole and np.array_equal(laid, np.broadcast_to(laid[:, :1], laid.shape), equal_nan=True)
         return laid[:, :1] if alike else laid
 
@@ -67,7 +67,7 @@ def _targets(operation: Operation) -> np.ndarray | None:
     if operation.name not in _ADDED | _LARGEST or len(operation.operands) != 3:
         return None
     into, index, given = operation.operands
-    if index.dtype.kind not in "iu" or not index.ndim or not given.ndim or len(index) != len(given):
+    if index.dtype.kind not in "iu" or not (index.ndim and index.size) or not given.ndim or len(index) != len(given):
         return None
     targets = index.reshape(len(index), -1)
     if (targets != targets[:, :1]).any() or len(given) == len(into) or (operation.name in _ADDED and into.any()):

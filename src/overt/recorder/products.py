@@ -209,7 +209,7 @@ def _summed_up(operations: Sequence[Operation], number: int) -> Product | None:
     if source is None:
         return None
     times, whole = operations[source], operations[source].host
-    if whole.shape != operation.operands[0].shape or whole.ndim < 1:
+    if whole.shape != operation.operands[0].shape or whole.ndim < 1 or not whole.size:
         return None
     if times.name not in _TIMES or len(times.operands) != 2:
         # A sum of one array is a product with ones.
@@ -247,7 +247,7 @@ def _summed_up(operations: Sequence[Operation], number: int) -> Product | None:
 
 def outer_sum(operation: Operation, number: int) -> Product | None:
     """What one thing says of a row and another of a key, added up (GAT): the product of (x, 1) and (1, y)."""
-    if len(operation.operands) != 2:
+    if len(operation.operands) != 2 or not operation.host.size:
         return None
     whole, letters = operation.host, string.ascii_lowercase[: operation.host.ndim]
     parts, labels = [], []
