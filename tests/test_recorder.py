@@ -430,3 +430,14 @@ def test_empty_arrays_are_no_attention() -> None:
 
     _, operations = record_operations(nothing, torch.randn(4, 3))
     assert attentions(operations)[1] == []
+
+
+def test_heads_that_a_convolution_mixes_are_no_values() -> None:
+    mixed = nn.Conv2d(4, 4, 1, bias=False)
+
+    def talking(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.matmul(mixed(torch.softmax(q @ k.mT, -1)), v)
+
+    _, operations = record_operations(talking, *torch.randn(3, 2, 4, 5, 8))
+    (core,) = attentions(operations)[1]
+    assert core.mix.labels == ("abxz", "abzy", "abxy")

@@ -301,7 +301,10 @@ def _mixed(operation: Operation, data: list[bool]) -> list[int]:
     """What a product with a square matrix was made of, or one with parameters as many as it has rows or columns for."""
     every = list(zip(operation.operands, operation.sources, operation.origins, strict=True))
     whole = [(x, origin) for x, source, origin in every if source is None or not data[source]]
-    sides = [(x.shape[0], x.shape[-1]) for x, _ in whole if x.ndim]
+    # Convolutions of single places, whose axes are the last, mix what is before these.
+    plainly = [x.shape[:2] if operation.name.startswith("conv") and max(x.shape[2:], default=2) == 1 else x.shape
+               for x, _ in whole]  # fmt: skip
+    sides = [(shape[0], shape[-1]) for shape in plainly if shape]
     given, size = any(origin.startswith("argument") for _, origin in whole), operation.host.size
 
     def turned(x: np.ndarray) -> bool:
