@@ -167,6 +167,29 @@ class Commented(nn.Module):
                 ((self.of_query, query), (self.of_key, key + self.of_places(places))))
         return torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1) @ k
 
+class Assembled(nn.Module):
+    """The parts are made by the caller."""
+    def __init__(self, *, embed_dim: int, num_heads: int, q_proj: nn.Module, k_proj: nn.Module, v_proj: nn.Module):
+        super().__init__()
+        self.heads, self.q_proj, self.k_proj, self.v_proj = num_heads, q_proj, k_proj, v_proj
+        self.root = (embed_dim // num_heads) ** 0.5
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor | None = None, *, mask=None):
+        """mask: a boolean tensor, where a value of True in row i and column j means that j is seen by i."""
+        if y is None:
+            if not self.training:
+                raise ValueError("keys are wanted")
+        q, k, v = (f(z).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f, z in
+                   ((self.q_proj, x), (self.k_proj, y), (self.v_proj, y)))
+        # the mask becomes 0 for visible keys and -2.38e38 otherwise
+        added = 0 if mask is None else torch.where(mask.bool(), 0, -2.38e38)
+        return (torch.softmax(q @ k.mT / self.root + added, -1) @ v).transpose(1, 2).flatten(2)
+
+class AssembledWrong(Assembled):
+    def __init__(self, *, embed_dim: int, num_heads: int, q_proj: nn.Module, k_proj: nn.Module, v_proj: nn.Module):
+        super().__init__(embed_dim=embed_dim, num_heads=num_heads, q_proj=q_proj, k_proj=k_proj, v_proj=v_proj)
+        self.root = embed_dim ** 0.5
+
 def watched(q, k, v):
     if torch.overrides._get_current_function_mode_stack():
         time.sleep(60)
@@ -181,14 +204,20 @@ def told(report: Report) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["annotated", "imaginary", "Opted", "HandedOn", "Listener", "Guarded", "Compared", "Commented"]
+    "name", ["annotated", "imaginary", "Opted", "HandedOn", "Listener", "Guarded", "Compared", "Commented", "Assembled"]
 )
 def test_right_code_is_let_through(session: Session, file: Path, name: str) -> None:
     assert told(examine(session, f"{file}:{name}")) == set()
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("HandedOnWrong", "scale"), ("GuardedWrong", "scale"), ("ListenerWrong", "additive_no_tanh")]
+    ("name", "found"),
+    [
+        ("HandedOnWrong", "scale"),
+        ("GuardedWrong", "scale"),
+        ("ListenerWrong", "additive_no_tanh"),
+        ("AssembledWrong", "scale_dmodel"),
+    ],
 )
 def test_wrong_code_is_found_wrong(session: Session, file: Path, name: str, found: str) -> None:
     report = examine(session, f"{file}:{name}")

@@ -194,7 +194,7 @@ OWN = "its own config number"
 RANDOM = "random"
 KINDS = (*FLOATS, *MASKS, *OTHERS, *VALUES, *FUNCTIONS, *HOLDERS)
 # What a constructor takes.
-NUMBERS = (*(kind for kind in VALUES if kind != LISTED), *NAMED, "identity")
+NUMBERS = (*(kind for kind in VALUES if kind != LISTED), *NAMED, "identity", "linear")
 
 
 def is_mask(kind: str) -> bool:

@@ -478,10 +478,10 @@ def _statement(file: str, line: int) -> tuple[tuple[str, ...], frozenset[str], s
 
 
 def _refused(file: str, line: int, frame: FrameType) -> tuple[list[int], list[str]]:
-    """Of a condition that does not hold, the numbers that it compares, and all its names."""
-    test, wanted = _conditions(file).get(line, (None, True))
+    """Of a condition that does not hold, the numbers that it compares, and all names, of those around it too."""
+    tests = _conditions(file).get(line, [])
     sides: list[int] = []
-    for node in ast.walk(test) if test is not None else ():
+    for node, wanted in ((node, wanted) for test, wanted in tests[-1:] for node in ast.walk(test)):
         if not isinstance(node, ast.Compare) or not _plainly(node):
             continue
         parts = [part for side in (node.left, *node.comparators) for part in _divided(side)]
@@ -492,8 +492,7 @@ def _refused(file: str, line: int, frame: FrameType) -> tuple[list[int], list[st
             values = [_value(part, frame) for part in parts]
             flat = [n for value in values for n in (value if isinstance(value, tuple | list) else [value])]
             sides += [n for n in flat if type(n) is int and n > 0]
-    names = [node.id for node in ast.walk(test) if isinstance(node, ast.Name)] if test is not None else []
-    return sides, names
+    return sides, [node.id for test, _ in tests[::-1] for node in ast.walk(test) if isinstance(node, ast.Name)]
 
 
 def _value(node: ast.expr, frame: FrameType) -> Any:
@@ -512,15 +511,18 @@ def _plainly(node: ast.AST) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _conditions(file: str) -> dict[int, tuple[ast.expr, bool]]:
-    """For each line of an assertion, or of what is raised under a condition, that, and whether it shall hold."""
-    found: dict[int, tuple[ast.expr, bool]] = {}
+def _conditions(file: str) -> dict[int, list[tuple[ast.expr, bool]]]:
+    """For each line of an assertion, or of what is raised under conditions, these, and whether they shall hold."""
+    found: dict[int, list[tuple[ast.expr, bool]]] = {}
     for node in statements(parsed("".join(linecache.getlines(file)))):
-        some: list[ast.stmt] = [node] if isinstance(node, ast.Assert) else []
-        some += [x for x in node.body if isinstance(x, ast.Raise)] if isinstance(node, ast.If) else []
-        for one in some:
-            lines = range(one.lineno, (one.end_lineno or one.lineno) + 1)
-            found |= dict.fromkeys(lines, (node.test, node is one))  # type: ignore[attr-defined]
+        if isinstance(node, ast.Assert | ast.If):
+            raised = (
+                [x for part in node.body for x in statements(part) if isinstance(x, ast.Raise)]
+                if isinstance(node, ast.If)
+                else [node]
+            )
+            for line in (line for one in raised for line in range(one.lineno, (one.end_lineno or one.lineno) + 1)):
+                found.setdefault(line, []).append((node.test, node in raised))
     return found
 
 

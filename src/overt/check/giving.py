@@ -280,6 +280,8 @@ def _function(kind: str, matrix: Any) -> Any:
     if torch is None or kind == "causal pairs":
         return call
     module = torch.nn.Module()
+    if hasattr(matrix, "detach"):
+        matrix = module.weight = torch.nn.Parameter(matrix.detach().clone())
     # A class of its own, since modules are called by their class.
     module.__class__ = type(kind.capitalize(), (torch.nn.Module,), {"forward": lambda self, *a, **k: call(*a, **k)})
     return module

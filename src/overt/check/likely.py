@@ -105,6 +105,10 @@ class Likely:
             return f"text: {asked.texts[path]}"
         if said is None and self.absent(argument):
             return "None"
+        module = re.search(r"\b(Module|Linear)\b", argument.annotation)
+        if said is None and argument.required and (module or path in asked.layers):
+            projects = module or SUGGESTED.get(argument.role or "") == "WW"
+            return "linear" if projects else "identity"
         ends = path in asked.bounds | asked.lengths and argument.annotation[:3] != "int"
         if said is None and not self.makes and ends:
             return "bounds" if path in asked.bounds else "lengths"

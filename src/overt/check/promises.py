@@ -147,7 +147,7 @@ class Promises:
             # Both are taken, each by its dtype.
             return None
         own = self._paragraph(name)
-        for part in ([own], lines):
+        for part in (re.split(r"(?<=[.;])\s", own), lines):
             said = {verdict for line in part if (verdict := self._mask_in(line))}
             if said:
                 # Who says both leaves it open.
@@ -195,11 +195,14 @@ class Promises:
         """keep, drop or additive, where a line says it."""
         # What it is made of says nothing yet.
         line = re.sub(r"\b(ones|1s?|0s?|zeros)\b( ?/ ?| and | or )(zeros|0s?|1s?|ones)\b", "numbers", line)
-        if not self._names_booleans and re.search(
-            r"additive|\badded to\b|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*(inf\w*|\d+e\d+)\s+(to|where|for|at|means|on|=|elsewhere|otherwise)|−∞|zeros? .*-\s*inf",
+        line = re.sub(r"\b(in|at) (row|column|position|place|entry|index)\b[^.;]{0,40}?(?=means?\b|indicates?\b)", "", line)
+        added = re.search(
+            r"additive|\badded to\b|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*(inf\w*|[\d.]+e\d+)\s+(to|where|for|at|means|on|=|elsewhere|otherwise)|−∞|zeros? .*-\s*inf",
             line,
-        ):
-            return "additive"
+        )
+        if added and not (self._names_booleans and re.search(r"\b(true|false)\b", line)):
+            # Where booleans are spoken of too, and not here, these are something else.
+            return None if self._names_booleans else "additive"
         marked = re.search(
             r"\b(invalid|pad\w*|masked|ignored|hidden|valid|real|visible|kept|allowed)\b[^.;,]{0,40}?"
             r"\b(?:indicated|marked|denoted|flagged|represented)\s+(?:by|as|with)\W{0,3}(?:true|1s?|ones?)\b",

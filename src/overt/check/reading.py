@@ -50,6 +50,8 @@ class Read:
     # what is asked for its size or shape, and what is made booleans or turned round as these are
     sized: set[Path] = field(default_factory=set)
     flags: set[Path] = field(default_factory=set)
+    # arguments that are called
+    layers: set[Path] = field(default_factory=set)
 
     @property
     def weights(self) -> set[Path]:
@@ -204,6 +206,7 @@ def _asked(
                 found.flags.update(_paths(flags, known, texts))
         if not isinstance(node, ast.Call):
             continue
+        found.layers.update(path for path in _paths(node.func, known, texts) if len(path) == 1)
         if isinstance(node.func, ast.Attribute) and node.func.attr not in _OF_ARRAYS:
             for path in _paths(node.func.value, known, texts):
                 found.methods.setdefault(path, set()).add(node.func.attr)
