@@ -190,6 +190,9 @@ class AssembledWrong(Assembled):
         super().__init__(embed_dim=embed_dim, num_heads=num_heads, q_proj=q_proj, k_proj=k_proj, v_proj=v_proj)
         self.root = embed_dim ** 0.5
 
+def train(steps: int):
+    time.sleep(60)
+
 def watched(q, k, v):
     if torch.overrides._get_current_function_mode_stack():
         time.sleep(60)
@@ -227,6 +230,9 @@ def test_wrong_code_is_found_wrong(session: Session, file: Path, name: str, foun
 def test_the_time_that_judging_takes_is_no_hang_of_the_candidate(file: Path) -> None:
     with pytest.raises(CallError, match="not understood in time"):
         overt.check(f"{file}:watched", timeout=1)
+    # Nor is what takes long without an array attention at all.
+    with pytest.raises(CallError, match="holds no array"):
+        overt.check(f"{file}:train", timeout=1)
 
 
 def test_objects_are_no_message() -> None:
