@@ -27,6 +27,8 @@ from overt.check.shapes import Shape, shapes, size
         ("Maps (B, 3, 12, 8) of pictures (2015)", ["img"], {"img": "B 3 12 8"}),
         ("q: [t, h, d]     sinks: [h * 2] (float)", ["q", "sinks"], {"q": "t h d", "sinks": "h * 2"}),
         ('x: [n, d], p: {"w": [d, 3 * d], "b": [3 * d]}', ["x", "p"], {"x": "n d", "p.w": "d 3 * d", "p.b": "3 * d"}),
+        ("x [B, T, D], m bool [B or 1, T, T], b (1|H, T, T)", ["x", "m", "b"],
+         {"x": "B T D", "m": "B T T: mask", "b": "H T T"}),
         ("k (H, P + n, D) for the prefix", ["k"], {"k": "H P + n D"}),
         ("softmax(q k) v, as Smith (2015) has it", ["q", "k", "v"], {}),
     ],

@@ -122,16 +122,20 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
                     if len(shape) > 2 and guess.lengths.shape(axes_of(kind)) == shape)  # fmt: skip
     yield from _told(guess, kinds, message)
     if len(here) == 1 and re.search(r"must match|broadcast", message):
+        if is_mask(kinds[here[0]]) and "B" not in axes_of(kinds[here[0]]):
+            # A mask has samples before it has fewer axes.
+            yield guess.given(here[0], with_axes(kinds[here[0]], ("B", *axes_of(kinds[here[0]]))))
         # What gets a width here has none yet.
         yield from islice(_fewer(guess, here[0]), 1)
     yield from _fitted(guess, {path: kinds[path] for path in here} or kinds, message, free)
 
 
 def _fewer(guess: Guess, path: Path) -> Iterator[Guess]:
-    """With one axis less of one argument: what is given last may have one too many."""
+    """With one axis less of one argument: what is given last may have one too many, but a mask is one of keys."""
     kind = dict(guess.kinds)[path]
     axes = axes_of(kind)
-    for i in reversed(range(len(axes) if len(axes) > 1 else 0)):
+    kept = is_mask(kind) and axes[-1] not in PLAIN
+    for i in reversed(range(len(axes) - kept if len(axes) > 1 else 0)):
         yield guess.given(path, with_axes(kind, axes[:i] + axes[i + 1 :]))
 
 

@@ -116,6 +116,9 @@ def _bracketed(text: str, known: str) -> str:
 
     known: names of arguments, one of which a line begins with.
     """
+    # What is one, or else as long as something, is as long.
+    either = r"(?<=[(\[,]) *(?:1 *(?:or|[|/]) *([A-Za-z]\w*)|([A-Za-z]\w*) *(?:or|[|/]) *1)(?= *,)"
+    text = re.sub(either, r" \1\2", text)
     word, end = (
         r"(?:[A-Za-z]\w{0,9}|\d+)",
         r"(?=[ \t]*$|[ \t]{2,}|[ \t]*[;.,(:]|[ \t]+(?:of|with|where|for|bool|int|float))",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import comb, log
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from overt.check.pipeline import Kind, classify, constant, near
 from overt.recorder.core import tempered
 from overt.recorder.edges import EDGES
 from overt.recorder.operations import Line, Operation
+
+# The logarithm of how many choices of hidden cells there are from where on one is none of chance.
+_BY_CHANCE = log(1e6)
 
 
 class Walk(State):
@@ -200,8 +204,10 @@ class Walk(State):
             # Scores of the keys that are kept, and of those that are not.
             inside = np.where(kept, factor * raw, -np.inf).max(1)
             outside = np.where(kept, np.inf, factor * raw).min(1)
-            some = ~kept.all(1)
-            if some.sum() > 2 and (inside < outside)[some].all():
+            # Of a row that is hidden whole nothing is seen, and of a few rows it may be so by chance.
+            some = ~kept.all(1) & kept.any(1)
+            ways = sum(log(comb(kept.shape[1], int(n))) for n in kept[some].sum(1))
+            if ways > _BY_CHANCE and (inside < outside)[some].all():
                 says = "The keys with the largest scores are hidden."
                 self.fail("mask", UNKNOWN, self.mask_line, says)
 

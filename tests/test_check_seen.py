@@ -1,0 +1,41 @@
+"""What is hidden, what a window counts, and what is added, of calls that could be read another way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from overt.check.calls import LADDER, Guess
+from overt.check.checking import examine
+from overt.check.mending import mended
+from overt.check.session import Session
+
+SOURCE = '''
+import math
+import numpy as np
+
+def masked(x, w, mask):
+    """x [B, T, D], w [D, 3 * D]; mask of booleans, True = may be read"""
+    B, T, D = x.shape
+    q, k, v = (y.reshape(B, T, 4, D // 4).swapaxes(1, 2) for y in np.split(x @ w, 3, axis=-1))
+    s = np.where(mask[:, None], q @ k.swapaxes(-1, -2) / math.sqrt(D // 4), -np.inf)
+    s = np.exp(s - s.max(-1, keepdims=True))
+    return (s / s.sum(-1, keepdims=True) @ v).swapaxes(1, 2).reshape(B, T, D)
+'''
+
+
+def test_a_mask_that_does_not_fit_has_samples_before_it_has_no_keys() -> None:
+    guess = Guess(((("x",), "BTW"), (("mask",), "mask (T, S)")), LADDER[1])
+    message = "operands could not be broadcast together with shapes (5,1,5) (2,4,5,5)"
+    error = {"type": "ValueError", "message": message, "arguments": ["mask"]}
+    kinds = [dict(other.kinds)["mask",] for other in mended(guess, error, lambda path: True)]
+    assert kinds[0] == "mask (B, T, S)"
+    assert "mask (T)" not in kinds
+
+
+@pytest.mark.parametrize("hidden", ["1, 3", "3, 4"])
+def test_queries_that_see_nothing_do_not_hide_the_largest_scores(session: Session, file: Path, hidden: str) -> None:
+    drawn = "np.random.default_rng(0).normal"
+    call = f"({drawn}(size=(2, 5, 12)), {drawn}(size=(12, 36)) / 4, ~np.isin(np.arange(5), [{hidden}]))"
+    assert examine(session, f"{file}:masked", example=("masked", call)).ok
