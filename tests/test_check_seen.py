@@ -14,6 +14,27 @@ from overt.check.session import Session
 SOURCE = '''
 import math
 import numpy as np
+import torch
+from torch import nn
+
+def steps(heads):
+    ratio = 2.0 ** (-8.0 / heads)
+    return torch.tensor([ratio ** h for h in range(heads)]).double()  # slopes
+
+class Tilted(nn.Module):
+    """Linear biases (ALiBi), for a number of heads that is a power of two."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.register_buffer("slopes", steps(heads))
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        at = torch.arange(x.shape[1])
+        bias = -self.slopes[:, None, None] * (at[None] - at[:, None]).abs()
+        return ((q @ k.mT / math.sqrt(q.shape[-1]) + bias).softmax(-1) @ v).transpose(1, 2).flatten(2)
 
 def masked(x, w, mask):
     """x [B, T, D], w [D, 3 * D]; mask of booleans, True = may be read"""
@@ -39,3 +60,9 @@ def test_queries_that_see_nothing_do_not_hide_the_largest_scores(session: Sessio
     drawn = "np.random.default_rng(0).normal"
     call = f"({drawn}(size=(2, 5, 12)), {drawn}(size=(12, 36)) / 4, ~np.isin(np.arange(5), [{hidden}]))"
     assert examine(session, f"{file}:masked", example=("masked", call)).ok
+
+
+def test_slopes_that_are_kept_are_wrong_where_they_are_made(session: Session, file: Path) -> None:
+    report = examine(session, f"{file}:Tilted")
+    assert [f.id for f in report.findings if f.kind == "mistake"] == ["alibi_slopes"], report
+    assert (report.findings[0].where or {})["text"].endswith("# slopes")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from overt.check.lines import decided
+from overt.check.lines import decided, made_in
 from overt.check.mistakes import MISTAKES, SYMPTOMS
 from overt.check.report import Entry, Finding, Kind, Report
 
@@ -16,6 +16,9 @@ from overt.check.report import Entry, Finding, Kind, Report
 _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
 # What is wrong in these is rather how something is used than what it is.
 _USED = ("scale_inverted", "scale_missing", "scale_double", "mask_inverted")
+
+# What is wrong in these is made of sizes alone.
+_MADE = ("alibi_slopes",)
 
 
 class Findings:
@@ -105,6 +108,10 @@ class Findings:
             line = decided(fault["file"], fault["line"], fault.get("step", "")) if name not in _USED else fault["line"]
             text = linecache.getline(fault["file"], line).strip()
             where = {"file": fault["file"], "line": line, "text": text}
+        if where is not None and (name in _MADE or (fault["line"] is None and name in MISTAKES)):
+            # What is made of sizes alone, or was kept from before, was made by what is called there.
+            line = made_in(where["file"], where["line"], MISTAKES[name].look)
+            where = where | {"line": line, "text": linecache.getline(where["file"], line).strip()}
         example = found.example
         if example is None and fault["expected"]:
             example = {"expected": fault["expected"], "actual": fault["actual"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -45,6 +46,30 @@ def decided(file: str, line: int, step: str) -> int:
         line, value = places[0]
         if not isinstance(value, ast.Name):
             return line
+    return line
+
+
+def made_in(file: str, line: int, look: str) -> int:
+    """The line of a function of the file that a line calls, in which what looks so is made, and so on; or that line."""
+    lines = linecache.getlines(file)
+    tree = parsed("".join(lines))
+    # What is defined in another one is a part of it.
+    inner = {n for f in statements(tree) if isinstance(f, ast.FunctionDef) for n in statements(f) if n is not f}
+    functions = {n.name: n for n in statements(tree) if isinstance(n, ast.FunctionDef) and n not in inner}
+    for _ in range(_DEPTH):
+        inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
+        called = {_name(n) for n in ast.walk(inside[-1]) if isinstance(n, ast.Call)} if inside else set()
+        made = []
+        for function in (functions[name] for name in called & {*functions}):
+            plain = (n for n in statements(function) if not isinstance(n, ast.Expr) and not hasattr(n, "body"))
+            alike = [n for n in plain if re.search(look, "".join(lines[n.lineno - 1 : n.end_lineno]))]
+            # What it gives back by itself, or else what is given back first.
+            alike.sort(key=lambda n: (not isinstance(n, ast.Return), n.lineno))
+            own = [n for n in alike if n in function.body and isinstance(n, ast.Return)]
+            made += (own or alike)[:1]
+        if len(made) != 1:
+            break
+        line = made[0].lineno
     return line
 
 
