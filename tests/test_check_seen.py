@@ -8,6 +8,7 @@ import pytest
 
 from overt.check.calls import LADDER, Guess
 from overt.check.checking import examine
+from overt.check.counting import counted
 from overt.check.mending import mended
 from overt.check.session import Session
 
@@ -35,6 +36,19 @@ class Tilted(nn.Module):
         at = torch.arange(x.shape[1])
         bias = -self.slopes[:, None, None] * (at[None] - at[:, None]).abs()
         return ((q @ k.mT / math.sqrt(q.shape[-1]) + bias).softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+class Cast(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def forward(self, x, given_mask=None):
+        """given_mask: additive, 0 where visible and -inf where not, or None"""
+        q, k, v = self.qkv(x).chunk(3, -1)
+        if given_mask is not None:
+            # the kernel takes boolean masks
+            given_mask = given_mask.to(torch.bool)  # booleans
+        return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=given_mask)
 
 def masked(x, w, mask):
     """x [B, T, D], w [D, 3 * D]; mask of booleans, True = may be read"""
@@ -66,3 +80,24 @@ def test_slopes_that_are_kept_are_wrong_where_they_are_made(session: Session, fi
     report = examine(session, f"{file}:Tilted")
     assert [f.id for f in report.findings if f.kind == "mistake"] == ["alibi_slopes"], report
     assert (report.findings[0].where or {})["text"].endswith("# slopes")
+
+
+def test_a_comment_on_booleans_says_nothing_of_an_argument_that_is_added(session: Session, file: Path) -> None:
+    report = examine(session, f"{file}:Cast")
+    assert [f.id for f in report.findings if f.kind == "mistake"] == ["mask_float_as_bool"], report
+    assert (report.findings[0].where or {})["text"].endswith("# booleans")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("window=1 reads only itself, window=60 itself and the 59 bars before", (True, False)),
+        ("of 8, a token sees itself and 8 keys", (False, True)),
+        ("a window of 0 is just itself", (False, True)),
+        ("the current bar counted in", (True, False)),
+        ("itself is not counted in", (False, True)),
+        ("w keys before the query", (False, False)),
+    ],
+)
+def test_a_text_says_what_a_window_counts(text: str, expected: tuple[bool, bool]) -> None:
+    assert counted(text) == expected

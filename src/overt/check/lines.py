@@ -59,7 +59,7 @@ def made_in(file: str, line: int, look: str) -> int:
     for _ in range(_DEPTH):
         inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
         called = {_name(n) for n in ast.walk(inside[-1]) if isinstance(n, ast.Call)} if inside else set()
-        made = []
+        made: list[ast.stmt] = []
         for function in (functions[name] for name in called & {*functions}):
             plain = (n for n in statements(function) if not isinstance(n, ast.Expr) and not hasattr(n, "body"))
             alike = [n for n in plain if re.search(look, "".join(lines[n.lineno - 1 : n.end_lineno]))]

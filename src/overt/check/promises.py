@@ -17,6 +17,7 @@ from functools import cached_property
 from itertools import product
 from typing import Any
 
+from overt.check.counting import counted
 from overt.check.roles import Argument, role
 from overt.check.syntax import parsed
 from overt.check.usage import definition, scope, source_of
@@ -147,8 +148,9 @@ class Promises:
             # Both are taken, each by its dtype.
             return None
         own = self._paragraph(name)
-        for part in (re.split(r"(?<=[.;])\s", own), lines):
-            said = {verdict for line in part if (verdict := self._mask_in(line))}
+        for part, text in ((re.split(r"(?<=[.;])\s", own), own), (lines, self.prose)):
+            # What is said of booleans elsewhere is said of what it is made into.
+            said = {verdict for line in part if (verdict := self._mask_in(line, "bool" in text))}
             if said:
                 # Who says both leaves it open.
                 return said.pop() if len(said) == 1 else None
@@ -187,12 +189,9 @@ class Promises:
         )  # fmt: skip
         return " ".join(found.group(2).split()) if found else ""
 
-    @cached_property
-    def _names_booleans(self) -> bool:
-        return bool(re.search(r"\bbool", self.prose))
-
-    def _mask_in(self, line: str) -> str | None:
-        """keep, drop or additive, where a line says it."""
+    @staticmethod
+    def _mask_in(line: str, booleans: bool) -> str | None:
+        """keep, drop or additive, where a line says it; booleans: whether it is said beside that it may be of these."""
         # What it is made of says nothing yet.
         line = re.sub(r"\b(ones|1s?|0s?|zeros)\b( ?/ ?| and | or )(zeros|0s?|1s?|ones)\b", "numbers", line)
         line = re.sub(
@@ -202,9 +201,9 @@ class Promises:
             r"additive|\badded to\b|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*(inf\w*|[\d.]+e\d+)\s+(to|where|for|at|means|on|=|elsewhere|otherwise)|−∞|zeros? .*-\s*inf",
             line,
         )
-        if added and not (self._names_booleans and re.search(r"\b(true|false)\b", line)):
+        if added and not (booleans and re.search(r"\b(true|false)\b", line)):
             # Where booleans are spoken of too, and not here, these are something else.
-            return None if self._names_booleans else "additive"
+            return None if booleans else "additive"
         marked = re.search(
             r"\b(invalid|pad\w*|masked|ignored|hidden|valid|real|visible|kept|allowed)\b[^.;,]{0,40}?"
             r"\b(?:indicated|marked|denoted|flagged|represented)\s+(?:by|as|with)\W{0,3}(?:true|1s?|ones?)\b",
@@ -375,23 +374,7 @@ class Promises:
         lines += [line for m in self.description.get("makers", ()) if m["class"] for line in m["source"].lower().splitlines()
                   if "#" in line]  # fmt: skip
         told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
-        told = re.sub(r"\s+", " ", told)
-        if re.search(r"itself and .{0,28}- ?1\b|- ?1\W{0,4}(tokens?|positions?|keys?) before", told):
-            return True, False
-        return (
-            bool(
-                re.search(
-                    r"includ|counting (it|the query)|with itself|itself counts|counts (the (query|token) )?itself|itself (is|being) (one|among|part)|itself the (last|first)|\bin total\b",
-                    told,
-                )
-            ),
-            bool(
-                re.search(
-                    r"besides|exclud|\+ ?1\W{0,4}(keys|tokens|positions)|not count|in addition to|plus itself|plus the query|without itself|before it\b",
-                    told,
-                )
-            ),
-        )
+        return counted(re.sub(r"\s+", " ", told))
 
     @cached_property
     def one_length(self) -> bool:
@@ -430,7 +413,8 @@ class Promises:
 def _words(source: str) -> list[str]:
     """Documentation and comments in a source: what is said of arguments before what is said of what is made of them."""
     quoted = re.findall(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', source, re.DOTALL)
-    return [*(one or two for one, two in quoted), *re.findall(r"#(.*)", source)]
+    # A paragraph of a documentation does not go on in a comment.
+    return [*(f"{one or two}\n" for one, two in quoted), *re.findall(r"#(.*)", source)]
 
 
 def behind(source: str) -> str:

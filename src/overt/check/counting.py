@@ -1,0 +1,29 @@
+"""What a text says that a window counts: the query among its keys, or keys besides the query."""
+
+from __future__ import annotations
+
+import re
+
+# In words, and by formulas that take the query away from the number.
+_WITH = (
+    r"includ|count(ing|s) (it|the query)\b|(?<!not )counted (in|too|as well)\b|with itself|itself counts"
+    r"|counts (the (query|token) )?itself|itself (is|being) (one|among|part)|itself the (last|first)|\bin total\b"
+)
+_BESIDES = (
+    r"besides|exclud|\+ ?1\W{0,4}(keys|tokens|positions)|not count|in addition to|plus itself|plus the query"
+    r"|without itself|before it\b"
+)
+_LESS = r"itself and .{0,28}- ?1\b|- ?1\W{0,4}(tokens?|positions?|keys?) before"
+# In numbers: 60 are itself and 59 more, or itself and 60; 1 is itself alone, or 0 is.
+_PAIR = r"\b(\d+)\b[^.;\d]{0,24}\bitself (?:and|plus|with) [^.;\d]{0,12}(\d+)\b"
+_ALONE = r"\b([01])\b[^.;,\d]{0,24}\b(?:(?:only|just) itself|itself (?:only|alone))\b"
+
+
+def counted(told: str) -> tuple[bool, bool]:
+    """Whether a window is said to count the query, and whether it is said not to; the text is one line, in small."""
+    more = {int(one) - int(two) for one, two in re.findall(_PAIR, told)} | {*map(int, re.findall(_ALONE, told))}
+    if more & {0, 1}:
+        return 1 in more, 0 in more
+    if re.search(_LESS, told):
+        return True, False
+    return bool(re.search(_WITH, told)), bool(re.search(_BESIDES, told))
