@@ -50,6 +50,27 @@ class Cast(nn.Module):
             given_mask = given_mask.to(torch.bool)  # booleans
         return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=given_mask)
 
+class Added(nn.Module):
+    """Additive attention of each token of x to those of y: v . tanh(W x_i + U y_j)"""
+
+    def __init__(self, width):
+        super().__init__()
+        self.w, self.u, self.v = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, 1)
+
+    def forward(self, x, y):
+        """x, y [B, T, width] -> [B, T, width]"""
+        h = torch.tanh(self.w(x) + self.u(y))  # added
+        p = self.v(h).mT.softmax(-1).expand(-1, x.shape[1], -1)
+        return p @ y
+
+class Pooled(Added):
+    """One vector of the whole sequence, for each of its tokens."""
+
+    def forward(self, x):
+        """x [B, T, width] -> [B, T, width]"""
+        p = self.v(torch.tanh(self.w(x) + self.u(x))).mT.softmax(-1).expand(-1, x.shape[1], -1)
+        return p @ x
+
 def masked(x, w, mask):
     """x [B, T, D], w [D, 3 * D]; mask of booleans, True = may be read"""
     B, T, D = x.shape
@@ -101,3 +122,10 @@ def test_a_comment_on_booleans_says_nothing_of_an_argument_that_is_added(session
 )
 def test_a_text_says_what_a_window_counts(text: str, expected: tuple[bool, bool]) -> None:
     assert counted(text) == expected
+
+
+def test_the_weights_of_one_query_for_all_are_seen_to_be_so(session: Session, file: Path) -> None:
+    report = examine(session, f"{file}:Added")
+    assert [f.id for f in report.findings if f.kind == "mistake"] == ["additive_no_pairwise"], report
+    assert (report.findings[0].where or {})["text"].endswith("# added")
+    assert examine(session, f"{file}:Pooled").ok

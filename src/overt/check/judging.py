@@ -269,7 +269,10 @@ class _Judge(Blocks):
         alike = all(a.reach & b.reach for a in asked for b in asked if a is not b)
         if not asking and not alike and not made.joined and all(part.mapped for part in asked):
             rows = self.core.mix.output.size * made.parts[0].value.shape[made.axis]
-            many = self.intended.get("pairs") or any(x.size == rows for x in self.outputs)
+            # What is given to all queries was made for one.
+            place = self.core.place
+            shared = place is not None and len(np.unique(place, axis=0)) < len(place)
+            many = shared or self.intended.get("pairs") or any(x.size == rows for x in self.outputs)
             if not many:
                 # Perhaps one query is meant, and it was given as many as there are keys.
                 self.note("scores", "not tried", "one query for each key, added position by position", line)

@@ -12,8 +12,8 @@ from overt.check import pipeline
 from overt.check.judged import FACTORS, SUMS, UNKNOWN, State
 from overt.check.origins import PRODUCTS
 from overt.check.pipeline import Kind, classify, constant, near
-from overt.recorder.core import tempered
 from overt.recorder.edges import EDGES
+from overt.recorder.flow import tempered
 from overt.recorder.operations import Line, Operation
 
 # The logarithm of how many choices of hidden cells there are from where on one is none of chance.

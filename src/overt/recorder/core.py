@@ -25,8 +25,10 @@ from overt.recorder.flow import (
     equal,
     moving,
     reaches,
+    repeated,
     sums_to_one,
     taken,
+    tempered,
     untag,
 )
 from overt.recorder.fused import expand, unsummed
@@ -375,11 +377,13 @@ def _normalise(core: Core) -> None:
     flat = np.empty(weights.size, int)
     flat[order.ravel()] = np.arange(weights.size)
     tag: np.ndarray = flat.reshape(weights.shape)
+    # Which tag each entry has: where rows were repeated, several have one.
+    spread = np.arange(order.size).reshape(order.shape)
 
     def matrix(x: np.ndarray) -> np.ndarray:
-        found = np.empty(order.size)
+        found = np.empty(tag.size)
         found[tag.ravel()] = x.ravel()
-        return found.reshape(order.shape)
+        return found[spread]
 
     operations, chain = core.operations, core.path[::-1]
     values: list[tuple[int | None, np.ndarray]] = []
@@ -389,6 +393,13 @@ def _normalise(core: Core) -> None:
     for step, number in enumerate(makers):
         value = core.scores.result if number == core.scores.number else operations[number].host
         view = step == 0 or operations[makers[step - 1]].name in VIEWS - CASTS
+        at = repeated(value, current, operations[makers[step - 1]].name) if step else None
+        if at is not None:
+            wide = at.ravel()[np.argsort(tag.ravel())[spread]]
+            if (np.diff(np.sort(wide, axis=1), axis=1) > 0).all():
+                # No key is another one once more.
+                spread, current = wide, value
+                tag = np.arange(value.size).reshape(value.shape)
         moved = untag(tag, value, current, view)
         if moved is None:
             lost = True
@@ -413,9 +424,7 @@ def _normalise(core: Core) -> None:
             # A factor and a bias in one call are two steps.
             values.append((scores.number, bare_matrix * float(detail[1])))
         values.append((None, bare_matrix))
-    place = np.empty(order.size, int)
-    place[tag.ravel()] = np.arange(order.size)
-    core.place = place.reshape(order.shape)
+    core.place = np.argsort(tag.ravel())[spread]
     core.steps = values[::-1]
 
 
@@ -434,20 +443,6 @@ def _measure(core: Core, weights: np.ndarray) -> None:
         if tempered(raw, found) is not None:
             core.place, core.steps = place, [(None, raw), (made, found)]
             return
-
-
-def tempered(scores: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray] | None:
-    """The factor by which weights are a softmax over some keys of scores, and which: rows may sum to less than 1."""
-    kept = (weights > 1e-30) & np.isfinite(weights) & np.isfinite(scores)
-    if (weights < 0).any() or (np.where(kept, weights, 0).sum(1) > 1.0001).any():
-        return None
-    many = kept.sum(1, keepdims=True)
-    logs, x = np.log(np.where(kept, weights, 1)), np.where(kept, scores, 0)
-    logs, x = (np.where(kept, y - y.sum(1, keepdims=True) / np.maximum(many, 1), 0) for y in (logs, x))
-    if not (many > 1).any() or int((many[many > 1] - 1).sum()) < 4 or not (x**2).sum() > 1e-12:
-        return None
-    factor = float((logs * x).sum() / (x**2).sum())
-    return (factor, kept) if np.abs(logs - factor * x).max() < 1e-5 * (1 + np.abs(logs).max()) and factor else None
 
 
 def _orient(core: Core) -> None:

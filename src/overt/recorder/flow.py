@@ -26,6 +26,8 @@ VIEWS = {
 CASTS = {"to", "float", "double", "half", "bfloat16", "type", "type_as", "astype", "convert_element_type"}
 # What takes numbers of its first operand, and at most the form or the type of another.
 _LIKE = {*CASTS, "expand_as", "view_as", "reshape_as"}
+# What makes one row several.
+_REPEATS = {"expand", "expand_as", "broadcast_to", "broadcast_in_dim"}
 # What puts pieces together.
 GATHERS = {
     "setitem", "stack", "cat", "concat", "concatenate", "array", "asarray", "vstack", "hstack", "copy", "copyto",
@@ -130,6 +132,29 @@ def untag(tag: np.ndarray, x: np.ndarray, y: np.ndarray, view: bool) -> np.ndarr
         if equal(turned.reshape(y.shape), y):
             return tag.reshape(turned.shape).transpose(np.argsort(axes))
     return None
+
+
+def repeated(x: np.ndarray, y: np.ndarray, name: str) -> np.ndarray | None:
+    """Of what x was repeated to, such as the weights of one query to those of all, the place of each entry in x."""
+    fits = name in _REPEATS and x.ndim == y.ndim and x.size < y.size
+    if not fits or any(n not in (1, m) for n, m in zip(x.shape, y.shape, strict=True)):
+        return None
+    at = np.broadcast_to(np.arange(x.size).reshape(x.shape), y.shape)
+    return at if equal(x.ravel()[at], y) else None
+
+
+def tempered(scores: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray] | None:
+    """The factor by which weights are a softmax over some keys of scores, and which: rows may sum to less than 1."""
+    kept = (weights > 1e-30) & np.isfinite(weights) & np.isfinite(scores)
+    if (weights < 0).any() or (np.where(kept, weights, 0).sum(1) > 1.0001).any():
+        return None
+    many = kept.sum(1, keepdims=True)
+    logs, x = np.log(np.where(kept, weights, 1)), np.where(kept, scores, 0)
+    logs, x = (np.where(kept, y - y.sum(1, keepdims=True) / np.maximum(many, 1), 0) for y in (logs, x))
+    if not (many > 1).any() or int((many[many > 1] - 1).sum()) < 4 or not (x**2).sum() > 1e-12:
+        return None
+    factor = float((logs * x).sum() / (x**2).sum())
+    return (factor, kept) if np.abs(logs - factor * x).max() < 1e-5 * (1 + np.abs(logs).max()) and factor else None
 
 
 def equal(x: np.ndarray, y: np.ndarray) -> bool:
