@@ -50,6 +50,14 @@ class Cast(nn.Module):
             given_mask = given_mask.to(torch.bool)  # booleans
         return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=given_mask)
 
+def low(seen):
+    return torch.where(seen, 0.0, torch.finfo(torch.float32).min)
+
+class Told(Cast):
+    def forward(self, x, given_mask=None):
+        """given_mask: what `low` returns, or None"""
+        return super().forward(x, given_mask)
+
 class Added(nn.Module):
     """Additive attention of each token of x to those of y: v . tanh(W x_i + U y_j)"""
 
@@ -103,8 +111,9 @@ def test_slopes_that_are_kept_are_wrong_where_they_are_made(session: Session, fi
     assert (report.findings[0].where or {})["text"].endswith("# slopes")
 
 
-def test_a_comment_on_booleans_says_nothing_of_an_argument_that_is_added(session: Session, file: Path) -> None:
-    report = examine(session, f"{file}:Cast")
+@pytest.mark.parametrize("name", ["Cast", "Told"])
+def test_a_mask_that_is_said_to_be_added_is_given_so(session: Session, file: Path, name: str) -> None:
+    report = examine(session, f"{file}:{name}")
     assert [f.id for f in report.findings if f.kind == "mistake"] == ["mask_float_as_bool"], report
     assert (report.findings[0].where or {})["text"].endswith("# booleans")
 

@@ -49,6 +49,16 @@ def decided(file: str, line: int, step: str) -> int:
     return line
 
 
+def makers_in(file: str | None, text: str) -> Iterator[str]:
+    """The code of functions of a file that a text, in small, says something is made by."""
+    lines = linecache.getlines(file or "")
+    for node in statements(parsed("".join(lines))):
+        name = rf"\W{{0,3}}(\w+\.)*{re.escape(node.name.lower())}\b" if isinstance(node, ast.FunctionDef) else "(?!)"
+        made = rf"\b(made|built|returned|computed|given|output|result) (by|from|of){name}"
+        if re.search(rf"{made}|\bwhat{name}\W{{0,4}}(returns|makes|gives)", text):
+            yield "".join(lines[node.lineno - 1 : node.end_lineno])
+
+
 def made_in(file: str, line: int, look: str) -> int:
     """The line of a function of the file that a line calls, in which what looks so is made, and so on; or that line."""
     lines = linecache.getlines(file)

@@ -18,6 +18,7 @@ from itertools import product
 from typing import Any
 
 from overt.check.counting import counted
+from overt.check.lines import makers_in
 from overt.check.roles import Argument, role
 from overt.check.syntax import parsed
 from overt.check.usage import definition, scope, source_of
@@ -29,6 +30,9 @@ AXIS_WORDS = {
     "T": r"t|s|l|n|m|i|j|seq|seq_?len(gth)?|seqlen|len(gth)?|lq|lk|tq|tk|(q|k|kv|src|tgt|query|key|target|source|n|s)_?(len|length|seq|seq_?len)|n_?(q|k)|(l|t|n|s)_?(q|k|kv|v)|time|time_?steps?|tokens?|steps|positions?|queries|keys|sequence(_?length)?|n_?queries|n_?keys|num_?(queries|keys|tokens)|num_?tokens|t1|t2|q|k|length_?[qk]|words|rows",
     "D": r"d|e|c|f|dim|hd|hs|dh|dk|dv|(d|head|model|embed|emb|embedding|hidden|key|value|h)_?(k|v|q|dim|size|model|head|embed|width|h|embd)|dmodel|depth|channels|features?|width|hidden|embed|d_?in|d_?out|embd|h\*d|h\*e|n_?embd|dim_?head|dims?|units|h_?d|vector|columns",
 }  # fmt: skip
+
+# Numbers so low that they hide.
+_LOW = r"-\s*(1e\d|(jnp\.|np\.|torch\.|math\.)?inf)|−∞|finfo\([^)]*\)\.min|[\"']-inf"
 
 
 class Promises:
@@ -154,6 +158,9 @@ class Promises:
             if said:
                 # Who says both leaves it open.
                 return said.pop() if len(said) == 1 else None
+            makers = makers_in(self.description.get("file"), own) if part == [own] and "bool" not in own else ()
+            if any(re.search(_LOW, source) for source in makers):
+                return "additive"
         if re.search(r"keep|allow|visible|valid|attend", name):
             return "keep"
         if re.search(r"additive|bias|float", name):
@@ -172,14 +179,13 @@ class Promises:
 
     def told_to_hide(self, name: str) -> bool:
         """Whether very negative numbers in an argument are said to hide, or a function that is called like it gives some."""
-        low = r"-\s*(1e\d|(jnp\.|np\.|torch\.|math\.)?inf)|−∞|finfo\([^)]*\)\.min|[\"']-inf"
         made = (
             m["source"]
             for m in self.description.get("makers", ())
             if not m["class"] and m["name"].split("_")[-1] == name
         )
         said = re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*(-\s*(1e\d|inf)|−∞)", self.prose)
-        return bool(said or (len(name) > 2 and any(re.search(low, source) for source in made)))
+        return bool(said or (len(name) > 2 and any(re.search(_LOW, source) for source in made)))
 
     def _paragraph(self, name: str) -> str:
         """What the documentation of an argument says, in one line."""
