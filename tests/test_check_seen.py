@@ -79,6 +79,26 @@ class Pooled(Added):
         p = self.v(torch.tanh(self.w(x) + self.u(x))).mT.softmax(-1).expand(-1, x.shape[1], -1)
         return p @ x
 
+class Near(nn.Module):
+    """Points attend to the nearest ones of their sample."""
+
+    def __init__(self, width, apart=False):
+        super().__init__()
+        self.apart, self.q, self.k, self.v = apart, *(nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, x, at):
+        """x [B, T, width], at [B, T, 3] -> [B, T, width]"""
+        near = torch.cdist(at, at).topk(3, largest=False).indices
+        if self.apart:
+            near = near + x.shape[1] * torch.arange(len(x))[:, None, None]
+        k, v = (f(x).flatten(0, 1)[near] for f in (self.k, self.v))
+        p = (self.q(x)[:, :, None] * k).sum(-1).div(math.sqrt(x.shape[-1])).softmax(-1)
+        return (p[..., None] * v).sum(2)
+
+class Apart(Near):
+    def __init__(self, width):
+        super().__init__(width, True)
+
 def masked(x, w, mask):
     """x [B, T, D], w [D, 3 * D]; mask of booleans, True = may be read"""
     B, T, D = x.shape
@@ -138,3 +158,8 @@ def test_the_weights_of_one_query_for_all_are_seen_to_be_so(session: Session, fi
     assert [f.id for f in report.findings if f.kind == "mistake"] == ["additive_no_pairwise"], report
     assert (report.findings[0].where or {})["text"].endswith("# added")
     assert examine(session, f"{file}:Pooled").ok
+
+
+def test_samples_that_read_the_first_one_are_wrong(session: Session, file: Path) -> None:
+    assert [f.id for f in examine(session, f"{file}:Near").findings if f.kind == "unknown"] == ["unknown"]
+    assert examine(session, f"{file}:Apart").ok

@@ -6,6 +6,7 @@ What is there is seen in a recording, or by another call; whether it should be, 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from overt.check.beside import Made
 from overt.check.beside import numbers as told
 from overt.check.calls import Guess
 from overt.check.findings import Findings
+from overt.check.interface import Interface
 from overt.check.roles import constructor_role, role
 from overt.check.syntax import parsed
 
@@ -50,6 +52,7 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
             findings.add("qkv_order", kind="convention" if loose else None, line=packing["line"])
     _capped(caller, facts, findings)
     _samples(caller, guess, facts, findings)
+    _others(caller, guess, findings)
     _lengths(caller, guess, facts, findings)
     _one_length(caller, guess, facts, findings)
 
@@ -91,6 +94,42 @@ def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: F
     built = along[0]["fused"] and "MultiheadAttention(" in face.text
     line = None if built else along[0]["line"]
     findings.add("batch_first", kind=None if face.batches_first else "convention", line=line)
+
+
+def _others(caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Samples that read the first one and none of their own, where this reads its own, as by numbers within samples."""
+    given, kinds, n = caller.arrays(guess), guess.by_name, guess.lengths
+    wrong = any(finding.kind in ("mistake", "unknown") for finding in findings.found.values())
+    if wrong or not _has_samples(caller.face) or min(n.B, n.T) < 2:
+        return
+    for name in (name for name, x in given.items() if x.dtype.kind == "f" and kinds[name][:2] == "BT"):
+        ways = [Way(guess)]
+        # All of the first sample, and all but the first position of it, and of the second one.
+        for sample, start in ((0, 0), (0, 1), (1, 1)):
+            other = given[name].copy()
+            other[sample, start:] = np.random.default_rng(7).normal(size=other[sample, start:].shape)
+            ways.append(Way(guess, arrays={name: other}))
+        plain, *moved = caller.ask(ways)
+        if (
+            plain.failed
+            or not plain.outputs
+            or plain.outputs[0].shape[:2] != (n.B, n.T)
+            or any(x.failed for x in moved)
+        ):
+            return
+        first, second = (replace(plain, outputs=[plain.outputs[0][sample, :1]]) for sample in (0, 1))
+        at = [replace(x, outputs=[x.outputs[0][sample, :1]]) for x, sample in zip(moved, (1, 0, 1), strict=True)]
+        if differ(second, at[0]) and differ(first, at[1]) and not differ(second, at[2]):
+            says = f"Of {name}, each sample reads the first sample, and no other position of its own."
+            findings.add("unknown", message=says)
+            return
+
+
+def _has_samples(face: Interface) -> bool:
+    """Whether the first axis is said to be that of samples, by it or by what it uses."""
+    told = (face.description.get("told", "") + face.description.get("around", "")).lower()
+    shape = r"[(\[]\s*(b|bs|bsz|n_?batch|batch(_?size)?)\s*,\s*[\w*]+\s*,"
+    return bool(face.batches_first or (face.batches_first is None and re.search(shape, told)))
 
 
 def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], findings: Findings) -> None:
