@@ -108,8 +108,8 @@ class Findings:
             line = decided(fault["file"], fault["line"], fault.get("step", "")) if name not in _USED else fault["line"]
             text = linecache.getline(fault["file"], line).strip()
             where = {"file": fault["file"], "line": line, "text": text}
-        if where is not None and (name in _MADE or (fault["line"] is None and name in MISTAKES)):
-            # What is made of sizes alone, or was kept from before, was made by what is called there.
+        if where is not None and name in _MADE:
+            # It was made by what is called there.
             line = made_in(where["file"], where["line"], MISTAKES[name].look)
             where = where | {"line": line, "text": linecache.getline(where["file"], line).strip()}
         example = found.example
