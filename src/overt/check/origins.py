@@ -63,6 +63,10 @@ def followed(
             ratio = float(two[-1] / one[-1]) if one[-1] else 1.0
             if not np.allclose(one * ratio, two, rtol=1e-6, atol=1e-12):
                 break
+            # All with their signs turned, and not some, as where they are rotated.
+            after, plain = np.sort(operation.host, None), np.sort(ratio * x, None)
+            if not np.allclose(plain, after, 1e-6, 1e-12) and np.allclose(-plain[::-1], after, 1e-6, 1e-12):
+                ratio = -ratio
             views.append(source)
             if abs(ratio - 1) > 1e-9:
                 factor *= ratio

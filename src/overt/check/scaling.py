@@ -45,6 +45,11 @@ class Scale(Walk):
         if self._unit() or self.learned or self.sum is not None:
             self.note("scale", "held", "cosines, a learned scale or an additive score need no 1/√d", line)
             return
+        want = width**-0.5
+        if total < 0:
+            says = f"The scores are multiplied by {total:.4g}, so the least alike get the largest weights."
+            self.fail("scale", UNKNOWN, line, says, want, total)
+            return
         if all(self._normed(source) for source in core.scores.sources) and abs(total * width**0.5 - 1) > 2e-3:
             self.note("scale", "not tried", "queries and keys are normed, and then any scale may be meant", line)
             return
@@ -57,14 +62,10 @@ class Scale(Walk):
         # What one head is projected from is as wide as all of them.
         widths |= {made.width for made in map(self._projected, (self.q, self.k)) if made} - {width}
         mistake = pipeline.scale_mistake(core, total, width, several, widths)
-        want = width**-0.5
         if mistake == "scale_seqlen" and any(n % x == 0 for n in owned for x in core.weights.shape[-2:] if x > 1):
             mistake = None
         if mistake == "":
             self.note("scale", "held", f"1/√{width}", line)
-        elif mistake is None and total < 0:
-            says = f"The scores are multiplied by {total:.4g}, so the least alike get the largest weights."
-            self.fail("scale", UNKNOWN, line, says, want, total)
         elif mistake is None:
             # Any number may be meant, but not any power of the width.
             self.facts["odd scale"] = None if line is None else {"scale": total, "file": line.file, "line": line.number}

@@ -1,0 +1,57 @@
+"""One slip of the pen in right attention: an operator, a sign or a number."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from overt.check.checking import examine
+from overt.check.session import Session
+
+SOURCE = '''
+import math
+import numpy as np
+import torch
+from torch import nn
+
+class Base(nn.Module):
+    """x (B, T, D)"""
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.head = heads, width // heads
+        self.q, self.k, self.v = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, width)
+
+    def split(self, x):
+        return (p(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for p in (self.q, self.k, self.v))
+
+    def join(self, s, v):
+        return (s.softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+class SignOfScale(Base):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        q = q * (self.head * -0.5)  # SignOfScale
+        return self.join(q @ k.mT, v)
+
+class BothSigns(Base):
+    def forward(self, x):
+        q, k, v = self.split(x)
+        return self.join((-q / math.sqrt(self.head)) @ -k.mT, v)
+'''
+WRONG = {"SignOfScale": "unknown"}
+RIGHT = ("BothSigns",)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_it_is_found_on_its_line(session: Session, file: Path, name: str) -> None:
+    report = examine(session, f"{file}:{name}")
+    found = [f for f in report.findings if f.kind in ("mistake", "unknown")]
+    assert [f.id for f in found] == [WRONG[name]], str(report)
+    assert SOURCE.splitlines()[found[0].where["line"] - 1].endswith(f"# {name}")
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_as_right_is_not_accused(session: Session, file: Path, name: str) -> None:
+    report = examine(session, f"{file}:{name}")
+    assert not [f for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
