@@ -38,9 +38,30 @@ class BothSigns(Base):
     def forward(self, x):
         q, k, v = self.split(x)
         return self.join((-q / math.sqrt(self.head)) @ -k.mT, v)
+
+class Raised(Base):
+    def forward(self, x, mask=None):
+        """mask (B, T), 1 for tokens and 0 for padding"""
+        q, k, v = self.split(x)
+        s = q @ k.mT / math.sqrt(self.head)
+        if mask is not None:
+            s = s - 1e9 * (mask[:, None, None] - 1)  # Raised
+        return self.join(s, v)
+
+class Lowered(Base):
+    def forward(self, x, mask=None):
+        """mask (B, T), 1 for tokens and 0 for padding"""
+        q, k, v = self.split(x)
+        s = q @ k.mT / math.sqrt(self.head)
+        if mask is not None:
+            s = s - 1e9 * (1 - mask[:, None, None])
+        return self.join(s, v)
 '''
-WRONG = {"SignOfScale": "unknown"}
-RIGHT = ("BothSigns",)
+WRONG = {"SignOfScale": "unknown", "Raised": "mask_sign_inf"}
+RIGHT = (
+    "BothSigns",
+    "Lowered",
+)
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -105,7 +105,7 @@ MISTAKES: dict[str, Mistake] = {
         "Two masks of the dtype's minimum are added; their sum is -inf, and a row where all are hidden becomes NaN.",
         "Combine the masks as booleans first, and fill once.", _G + "huggingface/transformers/pull/27114", 1, look=r"finfo|mask"),
     "mask_sign_inf": Mistake(
-        "Hidden scores become +inf, so the softmax is NaN.", "Fill with -inf.",
+        "Hidden scores become +inf, or very large, so the softmax is NaN, or sees these alone.", "Fill with -inf.",
         _G + "lucidrains/memory-compressed-attention/issues/2", 5, look=r"inf"),
     "full_row_nan": Mistake(
         "A query that may see no key gets NaN.",

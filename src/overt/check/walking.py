@@ -18,6 +18,8 @@ from overt.recorder.operations import Line, Operation
 
 # The logarithm of how many choices of hidden cells there are from where on one is none of chance.
 _BY_CHANCE = log(1e6)
+# A number that scores are not: hidden ones lie as far below 0.
+_RAISED = 1e6
 
 
 class Walk(State):
@@ -66,6 +68,11 @@ class Walk(State):
                 kind = Kind("shift", detail="other")
             if kind.name == "zero" and phase == "raw" and ((x < 0) == kind.cells).all():
                 kind = Kind("function", detail="relu")
+            if phase == "raw" and kind.name in ("bias", "term") and (raised := _raised(x, y)).any():
+                says = f"To some scores {(y - x)[raised].max():.4g} is added, beside which no other one counts."
+                self.fail("mask", "mask_sign_inf", line, says, x, y)
+                phase, self.weights, self.before = "prob", core.steps[-1][1], None
+                break
             if (
                 phase == "raw"
                 and kind.name in ("scale", "rowscale")
@@ -316,6 +323,13 @@ class Walk(State):
         mine = frozenset[str]().union(*(self.reach[s] if s is not None else {o} - {""} for s, o in others))
         rest = frozenset[str]().union(*self._streams()[2 if phase == "prob" else 0 :])
         return operation.name in FACTORS and (self._of_parameters(number) or (bool(mine) and not mine & rest))
+
+
+def _raised(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Cells that became so large, and not those beside them, that in single precision no score is left of them."""
+    with np.errstate(all="ignore"):
+        raised = np.isfinite(x) & np.isfinite(y) & (y - x > _RAISED)
+    return np.asarray(raised & ~raised.all(1, keepdims=True))
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
