@@ -56,11 +56,27 @@ class Lowered(Base):
         if mask is not None:
             s = s - 1e9 * (1 - mask[:, None, None])
         return self.join(s, v)
+
+def uncapped(q, k, v, softcap=None):
+    s = q @ k.mT / math.sqrt(q.size(-1))
+    if softcap:
+        s = torch.tanh(s / softcap) + softcap  # uncapped
+    return s.softmax(-1) @ v
+
+def capped(q, k, v, softcap=5.0):
+    s = q @ k.mT / math.sqrt(q.size(-1))
+    return (torch.tanh(s / softcap) * softcap).softmax(-1) @ v
+
+def pointed(q, k, v):
+    "The logits of Bello et al. 2016, clipped to [-10, 10]"
+    return (10 * torch.tanh(q @ k.mT / math.sqrt(q.size(-1)))).softmax(-1) @ v
 '''
-WRONG = {"SignOfScale": "unknown", "Raised": "mask_sign_inf"}
+WRONG = {"SignOfScale": "unknown", "Raised": "mask_sign_inf", "uncapped": "unknown"}
 RIGHT = (
     "BothSigns",
     "Lowered",
+    "capped",
+    "pointed",
 )
 
 

@@ -71,6 +71,8 @@ class State:
         self.ledger: list[Entry] = []
         self.facts: dict[str, Any] = {}
         self.total = 1.0
+        # the factor of the scores where they were bent, and the line
+        self.bent: tuple[float, Line | None] | None = None
         self.scale_lines: list[Line | None] = []
         self.hidden: np.ndarray | None = None
         self.hiding: list[int] = []

@@ -66,6 +66,9 @@ class Scale(Walk):
             mistake = None
         if mistake == "":
             self.note("scale", "held", f"1/√{width}", line)
+        elif mistake is None and self.bent is not None and self.bent[0] == total:
+            says = f"What tanh made of the scores divided by {want / total:.4g} is not multiplied by that again."
+            self.fail("softcap", UNKNOWN, self.bent[1], says, want, total)
         elif mistake is None:
             # Any number may be meant, but not any power of the width.
             self.facts["odd scale"] = None if line is None else {"scale": total, "file": line.file, "line": line.number}

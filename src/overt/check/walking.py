@@ -136,6 +136,7 @@ class Walk(State):
                 self.learned, self.before = True, None
             elif kind.name == "tanh":
                 capped = self.facts["capped"] = True
+                self.bent = self.total, line
                 if self.hidden is not None:
                     self.fail("softcap", "softcap_after_mask", line, "Hidden scores are capped too.", x, y)
             elif (
