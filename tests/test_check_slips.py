@@ -70,13 +70,25 @@ def capped(q, k, v, softcap=5.0):
 def pointed(q, k, v):
     "The logits of Bello et al. 2016, clipped to [-10, 10]"
     return (10 * torch.tanh(q @ k.mT / math.sqrt(q.size(-1)))).softmax(-1) @ v
+
+def late(q, k, v, chunk=2):
+    parts = []
+    for at in range(1, q.shape[-2], chunk):
+        s = q[..., at : at + chunk, :] @ k.mT * q.shape[-1] ** -0.5
+        parts.append(torch.softmax(s, -1) @ v)  # late
+    return torch.cat(parts, -2)
+
+def newest(q, k, v):
+    s = q[..., -1:, :] @ k.mT * q.shape[-1] ** -0.5
+    return torch.softmax(s, -1) @ v
 '''
-WRONG = {"SignOfScale": "unknown", "Raised": "mask_sign_inf", "uncapped": "unknown"}
+WRONG = {"SignOfScale": "unknown", "Raised": "mask_sign_inf", "uncapped": "unknown", "late": "unknown"}
 RIGHT = (
     "BothSigns",
     "Lowered",
     "capped",
     "pointed",
+    "newest",
 )
 
 

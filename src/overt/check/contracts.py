@@ -55,6 +55,7 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
     _others(caller, guess, findings)
     _lengths(caller, guess, facts, findings)
     _one_length(caller, guess, facts, findings)
+    _answered(caller, guess, facts, findings)
 
 
 def _capped(caller: Caller, facts: Mapping[str, Any], findings: Findings) -> None:
@@ -130,6 +131,22 @@ def _has_samples(face: Interface) -> bool:
     told = (face.description.get("told", "") + face.description.get("around", "")).lower()
     shape = r"[(\[]\s*(b|bs|bsz|n_?batch|batch(_?size)?)\s*,\s*[\w*]+\s*,"
     return bool(face.batches_first or (face.batches_first is None and re.search(shape, told)))
+
+
+def _answered(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """Some of the queries that were given, and neither all nor the last alone, have an output."""
+    face, given = caller.face, caller.arrays(guess)
+    name = next((a.name for a in face.arguments if a.role == "q"), "")
+    axes = calls.axes_of(guess.by_name.get(name, ""))[:-1]
+    if name not in given or "T" not in axes or not (face.has("k") and face.has("v")):
+        return
+    (plain,) = caller.ask([Way(guess)])
+    along, asked = axes.index("T"), given[name].shape[:-1]
+    shape = plain.outputs[0].shape[:-1] if plain.outputs else ()
+    others = [(a, b) for n, (a, b) in enumerate(zip(shape, asked, strict=False)) if n != along]
+    if len(shape) == len(asked) and all(a == b for a, b in others) and 1 < shape[along] < asked[along]:
+        says = f"Of {asked[along]} queries only {shape[along]} have an output."
+        findings.add("unknown", kind="unknown", message=says, line=facts.get("mixed at"), look="(?!)")
 
 
 def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], findings: Findings) -> None:
