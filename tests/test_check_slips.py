@@ -81,8 +81,28 @@ def late(q, k, v, chunk=2):
 def newest(q, k, v):
     s = q[..., -1:, :] @ k.mT * q.shape[-1] ** -0.5
     return torch.softmax(s, -1) @ v
+
+def online(q, k, v):
+    "q, k, v: (T, D), one key at a time."
+    out = np.zeros((len(q), v.shape[1]))
+    for i, query in enumerate(q):
+        m, total, acc = -np.inf, 0.0, np.zeros(v.shape[1])
+        for key, value in zip(k, v):
+            s = query @ key / math.sqrt(q.shape[1])
+            new = max(m, s)
+            acc = acc * np.exp(m - new) - np.exp(s - new) * value  # online
+            total = total * np.exp(m - new) + np.exp(s - new)
+            m = new
+        out[i] = acc / total
+    return out
 '''
-WRONG = {"SignOfScale": "unknown", "Raised": "mask_sign_inf", "uncapped": "unknown", "late": "unknown"}
+WRONG = {
+    "SignOfScale": "unknown",
+    "Raised": "mask_sign_inf",
+    "uncapped": "unknown",
+    "late": "unknown",
+    "online": "unknown",
+}
 RIGHT = (
     "BothSigns",
     "Lowered",

@@ -8,8 +8,6 @@ is meant holds, and without a hint the charitable reading does.
 from __future__ import annotations
 
 import ast
-import linecache
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,16 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overt.check import heads, masks, positions
+from overt.check import heads, masks, positions, slips
 from overt.check.asking import Caller
 from overt.check.calls import Lengths, placed
-from overt.check.edits import Edit, edited, edits, own
+from overt.check.edits import Edit
 from overt.check.findings import Findings
 from overt.check.interface import Interface
 from overt.check.mistakes import MISTAKES
 from overt.check.part import Given, Part, Reading, same
 from overt.check.roles import Argument
-from overt.check.session import EndedError, Here, Session
+from overt.check.session import Here, Session
 from overt.check.syntax import parsed
 
 _SCORES = ("TS", "BTS", "BHTS")
@@ -159,8 +157,8 @@ def made(kind: str, n: Lengths, how: str, seed: int) -> np.ndarray:
     return np.stack([found.real, found.imag], -1) if form == "real" else found
 
 
-# Calls after which no other instance is made, and seconds in which changes of a text are tried.
-_CALLS, _SECONDS = 3000, 4.0
+# Calls after which no other instance is made.
+_CALLS = 3000
 
 
 class _Call(NamedTuple):
@@ -261,31 +259,17 @@ class Parts:
 
     def _slip(self) -> tuple[Edit, Part] | None:
         """A change of its text that gives the numbers of a definition."""
-        file, name = self.face.description["file"], self.face.description["name"]
-        source = own("".join(linecache.getlines(file)), name) if file else ""
-        end = time.monotonic() + _SECONDS
         ran = {(part.name, call.kinds): call for part, call in self.ran}
         meant = [part for part in PARTS if any(part.name == one for one, _ in ran)]
         # Of what runs in more calls while changes are tried, nothing more is known.
         self.ran = []
         calls = {part.name: [[call for (one, _), call in ran.items() if one == part.name]] for part in meant}
-        try:
-            for edit in edits(source) if meant else ():
-                if time.monotonic() > end:
-                    break
-                reply, _ = self.session.ask({"op": "edit", "text": edited(source, edit)})
-                found = None
-                if "error" not in reply:
-                    pairs = islice(self._instances(), 4)
-                    tries = (one for pair in pairs for one in self._explained(*pair, meant, calls))
-                    found = next((one for one in tries if not (one.reading.mistakes or one.reading.vague)), None)
-                self.session.ask({"op": "edit", "text": None})
-                if found is not None:
-                    return edit, found.part
-        except EndedError:
-            # What another text does to its process is no fault of the candidate's.
-            return None
-        return None
+
+        def fits() -> Part | None:
+            tries = (one for pair in islice(self._instances(), 4) for one in self._explained(*pair, meant, calls))
+            return next((one.part for one in tries if not (one.reading.mistakes or one.reading.vague)), None)
+
+        return slips.mended(self.session, self.face, fits) if meant else None
 
     def _instances(self) -> Iterator[tuple[tuple[int | None, ...], list[dict[str, np.ndarray]]]]:
         """Handles for both sizes and the arrays that they hold; None for a function."""
