@@ -71,6 +71,18 @@ def pointed(q, k, v):
     "The logits of Bello et al. 2016, clipped to [-10, 10]"
     return (10 * torch.tanh(q @ k.mT / math.sqrt(q.size(-1)))).softmax(-1) @ v
 
+def alibi_slopes(n_heads):
+    n = 2 ** math.floor(math.log2(n_heads))
+    slopes = 2.0 ** (-8 / n * torch.arange(1, n + 1))
+    more = 2.0 ** (-(4 ** -(math.log2(2 * n) - 3)) * torch.arange(1, 2 * n, 2)[: n_heads - n])
+    return torch.cat([slopes, more])
+
+def alibi_slopes_of_any(n_heads):
+    n = 2 ** math.floor(math.log2(n_heads))
+    slopes = 2.0 ** (-8 / n * torch.arange(1, n + 1))
+    more = 2.0 ** (-(2 ** -(math.log2(2 * n) - 3)) * torch.arange(1, 2 * n, 2)[: n_heads - n])
+    return torch.cat([slopes, more])
+
 def late(q, k, v, chunk=2):
     parts = []
     for at in range(1, q.shape[-2], chunk):
@@ -96,20 +108,8 @@ def online(q, k, v):
         out[i] = acc / total
     return out
 '''
-WRONG = {
-    "SignOfScale": "unknown",
-    "Raised": "mask_sign_inf",
-    "uncapped": "unknown",
-    "late": "unknown",
-    "online": "unknown",
-}
-RIGHT = (
-    "BothSigns",
-    "Lowered",
-    "capped",
-    "pointed",
-    "newest",
-)
+WRONG = dict.fromkeys(("SignOfScale", "uncapped", "late", "online"), "unknown") | {"Raised": "mask_sign_inf"}
+RIGHT = ("BothSigns", "Lowered", "capped", "pointed", "newest", "alibi_slopes_of_any")
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -124,3 +124,8 @@ def test_it_is_found_on_its_line(session: Session, file: Path, name: str) -> Non
 def test_what_is_as_right_is_not_accused(session: Session, file: Path, name: str) -> None:
     report = examine(session, f"{file}:{name}")
     assert not [f for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
+
+
+def test_slopes_of_twelve_heads_are_not_those_of_six(session: Session, file: Path) -> None:
+    report = examine(session, f"{file}:alibi_slopes")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)

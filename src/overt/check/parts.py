@@ -99,7 +99,7 @@ PARTS = (
 )  # fmt: skip
 
 # Two sizes, no two axes of which are alike; then the first with large numbers, and with rows far from each other.
-_SIZES = (Lengths(2, 4, 7, 9, 8, 32), Lengths(3, 6, 8, 10, 4, 24))
+_SIZES = (Lengths(2, 4, 7, 9, 8, 32), Lengths(3, 12, 8, 10, 4, 48))
 _PROBLEMS = ((0, ""), (1, ""), (0, "loud"), (0, "apart"))
 _START = 3
 _NUMBERS: dict[str, Callable[[Lengths], float]] = {
