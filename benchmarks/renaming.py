@@ -420,7 +420,7 @@ class Calls:
         def recorded(*args: Any, **kwargs: Any) -> Any:
             made = []
             into = self.tried if self.trying else self.made
-            if self.depth == 0 and len(into) < CALLS_COMPARED and not traced((args, kwargs)):
+            if self.depth == 0 and (self.trying or len(into) < CALLS_COMPARED) and not traced((args, kwargs)):
                 try:
                     how = built.get(id(args[0])) if method else None
                     held = [copy.deepcopy(x) for x in tensors(args[0])] if method else []
@@ -435,6 +435,8 @@ class Calls:
                 self.depth -= 1
             # What raises with all names alike says nothing.
             into += made
+            # The last of what is tried are calls of what it is.
+            del self.tried[:-CALLS_COMPARED]
             return result
 
         return recorded
@@ -562,12 +564,13 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def calls_of(module: ModuleType, name: str) -> list[tuple[Any, ...]]:
-    """What the checker calls a candidate with; what it only tries, where that is all."""
+    """What the checker calls a candidate with; of a part of attention, or where that is all, what it tries last."""
+    part = False
     quiet = contextlib.redirect_stdout(io.StringIO())
     within = contextlib.suppress(OvertError, TooLong), limited(PATIENCE)
     with recording(module, name) as (target, calls), quiet, calls.told_apart(), within[0], within[1]:
-        overt.check(target, isolate=False)
-    return calls.made or calls.tried
+        part = "kind" in overt.check(target, isolate=False).convention
+    return calls.tried if part or not calls.made else calls.made
 
 
 def differs(path: Path, module: ModuleType, renamed: ModuleType, name: str, fresh: dict[str, str]) -> str | None:
