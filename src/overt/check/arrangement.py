@@ -21,8 +21,10 @@ def seen(core: Core, operands: tuple[Origin, Origin, Origin]) -> dict[str, Any]:
     packed, heads = _packed(operands)
     line = core.operations[core.mix.number].line
     if packed is not None:
-        views = operands[2 if packed == "thirds" else 0].views
-        line = core.operations[views[-1]].line if views else line
+        views = operands[2 if packed in ("thirds", "heads first") else 0].views
+        lines = [core.operations[view].line for view in views]
+        # An equation that mixes may turn what it is given, and takes nothing apart.
+        line = next((one for one in reversed(lines) if one != line), line)
         facts["packing"] = {"order": packed, "heads": heads, **place(line)}
     if (core.normal or (core.weights > 0).all()) and _turned(operands[0], operands[1]):
         facts["turned"] = place(core.operations[core.scores.number].line)
@@ -52,14 +54,17 @@ def _packed(operands: tuple[Origin, Origin, Origin]) -> tuple[str | None, int]:
     """The order of q, k and v in the last axis of the array that they were taken from, if any, and their heads' number.
 
     "qkv" and the like: all heads of one, then those of the next; "heads first": the three of each head; "thirds" where
-    the values alone are seen to be of all heads, since the others are turned.
+    the values alone are seen to be of all heads, since the others are turned, and "heads first" where they are not.
     """
     values = operands[2]
     at, whole, width = values.places(), values.array.shape[-1], values.form.shape[2]
     if operands[0].array.shape != values.array.shape and at is not None:
-        first = {int(n) for n in at[-1][:, 0, 0]}
-        alone = whole == 3 * width * len(first) > 3 * width and len({3 * n // whole for n in first}) == 1
-        return ("thirds" if alone else None), len(first)
+        first = sorted({int(n) for n in at[-1][:, 0, 0]})
+        if whole != 3 * width * len(first) or len(first) < 2:
+            return None, len(first)
+        alone = len({3 * n // whole for n in first}) == 1
+        each = all(b - a == 3 * width for a, b in pairwise(first))
+        return ("thirds" if alone else "heads first" if each else None), len(first)
     arrays = [one.array for one in operands]
     if any(x.shape != arrays[0].shape or not np.array_equal(x, arrays[0]) for x in arrays[1:]):
         return None, 0

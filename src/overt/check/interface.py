@@ -7,9 +7,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from overt.check.promises import Promises, layout_of
+from overt.check.promises import Promises
 from overt.check.reading import Read, read
 from overt.check.roles import Argument, role, settled
+from overt.check.shapes import layout_of
 
 
 class Interface(Promises):

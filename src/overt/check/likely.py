@@ -22,10 +22,9 @@ from overt.check.calls import (
     Tried,
 )
 from overt.check.interface import Interface
-from overt.check.promises import AXIS_WORDS
 from overt.check.roles import INPUTS, Argument, constructor_role, role
 from overt.check.session import Here, Session
-from overt.check.shapes import Path
+from overt.check.shapes import AXIS_WORDS, Path
 from overt.check.syntax import parsed
 
 # The kinds that each role of a name suggests, by family: how the arrays of one call lie together.
@@ -173,7 +172,10 @@ class Likely:
         for text in self.interface.read.texts.values():
             path = (*path[:-1], path[-1].removeprefix(text))
         path = (*path[:-1], *path[-1].split("."))
-        mine = next((r for r in map(role, ("_".join(path[-2:]), path[-1])) if r in SUGGESTED and r[:1] in "Wb"), None)
+        names = ("_".join(path[-2:]), path[-1])
+        mine = next(
+            (r for r in map(role, names) if r in SUGGESTED and r[:1] in "Wb" and r not in ("bias", "base")), None
+        )
         fewer = self.makes and any(constructor_role(held[-1]) == "groups" for held in self.interface.read.held)
         if mine in ("Wk", "Wv", "bk", "bv") and (fewer or 0 < self.ladder[0].G < self.ladder[0].H):
             # A configuration tells of key heads, of which there may be fewer.

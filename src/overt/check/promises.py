@@ -20,16 +20,12 @@ from typing import Any
 from overt.check.counting import counted
 from overt.check.lines import makers_in
 from overt.check.roles import Argument, role
+from overt.check.shapes import layout_of, unpacked
 from overt.check.syntax import parsed
 from overt.check.usage import definition, scope, source_of
 
-# Letters of shapes in comments: batch, heads, queries or keys, width.
-AXIS_WORDS = {
-    "B": r"b|bs|bsz|batch|batch_?size|bsize|nbatch|batches|n_?batch(es)?|samples",
-    "H": r"h|g|heads?|(n|num|kv|q|n_?kv|num_?kv)_?heads?|nh|nhead|hq|hkv|h_?kv|h_?q|kvh|kv|n_?h|num_?attention_?heads",
-    "T": r"t|s|l|n|m|i|j|seq|seq_?len(gth)?|seqlen|len(gth)?|lq|lk|tq|tk|(q|k|kv|src|tgt|query|key|target|source|n|s)_?(len|length|seq|seq_?len)|n_?(q|k)|(l|t|n|s)_?(q|k|kv|v)|time|time_?steps?|tokens?|steps|positions?|queries|keys|sequence(_?length)?|n_?queries|n_?keys|num_?(queries|keys|tokens)|num_?tokens|t1|t2|q|k|length_?[qk]|words|rows",
-    "D": r"d|e|c|f|dim|hd|hs|dh|dk|dv|(d|head|model|embed|emb|embedding|hidden|key|value|h)_?(k|v|q|dim|size|model|head|embed|width|h|embd)|dmodel|depth|channels|features?|width|hidden|embed|d_?in|d_?out|embd|h\*d|h\*e|n_?embd|dim_?head|dims?|units|h_?d|vector|columns",
-}  # fmt: skip
+# Which rows or columns something is said to be.
+_RANGE = r"\b[\w*]+ ?(?:\.\.+|:|…) ?[\w*]+(?: ?- ?1)? "
 
 # Numbers so low that they hide.
 _LOW = r"-\s*(1e\d|(jnp\.|np\.|torch\.|math\.)?inf)|−∞|finfo\([^)]*\)\.min|[\"']-inf"
@@ -92,7 +88,7 @@ class Promises:
     @cached_property
     def described(self) -> str:
         """Documentation and comments alone."""
-        beside = _about([a.name for a in self.arguments if len(a.name) > 1], self.description.get("told", ""))
+        beside = _about([a.name for a in self.arguments], self.description.get("told", ""))
         return "\n".join([self.description["doc"], *_words(self.description["source"]), *beside])
 
     @cached_property
@@ -319,24 +315,27 @@ class Promises:
         """Its documentation and comments, and those of what it is made of."""
         return "\n".join([self.prose, *_words(self.description.get("reached", ""))]).lower()
 
+    @cached_property
+    def _packed_prose(self) -> str:
+        """All that is said where it may be said how a packed projection lies."""
+        # What the module says of weights that are read here by their name.
+        module = " ".join(self.description.get("told", "").split()).lower()
+        held = re.search(r"\b\w*(?:qkv|query_?key_?value)\w*", module)
+        return self._all_prose + ("\n" + module if held is not None and held[0] in self.code.lower() else "")
+
     @property
     def thirds(self) -> bool:
         """Whether all queries are said to come before all keys: q, k and v in a row may be those of each head."""
         all_of = r"\b(all|every) (of )?(the )?q|\bq(uer(y|ies))?s? (for|of) all heads|\bthirds?\b"
         shape = r"\b3\W{1,4}(self\.)?(n_?|num_)?h(eads?)?\b"
-        return bool(re.search(f"{all_of}|{shape}", self._all_prose))
+        return bool(re.search(rf"{all_of}|{shape}|{_RANGE}(the )?q(uer|\b)", self._packed_prose))
 
     @cached_property
     def told_packing(self) -> str | None:
         """How a packed projection is said to lie: "heads first" for a q, k and v of each head, or the order of letters."""
         one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?(?: first)?"
         between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
-        prose = self._all_prose
-        # What the module says of weights that are read here by their name.
-        module = " ".join(self.description.get("told", "").split()).lower()
-        held = re.search(r"\b\w*(?:qkv|query_?key_?value)\w*", module)
-        if held is not None and held[0] in self.code:
-            prose += "\n" + module
+        prose = re.sub(rf"{_RANGE}(?=(?:the )?[qkv])", "", self._packed_prose)
         if re.search(
             r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every) head.{0,20}\bq(uery)?\b.{0,12}\bk(ey)?\b|\bq\b.{0,30}of head 0",
             prose,
@@ -429,48 +428,16 @@ def behind(source: str) -> str:
     return "\n".join(f"{name} {text}" for name, text in re.findall(place, source, re.MULTILINE))
 
 
-def unpacked(text: str) -> Iterator[str]:
-    """The names that shapes are unpacked into, such as B, T, D in ``B, T, D = x.shape``."""
-    end = 0
-    shape = r"=\s*(?:q|k|v|x|query|queries|key|value|inputs?|hidden_states|Q|K|V|X)\w*\.(?:shape|size\(\))(?!\[)"
-    for found in re.finditer(shape, text):
-        # Looked for from behind: of a long text, every word could be the first of many names.
-        yield re.split(r"[^\w*, ]", text[end : found.start()].rstrip())[-1]
-        end = found.end()
-
-
 def _about(names: list[str], text: str) -> Iterator[str]:
     """What a text that is about several things says of these names: lines that begin with one, and what follows."""
     mine = False
     for line in text.splitlines():
-        named = re.match(r"\W{0,8}(\w+)\W{0,3}[ \t]*[=:(]", line)
+        # One letter is a name where a shape stands beside it.
+        named = re.match(r"\W{0,8}(\w\w+)\W{0,3}[ \t]*[=:([]|\W{0,8}(\w)\s+\[", line)
         if named or not line.strip():
-            mine = named is not None and named.group(1) in names
+            mine = named is not None and (named[1] or named[2]) in names
         if mine:
             yield line
-
-
-def layout_of(words: str) -> str | None:
-    """A layout such as BHTD from the words of a shape."""
-    parts = [part.strip(" ()[]").lower() for part in re.split(r"[,x×]|\s+(?=\w)", words) if part.strip(" ()[]")]
-    parts = [p for p in parts if p]
-    if not 2 <= len(parts) <= 4:
-        return None
-    found = ""
-    for number, part in enumerate(parts):
-        axis = next((letter for letter, pattern in AXIS_WORDS.items() if re.fullmatch(pattern, part)), None)
-        if axis is None and part in ("_", "1", "...", "…") and number == 0:
-            axis = "B"
-        if axis == "T" and part == "n" and number == 0 and len(parts) > 2:
-            axis = "B"
-        if axis is None:
-            return None
-        found += axis
-    if len(set(found)) < len(found):
-        return None
-    # Of heads and their features, what comes first are positions.
-    found = "THD" if found == "BHD" and parts[0] == "n" else found
-    return found if found in ("TD", "BTD", "TBD", "HTD", "THD", "BHTD", "BTHD", "TBHD", "DT") else None
 
 
 def around(thing: Any) -> str:

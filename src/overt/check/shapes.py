@@ -11,6 +11,13 @@ from itertools import pairwise
 # An argument, or what lies in it by name or number.
 Path = tuple[str, ...]
 
+# Letters of shapes in comments: batch, heads, queries or keys, width.
+AXIS_WORDS = {
+    "B": r"b|bs|bsz|batch|batch_?size|bsize|nbatch|batches|n_?batch(es)?|samples",
+    "H": r"h|g|heads?|(n|num|kv|q|n_?kv|num_?kv)_?heads?|nh|nhead|hq|hkv|h_?kv|h_?q|kvh|kv|n_?h|num_?attention_?heads",
+    "T": r"t|s|l|n|m|i|j|seq|seq_?len(gth)?|seqlen|len(gth)?|lq|lk|tq|tk|(q|k|kv|src|tgt|query|key|target|source|n|s)_?(len|length|seq|seq_?len)|n_?(q|k)|(l|t|n|s)_?(q|k|kv|v)|time|time_?steps?|tokens?|steps|positions?|queries|keys|sequence(_?length)?|n_?queries|n_?keys|num_?(queries|keys|tokens)|num_?tokens|t1|t2|q|k|length_?[qk]|words|rows",
+    "D": r"d|e|c|f|dim|hd|hs|dh|dk|dv|(d|head|model|embed|emb|embedding|hidden|key|value|h)_?(k|v|q|dim|size|model|head|embed|width|h|embd)|dmodel|depth|channels|features?|width|hidden|embed|d_?in|d_?out|embd|h\*d|h\*e|n_?embd|dim_?head|dims?|units|h_?d|vector|columns",
+}  # fmt: skip
 _AXIS = r"\w+(?:[ ]*(?:\*\*|//|[*+/·×-])[ ]*\w+)*"
 _ANY = r"\.\.\.|…"
 _SHAPE = re.compile(rf"[(\[]\s*((?:{_AXIS}|{_ANY})(?:\s*,\s*(?:{_AXIS}|{_ANY}))*)(\s*,)?\s*[)\]]")
@@ -191,3 +198,36 @@ def image(axes: Sequence[str]) -> tuple[int, int] | None:
 def unseen(letters: str) -> Iterator[str]:
     """Letters for axes that are nothing else."""
     yield from (letter for letter in "ijklmoqstuvxyzabcdefg" if letter not in letters)
+
+
+def unpacked(text: str) -> Iterator[str]:
+    """The names that shapes are unpacked into, such as B, T, D in ``B, T, D = x.shape``."""
+    end = 0
+    shape = r"=\s*(?:q|k|v|x|query|queries|key|value|inputs?|hidden_states|Q|K|V|X)\w*\.(?:shape|size\(\))(?!\[)"
+    for found in re.finditer(shape, text):
+        # Looked for from behind: of a long text, every word could be the first of many names.
+        yield re.split(r"[^\w*, ]", text[end : found.start()].rstrip())[-1]
+        end = found.end()
+
+
+def layout_of(words: str) -> str | None:
+    """A layout such as BHTD from the words of a shape."""
+    parts = [part.strip(" ()[]").lower() for part in re.split(r"[,x×]|\s+(?=\w)", words) if part.strip(" ()[]")]
+    parts = [p for p in parts if p]
+    if not 2 <= len(parts) <= 4:
+        return None
+    found = ""
+    for number, part in enumerate(parts):
+        axis = next((letter for letter, pattern in AXIS_WORDS.items() if re.fullmatch(pattern, part)), None)
+        if axis is None and part in ("_", "1", "...", "…") and number == 0:
+            axis = "B"
+        if axis == "T" and part == "n" and number == 0 and len(parts) > 2:
+            axis = "B"
+        if axis is None:
+            return None
+        found += axis
+    if len(set(found)) < len(found):
+        return None
+    # Of heads and their features, what comes first are positions.
+    found = "THD" if found == "BHD" and parts[0] == "n" else found
+    return found if found in ("TD", "BTD", "TBD", "HTD", "THD", "BHTD", "BTHD", "TBHD", "DT") else None

@@ -26,10 +26,10 @@ from overt.check.calls import (
 )
 from overt.check.interface import Interface
 from overt.check.likely import FAMILIES, LETTERS, SUGGESTED, Likely
-from overt.check.promises import AXIS_WORDS, behind, layout_of, unpacked
+from overt.check.promises import behind
 from overt.check.reading import contracted
 from overt.check.roles import INPUTS, Argument, constructor_role, role
-from overt.check.shapes import Path, Shape
+from overt.check.shapes import AXIS_WORDS, Path, Shape, layout_of, unpacked
 
 # Ways to give numbers to a constructor.
 _WAYS = 40
@@ -202,12 +202,15 @@ class Suggestions(Likely):
         source, asked = self.interface.description["source"], self.interface.read
         fields = dict.fromkeys(m["source"] for some in self.interface.makers.values() for m in some if m["class"])
         text = "\n".join([self.interface.shaped, *map(behind, fields)])
-        held = {path: kind for path, kind in asked.ends.items() if path[0] in names}
+        ends = {(a.name,) for a in required if self.told(a) in _ENDS}
+        # The two ends of edges may be taken apart as a list is.
+        held = {path: kind for path, kind in asked.ends.items() if path[0] in names and path[:1] not in ends}
         told = shapes.shapes(text, names, held, alone=not self.makes)
         hide = [a.name for a in required if is_mask(self.told(a) or "")]
         told |= {(n,): replace(told[n,], sort="mask") for n in hide if (n,) in told and not told[n,].sort}
-        ends = {(a.name,) for a in required if self.told(a) in _ENDS}
-        told |= {path: replace(told[path], sort="ends") for path in ends if path in told and not told[path].sort}
+        # What has two axes, and neither of them is 2, is said of edges, and no ends of theirs.
+        ends = {path for path in ends if path in told and (len(told[path].axes) == 1 or "2" in told[path].axes)}
+        told |= {path: replace(told[path], sort="ends") for path in ends if not told[path].sort}
         for path in asked.compared | asked.whole | asked.indices | asked.picking:
             if path in told and not told[path].sort:
                 told[path] = replace(told[path], sort="whole")

@@ -1,0 +1,100 @@
+"""Calls that need what a file says beside a candidate: shapes in its first text, numbers among lengths, own uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from overt.check.checking import examine
+from overt.check.report import Report
+from overt.check.session import Session
+
+NAMED = '''
+"""Weights as they were exported:
+
+    {i}.Wqkv.weight   [3D, D]   rows 0..D-1 queries, D..2D-1 keys, 2D..3D-1 values
+    {i}.Wqkv.bias     [3D]
+"""
+import numpy as np
+
+def turned(x):
+    angles = np.arange(len(x))[:, None] * 0.3 ** np.arange(x.shape[-1] // 2)
+    cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
+    a, b = np.split(x, 2, axis=-1)
+    return np.concatenate([a * cos - b * sin, a * sin + b * cos], -1)
+
+def attend(x, q, k, v):
+    s = np.einsum("ihd,jhd->hij", turned(q), turned(k)) / q.shape[-1] ** 0.5
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return np.einsum("hij,jhd->ihd", p / p.sum(-1, keepdims=True), v).reshape(x.shape)
+
+def thirds(w, i, x, n_heads):
+    """x [L, D]"""
+    y = (x @ w[f"{i}.Wqkv.weight"].T + w[f"{i}.Wqkv.bias"]).reshape(len(x), 3, n_heads, -1)
+    return attend(x, y[:, 0], y[:, 1], y[:, 2])
+
+def triples(w, i, x, n_heads):
+    """x [L, D]"""
+    y = (x @ w[f"{i}.Wqkv.weight"].T + w[f"{i}.Wqkv.bias"]).reshape(len(x), n_heads, 3, -1)
+    return attend(x, y[:, :, 0], y[:, :, 1], y[:, :, 2])
+'''
+
+
+def ids(report: Report) -> set[str]:
+    return {f.id for f in report.findings if f.kind in ("mistake", "unknown")}
+
+
+@pytest.mark.parametrize(("name", "found"), [("thirds", set()), ("triples", {"qkv_order"})])
+def test_how_rows_are_packed_is_said_by_their_ranges(
+    session: Session, tmp_path: Path, name: str, found: set[str]
+) -> None:
+    (tmp_path / "named.py").write_text(NAMED)
+    report = examine(session, f"{tmp_path}/named.py:{name}")
+    assert ids(report) == found, str(report)
+    assert any(entry.step.endswith("mixing") and entry.outcome == "held" for entry in report.ledger)
+
+
+GRAPH = '''
+"""Bonds and atoms.
+
+    x           [N, F]    atoms, all molecules of a batch
+    edge_index  [2, E]    row 0 = source, row 1 = target
+    edge_attr   [E, Fb]   what a bond is
+"""
+import torch
+from torch import nn
+
+def summed(x, index, n):
+    return x.new_zeros((n, *x.shape[1:])).index_add_(0, index, x)
+
+def over(e, index, n):
+    rows = index.view(-1, 1).expand_as(e)
+    top = e.new_full((n, e.shape[1]), float("-inf")).scatter_reduce(0, rows, e, reduce="amax")
+    e = torch.exp(e - top[index])
+    return e / summed(e, index, n)[index]
+
+class Bonds(nn.Module):
+    def __init__(self, in_dim, out_dim, bond_dim, heads=4):
+        super().__init__()
+        self.h, self.c = heads, out_dim // heads
+        self.one, self.two = nn.Linear(in_dim, out_dim), nn.Linear(in_dim, out_dim)
+        self.bond, self.att = nn.Linear(bond_dim, out_dim), nn.Parameter(torch.randn(1, heads, self.c))
+
+    def forward(self, x, edge_index, edge_attr):
+        n, loop = x.size(0), torch.arange(x.size(0), device=edge_index.device)
+        edge_index = torch.cat([edge_index, loop.expand(2, -1)], 1)
+        edge_attr = torch.cat([edge_attr, edge_attr.mean(0).expand(n, -1)], 0)
+        src, dst = edge_index
+        a, b = self.one(x).view(n, self.h, self.c), self.two(x).view(n, self.h, self.c)
+        e = nn.functional.leaky_relu(b[dst] + a[src] + self.bond(edge_attr).view(-1, self.h, self.c))
+        w = over((e * self.att).sum(-1), dst, n)
+        return summed(a[src] * w.unsqueeze(-1), dst, n).reshape(n, -1)
+'''
+
+
+def test_edges_are_told_from_what_is_said_of_them(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "graph.py").write_text(GRAPH)
+    report = examine(session, f"{tmp_path}/graph.py:Bonds")
+    assert ids(report) == set(), str(report)
+    assert "edge_index: edges" in str(report)
