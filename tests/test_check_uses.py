@@ -98,3 +98,33 @@ def test_edges_are_told_from_what_is_said_of_them(session: Session, tmp_path: Pa
     report = examine(session, f"{tmp_path}/graph.py:Bonds")
     assert ids(report) == set(), str(report)
     assert "edge_index: edges" in str(report)
+
+
+FRAMES = """
+import torch
+from torch import nn
+
+class Own(nn.Module):
+    wrong = False
+
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.qkv, self.h = nn.Linear(dim, dim * 3), heads
+
+    def forward(self, x, T):
+        B, n, D = x.shape
+        x = x[:, 1:].reshape(B * ((n - 1) // T), T, D)
+        q, k, v = self.qkv(x).view(len(x), T, 3, self.h, -1).permute(2, 0, 3, 1, 4)
+        w = (q @ k.transpose(-2, -1) / (D if self.wrong else D // self.h) ** 0.5).softmax(-1)
+        return (w @ v).transpose(1, 2).reshape(B, n - 1, D)
+
+class Wide(Own):
+    wrong = True
+"""
+
+
+@pytest.mark.parametrize(("name", "found"), [("Own", set()), ("Wide", {"scale_dmodel"})])
+def test_what_stands_among_lengths_is_a_number(session: Session, tmp_path: Path, name: str, found: set[str]) -> None:
+    (tmp_path / "frames.py").write_text(FRAMES)
+    report = examine(session, f"{tmp_path}/frames.py:{name}")
+    assert ids(report) == found, str(report)

@@ -41,6 +41,8 @@ class Read:
     texts: dict[Path, str] = field(default_factory=dict)
     # what stands where a number must: in a text, beside a number where something begins, before what counts up
     numbers: set[Path] = field(default_factory=set)
+    # what is one of several lengths, or a factor of one
+    sides: set[Path] = field(default_factory=set)
     # methods that are called of something, and that no array has
     methods: dict[Path, set[str]] = field(default_factory=dict)
     # what the code makes itself where it is None
@@ -171,6 +173,7 @@ def _asked(
             if one and two and len(one[0]) == len(two[0]) == 1 and one != two:
                 found.added.setdefault(two[0][0], one[0][0])
         found.numbers.update(path for x in _numbers(node) for path in _paths(x, known, texts))
+        found.sides.update(path for x in _sides(node) for path in _paths(x, known, texts))
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
             alike = set.intersection(
                 *({n.id for n in ast.walk(x) if isinstance(n, ast.Name)} for x in (node.left, node.comparators[0]))
@@ -280,6 +283,20 @@ def _numbers(node: ast.AST) -> list[ast.AST]:
         case ast.Tuple(elts=elements) if sum(isinstance(x, ast.Constant) and x.value == 0 for x in elements) > 1:
             return [x for x in elements if isinstance(x, ast.Name)]
     return []
+
+
+def _sides(node: ast.AST) -> list[ast.AST]:
+    """What stands among the lengths that something is given as its shape, by itself or as a factor."""
+    shaped = isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("reshape", "view", "expand")
+    todo: list[ast.AST] = [*node.args] if isinstance(node, ast.Call) and shaped else []
+    # A function is given the array first, and a type stands alone.
+    todo = todo if len(todo) > 1 and not isinstance(todo[1], ast.Tuple | ast.List) else []
+    found: list[ast.AST] = []
+    while todo:
+        one = todo.pop()
+        todo += [one.left, one.right] if isinstance(one, ast.BinOp) else []
+        found += [one] if isinstance(one, ast.Name) else []
+    return found
 
 
 def _counts_up(node: ast.AST) -> bool:
