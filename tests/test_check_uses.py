@@ -128,3 +128,52 @@ def test_what_stands_among_lengths_is_a_number(session: Session, tmp_path: Path,
     (tmp_path / "frames.py").write_text(FRAMES)
     report = examine(session, f"{tmp_path}/frames.py:{name}")
     assert ids(report) == found, str(report)
+
+
+PIECES = '''
+import numpy as np
+
+class Piece:
+    def __init__(self, keys, values):
+        self.keys, self.values = keys, values
+
+    def partial(self, q):
+        """q [T, H, d]"""
+        s = np.einsum("thd,shd->ths", q, self.keys) / q.shape[-1] ** 0.5
+        m = s.max(-1, keepdims=True)
+        z = np.exp(s - m).sum(-1, keepdims=True)
+        return np.einsum("ths,shd->thd", np.exp(s - m), self.values) / z, (m + np.log(z))[..., 0]
+
+class Whole:
+    base = np.exp
+
+    def __init__(self, pieces):
+        self.pieces = list(pieces)
+
+    def __call__(self, q):
+        """q [T, H, d]"""
+        outs, lses = zip(*(piece.partial(q) for piece in self.pieces))
+        w = self.base(np.stack(lses) - np.max(lses, axis=0))
+        return ((w / w.sum(0))[..., None] * np.stack(outs)).sum(0)
+
+    @classmethod
+    def scatter(cls, keys, values, n):
+        cuts = np.linspace(0, len(keys), n + 1).astype(int)
+        return cls(Piece(keys[a:b], values[a:b]) for a, b in zip(cuts[:-1], cuts[1:]) if b > a)
+
+class Halves(Whole):
+    base = np.exp2
+
+    @classmethod
+    def scatter(cls, keys, values, n):
+        return cls(super().scatter(keys, values, n).pieces)
+'''
+
+
+@pytest.mark.parametrize(("name", "found"), [("Whole", set()), ("Halves", {"lse_base2"})])
+def test_a_method_of_the_class_makes_what_is_called(
+    session: Session, tmp_path: Path, name: str, found: set[str]
+) -> None:
+    (tmp_path / "pieces.py").write_text(PIECES)
+    report = examine(session, f"{tmp_path}/pieces.py:{name}")
+    assert ids(report) == found, str(report)

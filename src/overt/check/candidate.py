@@ -23,7 +23,7 @@ import numpy as np
 
 from overt.check import wire
 from overt.check.arrays import Backend, alike, backends, leaves, marks
-from overt.check.composing import MAKE, THEN, applied, closing, composed, described, train
+from overt.check.composing import THEN, applied, closing, composed, described, makes, train
 from overt.check.describe import is_keras, is_linen, parameters, widen
 from overt.check.edits import rewritten
 from overt.check.giving import Asked, Giver, LackedError, drawn
@@ -187,7 +187,7 @@ class Candidate:
         """The description of the target called by another of its methods, or by several; the first may make it."""
         self.target, self.whole = self.whole or self.target, None
         told = described(self.target, message["name"])
-        if message["name"].startswith(MAKE):
+        if inspect.isclass(self.target) and makes(self.target, message["name"].split(THEN)[0]):
             self.whole, self.target = self.target, composed(self.target, message["name"], None)
         return {"description": told}
 

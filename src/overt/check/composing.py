@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial, update_wrapper
@@ -125,6 +126,7 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     usual = first or method
     if told["kind"] == "function" or usual is None or is_keras(cls):
         return told
+    told["makes"] = [name for name in vars(cls) if makes(cls, name)]
     lacks, told["starts"] = _before(cls, usual, () if inspect.isclass(thing) else dir(thing))
     method = method or (f"{lacks}{THEN}{usual}" if lacks else usual)
     if method == first:
@@ -132,9 +134,16 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     names = method.split(THEN)
     told |= {"method": method, "composed": THEN in method, "parameters": [row for _, _, row in _each(cls, method)]}
     told["body"] = "\n".join(source_of(getattr(cls, name))[0] for name in names if name != MAKE)
-    if names[0] == MAKE:
+    if makes(cls, names[0]):
         told |= {"kind": "function", "method": None, "constructor": [], "methods": []}
     return told
+
+
+def makes(cls: Any, name: str) -> bool:
+    """Whether a name stands for what makes an object of a class: a method of the class may return one of these."""
+    own = inspect.getattr_static(cls, name, None)
+    called = rf"return {cls.__name__}\(|return cls\(" if isinstance(own, classmethod) else r"(?!)"
+    return name == MAKE or bool(re.search(called, source_of(getattr(cls, name, None))[0]))
 
 
 def _before(cls: Any, method: str, has: Iterable[str]) -> tuple[str | None, list[str]]:
@@ -198,10 +207,11 @@ def composed(cls: Any, method: str, thing: Any) -> Callable[..., Any]:
         it, result = thing, None
         for name in method.split(THEN):
             mine = {own: given[row["name"]] for n, own, row in each if n == name and row["name"] in given}
-            result = cls(**mine) if name == MAKE else getattr(it, name)(**mine)
-            it = result if name == MAKE else it
+            made = makes(cls, name)
+            result = cls(**mine) if name == MAKE else getattr(cls if made else it, name)(**mine)
+            it = result if made else it
             # What was made is in training, whatever it is made for.
-            train(it, name != MAKE and getattr(it, "training", False) is True)
+            train(it, not made and getattr(it, "training", False) is True)
         return result
 
     call.__module__ = cls.__module__

@@ -233,7 +233,8 @@ def begun(
         names += [name for name in told["methods"] if name != method and name[:1] != "_"][:_CALLS]
     names += [f"{name} then {method}" for name in told.get("starts", ()) if name not in method.split(" then ")]
     # What it is made of may be matrices.
-    made = [f"__init__ then {method}"] if maker is not None and not library and maker.arguments else []
+    making = ["__init__", *told.get("makes", ())] if maker is not None and not library and maker.arguments else []
+    made = [f"{name} then {method}" for name in making]
     for name in [*made, *names[: 2 * _CALLS]]:
         reply, _ = session.ask({"op": "method", "name": name})
         if "error" in reply:
