@@ -177,3 +177,54 @@ def test_a_method_of_the_class_makes_what_is_called(
     (tmp_path / "pieces.py").write_text(PIECES)
     report = examine(session, f"{tmp_path}/pieces.py:{name}")
     assert ids(report) == found, str(report)
+
+
+# What it is made of, and is called with, only its file knows.
+USED = """
+import numpy as np
+
+class Odd:
+    wrong = False
+
+    def __init__(self, genome, plan):
+        if len(genome) != plan(7) * 5 + 3:
+            raise ValueError("no such plan")
+        self.m = np.reshape(genome[3:], (7, -1))
+
+    def __call__(self, x, other):
+        q, k = x @ self.m, other @ self.m
+        s = q @ k.T / (len(k) if self.wrong else q.shape[-1]) ** 0.5
+        p = np.exp(s - s.max(-1, keepdims=True))
+        return p / p.sum(-1, keepdims=True) @ k
+
+class Slow(Odd):
+    wrong = True
+
+def run(kind, where):
+    odd = kind(np.random.default_rng(0).normal(size=38), lambda n: n)
+    print(odd(*(np.random.default_rng(n).normal(size=(n, 7)) for n in (4, 6))))
+    raise SystemExit(where)
+
+def test_slow():
+    run(Slow, 1)
+
+if __name__ == "__main__":
+    run(Odd, 0)
+"""
+
+
+@pytest.mark.parametrize(("name", "found"), [("Odd", set()), ("Slow", {"scale_seqlen"})])
+def test_what_its_file_calls_it_with_is_taken(session: Session, tmp_path: Path, name: str, found: set[str]) -> None:
+    (tmp_path / "used.py").write_text(USED)
+    report = examine(session, f"{tmp_path}/used.py:{name}")
+    assert ids(report) == found, str(report)
+    assert report.convention["called with"] == "what its own file calls it with"
+
+
+@pytest.mark.parametrize("line", ["open(WHERE, 'w')", "os.mkdir(WHERE)", "subprocess.run(['touch', WHERE])"])
+def test_a_use_that_is_overheard_changes_nothing(session: Session, tmp_path: Path, line: str) -> None:
+    head = f"import os, subprocess\nWHERE = {str(tmp_path / 'made')!r}\n"
+    (tmp_path / "writing.py").write_text(head + USED.replace("    odd = kind(", f"    {line}\n    odd = kind("))
+    session.ask({"op": "load", "target": f"{tmp_path}/writing.py:Odd"})
+    assert "error" in session.ask({"op": "overhear", "method": "__call__"})[0]
+    assert not (tmp_path / "made").exists()

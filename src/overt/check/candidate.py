@@ -28,6 +28,7 @@ from overt.check.describe import is_keras, is_linen, parameters, widen
 from overt.check.edits import rewritten
 from overt.check.giving import Asked, Giver, LackedError, drawn
 from overt.check.loading import UNFINISHED, load
+from overt.check.overhearing import overheard
 from overt.check.syntax import parsed, statements
 from overt.check.usage import definition
 from overt.check.watching import watched
@@ -232,6 +233,19 @@ class Candidate:
             raise ArgumentError(f"{message['make']} is a {type(thing).__name__}, and cannot be called")
         given = eval(message["call"], scope)
         self.example = ((), given) if isinstance(given, dict) else (given if isinstance(given, tuple) else (given,), {})
+        return self._exemplary(thing)
+
+    def on_overhear(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """The same, of what its own file calls it with."""
+        _seed()
+        found = overheard(self.whole or self.target, message["method"])
+        if found is None:
+            raise ArgumentError("its file does not call it")
+        thing, *self.example = found  # type: ignore[assignment]
+        return self._exemplary(thing)
+
+    def _exemplary(self, thing: Any) -> dict[str, Any]:
+        """What is called, of an example."""
         plain = inspect.isroutine(thing)
         # What the module holds stays as it is.
         thing = thing if plain else copy.deepcopy(thing)

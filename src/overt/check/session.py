@@ -74,6 +74,8 @@ class Session(_Passed):
         super().__init__()
         self.timeout, self.deadline = timeout, deadline
         self._target, self._memory = target, memory
+        # whether its process is a copy of this one
+        self.forked = target is not None
         # what the process was told that it keeps, and how often it died since it loaded
         self._told: list[tuple[dict[str, Any], wire.Arrays | None]] = []
         self._died = 0

@@ -6,6 +6,7 @@ import ast
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from overt.check.interface import Interface
 from overt.check.report import CallError, CheckerError, UnattendedError
 from overt.check.roles import LAYOUTS, constructor_role
 from overt.check.search import Search
-from overt.check.session import Here, Session
+from overt.check.session import EndedError, Here, Session
 from overt.check.syntax import blocks, parsed
 from overt.check.varying import Found, kinder, kinds_of, names, optional, square
 
@@ -310,6 +311,22 @@ def example(session: Session | Here, face: Interface, given: Sequence[str]) -> d
     made, _ = session.ask({"op": "example", "make": given[0], "call": given[1]})
     if "error" in made:
         raise CallError(f"the example cannot be made: {made['error']['type']}: {made['error']['message']}")
+    return _exemplary(session, face, made)
+
+
+def overheard(session: Session | Here, face: Interface) -> dict[str, Any] | None:
+    """Call and record what its own file calls as that does; what the call came to, None where there is none."""
+    if isinstance(session, Here) or session.forked:
+        # What calls it there may be what checks it.
+        return None
+    with suppress(EndedError):
+        made, _ = session.ask({"op": "overhear", "method": face.description["method"]})
+        return None if "error" in made else _exemplary(session, face, made)
+    return None
+
+
+def _exemplary(session: Session | Here, face: Interface, made: dict[str, Any]) -> dict[str, Any]:
+    """Call and record an example."""
     caller = Caller(session, face, made["given"] if made["method"] else None)
     one = caller.spec([], {}, example=True, dtype="float32", record=face.intents)
     reply, _ = session.ask({"op": "call", "handle": made["given"], "calls": [one]})
