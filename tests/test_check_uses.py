@@ -226,5 +226,52 @@ def test_a_use_that_is_overheard_changes_nothing(session: Session, tmp_path: Pat
     head = f"import os, subprocess\nWHERE = {str(tmp_path / 'made')!r}\n"
     (tmp_path / "writing.py").write_text(head + USED.replace("    odd = kind(", f"    {line}\n    odd = kind("))
     session.ask({"op": "load", "target": f"{tmp_path}/writing.py:Odd"})
-    assert "error" in session.ask({"op": "overhear", "method": "__call__"})[0]
+    assert "error" in session.ask({"op": "overhear", "method": "__call__", "heard": False})[0]
     assert not (tmp_path / "made").exists()
+
+
+# What it is made of, only another class of its file knows.
+USER = """
+import torch
+from torch import nn
+
+class Odd(nn.Module):
+    wrong = False
+
+    def __init__(self, plan):
+        super().__init__()
+        self.h, width = plan()
+        self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        s = q @ k.transpose(-2, -1) / (x.shape[-1] if self.wrong else q.shape[-1]) ** 0.5
+        return (s.softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+class Wider(Odd):
+    wrong = True
+
+class Whole(nn.Module):
+    def __init__(self, width=24):
+        super().__init__()
+        self.first, self.odd = nn.Linear(width, width), Odd(lambda: (4, width))
+
+    def forward(self, x):
+        x = self.first(x)
+        return x + self.odd(x)
+
+class Second(Whole):
+    def __init__(self, width=24):
+        super().__init__()
+        self.odd = Wider(lambda: (4, width))
+"""
+
+
+@pytest.mark.parametrize(("name", "found"), [("Odd", set()), ("Wider", {"scale_dmodel"})])
+def test_what_a_user_in_its_file_calls_it_with_is_taken(
+    session: Session, tmp_path: Path, name: str, found: set[str]
+) -> None:
+    (tmp_path / "user.py").write_text(USER)
+    report = examine(session, f"{tmp_path}/user.py:{name}")
+    assert ids(report) == found, str(report)
+    assert report.convention["called with"] == "what its own file calls it with"

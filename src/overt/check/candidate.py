@@ -14,7 +14,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import lru_cache, partial
 from types import FrameType, ModuleType
 from typing import Any
@@ -28,9 +28,9 @@ from overt.check.describe import is_keras, is_linen, parameters, widen
 from overt.check.edits import rewritten
 from overt.check.giving import Asked, Giver, LackedError, drawn
 from overt.check.loading import UNFINISHED, load
-from overt.check.overhearing import overheard
+from overt.check.overhearing import HeardError, overheard, spied, users
 from overt.check.syntax import parsed, statements
-from overt.check.usage import definition
+from overt.check.usage import definition, scope
 from overt.check.watching import watched
 from overt.errors import ArgumentError
 
@@ -81,6 +81,9 @@ class Candidate:
         self.clean: tuple[Any, Any, list[tuple[Any, Any]] | None] = (None, None, None)
         # what the target, and what was made of it, was before an edit
         self.unedited: Any = None
+        # what another candidate of the file, which is searched for a call, calls this one with, and who listens
+        self.heard: tuple[Any, tuple[Any, ...], dict[str, Any]] | None = None
+        self.listening = ExitStack()
         # told how many calls of a request have come back
         self.alive: Callable[[int], None] = lambda calls: None
 
@@ -111,6 +114,8 @@ class Candidate:
         whether to call it; arguments: those that stand in that line; unpacks: "shape" or "array", if it takes
         one apart.
         """
+        if isinstance(error, HeardError):
+            self.heard = self.heard or error.call
         line, reached = None, []
         trace = error.__traceback__
         arguments: list[str] = []
@@ -161,8 +166,13 @@ class Candidate:
     def on_load(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         self.built, self.made, self.clean, self.unedited = [], {}, (None, None, None), None
         self.target, self.whole = self.whole or self.target, None
+        self.listening.close()
         if message["target"] is not None:
             self.target = load(message["target"])
+        if "user" in message:
+            self.heard = None
+            self.listening.enter_context(spied(self.target, message["method"]))
+            self.target = scope(self.target)[message["user"]]
         self.target = closing(applied(self.target))
         with suppress(TypeError, OSError):
             self.file = inspect.getsourcefile(definition(inspect.unwrap(self.target)))
@@ -236,13 +246,17 @@ class Candidate:
         return self._exemplary(thing)
 
     def on_overhear(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
-        """The same, of what its own file calls it with."""
+        """The same, of what its own file calls it with, or did when another candidate of it was called."""
         _seed()
-        found = overheard(self.whole or self.target, message["method"])
+        found = self.heard if message["heard"] else overheard(self.whole or self.target, message["method"])
         if found is None:
             raise ArgumentError("its file does not call it")
         thing, *self.example = found  # type: ignore[assignment]
         return self._exemplary(thing)
+
+    def on_users(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """The names of what of its module comes to the target."""
+        return {"names": users(self.whole or self.target)}
 
     def _exemplary(self, thing: Any) -> dict[str, Any]:
         """What is called, of an example."""
@@ -253,7 +267,10 @@ class Candidate:
         if torched:
             thing.eval()
         self.built.append(thing)
-        told = {"given": len(self.built) - 1, "method": not plain}
+        arrays = [x for _, x in leaves(list(self.example))] + (list(thing.parameters()) if torched else [])
+        kinds = [str(x.dtype).rpartition(".")[2] for x in arrays if hasattr(x, "dtype")]
+        dtype = next((kind for kind in kinds if "float" in kind), "float32")
+        told = {"given": len(self.built) - 1, "method": not plain, "dtype": dtype}
         filled = thing if plain else copy.deepcopy(thing)
         if torched:
             filled.double()

@@ -22,7 +22,7 @@ from overt.check.arrays import leaves
 from overt.check.composing import MAKE, THEN
 from overt.check.describe import arguments_of
 from overt.check.syntax import parsed
-from overt.check.usage import definition, source_of
+from overt.check.usage import definition, scope, source_of
 
 # Seconds for all uses of a candidate.
 _SECONDS = 8.0
@@ -50,7 +50,7 @@ def overheard(target: Any, method: str | None) -> tuple[Any, tuple[Any, ...], di
     module = sys.modules.get(own.__module__ or "")
     if module is None or threading.current_thread() is not threading.main_thread():
         return None
-    with _harmless(), _spied(own, method, module):
+    with _harmless(), spied(target, method):
         for use in _uses(own, module):
             try:
                 use()
@@ -64,8 +64,10 @@ def overheard(target: Any, method: str | None) -> tuple[Any, tuple[Any, ...], di
 
 
 @contextmanager
-def _spied(own: Any, method: str | None, module: Any) -> Iterator[None]:
+def spied(target: Any, method: str | None) -> Iterator[None]:
     """A candidate that tells what it is called with in place of what it does."""
+    own = definition(target)
+    module = sys.modules[own.__module__]
     name = (method or own.__name__).split(THEN)[-1]
     owner, before = (own, inspect.getattr_static(own, name, None)) if inspect.isclass(own) else (module, own)
     if before is None or not callable(before) or name == MAKE:
@@ -74,10 +76,16 @@ def _spied(own: Any, method: str | None, module: Any) -> Iterator[None]:
 
     def spy(*args: Any, **kwargs: Any) -> Any:
         thing, given = (args[0], args[1:]) if owner is own else (own, args)
-        if any("Tracer" in type(x).__name__ for _, x in leaves([list(args), kwargs])):
-            # What is only traced has no numbers.
-            return before(*args, **kwargs)
-        raise HeardError(thing, given, kwargs)
+        # What is only traced has no numbers.
+        traced = any("Tracer" in type(x).__name__ for _, x in leaves([list(args), kwargs]))
+        with suppress(Exception):
+            # As it was before the call: a copy has no history.
+            thing = copy.deepcopy(thing)
+        heard = HeardError(thing, _apart(given), _apart(kwargs))
+        result = before(*args, **kwargs)
+        if traced:
+            return result
+        raise heard
 
     inherited = name not in vars(owner)
     setattr(owner, name, spy)
@@ -88,6 +96,28 @@ def _spied(own: Any, method: str | None, module: Any) -> Iterator[None]:
             delattr(owner, name)
         else:
             setattr(owner, name, before)
+
+
+def _apart(x: Any) -> Any:
+    """A copy of arguments whose arrays have no history."""
+    if isinstance(x, dict):
+        parts = {name: _apart(part) for name, part in x.items()}
+        return parts if type(x) is dict else _kept(x, parts)
+    if isinstance(x, list | tuple):
+        some = [_apart(part) for part in x]
+        return type(x)(*some) if hasattr(x, "_fields") else type(x)(some)
+    if hasattr(x, "detach") and hasattr(x, "clone"):
+        return x.detach().clone()
+    with suppress(Exception):
+        return copy.deepcopy(x)
+    return x
+
+
+def _kept(x: Any, parts: dict[Any, Any]) -> Any:
+    """A dictionary of a kind of its own, with other parts."""
+    made = copy.copy(x)
+    made.update(parts)
+    return made
 
 
 @contextmanager
@@ -122,9 +152,26 @@ def _audit(event: str, args: tuple[Any, ...]) -> None:
         raise PermissionError(f"{event} is not for a use that is only overheard")
 
 
+def users(target: Any) -> list[str]:
+    """The names of functions and classes of its module that come to a candidate, the smallest first."""
+    own, found = definition(target), {}
+    near = scope(target)
+    for name, thing in near.items():
+        mine = inspect.isfunction(thing) or inspect.isclass(thing)
+        if mine and thing is not own and getattr(thing, "__module__", None) == own.__module__:
+            codes = [
+                f.__code__
+                for f in (vars(thing).values() if inspect.isclass(thing) else [thing])
+                if inspect.isfunction(f)
+            ]
+            if any(_comes_to(code, own, near) for code in codes):
+                found[name] = len(source_of(thing)[0])
+    return sorted(found, key=lambda name: found[name])
+
+
 def _uses(own: Any, module: Any) -> Iterator[Callable[[], Any]]:
     """What of a module needs no arguments and comes to a candidate."""
-    scope = vars(module)
+    near = vars(module)
     source, _ = source_of(module)
     blocks = [n.body for n in parsed(source).body if isinstance(n, ast.If) and "__name__" in ast.unparse(n.test)]
     told = [inspect.getdoc(thing) or "" for thing in (own, module)]
@@ -135,19 +182,19 @@ def _uses(own: Any, module: Any) -> Iterator[Callable[[], Any]]:
         # Names that a function makes are found as its own.
         made = ast.parse("def use(): pass")
         made.body[0].body = copy.deepcopy(body)  # type: ignore[attr-defined]
-        here = {**scope, "__name__": "__main__"}
+        here = {**near, "__name__": "__main__"}
         with suppress(SyntaxError, ValueError):
             exec(compile(made, "<a use of its own>", "exec"), here)
-            if _comes_to(here["use"].__code__, own, scope):
+            if _comes_to(here["use"].__code__, own, near):
                 yield here["use"]
-    for function in [*scope.values()]:
+    for function in [*near.values()]:
         if not inspect.isfunction(function) or function.__module__ != module.__name__ or function is own:
             continue
-        if not any(row["required"] for row in arguments_of(function)) and _comes_to(function.__code__, own, scope):
+        if not any(row["required"] for row in arguments_of(function)) and _comes_to(function.__code__, own, near):
             yield function
 
 
-def _comes_to(code: CodeType, own: Any, scope: dict[str, Any]) -> bool:
+def _comes_to(code: CodeType, own: Any, near: dict[str, Any]) -> bool:
     """Whether code names a candidate, or what of its module does."""
     todo, seen = [code], set[str]()
     while todo:
@@ -155,7 +202,7 @@ def _comes_to(code: CodeType, own: Any, scope: dict[str, Any]) -> bool:
         todo += [part for part in one.co_consts if isinstance(part, CodeType)]
         for name in {*one.co_names} - seen:
             seen.add(name)
-            other = scope.get(name)
+            other = near.get(name)
             found = [*vars(other).values()] if inspect.isclass(other) else [other]
             todo += [f.__code__ for f in map(inspect.unwrap, filter(callable, found)) if inspect.isfunction(f)]
     return own.__name__ in seen

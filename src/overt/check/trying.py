@@ -17,6 +17,7 @@ from overt.check.asking import Caller, Way, probe, remembers
 from overt.check.calls import Guess, Lengths, Tried
 from overt.check.findings import Findings
 from overt.check.interface import Interface
+from overt.check.overhearing import HeardError
 from overt.check.report import CallError, CheckerError, UnattendedError
 from overt.check.roles import LAYOUTS, constructor_role
 from overt.check.search import Search
@@ -35,6 +36,8 @@ _SECONDS, _MORE = 20.0, 1.5
 _ENOUGH = 2
 # Numbers that may be too small, where they say how many keys there are.
 _FEW = ("side", "2", "1", "number of heads")
+# What uses a candidate that is called for it, and seconds for each.
+_USERS, _LISTENING = 3, 5.0
 # Instances, and constructors that are tried.
 _MADE, _BUILT = 16, 360
 # Positions of which enough can be seen; keys where few blocks have but one, and where few have all.
@@ -320,15 +323,47 @@ def overheard(session: Session | Here, face: Interface) -> dict[str, Any] | None
         # What calls it there may be what checks it.
         return None
     with suppress(EndedError):
-        made, _ = session.ask({"op": "overhear", "method": face.description["method"]})
+        heard: dict[str, Any] = {"op": "overhear", "method": face.description["method"], "heard": False}
+        made, _ = session.ask(heard)
+        if "error" in made and _through(session, face):
+            made, _ = session.ask(heard | {"heard": True})
         return None if "error" in made else _exemplary(session, face, made)
     return None
+
+
+def _through(session: Session, face: Interface) -> bool:
+    """Whether a call of what uses it in its file comes to it: such calls are looked for as its own are."""
+    told = face.description
+    target = f"{told['file']}:{told['name']}"
+    reply, _ = session.ask({"op": "users"})
+    for name in reply.get("names", ())[:_USERS]:
+        load = {"op": "load", "target": target, "user": name, "method": told["method"]}
+        reply, _ = session.ask(load)
+        if "error" in reply:
+            continue
+        user = reply["description"]
+        user = {**user, "backend": told["backend"]}
+        whole = Interface(user, user["parameters"], {})
+        maker = Interface(user, user["constructor"], {}) if user["kind"] == "class" else None
+        end, refused = time.monotonic() + _LISTENING, list[Tried]()
+        for handle, lengths, named in instances(session, whole, beside.Made(session, maker), refused, calls.LADDER):
+            search = Search(session, whole, _asking(session, whole, handle), lengths, most=_TURN, named=named)
+            for _ in search.run():
+                if any((tried.error or {}).get("type") == HeardError.__name__ for tried in search.tried):
+                    session.ask({"op": "load", "target": target})
+                    return True
+                if time.monotonic() > end:
+                    break
+            if time.monotonic() > end:
+                break
+    session.ask({"op": "load", "target": target})
+    return False
 
 
 def _exemplary(session: Session | Here, face: Interface, made: dict[str, Any]) -> dict[str, Any]:
     """Call and record an example."""
     caller = Caller(session, face, made["given"] if made["method"] else None)
-    one = caller.spec([], {}, example=True, dtype="float32", record=face.intents)
+    one = caller.spec([], {}, example=True, dtype=made["dtype"], record=face.intents)
     reply, _ = session.ask({"op": "call", "handle": made["given"], "calls": [one]})
     return reply["replies"][0] if "replies" in reply else reply
 
