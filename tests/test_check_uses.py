@@ -221,13 +221,22 @@ def test_what_its_file_calls_it_with_is_taken(session: Session, tmp_path: Path, 
     assert report.convention["called with"] == "what its own file calls it with"
 
 
-@pytest.mark.parametrize("line", ["open(WHERE, 'w')", "os.mkdir(WHERE)", "subprocess.run(['touch', WHERE])"])
+@pytest.mark.parametrize(
+    "line", ["open(WHERE, 'w')", "os.open(WHERE, os.O_CREAT)", "os.mkdir(WHERE)", "subprocess.run(['touch', WHERE])"]
+)
 def test_a_use_that_is_overheard_changes_nothing(session: Session, tmp_path: Path, line: str) -> None:
     head = f"import os, subprocess\nWHERE = {str(tmp_path / 'made')!r}\n"
     (tmp_path / "writing.py").write_text(head + USED.replace("    odd = kind(", f"    {line}\n    odd = kind("))
     session.ask({"op": "load", "target": f"{tmp_path}/writing.py:Odd"})
     assert "error" in session.ask({"op": "overhear", "method": "__call__", "heard": False})[0]
     assert not (tmp_path / "made").exists()
+
+
+def test_rows_that_are_all_alike_say_nothing(session: Session, tmp_path: Path) -> None:
+    alike = USED.replace("np.random.default_rng(n).normal(size=(n, 7))", "np.ones((n, 7))")
+    (tmp_path / "alike.py").write_text(alike)
+    session.ask({"op": "load", "target": f"{tmp_path}/alike.py:Odd"})
+    assert "error" in session.ask({"op": "overhear", "method": "__call__", "heard": False})[0]
 
 
 # What it is made of, only another class of its file knows.
@@ -275,3 +284,24 @@ def test_what_a_user_in_its_file_calls_it_with_is_taken(
     report = examine(session, f"{tmp_path}/user.py:{name}")
     assert ids(report) == found, str(report)
     assert report.convention["called with"] == "what its own file calls it with"
+
+
+PACKED = """
+import torch
+
+def packed(q, k, v, ends, stops):
+    \"\"\"Causal: the last query of a sequence sees all keys of it.\"\"\"
+    out = torch.zeros_like(q)
+    for a, b, c, d in zip(ends[:-1], ends[1:], stops[:-1], stops[1:]):
+        s = q[a:b] @ k[c:d].T / q.shape[-1] ** 0.5
+        later = torch.arange(d - c)[None] > torch.arange(b - a)[:, None] + (d - c) - (b - a)
+        out[a:b] = s.masked_fill(later, float("-inf")).softmax(-1) @ v[c:d]
+    return out
+"""
+
+
+def test_each_of_several_sequences_has_an_end_of_its_own(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "packed.py").write_text(PACKED)
+    given = "(*(torch.randn(n, 8) for n in (9, 14, 14)), [0, 2, 9], [0, 6, 14])"
+    report = examine(session, f"{tmp_path}/packed.py:packed", example=("packed", given))
+    assert ids(report) == set(), str(report)

@@ -252,7 +252,10 @@ class Masked(Scale):
                 self.facts["causal"] = offset
                 if offset == wanted or masked:
                     self.note("causal", "held", "a query sees no later key", self.mask_line)
-                elif (queries == keys and not (late and found == 0)) or (abs(wanted) > 1 and abs(offset - wanted) == 1):
+                elif (queries == keys and not (late and found == 0)) or (
+                    # What is as long as this piece may be a sequence of its own.
+                    abs(wanted) > 1 and abs(offset - wanted) == 1 and found != S - T
+                ):
                     says = f"A query sees {'the next key' if offset > wanted else 'not its own position'}."
                     self.fail("causal", "causal_off_by_one", self._shaped_at(), says, right, one)
                 elif 0 in (offset, found):

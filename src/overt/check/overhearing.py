@@ -10,6 +10,7 @@ import ast
 import copy
 import doctest
 import inspect
+import os
 import signal
 import sys
 import threading
@@ -23,6 +24,7 @@ from overt.check.composing import MAKE, THEN
 from overt.check.describe import arguments_of
 from overt.check.syntax import parsed
 from overt.check.usage import definition, scope, source_of
+from overt.check.watching import plain
 
 # Seconds for all uses of a candidate.
 _SECONDS = 8.0
@@ -76,14 +78,13 @@ def spied(target: Any, method: str | None) -> Iterator[None]:
 
     def spy(*args: Any, **kwargs: Any) -> Any:
         thing, given = (args[0], args[1:]) if owner is own else (own, args)
-        # What is only traced has no numbers.
-        traced = any("Tracer" in type(x).__name__ for _, x in leaves([list(args), kwargs]))
+        says = _telling([x for _, x in leaves([list(given), kwargs])])
         with suppress(Exception):
             # As it was before the call: a copy has no history.
             thing = copy.deepcopy(thing)
         heard = HeardError(thing, _apart(given), _apart(kwargs))
         result = before(*args, **kwargs)
-        if traced:
+        if not says:
             return result
         raise heard
 
@@ -96,6 +97,16 @@ def spied(target: Any, method: str | None) -> Iterator[None]:
             delattr(owner, name)
         else:
             setattr(owner, name, before)
+
+
+def _telling(given: list[Any]) -> bool:
+    """Whether what is given tells one key from another: numbers, not all of whose rows are alike."""
+    if any("Tracer" in type(x).__name__ for x in given):
+        # What is only traced has none.
+        return False
+    arrays = [array for x in given if hasattr(x, "dtype") and (array := plain(x)) is not None]
+    rows = [x.reshape(-1, x.shape[-1]) for x in arrays if x.ndim > 1 and x.size]
+    return not rows or any((x != x[0]).any() for x in rows)
 
 
 def _apart(x: Any) -> Any:
@@ -147,7 +158,9 @@ def _harmless() -> Iterator[None]:
 def _audit(event: str, args: tuple[Any, ...]) -> None:
     if not _refusing:
         return
-    writes = event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+") and args[0] != "/dev/null"
+    how, flags = (args[1] or "", args[2] or 0) if event == "open" else ("", 0)
+    writes = set(how) & set("wax+") or flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+    writes = writes and args[0] != os.devnull
     if writes or event.startswith(_OUTSIDE):
         raise PermissionError(f"{event} is not for a use that is only overheard")
 

@@ -31,7 +31,7 @@ def watched(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         result, operations = record_operations(function, *args, _limit=_MOST, **kwargs)
-        returned = [(path, x) for path, leaf in leaves(result) if (x := _plain(leaf)) is not None]
+        returned = [(path, x) for path, leaf in leaves(result) if (x := plain(leaf)) is not None]
         outputs = [x for _, x in returned]
         rows = [] if inspect.isroutine(thing) else parameters(thing, None, {})
         given = {f"parameter {row['path']}": row["shape"] for row in rows if row["registered"]}
@@ -40,7 +40,7 @@ def watched(
         names = {f"argument {n}": order.get(id(x), f"parameter made {n}") if order else f"argument {n}"
                  for n, x in enumerate(lying)}  # fmt: skip
         operations = [_renamed(one, names) for one in operations]
-        arrays = [_plain(leaf) for leaf in lying]
+        arrays = [plain(leaf) for leaf in lying]
         given |= {name: x.shape for name, x in zip(names.values(), arrays, strict=True)
                   if x is not None and not masklike(x)}  # fmt: skip
         try:
@@ -67,7 +67,8 @@ def _renamed(operation: Operation, names: Mapping[str, str]) -> Operation:
     return operation if origins == operation.origins else replace(operation, origins=origins)
 
 
-def _plain(leaf: Any) -> np.ndarray | None:
+def plain(leaf: Any) -> np.ndarray | None:
+    """The numbers of an array of any library; None of anything else."""
     if hasattr(leaf, "detach"):
         leaf = leaf.detach()
     try:
