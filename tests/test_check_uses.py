@@ -55,6 +55,13 @@ def test_how_rows_are_packed_is_said_by_their_ranges(
     assert any(entry.step.endswith("mixing") and entry.outcome == "held" for entry in report.ledger)
 
 
+def test_so_it_is_of_an_example(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "named.py").write_text(NAMED)
+    given = "({'0.Wqkv.weight': np.random.randn(36, 12), '0.Wqkv.bias': np.zeros(36)}, 0, np.random.randn(5, 12), 3)"
+    report = examine(session, f"{tmp_path}/named.py:triples", example=("triples", given))
+    assert ids(report) == {"qkv_order"}, str(report)
+
+
 GRAPH = '''
 """Bonds and atoms.
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from overt.check import trying
+from overt.check import contracts, trying
 from overt.check.calls import AXES, ladder
 from overt.check.findings import Findings
 from overt.check.interface import Interface
@@ -153,6 +153,7 @@ def _check(
             return
         if reply["judged"].get("cores"):
             findings.conclude([reply["judged"]])
+            contracts.packed(face, reply["judged"]["facts"], findings)
             return
     try:
         trying.check(session, face, maker, findings, ladder(sizes))
@@ -170,6 +171,7 @@ def _check(
                 raise
             findings.convention["called with"] = "what its own file calls it with"
             findings.conclude([reply["judged"]])
+            contracts.packed(face, reply["judged"]["facts"], findings)
     _enter(face, findings, session.passed)
 
 

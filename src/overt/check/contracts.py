@@ -39,6 +39,17 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
         )
         # Nor does eval() come to them.
         findings.found.pop("dropout_eval", None)
+    packed(face, facts, findings)
+    _capped(caller, facts, findings)
+    _samples(caller, guess, facts, findings)
+    _others(caller, guess, findings)
+    _lengths(caller, guess, facts, findings)
+    _one_length(caller, guess, facts, findings)
+    _answered(caller, guess, facts, findings)
+
+
+def packed(face: Interface, facts: Mapping[str, Any], findings: Findings) -> None:
+    """In which order the rows of a packed projection are read, beside what is said of them."""
     packing = facts.get("packing")
     if packing is not None:
         order, promised = packing["order"], face.promised_packing
@@ -50,12 +61,6 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
             # A name, or the three in a row, promise no more than that these are there.
             loose = order.startswith("heads first") and not (face.told_packing and face.thirds)
             findings.add("qkv_order", kind="convention" if loose else None, line=packing["line"])
-    _capped(caller, facts, findings)
-    _samples(caller, guess, facts, findings)
-    _others(caller, guess, findings)
-    _lengths(caller, guess, facts, findings)
-    _one_length(caller, guess, facts, findings)
-    _answered(caller, guess, facts, findings)
 
 
 def _capped(caller: Caller, facts: Mapping[str, Any], findings: Findings) -> None:
