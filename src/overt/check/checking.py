@@ -172,6 +172,7 @@ def _check(
             findings.convention["called with"] = "what its own file calls it with"
             findings.conclude([reply["judged"]])
             contracts.packed(face, reply["judged"]["facts"], findings)
+            return
     _enter(face, findings, session.passed)
 
 
