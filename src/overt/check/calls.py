@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from overt.check.interface import Interface
+from overt.check.report import brief
 from overt.check.shapes import Path
 
 Spec = dict[str, Any]
@@ -81,6 +82,8 @@ LADDER = (
 AXES = ("B", "H", "T", "S", "D", "W")
 # Calls in one request, and of one search; and which of the furthest is changed, in turns.
 BATCH, MOST = 24, 1200
+# Characters of a call that are shown.
+_SHOWN = 300
 
 
 def ladder(sizes: Mapping[str, int] | None) -> Sequence[Lengths]:
@@ -322,8 +325,8 @@ class Tried:
         return found, bool(asking and missing and not missing["called"]), tuple(error.get("reached") or ())
 
     def __str__(self) -> str:
-        told = "it runs" if self.error is None else f"{self.error['type']}: {self.error['message'][:100]}"
-        return f"{self.guess}: {told}"
+        told = "it runs" if self.error is None else f"{self.error['type']}: {brief(self.error['message'], 100)}"
+        return f"{brief(str(self.guess), _SHOWN)}: {told}"
 
 
 def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Spec], dict[str, Spec], dict[str, Any]]:

@@ -26,7 +26,7 @@ from overt.check.composing import THEN, applied, closing, composed, described, m
 from overt.check.describe import is_keras, is_linen, parameters, widen
 from overt.check.edits import rewritten
 from overt.check.failing import guards, refused, statement
-from overt.check.giving import Asked, Giver, LackedError, drawn
+from overt.check.giving import Asked, Giver, LackedError, drawn, is_written
 from overt.check.loading import UNFINISHED, load
 from overt.check.overhearing import HeardError, overheard, spied, users
 from overt.check.usage import definition, scope
@@ -140,7 +140,7 @@ class Candidate:
             unfinished = isinstance(error.obj, ModuleType) and error.obj.__name__ in UNFINISHED
             missing = {"name": error.name, "owner": "unfinished" if unfinished else type(error.obj).__name__}
             missing |= {"path": error.obj.path} if isinstance(error.obj, Asked) else {}
-        elif isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
+        elif isinstance(error, KeyError) and error.args and is_written(error.args[0]):
             missing = {"name": error.args[0], "owner": "dict"}
             missing |= {"path": error.path} if isinstance(error, LackedError) else {}
         if missing is not None:

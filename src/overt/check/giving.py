@@ -25,6 +25,8 @@ from overt.errors import ArgumentError
 
 # A number that stands by itself in a name.
 _NUMBER = r"(?<![^._/])\d+(?![^._/])"
+# The longest name that is learnt, and what it is made of; brackets hold one number or word.
+_LONG, _WRITTEN = 120, r"([\w ./:|$@#,*+-]|[\[({<]\w*[\])}>])+"
 # Numbers up to this are no sizes in a configuration, but choices.
 _SMALL = 4
 
@@ -47,6 +49,11 @@ def _changed(config: Any, fields: Mapping[str, Any]) -> Any:
     if dataclasses.is_dataclass(type(config)):
         return dataclasses.replace(config, **fields)
     return config._replace(**fields) if hasattr(config, "_replace") else SimpleNamespace(**{**vars(config), **fields})
+
+
+def is_written(name: Any) -> bool:
+    """Whether somebody may have written a name: in one line, and no array put into a text."""
+    return isinstance(name, str) and len(name) <= _LONG and re.fullmatch(_WRITTEN, name) is not None
 
 
 class LackedError(KeyError):

@@ -15,6 +15,8 @@ Outcome = Literal["held", "failed", "not tried"]
 # Of what to_dict gives, which programs read: it grows when an entry goes, or comes to mean something else.
 VERSION = 3
 _HEADS = {"mistake": "wrong", "unknown": "wrong", "risk": "risk", "convention": "convention"}
+# Characters of a message of what could not be called.
+_MESSAGE = 900
 _COLOURS = {"mistake": "31", "unknown": "31", "risk": "33", "convention": "36"}
 
 
@@ -159,6 +161,9 @@ class CallError(ArgumentError):
 
     kind = "call"
 
+    def __init__(self, message: str) -> None:
+        super().__init__(brief(message, _MESSAGE))
+
 
 class UnattendedError(CallError):
     """The candidate could be called, and no attention was found inside."""
@@ -168,6 +173,9 @@ class CheckerError(OvertError):
     """The checker itself is at fault, or what the candidate wrote into its pipe: nothing is said of the candidate."""
 
     kind = "checker"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(brief(message, _MESSAGE))
 
 
 @dataclass(frozen=True)
@@ -187,6 +195,12 @@ class Failure:
         """For ``--json``."""
         error = {"kind": self.kind, "message": self.message}
         return {"version": VERSION, "target": self.target, "ok": None, "error": error}
+
+
+def brief(text: str, most: int) -> str:
+    """A text in one line, without its middle where it is longer than that."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - most // 3 - 3]} … {line[-(most // 3) :]}"
 
 
 def _wrapped(text: str, width: int, hanging: str = "  ") -> list[str]:

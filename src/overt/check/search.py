@@ -182,7 +182,8 @@ class Search(Suggestions):
                 yield from (guess.given((argument.name,), kind) for kind in dict.fromkeys([*first, *kinds]))
 
     def _free(self, path: Path) -> bool:
-        return path[0] not in self.interface.overrides
+        # What is put together with texts is a text.
+        return path[0] not in self.interface.overrides and path not in self.interface.read.texts
 
     def _with(self, guess: Guess, argument: Argument) -> Iterator[Guess]:
         """The same with one argument more, which is what it would be if it had to be given."""

@@ -90,7 +90,7 @@ def called(node: ast.AST) -> str | None:
     return function.attr if isinstance(function, ast.Attribute) and is_own(function) else getattr(function, "id", None)
 
 
-def parameters_of(function: ast.FunctionDef) -> list[str]:
+def parameters_of(function: ast.FunctionDef | ast.Lambda) -> list[str]:
     """The names of arguments, without the instance."""
     return [a.arg for a in function.args.args if a.arg != "self"]
 
@@ -114,6 +114,10 @@ def texts_in(nodes: Sequence[ast.AST], told: Mapping[str, list[str]]) -> dict[st
             if isinstance(node.iter, ast.Constant) and isinstance(node.iter.value, str):
                 texts[node.target.id] = [*node.iter.value]
     names = {f.name: parameters_of(f) for f in nodes if isinstance(f, ast.FunctionDef)}
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda() as short):
+                names[name] = parameters_of(short)
     pairs = [(name, given) for call in nodes if isinstance(call, ast.Call)
              for name, given in zip(names.get(called(call) or "", ()), call.args, strict=False)]  # fmt: skip
     for node in nodes:
