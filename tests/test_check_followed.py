@@ -14,7 +14,7 @@ from overt.check.reading import read
 from overt.check.report import CallError
 from overt.check.session import Session
 
-SOURCE = '''
+SOURCE = """
 import numpy as np
 
 def soft(z):
@@ -25,7 +25,39 @@ def flat(weights, prefix, x):
     lin = lambda name, t: t @ weights[f"{prefix}.{name}.weight"].T
     q, k, v = lin("q_proj", x), lin("k_proj", x), lin("v_proj", x)
     return lin("o_proj", soft(q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5) @ v)
-'''
+
+def staged(q, k, v, stage=0):
+    s = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5
+    w = soft(s)
+    return w @ v, (s, np.tanh(s), w)[stage]
+
+def flagged(q, k, v, before=True):
+    s = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5
+    w = soft(s)
+    return w @ v, s if before else w
+
+def worded(q, k, v, what="raw"):
+    s = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5
+    w = soft(s)
+    return w @ v, w if what == "soft" else s
+
+class Built:
+    def __init__(self, raw=True):
+        self.raw = raw
+
+    def __call__(self, q, k, v):
+        return flagged(q, k, v, self.raw)
+
+def always(q, k, v, stage=0):
+    s = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5
+    return soft(s) @ v, (s, s, s)[stage]
+
+def capped(q, k, v, mask=None, late=5.0):
+    s = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5
+    if mask is not None:
+        s = s + mask
+    return soft(np.tanh(s / late) * late) @ v
+"""
 
 
 def test_names_that_functions_of_one_line_put_together_are_known(session: Session, file: Path) -> None:
@@ -40,7 +72,7 @@ def test_names_that_somebody_may_have_written_are_learnt(name: str) -> None:
     assert is_written(name)
 
 
-@pytest.mark.parametrize("name", [f"{np.ones((2, 3))}.q", f"{np.ones(2)}.w", "JitTracer(float32[2,64]).q", "a" * 200, 3])
+@pytest.mark.parametrize("name", [f"{np.ones((2, 3))}.q", f"{np.ones(2)}.w", "Tracer(f4[2,64]).q", "a" * 200, 3])
 def test_names_that_hold_an_array_are_not_learnt(name: object) -> None:
     assert not is_written(name)
 
@@ -54,3 +86,19 @@ def test_messages_of_calls_are_short() -> None:
     assert len(message) < 1000
     assert message.endswith("Give a call with --example")
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("name", ["staged", "flagged", "worded", "Built"])
+def test_an_argument_may_choose_that_scores_are_returned(session: Session, file: Path, name: str) -> None:
+    assert examine(session, f"{file}:{name}").ok
+
+
+def test_scores_that_no_argument_turns_into_weights_are_in_their_place(session: Session, file: Path) -> None:
+    report = examine(session, f"{file}:always")
+    assert [f.id for f in report.findings if f.kind == "mistake"] == ["returns_scores"]
+
+
+def test_a_mask_is_of_the_sort_that_is_not_wrong_by_itself(session: Session, file: Path) -> None:
+    """Numbers are added to the scores: it was not meant for booleans, whatever else is wrong."""
+    report = examine(session, f"{file}:capped")
+    assert [f.id for f in report.findings if f.kind == "mistake"] == ["softcap_after_mask"]

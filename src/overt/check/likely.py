@@ -162,7 +162,7 @@ class Likely:
     @property
     def _texts(self) -> list[str]:
         """Texts that the code compares something with: what an argument may be."""
-        return [f"text: {text}" for text in _compared(self.interface.description["source"])]
+        return [f"text: {text}" for text in compared(self.interface.description["source"])]
 
     def _means(self, name: str) -> bool:
         """Whether a name says that something is no weight."""
@@ -204,7 +204,8 @@ class Likely:
 
 
 @lru_cache(maxsize=64)
-def _compared(source: str) -> list[str]:
+def compared(source: str) -> list[str]:
+    """Texts that something is compared with in a source."""
     nodes = list(ast.walk(parsed(source)))
     parts = [x for node in nodes if isinstance(node, ast.Compare) for x in (node.left, *node.comparators)]
     parts += [node.value for node in nodes if isinstance(node, ast.MatchValue)]

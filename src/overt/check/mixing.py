@@ -252,6 +252,7 @@ class Mixing(Masked):
         # What lies between 0 and 1 already is weights that are not done, as of slots that compete for the inputs.
         scores = [y for _, y in core.steps[:-1] if y.size and not (y.min() >= 0 and y.max() <= 1)]
         returned = any(like(array, y) for array in self.outputs[1:] for y in weights)
+        self.facts |= {"weights returned": True} if returned else {}
         names = [str(name) for name in self.intended.get("returned", [""] * len(self.outputs))]
         for name, array in zip(names[1:], self.outputs[1:], strict=True):
             if any(like(array, y) for y in weights):

@@ -15,6 +15,7 @@ import numpy as np
 from overt.check import beside, calls, continuing, contracts, effects, outside, slips
 from overt.check.asking import Caller, Way, probe, remembers
 from overt.check.calls import Guess, Lengths, Tried
+from overt.check.choices import chosen
 from overt.check.findings import Findings
 from overt.check.interface import Interface
 from overt.check.overhearing import HeardError
@@ -159,7 +160,7 @@ def check(
         caller = Caller(session, face, one.handle)
         seen, masks, ran_with = optional(caller, one, findings)
         other = beside.resized(made, caller, one.guess, one.judged)
-        judged = [one.judged, *seen, *beside.wider(caller, one.guess, one.judged)]
+        judged = chosen(caller, one.guess, made, [one.judged, *seen, *beside.wider(caller, one.guess, one.judged)])
         findings.conclude([beside.settled(told, other) for told in judged])
         handle, search, _ = next((some for some in searches if some[0] == one.handle), searches[0])
         if not one.guess.told:
