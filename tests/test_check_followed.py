@@ -59,6 +59,43 @@ def capped(q, k, v, mask=None, late=5.0):
     return soft(np.tanh(s / late) * late) @ v
 """
 
+TORCH = '''
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+def turned(x, freqs):
+    z = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)) * freqs[None, :, None, :]
+    return torch.view_as_real(z).flatten(3).type_as(x)
+
+class Stored(nn.Module):
+    """start_pos: tokens that are stored already"""
+
+    def __init__(self, dim=24, n_heads=3):
+        super().__init__()
+        self.n_heads = n_heads
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.register_buffer("k", torch.zeros(4, 64, n_heads, dim // n_heads))
+        self.register_buffer("v", torch.zeros(4, 64, n_heads, dim // n_heads))
+
+    def rows(self, freqs, first, T):
+        return freqs.narrow(0, first, T)
+
+    def forward(self, x, start_pos, freqs):
+        B, T, _ = x.shape
+        q, k, v = (t.view(B, T, self.n_heads, -1) for t in self.qkv(x).chunk(3, -1))
+        rows = self.rows(freqs, start_pos, T)
+        self.k[:B, start_pos : start_pos + T], self.v[:B, start_pos : start_pos + T] = turned(k, rows), v
+        k, v = self.k[:B, : start_pos + T], self.v[:B, : start_pos + T]
+        mask = torch.ones(T, start_pos + T, dtype=torch.bool).tril(start_pos)
+        y = F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (turned(q, rows), k, v)), attn_mask=mask)
+        return y.transpose(1, 2).reshape(B, T, -1)
+
+class StoredFromFirst(Stored):
+    def rows(self, freqs, first, T):
+        return freqs.narrow(0, 0, T)
+'''
+
 
 def test_names_that_functions_of_one_line_put_together_are_known(session: Session, file: Path) -> None:
     assert read(SOURCE.partition("def flat")[2].join(["def flat", ""]), ["weights", "prefix", "x"]).texts
@@ -102,3 +139,19 @@ def test_a_mask_is_of_the_sort_that_is_not_wrong_by_itself(session: Session, fil
     """Numbers are added to the scores: it was not meant for booleans, whatever else is wrong."""
     report = examine(session, f"{file}:capped")
     assert [f.id for f in report.findings if f.kind == "mistake"] == ["softcap_after_mask"]
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("modules") / "modules.py"
+    path.write_text(TORCH)
+    return path
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("Stored", []), ("StoredFromFirst", ["rope_offset"])])
+def test_rows_of_a_table_are_those_of_the_tokens(session: Session, modules: Path, name: str, wrong: list[str]) -> None:
+    """Which rows a later piece is turned by, the candidate says where it is given the table of all."""
+    report = examine(session, f"{modules}:{name}")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == wrong
+    if not wrong:
+        assert any((entry.step, entry.outcome) == ("cache", "held") for entry in report.ledger)

@@ -7,6 +7,7 @@ method.  That keys are kept at all shows in the recording: the piece that comes 
 
 from __future__ import annotations
 
+import linecache
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -35,6 +36,8 @@ _BATCH, _METHODS = 12, 5
 # Axes of what has one number a token.
 _ALONG = {"tokens": 1, "tokens of one": 0, "positions": 0, "positions (B, T)": 1, "turns": 0, "cosines": 0, "sines": 0}
 _ALONG |= {"half cosines": 0, "half sines": 0}
+# What is turned by has a row for each position.
+_TURNING = re.compile("turns|sines|cosines")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +65,8 @@ class Continued:
         self.guess = guess.sized(T=_ALL, S=_ALL)
         self.kinds = guess.by_name
         self.axes = {name: axis for name, kind in self.kinds.items() if (axis := _axis(kind)) is not None}
+        # what has a row for each position, of which the candidate takes those that it wants
+        self.tables: frozenset[str] = frozenset()
         # of the keys that are seen
         self.sizes: list[dict[str, int]] | None = None
 
@@ -71,6 +76,13 @@ class Continued:
             return
         if not any(finding.kind in ("mistake", "unknown") for finding in findings.found.values()):
             self._begun(findings)
+        tables = self._whole_tables()
+        if tables:
+            # Rows that are taken by the candidate are taken by nobody else, where it runs so.
+            other = Continued(self.caller, self.guess)
+            other.tables = tables
+            if other._checked(findings):
+                return
         if not self._checked(findings) and self.sizes and self.guess.dtype == "float64":
             # What has room for keys may have it in numbers of one width.
             self.guess = replace(self.guess, dtype="float32")
@@ -104,6 +116,11 @@ class Continued:
             if any(same(tail, rows[-1]) for _, rows in (*fresh, *later)):
                 # What it was given is as it was, or nothing that came before tells.
                 continue
+            if self.tables and not right:
+                # Whoever does not know where a piece begins was given the rows that it wants.
+                blind = self._run([replace(way, count=None)], (0, _CUT), (_CUT, _ALL)) if way.count else ()
+                if way.count is None or any(same(tail, rows[-1]) for _, rows in blind):
+                    continue
             kept.append((way, right))
         passed = set(self.session.passed)
         for way, right in sorted(kept, key=lambda pair: not pair[1])[:3]:
@@ -112,6 +129,15 @@ class Continued:
             # It was no way to call it.
             self.session.passed = set(passed)
         return False
+
+    def _whole_tables(self) -> frozenset[str]:
+        """Arguments that may have rows for all positions: turns, of which nothing in the file takes some beforehand."""
+        told = self.face.description
+        around = "".join(linecache.getlines(told["file"] or "")).replace(told["source"].strip(), "")
+        taken = rf"\b({'|'.join(map(re.escape, self.kinds))})\w*\[([^\],:]+:|:\s*\w)"
+        return frozenset() if re.search(taken, around) else frozenset(
+            name for name, kind in self.kinds.items() if _TURNING.search(kind) and "." not in name
+        )  # fmt: skip
 
     def _begun(self, findings: Findings) -> None:
         """Whether what is promised to see nothing that comes later is the same where that does not come."""
@@ -228,13 +254,14 @@ class Continued:
         # A window is as long in all pieces.
         kwargs |= {name: once[name] for name, kind in self.kinds.items() if kind == "side" and name in once}
         for name, axis in self.axes.items():
-            arrays[prefix + name] = whole[name].take(range(start, end), axis)
+            some = whole[name].take(range(start, end), axis)
+            arrays[prefix + name] = whole[name] if name in self.tables else some
         for name, kind in self.kinds.items():
             # A mask has the rows of the piece, and the keys until its end.
             axes = calls.axes_of(kind) if calls.is_mask(kind) and name in whole else ()
-            rows = {"T": slice(start, end), "S": slice(0, end)}
+            piece = {"T": slice(start, end), "S": slice(0, end)}
             if axes:
-                arrays[prefix + name] = whole[name][tuple(rows.get(axis, slice(None)) for axis in axes)]
+                arrays[prefix + name] = whole[name][tuple(piece.get(axis, slice(None)) for axis in axes)]
         given = way.first if first is None else way.later
         for name, spec in given.items():
             made = dict(spec)
@@ -323,7 +350,9 @@ class Continued:
             findings.add("causal_top_left", kind="mistake", line=chunk["facts"].get("mask made") or top_left["line"])
         if _turned(one, all_):
             turned = (e["line"] for told in (late, whole) for e in told["ledger"] if e["step"].endswith("rotation"))
-            findings.add("rope_offset", kind="mistake", line=next(turned, None))
+            # The rows that are taken, where some are.
+            look = rf"\b({'|'.join(self.tables)})\[" if self.tables else ""
+            findings.add("rope_offset", kind="mistake", line=None if look else next(turned, None), look=look)
         elif top_left is None and not right and not self._open(way):
             findings.add("decode_differs", certain=False)
         findings.enter([late])
