@@ -14,7 +14,7 @@ from overt.check.reading import read
 from overt.check.report import CallError
 from overt.check.session import Session
 
-SOURCE = """
+SOURCE = '''
 import numpy as np
 
 def soft(z):
@@ -57,7 +57,27 @@ def capped(q, k, v, mask=None, late=5.0):
     if mask is not None:
         s = s + mask
     return soft(np.tanh(s / late) * late) @ v
-"""
+
+SINKS = np.array([0.3, -0.2])
+
+def beside(q, k, v, last=True, cut=slice(0, -2)):
+    """(H, T, D) each"""
+    s = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5
+    sinks = np.broadcast_to(SINKS, (*s.shape[:-1], 2))
+    return soft(np.concatenate([s, sinks] if last else [sinks, s], -1))[..., cut] @ v
+
+def beside_first(q, k, v):
+    """(H, T, D) each"""
+    return beside(q, k, v, False, slice(2, None))
+
+def beside_other_end(q, k, v):
+    """(H, T, D) each"""
+    return beside(q, k, v, True, slice(2, None))
+
+def beside_one_of_two(q, k, v):
+    """(H, T, D) each"""
+    return beside(q, k, v, False, slice(1, -1))
+'''
 
 TORCH = '''
 import torch
@@ -155,3 +175,14 @@ def test_rows_of_a_table_are_those_of_the_tokens(session: Session, modules: Path
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == wrong
     if not wrong:
         assert any((entry.step, entry.outcome) == ("cache", "held") for entry in report.ledger)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("beside_first", 0), ("beside", 0), ("beside_other_end", 1), ("beside_one_of_two", 1)]
+)
+def test_what_lies_beside_the_scores_is_cut_off_where_it_lies(
+    session: Session, file: Path, name: str, wrong: int
+) -> None:
+    report = examine(session, f"{file}:{name}")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == ["unknown"] * wrong
+    assert not wrong or any("weight of a key is that of the key" in f.message for f in report.findings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
 import numpy as np
 
@@ -10,8 +11,11 @@ from overt.check import pipeline
 from overt.check.judged import UNKNOWN
 from overt.check.mixing import Mixing
 from overt.check.pipeline import near
-from overt.recorder.core import Core
+from overt.recorder.core import Core, tempered
 from overt.recorder.products import product
+
+# Columns that may lie beside the scores, and axes of scores whose order is tried.
+_BESIDE, _AXES = 4, 6
 
 
 class Blocks(Mixing):
@@ -108,6 +112,8 @@ class Blocks(Mixing):
     def _lost(self) -> None:
         """Scores that come in blocks, or that were lost on the way to the weights: the whole alone can be judged."""
         core = self.core
+        if self._beside():
+            return
         q, keys, values = core.scores.queries, core.scores.keys, self.v.form
         line = self.operations[core.scores.number].line
         for number in range(core.scores.number + 1, len(self.operations)):
@@ -126,6 +132,26 @@ class Blocks(Mixing):
                         self.note("output", "held", "softmax of all scores times the values, recomputed", op.line)
                         return
         self.note("scores", "not tried", "the way from the scores to the weights could not be followed", line)
+
+    def _beside(self) -> bool:
+        """Whether each weight is that of a key some places on: what was put beside the scores is cut off elsewhere."""
+        core, axes = self.core, self.core.key_axes
+        others = [axis for axis in range(core.weights.ndim) if axis not in axes]
+        weights = core.weights.transpose(others + axes)
+        numbers = np.arange(core.scores.result.size).reshape(core.scores.result.shape)
+        places = permutations(range(numbers.ndim)) if len(axes) == 1 and numbers.ndim < _AXES else ()
+        for place in (p for p in (numbers.transpose(order) for order in places) if p.shape == weights.shape):
+            raw = core.scores.result.ravel()[place].reshape(-1, place.shape[-1])
+            flat = weights.reshape(raw.shape)
+            for by in range(1, min(_BESIDE, raw.shape[1] - 2) + 1):
+                for x, y, way in ((raw[:, by:], flat[:, :-by], "after"), (raw[:, :-by], flat[:, by:], "before")):
+                    if tempered(x, y) is not None:
+                        cut = (self.operations[n] for n in core.path[::-1])
+                        line = next((op.line for op in cut if op.operands and op.host.size < op.operands[0].size), None)
+                        says = f"The weight of a key is that of the key {by} {way} it."
+                        self.fail("weights", UNKNOWN, line, says)
+                        return True
+        return False
 
 
 def _mixed(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
