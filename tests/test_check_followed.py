@@ -58,6 +58,18 @@ def capped(q, k, v, mask=None, late=5.0):
         s = s + mask
     return soft(np.tanh(s / late) * late) @ v
 
+def turned(x, both):
+    """x (B, H, T, D)"""
+    cos, sin = (t[:, None] for t in both)
+    return x * cos + np.concatenate([-x[..., x.shape[-1] // 2 :], x[..., : x.shape[-1] // 2]], -1) * sin
+
+def samples_turned(q, k, v, embeddings):
+    """q, k, v: (B, H, T, D) each"""
+    cos, sin = embeddings
+    q, k = turned(q, embeddings), turned(k, embeddings)
+    assert cos.ndim == sin.ndim == 3
+    return soft(q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5) @ v
+
 SINKS = np.array([0.3, -0.2])
 
 def beside(q, k, v, last=True, cut=slice(0, -2)):
@@ -186,3 +198,9 @@ def test_what_lies_beside_the_scores_is_cut_off_where_it_lies(
     report = examine(session, f"{file}:{name}")
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == ["unknown"] * wrong
     assert not wrong or any("weight of a key is that of the key" in f.message for f in report.findings)
+
+
+def test_each_sample_may_have_turns_of_its_own(session: Session, file: Path) -> None:
+    report = examine(session, f"{file}:samples_turned")
+    assert report.ok
+    assert "embeddings.0: cosines (B, T), embeddings.1: sines (B, T)" in report.convention["called with"]

@@ -134,6 +134,11 @@ def _angles(n: Lengths, half: bool) -> np.ndarray:
     return np.arange(n.T)[:, None] * 0.3**rates
 
 
+def _each(n: Lengths, x: np.ndarray) -> np.ndarray:
+    """The same for each sample."""
+    return np.broadcast_to(x, (n.B, *x.shape))
+
+
 OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "lengths": lambda n, r: np.linspace(max(1, n.S - 1), n.S, n.B).astype(int),
     "tokens": lambda n, r: r.integers(0, 4, (n.B, n.T)),
@@ -153,6 +158,10 @@ OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "sines": lambda n, r: np.sin(_angles(n, False)),
     "half cosines": lambda n, r: np.cos(_angles(n, True)),
     "half sines": lambda n, r: np.sin(_angles(n, True)),
+    "cosines (B, T)": lambda n, r: _each(n, np.cos(_angles(n, False))),
+    "sines (B, T)": lambda n, r: _each(n, np.sin(_angles(n, False))),
+    "half cosines (B, T)": lambda n, r: _each(n, np.cos(_angles(n, True))),
+    "half sines (B, T)": lambda n, r: _each(n, np.sin(_angles(n, True))),
 }
 MASKS = (
     "mask (T, S)", "mask (B, S)", "mask (B, 1, T, S)", "mask (B, 1, 1, S)", "mask (B, T, S)", "mask (B, 1, S)",

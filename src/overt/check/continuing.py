@@ -36,6 +36,7 @@ _BATCH, _METHODS = 12, 5
 # Axes of what has one number a token.
 _ALONG = {"tokens": 1, "tokens of one": 0, "positions": 0, "positions (B, T)": 1, "turns": 0, "cosines": 0, "sines": 0}
 _ALONG |= {"half cosines": 0, "half sines": 0}
+_ALONG |= {f"{kind} (B, T)": 1 for kind in ("cosines", "sines", "half cosines", "half sines")}
 # What is turned by has a row for each position.
 _TURNING = re.compile("turns|sines|cosines")
 

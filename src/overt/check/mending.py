@@ -48,12 +48,13 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
                 words = words.given(path, "below 4: BT")
             yield words
     turns = [path for path, kind in guess.kinds if kind in ("cosines", "sines")]
-    if turns and re.search(r"shapes|must match", message):
-        # Tables of turns have a number for each pair, or for each number.
-        halves = guess
-        for path in turns:
-            halves = halves.given(path, f"half {dict(guess.kinds)[path]}")
-        yield halves
+    if turns and re.search(r"shapes|must match|[Tt]oo many indices", message):
+        # Tables of turns have a number for each pair, or for each number, and may be those of each sample.
+        for way in ("half {}", "{} (B, T)", "half {} (B, T)"):
+            other = guess
+            for path in turns:
+                other = other.given(path, way.format(dict(guess.kinds)[path]))
+            yield other
         # Heads may be wider than their number says.
         told = [int(n) for n in re.findall(r"\((\d+)\)", message)]
         wider = [n for n in told if n != guess.lengths.D and guess.lengths.D in told]
