@@ -70,6 +70,19 @@ def samples_turned(q, k, v, embeddings):
     assert cos.ndim == sin.ndim == 3
     return soft(q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5) @ v
 
+def partly(x, w, how):
+    """x (L, W)"""
+    q, k, v = (x @ w[n] for n in ("wq", "wk", "wv"))
+    turned = int(q.shape[-1] * how["part"])
+    rates = 0.1 ** (np.arange(0, turned, 2) / max(turned, 1))
+    turns = np.exp(1j * np.arange(len(x))[:, None] * rates)
+
+    def turn(y):
+        z = (y[:, 0:turned:2] + 1j * y[:, 1:turned:2]) * turns
+        return np.concatenate([np.stack([z.real, z.imag], -1).reshape(len(y), -1), y[:, turned:]], -1)
+
+    return soft(turn(q) @ turn(k).T / q.shape[-1] ** 0.5) @ v
+
 SINKS = np.array([0.3, -0.2])
 
 def beside(q, k, v, last=True, cut=slice(0, -2)):
@@ -204,3 +217,9 @@ def test_each_sample_may_have_turns_of_its_own(session: Session, file: Path) -> 
     report = examine(session, f"{file}:samples_turned")
     assert report.ok
     assert "embeddings.0: cosines (B, T), embeddings.1: sines (B, T)" in report.convention["called with"]
+
+
+def test_what_is_made_one_number_is_no_array(session: Session, file: Path) -> None:
+    report = examine(session, f"{file}:partly")
+    assert report.ok
+    assert "how.part: 1.0" in report.convention["called with"]

@@ -194,12 +194,19 @@ class Likely:
             return "W"
         return whole if whole in ("WP", "WW") else "WW"
 
-    def _likely(self, name: str, taken: Sequence[str] = ()) -> tuple[str, ...]:
-        """What is asked for by name, the likelier first: numbers that no other one is."""
+    def _likely(self, name: str, taken: Sequence[str] = (), held: Path = ()) -> tuple[str, ...]:
+        """What is asked for by name, the likelier first: numbers that no other one is.
+
+        held: what it lies in, by its path.
+        """
         first = SUGGESTED.get(constructor_role(name) or "") if self.makes else SUGGESTED.get(role(name) or "")
         if first is None and not self.makes:
             first = FAMILIES[0].get(role(name) or "")
-        rest = sorted((k for k in self.kinds if not self.makes or k in VALUES), key=lambda k: k in taken)
+        single = (*held, name) in self.interface.read.single
+        if single and first not in VALUES:
+            # A share of something, of all of it before a number of anything.
+            first = "1.0"
+        rest = sorted((k for k in self.kinds if not (self.makes or single) or k in VALUES), key=lambda k: k in taken)
         return tuple(dict.fromkeys(kind for kind in (first, *rest) if kind is not None and kind in self.kinds))
 
 

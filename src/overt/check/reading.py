@@ -43,6 +43,8 @@ class Read:
     numbers: set[Path] = field(default_factory=set)
     # what is one of several lengths, or a factor of one
     sides: set[Path] = field(default_factory=set)
+    # what lies in something and is a number: it is made whole, with what it is multiplied with, or something is by it
+    single: set[Path] = field(default_factory=set)
     # methods that are called of something, and that no array has
     methods: dict[Path, set[str]] = field(default_factory=dict)
     # what the code makes itself where it is None
@@ -172,6 +174,7 @@ def _asked(
             one, two = (_paths(x, known, texts) for x in (node.left, node.right))
             if one and two and len(one[0]) == len(two[0]) == 1 and one != two:
                 found.added.setdefault(two[0][0], one[0][0])
+        found.single.update(path for x in _single(node) for path in _paths(x, known, texts) if len(path) > 1)
         found.numbers.update(path for x in _numbers(node) for path in _paths(x, known, texts))
         found.sides.update(path for x in _sides(node) for path in _paths(x, known, texts))
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
@@ -297,6 +300,23 @@ def _sides(node: ast.AST) -> list[ast.AST]:
         todo += [one.left, one.right] if isinstance(one, ast.BinOp) else []
         found += [one] if isinstance(one, ast.Name) else []
     return found
+
+
+def _single(node: ast.AST) -> list[ast.AST]:
+    """The terms of what is made one number, or divides without a rest."""
+    match node:
+        case ast.Call(func=ast.Name(id="int" | "float" | "round" | "range"), args=todo):
+            pass
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="math")), args=todo):
+            pass
+        case ast.BinOp(op=ast.FloorDiv(), right=right):
+            todo = [right]
+        case _:
+            return []
+    terms: list[ast.AST] = [*todo]
+    for x in terms:
+        terms += [x.left, x.right] if isinstance(x, ast.BinOp) else []
+    return terms
 
 
 def _counts_up(node: ast.AST) -> bool:

@@ -128,7 +128,7 @@ class Search(Suggestions):
                 # What differs in numbers alone is alike.
                 bare = re.sub(r"\d+", "", missing["name"])
                 alike = [k for p, k in guess.kinds if p[:-1] == path and re.sub(r"\d+", "", p[-1]) == bare]
-                for kind in dict.fromkeys([*alike, *self._likely(missing["name"], taken)]):
+                for kind in dict.fromkeys([*alike, *self._likely(missing["name"], taken, path)]):
                     yield guess.given((*path, missing["name"]), kind)
         if not self.makes and ("NoneType" in str(error.get("message")) or error.get("guarded")):
             # What may be left out is wanted here: what is None in this line, or whatever is.

@@ -249,9 +249,9 @@ class Suggestions(Likely):
                     name = asked.called.get(path, path[-1])
                     alone = path[0] not in numbers and not self._means(name) and held[path] != "list"
                     among = weights.get(path[0], len(path) > 2 or path[0] in params or alone)
-                    among = among and not (self.makes and held[path] == "config")
+                    among = among and not (self.makes and held[path] == "config") and path not in asked.single
                     told_so = (*path[:-1], name)
-                    kinds[path] = self._weight(told_so) if among else self._likely(name)[0]
+                    kinds[path] = self._weight(told_so) if among else self._likely(name, held=path[:-1])[0]
                     if path in asked.tables:
                         kinds[path] = "UW"
                     elif path in asked.weights and (len(kinds[path]) == 1 or set(kinds[path]) - set("WPDHGK")):
