@@ -136,6 +136,39 @@ class Stored(nn.Module):
         y = F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (turned(q, rows), k, v)), attn_mask=mask)
         return y.transpose(1, 2).reshape(B, T, -1)
 
+class Scores(nn.Module):
+    def forward(self, ids, lengths):
+        return ids * lengths
+
+class Dots(nn.Module):
+    def __init__(self, drop=0.1):
+        super().__init__()
+        self.drop = nn.Dropout(drop)
+
+    def forward(self, queries, keys, values):
+        w = torch.softmax(queries @ keys.mT / queries.shape[-1] ** 0.5, -1)
+        return self.drop(w) @ values, w
+
+class Outer(nn.Module):
+    def __init__(self, inside, dim, n_heads):
+        super().__init__()
+        self.within, self.n_heads = inside, n_heads
+        self.inner = inside
+        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x):
+        B, T, _ = x.shape
+        q, k, v = (t.view(B, T, self.n_heads, -1).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        y, _ = self.inner(q, k, v)
+        return self.out(y.transpose(1, 2).reshape(B, T, -1))
+
+class OuterMerged(Outer):
+    def forward(self, x):
+        B, T, _ = x.shape
+        q, k, v = (t.view(B, T, self.n_heads, -1).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        y, _ = self.inner(q, k, v)
+        return self.out(y.reshape(B, T, -1))
+
 class StoredFromFirst(Stored):
     def rows(self, freqs, first, T):
         return freqs.narrow(0, 0, T)
@@ -223,3 +256,11 @@ def test_what_is_made_one_number_is_no_array(session: Session, file: Path) -> No
     report = examine(session, f"{file}:partly")
     assert report.ok
     assert "how.part: 1.0" in report.convention["called with"]
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("Outer", []), ("OuterMerged", ["merge_view"])])
+def test_what_is_called_inside_is_a_class_of_the_module(
+    session: Session, modules: Path, name: str, wrong: list[str]
+) -> None:
+    report = examine(session, f"{modules}:{name}")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == wrong

@@ -83,6 +83,7 @@ def describe(thing: Any) -> dict[str, Any]:
         "scaled": usage.scaled(thing),
         "configs": [{"names": _public(x), "numbers": _whole(x)} for x in configs(thing)],
         "makers": _makers(thing),
+        "modules": _modules(thing),
     }
 
 
@@ -112,6 +113,18 @@ def _makers(thing: Any) -> list[dict[str, Any]]:
                 found.append(
                     {"name": name, "class": classed, "parameters": rows, "words": sorted({*words}), "source": source}
                 )
+    return found
+
+
+def _modules(thing: Any) -> list[dict[str, Any]]:
+    """Other classes of the module of a thing whose instances are called, and what these take."""
+    own, found = definition(thing), []
+    for name, made in scope(thing).items():
+        if inspect.isclass(made) and made is not own and made.__module__ == own.__module__:
+            method = next((one for one in _FORWARD if _own(made, one)), None)
+            with suppress(TypeError, ValueError):
+                told = {"name": name, "class": True, "parameters": arguments_of(made), "source": source_of(made)[0]}
+                found += [told | {"words": [], "takes": rows_of(made, method)}] if method else []
     return found
 
 

@@ -120,9 +120,27 @@ class Interface(Promises):
                 made = [m for m in self.description["makers"] if not m["class"] and "seed" in {
                     one.role for one in settled([Argument(role=role(row["name"]), **row) for row in m["parameters"]])
                 } and not arrays & {row["name"] for row in m["parameters"]}]  # fmt: skip
+            classes += self._called(a.name)
             if a.name not in self.configs and (classes or made):
                 found[a.name] = [*made, *classes]
         return found
+
+    def _called(self, name: str) -> list[dict[str, Any]]:
+        """Classes of the module whose instances take what an argument is called with, the likest names first."""
+        given, named = self.read.applied.get(name, ([], []))
+
+        def alike(takes: list[dict[str, Any]]) -> int:
+            pairs = zip(given, (row["name"] for row in takes), strict=False)
+            return sum(one == two or role(one) == role(two) is not None for one, two in pairs) + len(named)
+
+        found = []
+        for module in self.description.get("modules", ()) if given or named else ():
+            takes = module["takes"]
+            needed = sum(row["required"] for row in takes)
+            fits = needed <= len(given) + len(named) <= len(takes) and {*named} <= {row["name"] for row in takes}
+            if fits and 2 * alike(takes) > len(given) + len(named):
+                found.append(module)
+        return sorted(found, key=lambda module: -alike(module["takes"]))
 
     @cached_property
     def text(self) -> str:

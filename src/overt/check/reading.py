@@ -47,6 +47,8 @@ class Read:
     single: set[Path] = field(default_factory=set)
     # methods that are called of something, and that no array has
     methods: dict[Path, set[str]] = field(default_factory=dict)
+    # what arguments are called with, several things at once: by position, and by name
+    applied: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
     # what the code makes itself where it is None
     absent: set[Path] = field(default_factory=set)
     # arguments that are added to others, by their names
@@ -108,8 +110,21 @@ def read(source: str, names: Sequence[str]) -> Read:
         passed = texts_in([*ast.walk(own)], {})
         texts = {name: passed.get(name, [name])[:1] for name in names if name in _joined(own, functions)}
         found.texts |= {(name,): some[0] for name, some in texts.items()}
+        found.applied |= _applied(own, names)
         _asked(own, {name: [(name,)] for name in names}, texts, functions, found, 0)
     return found
+
+
+def _applied(own: ast.AST, names: Sequence[str]) -> dict[str, tuple[list[str], list[str]]]:
+    """Arguments that are called, here or where an instance keeps them, and what with."""
+    kept = {name: name for name in names}
+    for node in ast.walk(own):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self")) as place], value=ast.Name(id=name)):
+                kept |= {ast.unparse(place): name} if name in names else {}
+    calls = [node for node in ast.walk(own) if isinstance(node, ast.Call) and ast.unparse(node.func) in kept]
+    some = {kept[ast.unparse(n.func)]: ([*map(ast.unparse, n.args)], [str(k.arg) for k in n.keywords]) for n in calls}
+    return {name: given for name, given in some.items() if sum(map(len, given)) > 1}
 
 
 def _joined(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: int = 0) -> set[str]:
