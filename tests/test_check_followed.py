@@ -264,3 +264,18 @@ def test_what_is_called_inside_is_a_class_of_the_module(
 ) -> None:
     report = examine(session, f"{modules}:{name}")
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == wrong
+
+
+@pytest.mark.parametrize(
+    ("compared", "last"),
+    [
+        ("np.arange(5) <= n[:, None]", 1),
+        ("n[:, None] < np.arange(5)", 1),
+        ("np.arange(5) < n[:, None]", 0),
+        ("np.arange(5) >= n[:, None]", 0),
+    ],
+)
+def test_the_last_that_is_seen_is_a_position(compared: str, last: int) -> None:
+    found = read(f"def f(x, n):\n    return x * ({compared})", ["x", "n"])
+    assert len(found.lengths) == 1
+    assert len(found.last) == last

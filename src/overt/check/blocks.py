@@ -139,9 +139,12 @@ class Blocks(Mixing):
         others = [axis for axis in range(core.weights.ndim) if axis not in axes]
         weights = core.weights.transpose(others + axes)
         numbers = np.arange(core.scores.result.size).reshape(core.scores.result.shape)
-        places = permutations(range(numbers.ndim)) if len(axes) == 1 and numbers.ndim < _AXES else ()
-        for place in (p for p in (numbers.transpose(order) for order in places) if p.shape == weights.shape):
-            raw = core.scores.result.ravel()[place].reshape(-1, place.shape[-1])
+        orders = permutations(range(numbers.ndim)) if len(axes) == 1 and numbers.ndim < _AXES else ()
+        for order in orders:
+            place: np.ndarray = numbers.transpose(order)
+            if place.shape != weights.shape:
+                continue
+            raw = core.scores.result.ravel()[place].reshape(-1, weights.shape[-1])
             flat = weights.reshape(raw.shape)
             for by in range(1, min(_BESIDE, raw.shape[1] - 2) + 1):
                 for x, y, way in ((raw[:, by:], flat[:, :-by], "after"), (raw[:, :-by], flat[:, by:], "before")):

@@ -111,7 +111,9 @@ class Likely:
         if said is None and argument.required and (module or path in asked.layers):
             projects = module or SUGGESTED.get(argument.role or "") == "WW"
             return "linear" if projects else "identity"
-        ends = path in asked.bounds | asked.lengths and argument.annotation[:3] != "int"
+        # What is called positions, and is the last that is seen, is one.
+        counts = asked.lengths - (asked.last if argument.role == "positions" else set())
+        ends = path in asked.bounds | counts and argument.annotation[:3] != "int"
         if said is None and not self.makes and ends:
             return "bounds" if path in asked.bounds else "lengths"
         if said is None and self.makes and (*path, "1") in asked.held and (*path, "2") not in asked.held:

@@ -38,6 +38,8 @@ class Read:
     linear: set[Path] = field(default_factory=set)
     bounds: set[Path] = field(default_factory=set)
     lengths: set[Path] = field(default_factory=set)
+    # of what counts others, what is itself the last of these
+    last: set[Path] = field(default_factory=set)
     texts: dict[Path, str] = field(default_factory=dict)
     # what stands where a number must: in a text, beside a number where something begins, before what counts up
     numbers: set[Path] = field(default_factory=set)
@@ -285,7 +287,9 @@ def _sliced(nodes: Sequence[ast.AST], known: Mapping[str, list[Path]], found: Re
     up = {target.id for node in nodes if isinstance(node, ast.Assign) and _counts_up(node.value)
           for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
     for node in nodes:
-        found.lengths.update(path for name in _counting(node, up) for path in known.get(name, ()) if len(path) == 1)
+        counting = [path for name in _counting(node, up) for path in known.get(name, ()) if len(path) == 1]
+        found.lengths.update(counting)
+        found.last.update(counting if isinstance(node, ast.Compare) and _last(node, up) else ())
         if isinstance(node, ast.Slice) and (path := of(node.upper)) is not None:
             both = of(node.lower) == path
             (found.bounds if both else found.lengths).update([path] if both or node.lower is None else [])
@@ -360,6 +364,12 @@ def _counting(node: ast.AST, up: set[str]) -> set[str]:
         ]
         return {name for side in others if len(others) == sum(counted) and (name := _root(side))}
     return set()
+
+
+def _last(node: ast.Compare, up: set[str]) -> bool:
+    """Whether what is compared with what counts up is the last that counts, and not the first that does not."""
+    left = _counts_up(node.left) or _root(node.left) in up
+    return isinstance(node.ops[0], ast.LtE | ast.Gt if left else ast.GtE | ast.Lt)
 
 
 def _root(node: ast.AST) -> str | None:

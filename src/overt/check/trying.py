@@ -421,9 +421,11 @@ def instances(
 
 
 def _configured(lengths: Lengths, numbers: Mapping[str, int]) -> Lengths:
-    """Heads as many, and as wide, as a configuration says."""
-    letters = {"heads": "H", "groups": "G", "head_dim": "D"}
-    told = {letters[one]: n for name, n in numbers.items() if (one := constructor_role(name)) in letters}
+    """Heads as many, and as wide, as a configuration says, and all as wide as it says first."""
+    letters = {"heads": "H", "groups": "G", "head_dim": "D", "model_dim": "W"}
+    told = {letters[one]: n for name, n in [*numbers.items()][::-1] if (one := constructor_role(name)) in letters}
+    if {"H", "W"} <= {*told} and told["W"] % told["H"] == 0:
+        told.setdefault("D", told["W"] // told["H"])
     return replace(lengths, **told) if "D" in told or {"G", "H"} <= {*told} else lengths  # type: ignore[arg-type]
 
 
