@@ -11,7 +11,8 @@ from overt.check import pipeline
 from overt.check.judged import UNKNOWN
 from overt.check.mixing import Mixing
 from overt.check.pipeline import near
-from overt.recorder.core import Core, tempered
+from overt.recorder.core import Core
+from overt.recorder.flow import tempered
 from overt.recorder.products import product
 
 # Columns that may lie beside the scores, and axes of scores whose order is tried.
