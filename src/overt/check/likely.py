@@ -100,7 +100,12 @@ class Likely:
         if said is None and path in asked.numbers and argument.role is None:
             return "0"
         hides = argument.role in ("mask", "padding", "lengths")
-        if said is None and path in asked.sides - asked.sized and SUGGESTED.get(argument.role or "") not in VALUES:
+        if (
+            said is None
+            and not self.makes
+            and path in asked.sides - asked.sized
+            and SUGGESTED.get(argument.role or "") not in VALUES
+        ):
             # What is a length is no array, whatever it is called; the least that divides most.
             return "2"
         if said is None and path in asked.texts:

@@ -392,7 +392,7 @@ class Promises:
         """Whether it is said that consecutive query heads share a key head."""
         return bool(
             re.search(
-                r"consecutive|//\s*\(?\s*(\w+\s*//|n_?rep|r\b|group)|repeat_interleave|as in llama|query heads .*\bneighbou?rs|query heads 0\W{1,3}[1-9]",
+                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|as in llama|query heads .*\bneighbou?rs|query heads 0\W{1,3}[1-9]",
                 self.prose + self.description.get("told", "").lower(),
             )
         )
