@@ -214,6 +214,27 @@ class Apart(nn.Module):
 
     def forward(self, x):
         return x + self.attention(self.norm(x))
+
+
+class Placed(nn.Module):
+    """x (B, T, D); a gate of each head between what is found and where it stands (d'Ascoli et al. 2021)"""
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.qkv = heads, nn.Linear(width, 3 * width)
+        self.gate, self.places = nn.Parameter(torch.ones(heads, 1, 1)), nn.Parameter(torch.randn(heads, 64, 64))
+
+    def placed(self, b):
+        return torch.softmax(b, -1)
+
+    def forward(self, x):
+        q, k, v = (z.unflatten(-1, (self.heads, -1)).transpose(1, 2) for z in self.qkv(x).chunk(3, -1))
+        a = torch.softmax(q @ k.mT * q.shape[-1] ** -0.5, -1)
+        b, g = self.placed(self.places[:, : x.shape[1], : x.shape[1]]), torch.sigmoid(self.gate)
+        return (((1 - g) * a + g * b) @ v).transpose(1, 2).flatten(2)
+
+class PlacedBare(Placed):
+    def placed(self, b):
+        return b
 '''
 EXPECTED: dict[str, set[str]] = {
     "mixes": set(),
@@ -235,6 +256,8 @@ EXPECTED: dict[str, set[str]] = {
     "TimeFirst": set(),
     "Windows": set(),
     "Apart": set(),
+    "Placed": set(),
+    "PlacedBare": {"unknown"},
 }
 
 

@@ -181,6 +181,14 @@ class Walk(State):
                 self.learned, self.before = True, None
                 self.odd.append(operation.name)
                 self.note("scores", "not tried", "the scores are multiplied by numbers that are learned or given", line)
+            elif (
+                phase == "prob"
+                and (operation.name in FACTORS or (operation.name in SUMS and near(y.sum(1), np.ones(y.sum(1).shape))))
+                and self._of_parameters(number)
+            ):
+                # A learned gate between what was found and weights of places (d'Ascoli et al. 2021).
+                self.odd.append(operation.name)
+                self.note("mixing", "not tried", "the weights are multiplied by, or added to, what is learned", line)
             elif kind.name in ("unknown", "function") or phase == "prob":
                 strange.append((kind, number, x, y))
         measured = tempered(core.steps[0][1], core.steps[-1][1]) if strange or phase == "raw" else None
