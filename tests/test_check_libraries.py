@@ -348,3 +348,14 @@ def test_an_error_of_the_file_itself_is_told(tmp_path: Path) -> None:
 def test_what_is_handed_to_nobody_is_not_used(body: str, read: bool) -> None:
     source = f"def outer(q, mask=None):\n    {body}\n\ndef inner(q, mask):\n    return q if mask is None else q\n"
     assert used(source, "mask") is read
+
+
+def test_what_is_drawn_is_no_dropout(tmp_path: Path, session: Session) -> None:
+    file = tmp_path / "drawn.py"
+    file.write_text(
+        "import torch\n\ndef attend(q, k, v):\n    some = torch.randperm(k.shape[-2])[:-1]\n"
+        "    s = q @ k[..., some, :].mT\n"
+        "    return torch.softmax(s * q.shape[-1] ** -0.5, -1) @ v[..., some, :]\n"
+    )
+    report = examine(session, f"{file}:attend")
+    assert not {f.id for f in report.findings if f.kind in ("mistake", "unknown")}, str(report)
