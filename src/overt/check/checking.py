@@ -170,6 +170,7 @@ def _check(
             if not reply.get("judged", {}).get("cores"):
                 raise
             findings.convention["called with"] = "what its own file calls it with"
+            findings.entered("other masks, modes, precision, what is kept", "this call alone was judged", tried=False)
             findings.conclude([reply["judged"]])
             contracts.packed(face, reply["judged"]["facts"], findings)
             return
