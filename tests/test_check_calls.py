@@ -18,6 +18,7 @@ from overt.cli.check import command
 from overt.errors import ArgumentError
 
 SOURCE = """
+import sys
 import math
 import numpy as np
 import torch
@@ -216,6 +217,12 @@ def sometimes(apple, pear, how):
         plum = apple @ pear.mT
     return torch.softmax(plum, -1) @ pear
 
+if sys.version_info < (3,):
+    import what_nobody_has_installed as nobody
+
+def uninstalled(apple, pear):
+    return nobody.softmax(apple @ pear.mT, -1) @ pear
+
 def sums(apple, pear):
     return apple + apple.mean()
 """
@@ -266,6 +273,7 @@ def test_what_a_call_raises_proves_nothing(session: Session, file: Path) -> None
         ("Never", "is not what it should be"),
         ("Trait", "no attribute 'of_what_it_is_mixed_into'"),
         ("sometimes", "cannot access local variable 'plum'"),
+        ("uninstalled", "name 'nobody' is not defined"),
     ):
         with pytest.raises(CallError, match=r"\d+ calls were tried.*--example") as caught:
             examine(session, f"{file}:{name}")

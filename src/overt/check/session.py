@@ -140,7 +140,8 @@ class Session(_Passed):
         loads = message["op"] == "load"
         if not self.pid:
             if not loads:
-                raise EndedError("crash", "the process has ended")
+                # Whoever asked before has heard of it, and left it at that.
+                raise EndedError("time", "the process has ended")
             # What one candidate did to its process is nothing to the next.
             self._start()
         if loads:

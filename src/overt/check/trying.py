@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -272,17 +273,21 @@ def _raising(face: Interface, failed: Sequence[Tried], findings: Findings) -> bo
     lacks = missing.get("owner") == "module" or (missing.get("owner") == face.name and makes and not made)
     # An instance may want another method first.
     own = first.get("raised") and face.description["kind"] == "function"
-    if (not lacks and not own and first["type"] not in _NAMELESS) or _perhaps(face.whole, first):
+    if (not lacks and not own and first["type"] not in _NAMELESS) or _perhaps(face, first):
         return False
     findings.raised(first)
     return True
 
 
-def _perhaps(source: str, error: Mapping[str, Any]) -> bool:
-    """Whether a name has no value that has one under a condition, which an argument may decide."""
-    ifs = [n for n in ast.walk(parsed(source)) if isinstance(n, ast.If)] if error["type"] == "UnboundLocalError" else []
-    held = {x.id for n in ifs for x in ast.walk(n) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)}
-    return any(f"'{name}'" in error["message"] for name in held)
+def _perhaps(face: Interface, error: Mapping[str, Any]) -> bool:
+    """Whether a name has no value that has one under a condition: an argument may decide it, or what is installed."""
+    file = face.description["file"]
+    source = {"UnboundLocalError": face.whole, "NameError": "".join(linecache.getlines(file)) if file else ""}
+    nodes = ast.walk(parsed(source.get(error["type"], "")))
+    held = [x for n in nodes if isinstance(n, ast.If | ast.Try) for x in ast.walk(n)]
+    names = {x.id for x in held if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)}
+    names |= {a.asname or a.name for x in held if isinstance(x, ast.Import | ast.ImportFrom) for a in x.names}
+    return any(f"'{name}'" in error["message"] for name in names)
 
 
 def _repeated(caller: Caller, guess: Guess, findings: Findings) -> bool:
