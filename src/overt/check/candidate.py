@@ -250,7 +250,8 @@ class Candidate:
         found = self.heard if message["heard"] else overheard(self.whole or self.target, message["method"])
         if found is None:
             raise ArgumentError("its file does not call it")
-        thing, *self.example = found  # type: ignore[assignment]
+        thing, args, kwargs = found
+        self.example = args, kwargs
         return self._exemplary(thing)
 
     def on_users(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
