@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from overt.check.checking import examine
-from overt.check.session import Session
+from overt.check.process.session import Session
 
 CANDIDATES = Path(__file__).parents[1] / "tests" / "check_candidates"
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from overt.check.checking import examine
+from overt.check.process.session import Session
 from overt.check.report import Report
-from overt.check.session import Session
 from overt.errors import OvertError
 
 # What is wrong only at the edge, or only elsewhere, and may be told of any candidate.

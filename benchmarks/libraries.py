@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.first_sight import share
 from overt.check.checking import examine
 from overt.check.discovery import discover
-from overt.check.session import Session
+from overt.check.process.session import Session
 from overt.errors import OvertError
 
 

@@ -34,7 +34,7 @@ import torch
 from benchmarks.check import CANDIDATES, names
 from benchmarks.first_sight import share
 from benchmarks.renaming import TOLD, TooLong, answer, calls_of, find, limited, load, same, told, verdict
-from overt.check.session import Session
+from overt.check.process.session import Session
 
 OPERATORS: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
     ast.Add: (ast.Sub,),

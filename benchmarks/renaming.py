@@ -40,12 +40,12 @@ import torch
 
 import overt
 from benchmarks.check import CANDIDATES, names
-from overt.check.arrays import leaves
-from overt.check.candidate import Candidate
 from overt.check.checking import examine
-from overt.check.describe import is_linen
+from overt.check.process.arrays import leaves
+from overt.check.process.candidate import Candidate
+from overt.check.process.describe import is_linen
+from overt.check.process.session import Session
 from overt.check.report import Report
-from overt.check.session import Session
 from overt.errors import OvertError
 
 TOLD = ("convention", "risk")

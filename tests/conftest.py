@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from overt.check.session import Session
+from overt.check.process.session import Session
 
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile("thorough", deadline=None, max_examples=3000)

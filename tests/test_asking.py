@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from overt.check import trying, watching
+from overt.check import trying
 from overt.check.findings import Findings
-from overt.check.interface import Interface
+from overt.check.process import watching
+from overt.check.process.session import Here
 from overt.check.report import CheckerError
-from overt.check.session import Here
+from overt.check.text.interface import Interface
 
 DRAWN = np.random.default_rng(0)
 

@@ -21,10 +21,10 @@ from click.testing import CliRunner
 import overt
 from overt.check.checking import examine
 from overt.check.formats import junit
-from overt.check.loading import setting_of_keras
 from overt.check.mistakes import MISTAKES
+from overt.check.process.loading import setting_of_keras
+from overt.check.process.session import Session
 from overt.check.report import Report
-from overt.check.session import Session
 from overt.cli.check import command
 from overt.errors import ArgumentError
 from test_check_lines import ELSEWHERE, placed

@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 import overt
-from overt.check.calls import KINDS, LADDER, Guess, ladder, specs
+from overt.check.calls.call import KINDS, LADDER, Guess, ladder, specs
 from overt.check.checking import examine
-from overt.check.interface import Interface
+from overt.check.process.session import Session
 from overt.check.report import CallError
-from overt.check.session import Session
+from overt.check.text.interface import Interface
 from overt.cli.check import command
 from overt.errors import ArgumentError
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from overt.check.calls import Guess, Lengths, Tried
+from overt.check.calls.call import Guess, Lengths, Tried
 from overt.check.checking import examine
-from overt.check.giving import is_written
-from overt.check.reading import read
+from overt.check.process.giving import is_written
+from overt.check.process.session import Session
 from overt.check.report import CallError
-from overt.check.session import Session
+from overt.check.text.reading import read
 
 SOURCE = '''
 import numpy as np

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import overt
-from overt.check.arrays import alike, marks
 from overt.check.checking import examine
-from overt.check.session import Session
-from overt.check.shapes import shapes
+from overt.check.process.arrays import alike, marks
+from overt.check.process.session import Session
+from overt.check.text.shapes import shapes
 from overt.recorder.flow import close
 
 NUMPY = '''

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from overt.check import describe
 from overt.check.checking import examine
-from overt.check.session import Session
+from overt.check.process import describe
+from overt.check.process.session import Session
 
 CODE = '''
 import numpy as np

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from overt.check.checking import examine
-from overt.check.loading import load
+from overt.check.process.loading import load
+from overt.check.process.session import Session
 from overt.check.report import CallError
-from overt.check.session import Session
-from overt.check.syntax import used
+from overt.check.text.syntax import used
 
 SOURCE = '''
 import torch

@@ -16,8 +16,8 @@ import pytest
 
 from overt.check.checking import examine
 from overt.check.mistakes import MISTAKES
+from overt.check.process.session import Session
 from overt.check.report import Report
-from overt.check.session import Session
 
 HERE = Path(__file__).parent / "check_candidates"
 PIECES: dict[str, dict[str, dict[str, list[str]]]] = json.loads((HERE / "lines.json").read_text())

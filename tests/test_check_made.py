@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from overt.check.checking import examine
-from overt.check.reading import read
-from overt.check.session import EndedError, Session
+from overt.check.process.session import EndedError, Session
+from overt.check.text.reading import read
 
 NUMPY = '''
 import os

@@ -11,9 +11,9 @@ from torch import nn
 
 import overt
 from overt.check.checking import examine
-from overt.check.composing import composed
+from overt.check.process.composing import composed
+from overt.check.process.session import Session
 from overt.check.report import CallError, Report
-from overt.check.session import Session
 
 SOURCE = '''
 import math

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from overt.check.checking import examine
+from overt.check.process.session import Session
 from overt.check.report import CallError
-from overt.check.session import Session
 
 RENAMED = """
 import numpy as np

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from overt.check.calls import Guess, Lengths
+from overt.check.calls.call import Guess, Lengths
 from overt.check.checking import examine
-from overt.check.session import Session
+from overt.check.process.session import Session
 
 CODE = '''"""Attention of a story teller.
 

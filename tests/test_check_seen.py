@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from overt.check.calls import LADDER, Guess
+from overt.check.calls.call import LADDER, Guess
+from overt.check.calls.mending import mended
 from overt.check.checking import examine
-from overt.check.counting import counted
-from overt.check.mending import mended
-from overt.check.session import Session
+from overt.check.process.session import Session
+from overt.check.text.counting import counted
 
 SOURCE = '''
 import math

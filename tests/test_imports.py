@@ -49,6 +49,8 @@ LAYERS = [
     ["training"],
     ["cli", "__main__"],
 ]
+# The packages of check/, each of which may import those before it.
+ROOMS = ("text", "steps", "process", "calls", "varied", "parts")
 # What is imported inside a function, when somebody has a tensor.
 LATE = {("attention", "torch")}
 RANKS = {name: rank for rank, name in enumerate(chain.from_iterable(LAYERS))}
@@ -144,11 +146,18 @@ def within(package: str) -> dict[str, set[str]]:
     return graph
 
 
-@pytest.mark.parametrize("package", ["kernels", "models", "training", "views"])
+@pytest.mark.parametrize("package", ["check", "kernels", "models", "training", "views"])
 def test_no_package_imports_itself_in_a_circle(package: str) -> None:
     # static_order raises CycleError, which names the circle.
     order = list(TopologicalSorter(within(package)).static_order())
     assert len(order) > 3
+
+
+def test_the_rooms_of_the_checker_build_on_those_before() -> None:
+    rank = {room: number for number, room in enumerate(ROOMS)}
+    for module, others in within("check").items():
+        for room in {name.split(".")[1] for name in others if name.count(".")} & rank.keys():
+            assert rank[room] <= rank.get(module.split(".")[1] if "." in module else "", len(rank)), f"{module}: {room}"
 
 
 def test_one_module_knows_the_compiled_one() -> None:

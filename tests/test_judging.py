@@ -13,9 +13,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from overt.check.judging import Judged, judge
 from overt.check.mistakes import MISTAKES
-from overt.check.pipeline import classify
+from overt.check.steps.judging import Judged, judge
+from overt.check.steps.pipeline import classify
 from overt.recorder import record_operations
 from overt.recorder.operations import Operation
 

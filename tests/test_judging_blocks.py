@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from overt.check.checking import examine
-from overt.check.judging import judge
-from overt.check.session import Session
+from overt.check.process.session import Session
+from overt.check.steps.judging import judge
 from overt.recorder import record_operations
 
 RNG = np.random.default_rng(1)

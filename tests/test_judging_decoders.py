@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from overt.check.arrays import leaves
-from overt.check.judging import Judged, judge
+from overt.check.process.arrays import leaves
+from overt.check.steps.judging import Judged, judge
 from overt.recorder import record_operations
 
 B, S, W = 2, 5, 6

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from overt.check.judging import judge
+from overt.check.steps.judging import judge
 from overt.recorder import record_operations
 
 if find_spec("transformers") is None:

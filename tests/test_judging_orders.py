@@ -13,8 +13,8 @@ from torch import nn
 from torch.nn import functional
 
 from overt.check.checking import examine
-from overt.check.judging import Judged, judge
-from overt.check.session import Session
+from overt.check.process.session import Session
+from overt.check.steps.judging import Judged, judge
 from overt.recorder import record_operations
 
 

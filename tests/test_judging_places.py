@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from overt.check.judging import judge
-from overt.check.origins import places
+from overt.check.steps.judging import judge
+from overt.check.steps.origins import places
 from overt.recorder import record_operations
 
 

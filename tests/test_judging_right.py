@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from overt.check import alignment
-from overt.check.judging import judge
+from overt.check.steps import alignment
+from overt.check.steps.judging import judge
 from overt.recorder import record_operations
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from overt.check.checking import examine
-from overt.check.session import Session
+from overt.check.process.session import Session
 
 CODE = '''
 import math

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from overt.check.judging import judge
+from overt.check.steps.judging import judge
 from overt.recorder import record_operations
 
 SOURCE = '''
@@ -52,7 +52,7 @@ def test_loops_over_numbers_are_read_from_outside(name: str, expected: set[str],
 
 def checked(folder: Path, name: str) -> Any:
     from overt.check.checking import examine
-    from overt.check.session import Session
+    from overt.check.process.session import Session
 
     (folder / "loops.py").write_text(SOURCE)
     with Session() as session:

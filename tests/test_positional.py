@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from overt.check.judging import Judged, judge
+from overt.check.steps.judging import Judged, judge
 from overt.recorder import record_operations
 
 B, H, T, D = 2, 3, 6, 8

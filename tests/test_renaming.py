@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from benchmarks.renaming import candidates, compare, load, rename
 
-from overt.check.session import Session
+from overt.check.process.session import Session
 
 SAMPLE = 12
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import overt
-from overt.check.calls import Guess, Lengths
+from overt.check.calls.call import Guess, Lengths
 from overt.check.checking import examine
-from overt.check.session import Session
-from overt.check.shapes import Shape, shapes, size
+from overt.check.process.session import Session
+from overt.check.text.shapes import Shape, shapes, size
 
 
 @pytest.mark.parametrize(

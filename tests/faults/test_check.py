@@ -22,11 +22,11 @@ import torch
 
 import overt as package
 from faults.conftest import Run, environment, one_line
-from overt.check import wire
 from overt.check.checking import examine
-from overt.check.promises import unpacked
+from overt.check.process import wire
+from overt.check.process.session import EndedError, Here, Session
 from overt.check.report import CallError
-from overt.check.session import EndedError, Here, Session
+from overt.check.text.promises import unpacked
 from overt.errors import ArgumentError, OvertError
 
 RIGHT = """
@@ -104,7 +104,7 @@ def test_no_candidate_survives_its_checker(tmp_path: Path, code: str, number: in
 
 def test_a_checker_that_has_ended_before(tmp_path: Path) -> None:
     # The parent that it was told of is no more.
-    code = "from overt.check.child import follow; follow(1 << 22, 0); print('lives')"
+    code = "from overt.check.process.child import follow; follow(1 << 22, 0); print('lives')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
 
@@ -490,7 +490,7 @@ def test_long_documentation_is_read_in_time(separator: str) -> None:
     code = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
-from overt.check.interface import Interface
+from overt.check.text.interface import Interface
 
 doc = {separator!r}.join(["mask", "of", "the", "queries", "x", "to", "B", "keys", "values"] * 4_000)
 rows = [dict(name=n, required=True, default=None, annotation="", kind="either") for n in ("q", "k", "v", "mask")]

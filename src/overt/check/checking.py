@@ -9,14 +9,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from overt.check import contracts, trying
-from overt.check.calls import AXES, ladder
+from overt.check import trying
+from overt.check.calls.call import AXES, ladder
 from overt.check.findings import Findings
-from overt.check.interface import Interface
-from overt.check.parts import Parts
+from overt.check.parts.telling import Parts
+from overt.check.process.session import EndedError, Here, Session
 from overt.check.report import CallError, CheckerError, Report
-from overt.check.roles import LAYOUTS, MASKS, ROLES, role
-from overt.check.session import EndedError, Here, Session
+from overt.check.text.interface import Interface
+from overt.check.text.roles import LAYOUTS, MASKS, ROLES, role
+from overt.check.varied import contracts
 from overt.errors import ArgumentError, OvertError
 from overt.grid import whole
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from overt.check.lines import decided, made_in
 from overt.check.mistakes import MISTAKES, SYMPTOMS
 from overt.check.report import Entry, Finding, Kind, Report
+from overt.check.text.lines import decided, made_in
 
 # What is looked for in these is rather the last such line.
 _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")

@@ -13,19 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from overt.check import beside, calls, continuing, contracts, effects, outside, slips
-from overt.check.asking import Caller, Way, probe, remembers
-from overt.check.calls import Guess, Lengths, Tried
-from overt.check.choices import chosen
+from overt.check.calls import call as calls
+from overt.check.calls.call import Guess, Lengths, Tried
+from overt.check.calls.search import Search
 from overt.check.findings import Findings
-from overt.check.interface import Interface
-from overt.check.overhearing import HeardError
+from overt.check.process.overhearing import HeardError
+from overt.check.process.session import EndedError, Here, Session
 from overt.check.report import CallError, CheckerError, UnattendedError
-from overt.check.roles import LAYOUTS, constructor_role
-from overt.check.search import Search
-from overt.check.session import EndedError, Here, Session
-from overt.check.syntax import blocks, parsed
-from overt.check.varying import Found, kinder, kinds_of, names, optional, square
+from overt.check.text.interface import Interface
+from overt.check.text.roles import LAYOUTS, constructor_role
+from overt.check.text.syntax import blocks, parsed
+from overt.check.varied import beside, continuing, contracts, effects, outside, slips
+from overt.check.varied.asking import Caller, Way, probe, remembers
+from overt.check.varied.choices import chosen
+from overt.check.varied.varying import Found, kinder, kinds_of, names, optional, square
 
 # Calls of one request that are looked into, and of all; and calls one after the other.
 _CALLS, _RAN, _REPEATED = 4, 8, 4

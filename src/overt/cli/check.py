@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from overt.check.roles import LAYOUTS, MASKS
+from overt.check.text.roles import LAYOUTS, MASKS
 from overt.errors import ArgumentError, OvertError
 
 if TYPE_CHECKING:

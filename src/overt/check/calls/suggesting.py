@@ -1,0 +1,425 @@
+"""The calls that names, annotations, documentation and the module itself suggest, the likelier first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice, product
+from typing import Any
+
+from overt.check.calls.call import (
+    DEGREE,
+    FUNCTIONS,
+    HOLDERS,
+    OTHERS,
+    OWN,
+    PLAIN,
+    RANDOM,
+    VALUES,
+    Guess,
+    Lengths,
+    axes_of,
+    is_floats,
+    is_mask,
+)
+from overt.check.calls.likely import FAMILIES, LETTERS, SUGGESTED, Likely
+from overt.check.text import shapes
+from overt.check.text.interface import Interface
+from overt.check.text.promises import behind
+from overt.check.text.reading import contracted
+from overt.check.text.roles import INPUTS, Argument, constructor_role, role
+from overt.check.text.shapes import AXIS_WORDS, Path, Shape, layout_of, unpacked
+
+# Ways to give numbers to a constructor.
+_WAYS = 40
+# Calls of which arguments are replaced by what the module makes.
+_BASES = 8
+# The same where one array asks another: a state and a memory.
+_PAIRS = (
+    ("BTW", "BSW"), ("BW", "BSW"), ("1BW", "BSW"), ("1BW", "SBW"), ("BW", "SBW"), ("TW", "SW"), ("W", "SW"),
+    ("BHTD", "BGSD"), ("BW", "BSU"),
+)  # fmt: skip
+# What is said of a cache that has pages.
+_PAGED = r"page|block"
+# Layouts that are tried first where they are named: others run in their place.
+_NAMED = ("THD", "HTD", "TBD", "BTHD")
+# What the ends of a graph's edges are.
+_ENDS = ("edges", "sources", "targets")
+# What a constructor is given first, where no name tells.
+_NUMBERS = ("width of all", "number of heads", "width of a head", "length", "another width")
+
+
+@dataclass
+class Suggestions(Likely):
+    """Calls of a function, an instance or a constructor, the likelier first."""
+
+    def _first(self) -> Iterator[Guess]:
+        """One guess a family and a size, with the roles that names suggest; nameless arrays are inputs in order."""
+        required = [a for a in self.interface.arguments if a.required]
+        told = {a.name: self.told(a) for a in required}
+        unknown = [name for name, kind in told.items() if kind is None]
+        if self.makes:
+            yield from self._numbers(told)
+            return
+        inputs = {1: ("x",), 2: ("q", "context"), 3: ("q", "k", "v")}.get(len(unknown), ("q", "k", "v", "x"))
+        if "q" in told.values():
+            # What is remembered may be projected already, and have more beside it.
+            inputs = ("context",) if len(unknown) == 1 or "context" in told.values() else ("k", "v", "x")
+        roles = {name: inputs[min(n, len(inputs) - 1)] for n, name in enumerate(unknown)}
+        asked = {told[a.name] or roles[a.name] for a in required}
+        # Where one array asks another, what is called values is more likely a parameter.
+        pairs = [{"q": one, "x": one, "context": two, "v": "W"} for one, two in _PAIRS]
+        families: Sequence[dict[str, str]] = FAMILIES
+        if self.interface.description["kind"] != "function" and "q" in asked:
+            # An instance splits heads by itself.
+            families = sorted(families, key=lambda family: "H" in family["q"])
+        if asked & {*_ENDS}:
+            # The nodes of a graph have no samples.
+            families = sorted(families, key=lambda family: "B" in family["x"])
+        if self.interface.description["kind"] == "function":
+            # What a shape is unpacked into are words for its axes.
+            named = map(layout_of, unpacked(self.interface.description["source"]))
+            families = [*(_laid(layout) for layout in named if layout in _NAMED), *families]
+        if "--layout" in self.interface.overrides:
+            families = [_laid(self.interface.overrides["--layout"])]
+        if "context" in asked and "k" not in asked:
+            families = [*FAMILIES, *pairs] if "x" in asked else pairs
+        if "pages" in asked:
+            families = [{"q": "BHD", "k": "npGD", "v": "npGD", "x": "npGD", "context": "npGD"}, *FAMILIES]
+        # What takes half precision alone says so at its first line.
+        first = [(lengths, self.dtypes[0]) for lengths in self.ladder[:2]]
+        for lengths, dtype in [*first, *((self.ladder[0], narrow) for narrow in self.dtypes[-1:])]:
+            for family in families:
+                if family["q"] == "NHD" and (lengths, dtype) == first[0] and "bounds" not in asked:
+                    # Heads would pass for positions where as many keys as queries are wanted.
+                    continue
+                guess = Guess((), lengths, dtype)
+                for a in required:
+                    kind = told[a.name] or roles[a.name]
+                    # Of one row of tokens, what is packed into it has several.
+                    kind = "bounds in T" if kind == "bounds" and family["x"] == "TW" else kind
+                    guess = guess.given((a.name,), family.get(kind, kind))
+                yield guess
+        given = [a for a in required if not self.absent(a)]
+        arrays = [a.name for a in given if told[a.name] not in (*OTHERS, *FUNCTIONS, *HOLDERS)]
+        if len(arrays) > 2:
+            # A state, the states that it asks, and what both are multiplied with, at last a vector or both together.
+            for last, (one, two) in product(("W", "WW", "UW", "W1"), (("BW", "BSW"), ("BTW", "BSW"), ("TW", "SW"))):
+                taken = dict(zip(arrays, (one, two, *["WW"] * (len(arrays) - 3), last), strict=True))
+                guess = Guess((), self.ladder[0], self.dtypes[0])
+                for a in required:
+                    guess = guess.given((a.name,), taken.get(a.name) or told[a.name] or "")
+                yield guess
+        if len(required) == 3 and "context" in asked and "k" not in asked:
+            # One token or vector, a state, and what it asks.
+            tokens = ("below 4: B1", "below 4: B", "BW", "B1W", "below 4: 1B", "1BW")
+            for some in product(tokens, ("1BW", "BW"), ("BSW", "SBW")):
+                yield Guess(tuple(((a.name,), kind) for a, kind in zip(required, some, strict=True)), self.ladder[0])
+        if len(arrays) > 2 and re.search(r"\b(LSTM|GRU|RNN)(Cell)?\(", self.interface.whole):
+            # A step of a recurrent network: a token or vector, states, and what is asked, wherever it stands.
+            for token, state, memory, keys in product(
+                ("below 4: B", "BW", "below 4: B1", "B1W"), ("BW", "1BW"), arrays[:0:-1], ("BSW", "SBW")
+            ):
+                laid = dict.fromkeys(arrays, state) | {arrays[0]: token, memory: keys}
+                guess = Guess((), self.ladder[0], self.dtypes[0])
+                for a in required:
+                    guess = guess.given((a.name,), laid.get(a.name) or told[a.name] or "")
+                yield guess
+        if len(required) > 3:
+            # Whatever they are called: one input, and what it is multiplied with; the last may be a number.
+            for one, (others, end) in product(("TW", "BTW"), product((("WW", "WW"), ("WHD", "HDW")), (True, False))):
+                kinds = [one, *(others[:1] * (len(required) - 2 - end)), others[1], *(["number of heads"] * end)]
+                guess = Guess((), self.ladder[0], self.dtypes[0])
+                for a, kind in zip(required, kinds, strict=True):
+                    guess = guess.given((a.name,), kind)
+                yield guess
+
+    def _supplied(self) -> Iterator[Guess]:
+        """Calls in which arguments are what functions and classes of the module make."""
+        makers = self.interface.makers
+        if not makers:
+            return
+        for number in range(max(map(len, makers.values()))):
+            for guess in islice(chain(self._documented(), self._first()), _BASES):
+                for name, some in makers.items():
+                    if (name,) in dict(guess.kinds):
+                        guess = self._by(guess, (name,), some[min(number, len(some) - 1)], 0)
+                yield guess
+
+    def _by(self, guess: Guess, path: Path, maker: Mapping[str, Any], depth: int) -> Guess:
+        """With what a maker makes at one place, of numbers that names suggest, or of arguments of the same names."""
+        guess = guess.given(path, f"by {maker['name']}")
+        mine = Interface({**self.interface.description, "source": maker["source"], "doc": ""}, maker["parameters"], {})
+        told = shapes.shapes(mine.shaped, [a.name for a in mine.arguments], alone=False)
+        words = {word: letter for word in self._words if (letter := self._axis(word, guess.lengths)) is not None}
+        told = {path: shape for path, shape in told.items() if len(path) == 1}
+        kinds, lengths = lettered(told, guess.lengths, {}, words)
+        guess = replace(guess, lengths=lengths)
+        claimed = {self._axis(a.name, lengths) for a in mine.arguments}
+        for a in mine.arguments:
+            here = (*path, a.name)
+            kind = SUGGESTED.get(constructor_role(a.name) or "")
+            inner = next((m for m in mine.makers.get(a.name, ()) if m["class"]), None)
+            # What has a number unless it is told is no array of the same name.
+            other = a.name != path[0] and dict(guess.kinds).get((a.name,), "")[:3] != "by "
+            if a.name in guess.names and other and (a.name,) not in kinds and type(a.default) is not int:
+                guess = guess.given(here, f"like {a.name}")
+            elif not a.required and (kind not in _NUMBERS or type(a.default) is not int):
+                continue
+            elif not a.required and kind == "width of all" and "W" in claimed and not self._axis(a.name, lengths):
+                # That width is another one's.
+                continue
+            elif a.name in mine.configs:
+                guess = guess.given(here, f"{OWN} {mine.configs[a.name]}")
+            elif a.role == "seed":
+                guess = guess.given(here, "0" if "seed" in a.name else RANDOM)
+            elif re.search(r"rray|ensor", a.annotation) and (a.name,) not in kinds:
+                beside = "w" + a.name if {"q", "k"} & {other.name for other in mine.arguments} else a.name
+                some = self._weight((*path, beside))
+                guess = guess.given(here, "WW" if here in self.interface.read.weights and len(some) == 1 else some)
+            elif (axis := self._axis(a.name, lengths)) is not None:
+                guess = guess.given(here, f"length of {axis}")
+            elif (a.name,) in kinds:
+                guess = guess.given(here, kinds[a.name,])
+            elif "pages" in map(dict(guess.kinds).get, ((name,) for name in guess.names)) and re.search(_PAGED, a.name):
+                guess = guess.given(here, "length of a page" if re.search(r"size|len", a.name) else "length of n")
+            elif inner is not None and depth < 2:
+                guess = self._by(guess, here, inner, depth + 1)
+            elif kind in VALUES:
+                guess = guess.given(here, kind)
+            else:
+                whole = "number of heads" if depth or maker["class"] else "width of all"
+                guess = guess.given(here, "1.0" if "float" in a.annotation else whole)
+        return guess
+
+    def _documented(self) -> Iterator[Guess]:
+        """The shapes that documentation gives, in two dtypes; what has none is what its name suggests."""
+        required = [a for a in self.interface.arguments if a.required]
+        if "--layout" in self.interface.overrides:
+            return
+        names = [a.name for a in required]
+        source, asked = self.interface.description["source"], self.interface.read
+        fields = dict.fromkeys(m["source"] for some in self.interface.makers.values() for m in some if m["class"])
+        text = "\n".join([self.interface.shaped, *map(behind, fields)])
+        ends = {(a.name,) for a in required if self.told(a) in _ENDS}
+        # The two ends of edges may be taken apart as a list is.
+        held = {path: kind for path, kind in asked.ends.items() if path[0] in names and path[:1] not in ends}
+        told = shapes.shapes(text, names, held, alone=not self.makes)
+        hide = [a.name for a in required if is_mask(self.told(a) or "")]
+        told |= {(n,): replace(told[n,], sort="mask") for n in hide if (n,) in told and not told[n,].sort}
+        # What has two axes, and neither of them is 2, is said of edges, and no ends of theirs.
+        ends = {path for path in ends if path in told and (len(told[path].axes) == 1 or "2" in told[path].axes)}
+        told |= {path: replace(told[path], sort="ends") for path in ends if not told[path].sort}
+        for path in asked.compared | asked.whole | asked.indices | asked.picking:
+            if path in told and not told[path].sort:
+                told[path] = replace(told[path], sort="whole")
+        found = contracted(source, names, told)
+        if self.makes:
+            # A constructor takes matrices, and dictionaries of them, and numbers without a word on their shape.
+            found = {path: shape for path, shape in found.items() if len(shape.axes) > 1 or len(path) > 1}
+            held = {path: kind for path, kind in held.items() if kind != "list" and not path[1].isdigit()}
+        # What is asked for something by its name has no shape.
+        owners = {path[:1] for path, kind in held.items() if kind != "config" or self.makes}
+        # But an array may be taken apart as a list is.
+        apart = {path[:1] for path in held if len(path) > 2 or held[path] != "list"}
+        owners -= {path for path in found if path not in apart and found[path].axes[0] in PLAIN}
+        held = {path: kind for path, kind in held.items() if path[:1] in owners or kind == "config"}
+        found = {path: shape for path, shape in found.items() if path not in owners}
+        if not found and not owners:
+            return
+        # What asks has the first letters, and what lies in something the last.
+        found = {path: found[path] for path in sorted(found, key=lambda path: (len(path), names.index(path[0])))}
+        made = [row for some in self.interface.makers.values() for m in some for row in m["parameters"]]
+        named = {row["name"]: row["default"] for row in made if type(row["default"]) is int} | dict(self.named)
+        for size in (self.ladder[0], *self.ladder[3:4]):
+            kinds, lengths = lettered(found, size, named)
+            self._found = {*found}
+            self._words = {axis: letter for path, shape in found.items()
+                           for axis, letter in zip(shape.axes, axes_of(kinds[path]), strict=False)}  # fmt: skip
+            # Beside weights there are weights.
+            weights = {path[0]: not set(kind) & set("BTSN") for path, kind in kinds.items() if len(path) > 1}
+            # Beside numbers there are numbers.
+            numbers = {
+                path[0] for path in held if SUGGESTED.get(role(path[-1]) or "") in VALUES and path[-1] not in LETTERS
+            }
+            params = {a.name for a in required if self.makes or (a.role == "params" and len(required) > 1)} - numbers
+            for path in held:
+                if path not in kinds and path[:1] not in kinds:
+                    name = asked.called.get(path, path[-1])
+                    alone = path[0] not in numbers and not self._means(name) and held[path] != "list"
+                    among = weights.get(path[0], len(path) > 2 or path[0] in params or alone)
+                    among = among and not (self.makes and held[path] == "config") and path not in asked.single
+                    told_so = (*path[:-1], name)
+                    kinds[path] = self._weight(told_so) if among else self._likely(name, held=path[:-1])[0]
+                    if path in asked.tables:
+                        kinds[path] = "UW"
+                    elif path in asked.weights and (len(kinds[path]) == 1 or set(kinds[path]) - set("WPDHGK")):
+                        kinds[path] = "WW"
+                    if path in asked.linear - asked.tables:
+                        kinds[path] = kinds[path][::-1]
+            # Of several names for what nothing more is asked of, such as h and w, each may be a number.
+            lists = {path[:1] for path in held if held[path] == "list" and len(path) == 2}
+            sure = {path[:1] for path in held if len(path) > 2 or path in asked.behind | asked.before}
+            sure |= {path[:1] for path in lists for n in [*asked.called] if n[:1] == path and len(asked.called[n]) > 2}
+            kinds = {path: kind for path, kind in kinds.items() if path[:1] not in lists - sure}
+            yield from self._completed(required, kinds, lengths)
+            # Widths that have words of their own may be one.
+            letters = {kind[-1] for kind in kinds.values() if is_floats(kind) and len(kind) > 1}
+            own = [letter for letter in letters if letter == "U" or letter in dict(lengths.more)]
+            if own and "W" in letters and self.interface.description["kind"] != "function" and not self.makes:
+                for letter in own:
+                    lengths = lengths.resized(letter, lengths.W)
+                yield from self._completed(required, kinds, lengths)
+
+    def _completed(self, required: Sequence[Argument], kinds: Mapping[Path, str], lengths: Lengths) -> Iterator[Guess]:
+        """Calls with these kinds; what has none is what its name suggests, or a number."""
+        rest = [a for a in required if not any(path[0] == a.name for path in kinds)]
+        guesses = list(islice(self._first(), len(FAMILIES))) if rest else [Guess((), lengths, self.dtypes[0])]
+        numbers = ("2", "length", "number of heads", "side")
+        guesses += [Guess(tuple(((a.name,), kind) for a in rest), lengths) for kind in numbers if rest]
+        for first, dtype in product(guesses, (self.dtypes[0], *self.dtypes[-1:])):
+            guess = Guess((), lengths, dtype)
+            for a in required:
+                inside = sorted((path for path in kinds if path[0] == a.name and len(path) > 1), key=len)
+                told = self.told(a)
+                told = told if told in VALUES or (told or "").startswith(OWN) else None
+                if inside and not (told or "").startswith(OWN):
+                    told = self.interface.read.of((a.name,)) or "dictionary"
+                elif a.role not in INPUTS and (axis := self._axis(a.name, lengths)) is not None:
+                    told = f"length of {axis}"
+                # Of nothing there is nothing to see.
+                said = self.told(a)
+                known = said if said in ("bounds", "lengths", "pages") or self.absent(a) else kinds.get((a.name,), told)
+                kind = known or dict(first.kinds)[a.name,]
+                if kind[:6] == "mask (" and self.interface.declared_mask() == "additive":
+                    kind = f"added {kind[5:]}"
+                guess = guess.given((a.name,), kind)
+                for path in inside if not kind.startswith(OWN) else ():
+                    for end in range(2, len(path)):
+                        holder = self.interface.read.of(path[:end]) or "dictionary"
+                        if dict(guess.kinds).get(path[:end]) != holder:
+                            guess = guess.given(path[:end], holder)
+                    guess = guess.given(path, kinds[path])
+            arrays = [path for path, kind in guess.kinds if is_floats(kind)]
+            if not any("S" in axes_of(kind) for _, kind in guess.kinds if not is_mask(kind)):
+                # A mask is that of a sequence with itself.
+                guess = guess.sized(S=guess.lengths.T)
+            yield replace(guess, told=bool(arrays) and all(path in self._found for path in arrays))
+
+    def _numbers(self, told: dict[str, str | None]) -> Iterator[Guess]:
+        """Numbers for a constructor: what names suggest, then others, the fewer changes first."""
+        some = _NUMBERS[: 5 if len(told) < 4 else 3]
+        choices = []
+        for number, kind in enumerate(told.values()):
+            rest = [*some[number % len(some) :], *some[: number % len(some)]]
+            if len(told) < 3:
+                # Of more, several are widths.
+                rest.sort(key=lambda k: k in told.values())
+            choices.append(list(dict.fromkeys([kind, *rest] if kind else rest)))
+        ways = sorted(islice(product(*(range(len(c)) for c in choices)), 4096), key=lambda way: (sum(way), way))
+        for number, way in enumerate(ways[:_WAYS]):
+            kinds = [choice[n] for choice, n in zip(choices, way, strict=True)]
+            for lengths in self.ladder if not number else self.ladder[:1]:
+                guess = Guess((), lengths, self.dtypes[0])
+                for name, kind in zip(told, kinds, strict=True):
+                    guess = guess.given((name,), kind)
+                yield guess
+
+
+def _laid(layout: str) -> dict[str, str]:
+    """The kinds of inputs in a layout such as BHTD."""
+    query = layout if "H" in layout else layout.replace("D", "W")
+    key = query.replace("T", "S").replace("H", "G")
+    return {"q": query, "k": key, "v": key, "x": query, "context": key}
+
+
+def lettered(
+    found: Mapping[Path, Shape], lengths: Lengths, named: Mapping[str, int], words: Mapping[str, str] | None = None
+) -> tuple[dict[Path, str], Lengths]:
+    """Documented shapes as kinds: a letter for each word, with the length that its name has, or one of its own.
+
+    words: letters that are known.
+    """
+    letters: dict[str, str] = dict(words or {})
+    lengths = replace(lengths, U=lengths.axis("U"))
+    spare = shapes.unseen("")
+    # What queries and keys do not share are positions, and beside these lie heads, whatever they are called.
+    arrays = [shape.axes for shape in found.values() if not shape.sort and len(shape.axes) == 4]
+    for one, two in [arrays[:2]] if len(arrays) > 1 and not words else []:
+        apart = [place for place in range(4) if one[place] != two[place]]
+        if apart in ([1], [2]) and one[3 - apart[0]] not in PLAIN:
+            letters |= {one[apart[0]]: "T", two[apart[0]]: "S", one[3 - apart[0]]: "H"}
+    sizes = {axis: lengths.axis(letter) for axis, letter in letters.items()} if not words else {}
+    unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
+    # A graph has an array of edges; elsewhere their letter is a width.
+    graph = {s.axes[-1] for s in found.values() if s.sort == "whole" or s.axes[0] == "2" or len(s.axes) == 1}
+    # What is first in some arrays alone are no samples, unless it is called so.
+    first = {s.axes[0] for s in found.values() if not s.sort and len(s.axes) > 2}
+    # Masks have axes that arrays have.
+    for path, shape in sorted(found.items(), key=lambda item: item[1].sort in ("mask", "0 and 1")):
+        sides = shapes.image(shape.axes)
+        # Where a configuration tells of heads, weights beside the width of all have them, and a width of each.
+        own = [axis for axis in shape.axes if axis not in PLAIN and letters.get(axis) != "W"]
+        heads = len(path) > 1 and not shape.sort and len(own) == 2 and "W" in map(letters.get, shape.axes)
+        heads = heads and (lengths.G > 0 or lengths.H * lengths.D != lengths.W)
+        for place, axis in enumerate(shape.axes):
+            if axis in letters:
+                continue
+            edges = axis not in PLAIN and (shape.sort == "ends" or (axis in graph and re.fullmatch(shapes.EDGES, axis)))
+            known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
+            letter = axis if axis in PLAIN else _letter(shape, place, sides, set(letters.values()), len(first) < 2)
+            if heads and axis == own[-1] and "D" not in letters.values():
+                letter = "D"
+            elif heads and axis == own[0]:
+                letter = next((one for one in "HG" if one not in letters.values()), letter)
+            if letter is None or edges or (known is not None and (axis.isdigit() or not axis.isidentifier())):
+                letter = axis if axis in PLAIN else next(spare)
+                known = known or next(unlike, 12)
+            if known is not None and letter not in PLAIN:
+                lengths = lengths.resized(letter, known)
+            letters[axis] = letter
+            sizes[axis] = lengths.axis(letter)
+    kinds: dict[Path, str] = {}
+    for path, shape in found.items():
+        axes = [letters[axis] for axis in shape.axes]
+        begins, stops = (shape.sort == "whole" and re.fullmatch(shapes.EDGES, shape.axes[n]) for n in (0, -1))
+        ends = shape.sort == "ends" and len(axes) < 3
+        if len(axes) == 2 and (begins or (ends and axes[1] == "2")):
+            kinds[path] = "pairs of edges"
+        elif stops or ends:
+            kinds[path] = "edges" if len(axes) > 1 else "targets" if "sources" in kinds.values() else "sources"
+        elif shape.sort in ("mask", "0 and 1"):
+            kinds[path] = f"{shape.sort} ({', '.join(axes)})"
+        else:
+            kinds[path] = "below 3: " * (shape.sort == "whole") + "".join(axes)
+    return kinds, lengths
+
+
+def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[str], samples: bool) -> str | None:
+    """The letter of an axis by its word and its place, of those that no other word has.
+
+    samples: whether what comes first may be samples without being called so.
+    """
+    rank = len(shape.axes)
+    axis = next(
+        (letter for letter, words in AXIS_WORDS.items() if re.fullmatch(words, shape.axes[place].lower())), None
+    )
+    if place == 0 and rank > 2 and shape.axes[0] in ("n", "N"):
+        axis = "B" if samples else "T"
+    # Numbers of samples and positions alone are tokens.
+    tokens = axis == "T" and rank == 2 and bool(re.fullmatch(AXIS_WORDS["B"], shape.axes[0].lower()))
+    likely: tuple[str, ...] = ()
+    if sides is not None and place in sides:
+        likely = ("h", "w")[sides.index(place) :][:1]
+    elif axis == "B" or (samples and place == 0 and rank > 2 and (axis is None or sides is not None)):
+        likely = ("B",)
+    elif sides is not None:
+        likely = ("W", "U")
+    elif axis == "H" and rank > 2 and place < rank - 1:
+        likely = ("H", "G")
+    elif place == rank - 1 and not shape.sort and rank > 1 and not tokens:
+        likely = ("D", "W", "U") if rank > 3 and sides is None else ("W", "U")
+    elif axis == "T" or place < rank - 1 or shape.sort:
+        likely = ("S", "T") if shape.sort in ("mask", "0 and 1") and place == rank - 1 else ("T", "S")
+    return next((letter for letter in likely if letter not in taken), None)

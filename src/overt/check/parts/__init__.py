@@ -1,0 +1,1 @@
+"""Parts of attention by themselves, against their definitions."""

@@ -1,0 +1,493 @@
+"""The candidate in its process: load it, describe it, make it, call it."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import io
+import linecache
+import random
+import re
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from overt.check.process import wire
+from overt.check.process.arrays import Backend, alike, backends, leaves, marks
+from overt.check.process.composing import THEN, applied, closing, composed, described, makes, train
+from overt.check.process.describe import is_keras, is_linen, parameters, widen
+from overt.check.process.failing import guards, refused, statement
+from overt.check.process.giving import Asked, Giver, LackedError, drawn, is_written
+from overt.check.process.loading import UNFINISHED, load
+from overt.check.process.overhearing import HeardError, overheard, spied, users
+from overt.check.process.watching import watched
+from overt.check.text.edits import rewritten
+from overt.check.text.usage import definition, scope
+from overt.errors import ArgumentError
+
+# Seconds between two signs of life.
+_SILENT = 0.25
+
+
+class _Counter(io.TextIOBase):
+    """Stands for stdout while the candidate runs, and counts what it prints."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def write(self, text: str) -> int:
+        self.count += len(text)
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+
+class Candidate:
+    """Answers the checker's requests about one thing at a time."""
+
+    def __init__(self, target: Any = None, *, interruptible: bool = False) -> None:
+        """``interruptible``: Ctrl-C is for the checker, and no answer of the candidate."""
+        self.target = target
+        # the class whose instances a function makes that stands for it
+        self.whole: Any = None
+        self.interruptible = interruptible
+        self.built: list[Any] = []
+        self.file: str | None = None
+        # its lines that refuse some calls
+        self.guards: frozenset[int] = frozenset()
+        # what calls of one request share, filled by the first
+        self.kept: dict[str, Any] = {}
+        # the instance that is called
+        self.handle: int | None = None
+        # what functions and classes of its module have made, by dtypes
+        self.made: dict[str, dict[str, Any]] = {}
+        # arguments that somebody gave
+        self.example: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+        # the arrays of a call that somebody looks for, by their identity
+        self.passing: dict[int, str] = {}
+        # classes of JAX whose instances are changed by a call
+        self.keeping: set[type] = set()
+        # the last copy of an instance, of which and how wide, and what it held
+        self.clean: tuple[Any, Any, list[tuple[Any, Any]] | None] = (None, None, None)
+        # what the target, and what was made of it, was before an edit
+        self.unedited: Any = None
+        # what another candidate of the file, which is searched for a call, calls this one with, and who listens
+        self.heard: tuple[Any, tuple[Any, ...], dict[str, Any]] | None = None
+        self.listening = ExitStack()
+        # told how many calls of a request have come back
+        self.alive: Callable[[int], None] = lambda calls: None
+
+    def answer(self, message: dict[str, Any], arrays: wire.Arrays) -> tuple[dict[str, Any], wire.Arrays]:
+        """Do one request; whatever the candidate's code raises comes back as text."""
+        out: wire.Arrays = {}
+        counter = _Counter()
+        stdout, stderr = sys.stdout, sys.stderr
+        sys.stdout = sys.stderr = counter
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                reply: dict[str, Any] = getattr(self, "on_" + message["op"])(message, arrays, out)
+        except BaseException as error:
+            if self.interruptible and isinstance(error, KeyboardInterrupt):
+                raise
+            reply = {"error": self.failure(error)}
+        finally:
+            sys.stdout, sys.stderr = stdout, stderr
+        return {**reply, "printed": counter.count}, out
+
+    def failure(self, error: BaseException) -> dict[str, Any]:
+        """Type and message of an exception, and the line of the candidate's file that raised it.
+
+        reached: the places in that file's code, from the outermost, by which a call that came further is known; raised:
+        whether the line does so itself, and guarded, on a condition; sides: numbers that this compares; absent: names
+        in that line of what is None; missing: what an object or a dictionary was asked for that it does not have, and
+        whether to call it; arguments: those that stand in that line; unpacks: "shape" or "array", if it takes
+        one apart.
+        """
+        if isinstance(error, HeardError):
+            self.heard = self.heard or error.call
+        line, reached = None, []
+        trace = error.__traceback__
+        arguments: list[str] = []
+        unpacks, called = None, frozenset[str]()
+        sides: list[int] = []
+        absent: list[str] = []
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self.file:
+                line = trace.tb_lineno
+                reached.append(trace.tb_lasti)
+                names, called, unpacks = statement(self.file, line)
+                sides, more = refused(self.file, line, trace.tb_frame)
+                names = (*names, *more)
+                absent += [name for name in names if trace.tb_frame.f_locals.get(name, 0) is None]
+                held = [trace.tb_frame.f_locals.get(name) for name in names]
+                # What lies in one of these, and is asked for there.
+                parts = [x if isinstance(x, dict) else vars(x) for x in held if isinstance(x, dict | Asked)]
+                held += [some[name] for some in parts for name in names if name in some]
+                arguments = [self.passing[id(x)] for x in held if id(x) in self.passing]
+            trace = trace.tb_next
+        missing: dict[str, Any] | None = None
+        if isinstance(error, AttributeError) and error.name:
+            unfinished = isinstance(error.obj, ModuleType) and error.obj.__name__ in UNFINISHED
+            missing = {"name": error.name, "owner": "unfinished" if unfinished else type(error.obj).__name__}
+            missing |= {"path": error.obj.path} if isinstance(error.obj, Asked) else {}
+        elif isinstance(error, KeyError) and error.args and is_written(error.args[0]):
+            missing = {"name": error.args[0], "owner": "dict"}
+            missing |= {"path": error.path} if isinstance(error, LackedError) else {}
+        if missing is not None:
+            missing["called"] = missing["name"] in called or missing["name"] == "shape"
+        # What filled the memory hangs on the frames.
+        traceback.clear_frames(error.__traceback__)
+        return {
+            "type": type(error).__name__,
+            "message": str(error)[:500],
+            "line": line,
+            "reached": reached,
+            "missing": missing,
+            "arguments": arguments,
+            "unpacks": unpacks,
+            "sides": sides,
+            "absent": absent,
+            "guarded": line in self.guards,
+            "raised": bool(self.file and line)
+            and linecache.getline(self.file or "", line or 0).split()[:1] == ["raise"],
+        }
+
+    def on_load(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        self.built, self.made, self.clean, self.unedited = [], {}, (None, None, None), None
+        self.target, self.whole = self.whole or self.target, None
+        self.listening.close()
+        if message["target"] is not None:
+            self.target = load(message["target"])
+        if "user" in message:
+            self.heard = None
+            self.listening.enter_context(spied(self.target, message["method"]))
+            self.target = scope(self.target)[message["user"]]
+        self.target = closing(applied(self.target))
+        with suppress(TypeError, OSError):
+            self.file = inspect.getsourcefile(definition(inspect.unwrap(self.target)))
+        self.guards = frozenset()
+        if self.file:
+            linecache.checkcache(self.file)
+            self.guards = guards("".join(linecache.getlines(self.file)))
+        return {"description": described(self.target)}
+
+    def on_edit(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """Take the target as another text defines it, or where there is none as it was."""
+        before, self.unedited = self.unedited, None
+        if before is not None:
+            self.target, self.built, self.made, self.clean = before
+        if message["text"] is None:
+            return {}
+        self.unedited = self.target, self.built, self.made, self.clean
+        self.target = rewritten(self.target, message["text"])
+        self.built, self.made, self.clean = [], {}, (None, None, None)
+        return {}
+
+    def on_method(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """The description of the target called by another of its methods, or by several; the first may make it."""
+        self.target, self.whole = self.whole or self.target, None
+        told = described(self.target, message["name"])
+        if inspect.isclass(self.target) and makes(self.target, message["name"].split(THEN)[0]):
+            self.whole, self.target = self.target, composed(self.target, message["name"], None)
+        return {"description": told}
+
+    def on_globals(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """The arrays of the module that a function reads."""
+        scope = inspect.unwrap(self.target).__globals__
+        for name in message["names"]:
+            value = scope[name]
+            out[name] = np.array(value.detach().numpy() if hasattr(value, "detach") else value)
+        return {}
+
+    def on_build(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """Make an instance of a class (or take the instance), fill its parameters with known numbers."""
+        _seed()
+        thing = self.target
+        if inspect.isclass(thing):
+            library = backends(message.get("backend", "numpy"), "float64")
+            kwargs = Giver(thing, message.get("backend", "numpy"), lambda name: library.give(arrays[name])).each(
+                message.get("kwargs", {})
+            )
+            if is_keras(thing):
+                sys.modules["keras"].config.set_floatx("float64")
+            thing = thing(**kwargs)
+        if not is_keras(type(thing)) and hasattr(thing, "double") and hasattr(thing, "eval"):
+            thing.double()
+            if message.get("evaluate", True):
+                thing.eval()
+        if not is_keras(type(thing)):
+            widen(thing)
+        return self._made(thing, parameters(thing, message.get("seed"), out if message.get("numbers") else None))
+
+    def on_example(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """Make what is called of one expression and its arguments of another, in the candidate's module."""
+        module = sys.modules.get(getattr(self.target, "__module__", None) or "")
+        # The user's own words, as the candidate is the user's own code.
+        scope: dict[str, Any] = {name: sys.modules[name] for name in ("torch", "numpy", "jax") if name in sys.modules}
+        scope |= {"np": np, **(vars(module) if module is not None else {})}
+        scope.setdefault(getattr(self.target, "__name__", "it"), self.target)
+        _seed()
+        thing = eval(message["make"], scope)
+        if not callable(thing):
+            raise ArgumentError(f"{message['make']} is a {type(thing).__name__}, and cannot be called")
+        given = eval(message["call"], scope)
+        self.example = ((), given) if isinstance(given, dict) else (given if isinstance(given, tuple) else (given,), {})
+        return self._exemplary(thing)
+
+    def on_overhear(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """The same, of what its own file calls it with, or did when another candidate of it was called."""
+        _seed()
+        found = self.heard if message["heard"] else overheard(self.whole or self.target, message["method"])
+        if found is None:
+            raise ArgumentError("its file does not call it")
+        thing, args, kwargs = found
+        self.example = args, kwargs
+        return self._exemplary(thing)
+
+    def on_users(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """The names of what of its module comes to the target."""
+        return {"names": users(self.whole or self.target)}
+
+    def _exemplary(self, thing: Any) -> dict[str, Any]:
+        """What is called, of an example."""
+        plain = inspect.isroutine(thing)
+        # What the module holds stays as it is.
+        thing = thing if plain else copy.deepcopy(thing)
+        torched = hasattr(thing, "eval") and hasattr(thing, "parameters")
+        if torched:
+            thing.eval()
+        self.built.append(thing)
+        arrays = [x for _, x in leaves(list(self.example))] + (list(thing.parameters()) if torched else [])
+        kinds = [str(x.dtype).rpartition(".")[2] for x in arrays if hasattr(x, "dtype")]
+        dtype = next((kind for kind in kinds if "float" in kind), "float32")
+        told = {"given": len(self.built) - 1, "method": not plain, "dtype": dtype}
+        filled = thing if plain else copy.deepcopy(thing)
+        if torched:
+            filled.double()
+        return told | self._made(filled, [] if plain else parameters(filled, 1))
+
+    def _made(self, thing: Any, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        self.built.append(thing)
+        held = [(name, getattr(thing, name, None)) for name in getattr(thing, "__dict__", ())]
+        # Pairs of numbers are sides.
+        held += [(f"{name}.{n}", x) for name, some in held if isinstance(some, tuple) for n, x in enumerate(some[:4])]
+        held += [(f"{name}.{key}", x) for name, some in held if isinstance(some, dict) for key, x in some.items()]
+        numbers = {name: x for name, x in held if isinstance(x, int | float) and not isinstance(x, bool)}
+        return {"handle": len(self.built) - 1, "shapes": [row["shape"] for row in rows], "numbers": numbers}
+
+    def on_call(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
+        """Run calls one after the other; an argument may be what an earlier call returned."""
+        thing = self.target if message["handle"] is None else self.built[message["handle"]]
+        results: list[Any] = []
+        replies: list[dict[str, Any]] = []
+        cache: dict[str, Any] = {}
+        self.kept, self.handle = {}, message.get("handle")
+        told = time.monotonic()
+        for number, call in enumerate(message["calls"]):
+            if time.monotonic() - told > _SILENT:
+                told = time.monotonic()
+                self.alive(number)
+            if replies and replies[-1].get("error", {}).get("type") == "MemoryError":
+                # It would fill the memory again.
+                replies.append(replies[-1])
+                continue
+            if call.get("fresh") and message["handle"] is not None:
+                # What it keeps between calls is not kept by the instance.
+                with suppress(Exception):
+                    thing = self._fresh(message["handle"], call)
+            try:
+                replies.append(
+                    self._call(thing, call, arrays, out, number, results, cache if message.get("same") else None)
+                )
+            except (MemoryError, RuntimeError) as error:
+                if isinstance(error, MemoryError) or "allocate memory" in str(error):
+                    replies.append({"error": {**self.failure(error), "type": "MemoryError"}})
+                else:
+                    replies.append({"error": self.failure(error)})
+                results.append(None)
+            except BaseException as error:
+                if self.interruptible and isinstance(error, KeyboardInterrupt):
+                    raise
+                replies.append({"error": self.failure(error)})
+                results.append(None)
+        return {"replies": replies}
+
+    def _fresh(self, handle: int, call: dict[str, Any]) -> Any:
+        """A copy of an instance that no call has changed: while a call is looked for, the last one if that is so."""
+        key = handle, call.get("dtype")
+        last, thing, known = self.clean
+        if call.get("search") and last == key and known is not None:
+            now = marks(thing) or []
+            if len(now) == len(known) and all(x is y and n == m for (x, n), (y, m) in zip(now, known, strict=True)):
+                return thing
+        thing = _narrowed(copy.deepcopy(self.built[handle]), call.get("dtype"), copied=True)
+        self.clean = key, thing, marks(thing) if call.get("search") else None
+        return thing
+
+    def _call(
+        self,
+        thing: Any,
+        call: dict[str, Any],
+        arrays: wire.Arrays,
+        out: wire.Arrays,
+        number: int,
+        results: list[Any],
+        shared: dict[str, Any] | None,
+    ) -> dict[str, Any]:
+        backend = backends(call["backend"], call.get("dtype", "float64"))
+        given: dict[str, Any] = {} if shared is None else shared
+        before: dict[str, np.ndarray] = {}
+
+        def handed(name: str) -> Any:
+            if name not in given:
+                given[name] = backend.give(arrays[name], grad=call.get("grad", False))
+                before[name] = np.array(backend.take(given[name]))
+            return given[name]
+
+        made = self.made.setdefault(str(call.get("dtype")), {})
+        giver = Giver(self.target, call["backend"], handed, results, self.kept, made, backend.run, (self.handle, thing))
+        with backend.typed():
+            args, kwargs = [giver.make(spec) for spec in call["args"]], giver.each(call["kwargs"])
+        self.passing = {id(x): re.sub(r"^\d+[_ ]", "", name) for name, x in given.items()}
+        if call.get("example"):
+            args, kwargs = list(copy.deepcopy(self.example[0])), copy.deepcopy(self.example[1])
+        # The user's own words, as the candidate is the user's own code.
+        scope = giver.each(call.get("globals", {}))
+        if call.get("train") is not None:
+            train(thing, call["train"])
+        thing = _narrowed(thing, call.get("dtype"))
+        # A class that stands for functions holds nothing but what they close over.
+        pure = inspect.isroutine(thing) or is_linen(type(thing)) or hasattr(type(thing), "made")
+        # What is recorded is traced there.
+        plainly = call.get("record") is not None or bool(call.get("example"))
+        own = thing
+        if call["backend"] == "jax" and not (pure or plainly or type(thing) in self.keeping):
+            # What keeps something would keep what is only traced: a copy of it is called, and keeps nothing.
+            thing, pure = copy.deepcopy(thing), True
+        method = _method(thing, call.get("method"))
+        if is_linen(type(thing)):
+            method = _applied(thing, call["method"], args, kwargs, backend, self.made.setdefault("", {}))
+        told: dict[str, Any] = {}
+        method = _drained(method)
+        if call.get("record") is not None:
+            method = watched(method, thing, call["record"], told, self.passing)
+        if call.get("seed") is not None:
+            np.random.seed(call["seed"])  # noqa: NPY002
+            backend.seed(call["seed"])
+        weight: list[int] = []
+        weighed = backend.weighed(weight) if call.get("weigh") else nullcontext()
+        attached = backend.attached() if call.get("attached") else nullcontext()
+        still = backend.still() if call.get("still") else nullcontext()
+        with still, backend.normal(), attached, np.errstate(all="ignore"), weighed, _patched(thing, scope):
+            start = time.perf_counter()
+            try:
+                with backend.typed():
+                    if plainly or not pure:
+                        result = method(*args, **kwargs)
+                    else:
+                        result = backend.run(method, args, kwargs, self.passing, call.get("search", False))
+            except (RuntimeError, TypeError, ValueError) as error:
+                if not re.search(r"Double|Float\b|float32|dtype", str(error)):
+                    raise
+                # It makes arrays of its own in float32, and not in the default dtype.
+                result = method(*args, **kwargs)
+            if thing is not own and not call.get("search") and not alike(own, thing):
+                self.keeping.add(type(own))
+                result = _drained(_method(own, call.get("method")))(*args, **kwargs)
+        results.append(result)
+        reply: dict[str, Any] = {"outputs": [], "form": type(result).__name__, "judged": told}
+        if call.get("weigh"):
+            reply |= {"bytes": max(weight), "seconds": time.perf_counter() - start, "changed": []}
+            return reply
+        for path, leaf in leaves(result):
+            array, kind = backend.seen(leaf)
+            if array is not None and len(reply["outputs"]) < 32 and array.nbytes < wire.LARGEST // 8:
+                key = f"{number}.{len(reply['outputs'])}"
+                out[key] = array
+                reply["outputs"].append({"key": key, "path": path, "dtype": kind, "shape": array.shape})
+        reply["changed"] = [
+            key
+            for key, old in before.items()
+            if not np.array_equal(old, backend.take(given[key]), equal_nan=old.dtype.kind == "f")
+        ]
+        if call.get("grad"):
+            reply["gradients"] = backend.pull(result, {key: given[key] for key in before}, out, number)
+        return reply
+
+
+def _seed() -> None:
+    """Make the random numbers of all libraries the same again."""
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+
+
+def _method(thing: Any, name: str | None) -> Any:
+    """What is called of a thing: itself, or its method, or several one after the other."""
+    if not name or is_keras(type(thing)):
+        return thing
+    return composed(type(thing), name, thing) if THEN in name else getattr(thing, name)
+
+
+def _applied(
+    thing: Any, name: str, args: Any, kwargs: dict[str, Any], backend: Backend, made: dict[str, Any]
+) -> Callable[..., Any]:
+    """A module of Flax as a function, with weights of its own; made: those that were made, by what is called how."""
+    jax = sys.modules["jax"]
+    if str(getattr(thing, "dtype", None) and np.dtype(thing.dtype)) in ("bfloat16", "float16"):
+        # How it computes is seen in more digits.
+        thing = thing.clone(dtype=jax.numpy.float32)
+    keys = {one: jax.random.PRNGKey(n) for n, one in enumerate(("params", "dropout"))}
+    like = repr(
+        (thing, name, jax.tree_util.tree_map(lambda x: (np.shape(x), str(getattr(x, "dtype", x))), [args, kwargs]))
+    )
+    if like not in made:
+        first = backend.run(partial(thing.init, method=name), [keys, *args], kwargs, {}, False)
+        made[like] = drawn(first, np.random.default_rng(0))
+    weights = made[like]
+    return lambda *a, **k: thing.apply(weights, *a, method=name, rngs={"dropout": keys["dropout"]}, **k)
+
+
+def _drained(method: Callable[..., Any]) -> Callable[..., Any]:
+    """What yields its results one by one gives all of them."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return list(method(*args, **kwargs))
+
+    return call if inspect.isgeneratorfunction(method) else method
+
+
+@contextmanager
+def _patched(function: Any, scope: dict[str, Any]) -> Iterator[None]:
+    """Other values for what a function reads from its module."""
+    before = {name: function.__globals__[name] for name in scope}
+    if scope:
+        function.__globals__.update(scope)
+    try:
+        yield
+    finally:
+        if scope:
+            function.__globals__.update(before)
+
+
+def _narrowed(thing: Any, dtype: str | None, *, copied: bool = False) -> Any:
+    """A module whose parameters have a dtype: itself, or a copy where it is none."""
+    if not dtype or not hasattr(thing, "half") or not hasattr(thing, "parameters") or is_keras(type(thing)):
+        # Keras has a dtype of its own, and a copy of what was not called yet draws other weights.
+        return thing
+    wanted = getattr(sys.modules["torch"], dtype)
+    floats = [x for x in thing.parameters() if x.is_floating_point()]
+    if floats and all(x.dtype == wanted for x in floats):
+        return thing
+    return (thing if copied else copy.deepcopy(thing)).to(wanted)

@@ -1,0 +1,218 @@
+"""Several calls as one: what an object is made of, what it is told first, and what is asked of it then.
+
+What a method reads of the instance, and another one sets, says which is called before; the arguments of all are one's.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial, update_wrapper
+from typing import Any
+
+import numpy as np
+
+from overt.check.process.arrays import backends
+from overt.check.process.describe import arguments_of, describe, is_keras, rows_of
+from overt.check.process.giving import drawn
+from overt.check.text.roles import role
+from overt.check.text.syntax import is_own, parsed
+from overt.check.text.usage import source_of
+
+# What stands between the names of methods that are called one after the other, and the name that makes the object.
+THEN, MAKE = " then ", "__init__"
+
+
+def applied(thing: Any) -> Any:
+    """A function in place of a class of torch's autograd, which is called by its ``apply``, without what it keeps."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or torch.autograd.Function not in getattr(thing, "__mro__", ()):
+        return thing
+    signature = inspect.signature(thing.forward)
+    # What sets its context up by itself has a forward without one.
+    rows = [*signature.parameters.values()][thing.setup_context is torch.autograd.Function.setup_context :]
+    signature = signature.replace(parameters=rows)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return thing.apply(*bound.args)
+
+    made: Any = update_wrapper(call, thing.forward)
+    made.__signature__ = signature
+    call.__name__, call.__doc__ = thing.__name__, thing.__doc__
+    return call
+
+
+def closing(function: Any) -> Any:
+    """A class in place of a function that returns a function of its own, or several, of which the last is called.
+
+    What the first draws, of a source of random numbers and of numbers, is the first argument of the last.
+    """
+    outer = next(iter(_tree(function).body), None) if inspect.isfunction(function) else None
+    known: dict[str, ast.AST] = {n.name: n for n in getattr(outer, "body", ()) if isinstance(n, ast.FunctionDef)}
+    known |= {n.targets[0].id: n.value for n in getattr(outer, "body", ()) if isinstance(n, ast.Assign)
+              and isinstance(n.targets[0], ast.Name)}  # fmt: skip
+    for node in getattr(outer, "body", ()):
+        given = node.value if isinstance(node, ast.Return) else None
+        several = given.elts if isinstance(given, ast.Tuple) else [given]
+        inner = [found for x in several if (found := _arguments(x, known)) is not None]
+        if inner and len(inner) == len(several):
+            drawing, arguments = [a.arg for a in inner[0].args], copy.deepcopy(inner[-1])
+            draws = len(inner) > 1 and bool(drawing) and role(drawing[0]) in ("seed", "k") and len(arguments.args) > 1
+            numbers = drawing[1:] if draws else []
+            arguments.args = arguments.args[draws:]
+            for one in (*arguments.args, *arguments.kwonlyargs):
+                one.annotation = None
+            alike = eval(f"lambda {ast.unparse(arguments)}: 0", dict(function.__globals__))
+
+            own: dict[str, Any] = {
+                "__init__": _making(function, numbers if draws else None),
+                "__call__": lambda self, *args, **kwargs: self.function(*args, **kwargs),
+            }
+            own |= {"__module__": function.__module__, "__doc__": function.__doc__, "made": (function, alike, numbers)}
+            return type(function.__name__, (), own)
+    return function
+
+
+def _arguments(node: ast.AST | None, known: Mapping[str, ast.AST], depth: int = 4) -> ast.arguments | None:
+    """The arguments of a function, also through what is called with it, as ``jit`` and ``vmap`` are."""
+    if isinstance(node, ast.FunctionDef | ast.Lambda):
+        return node.args
+    if isinstance(node, ast.Name) and depth:
+        return _arguments(known.get(node.id), known, depth - 1)
+    if isinstance(node, ast.Call) and len(node.args) == 1 and depth:
+        return _arguments(node.args[0], known, depth - 1)
+    return None
+
+
+def _making(function: Any, numbers: list[str] | None) -> Callable[..., None]:
+    """What makes such a class's instance; numbers: names of what weights are drawn of, None where none are drawn."""
+
+    def make(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = [kwargs.pop(f"{name}_") for name in numbers or ()]
+        made = function(*args, **kwargs)
+        self.function = made[-1] if isinstance(made, tuple) else made
+        if numbers is not None:
+            self.function = partial(made[-1], _weights(made[0], given))
+
+    return make
+
+
+def _weights(draw: Callable[..., Any], numbers: list[Any]) -> Any:
+    """What a function draws; of a length and what is drawn, the second."""
+    jax = sys.modules.get("jax")
+    library, source = ("jax", jax.random.PRNGKey(0)) if jax is not None else ("numpy", np.random.default_rng(0))
+    found = backends(library, "float64").run(draw, [source, *numbers], {}, {}, False)
+    pair = isinstance(found, tuple) and len(found) == 2 and not isinstance(found[0], dict | list)
+    return drawn(found[1] if pair else found, np.random.default_rng(0))
+
+
+def described(thing: Any, method: str | None = None) -> dict[str, Any]:
+    """A candidate that is called by a method, its usual one where none is named, after what that needs."""
+    if inspect.isclass(thing) and "made" in vars(thing):
+        function, alike, numbers = vars(thing)["made"]
+        told = describe(function)
+        told |= {"kind": "class", "method": "__call__", "methods": [], "starts": [], "constructor": told["parameters"]}
+        row = {"required": True, "default": None, "annotation": "", "kind": "keyword"}
+        told["constructor"] += [{**row, "name": f"{name}_"} for name in numbers]
+        return told | {"parameters": arguments_of(alike), "globals": []}
+    told = describe(thing)
+    first, cls = told["method"], thing if inspect.isclass(thing) else type(thing)
+    usual = first or method
+    if told["kind"] == "function" or usual is None or is_keras(cls):
+        return told
+    told["makes"] = [name for name in vars(cls) if makes(cls, name)]
+    lacks, told["starts"] = _before(cls, usual, () if inspect.isclass(thing) else dir(thing))
+    method = method or (f"{lacks}{THEN}{usual}" if lacks else usual)
+    if method == first:
+        return told
+    names = method.split(THEN)
+    told |= {"method": method, "composed": THEN in method, "parameters": [row for _, _, row in _each(cls, method)]}
+    told["body"] = "\n".join(source_of(getattr(cls, name))[0] for name in names if name != MAKE)
+    if makes(cls, names[0]):
+        told |= {"kind": "function", "method": None, "constructor": [], "methods": []}
+    return told
+
+
+def makes(cls: Any, name: str) -> bool:
+    """Whether a name stands for what makes an object of a class: a method of the class may return one of these."""
+    own = inspect.getattr_static(cls, name, None)
+    called = rf"return {cls.__name__}\(|return cls\(" if isinstance(own, classmethod) else r"(?!)"
+    return name == MAKE or bool(re.search(called, source_of(getattr(cls, name, None))[0]))
+
+
+def _before(cls: Any, method: str, has: Iterable[str]) -> tuple[str | None, list[str]]:
+    """The method that sets most of what another reads and what making it does not set; and all that set such things."""
+    functions = {name: f for base in cls.__mro__[::-1] if base.__module__ == cls.__module__
+                 for name, f in vars(base).items() if inspect.isfunction(f)}  # fmt: skip
+    trees = {name: _tree(f) for name, f in functions.items()}
+    made = {"__init__", "__post_init__", "setup"} & set(trees)
+    known = set(has) | set(dir(cls)) | set(getattr(cls, "__annotations__", ())) | set(functions)
+    for name in made:
+        texts = (n.value for n in ast.walk(trees[name]) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+        known |= _set(trees[name]) | set(texts)
+    open_, called, read = [method], set[str](), set[str]()
+    while open_:
+        name = open_.pop()
+        if name in trees and name not in called:
+            called.add(name)
+            names = {n.attr for n in ast.walk(trees[name]) if is_own(n) and isinstance(n.ctx, ast.Load)}  # type: ignore[attr-defined]
+            open_ += names & set(functions)
+            read |= names
+    others = {name: _set(tree) & read for name, tree in trees.items()
+              if name not in called | made and name[:2] != "__" and _set(tree) & read}  # fmt: skip
+    best = max(others, key=lambda name: len(others[name] - known), default=None)
+    return best if best is not None and others[best] - known else None, [*others]
+
+
+def _tree(function: Any) -> ast.Module:
+    return parsed(source_of(function)[0])
+
+
+def _set(tree: ast.AST) -> set[str]:
+    """The attributes of the instance that a function sets."""
+    return {n.attr for n in ast.walk(tree) if is_own(n) and not isinstance(n.ctx, ast.Load)}  # type: ignore[attr-defined]
+
+
+def _each(cls: Any, method: str) -> list[tuple[str, str, dict[str, Any]]]:
+    # Of two arguments of one name that of the earlier method has another.
+    names = method.split(THEN)
+    each = [(name, row["name"], row) for name in names for row in rows_of(cls, name)]
+    later = {(name, own): {one for n, one, _ in each if names.index(n) > names.index(name)} for name, own, _ in each}
+    return [(name, own, {**row, "name": f"{own}_{name}" if own in later[name, own] else own, "kind": "either"}
+             if len(names) > 1 else row) for name, own, row in each]  # fmt: skip
+
+
+def train(thing: Any, mode: bool) -> None:
+    """Into training or out of it, as modules do it or with two methods."""
+    if not callable(getattr(thing, "train", None)):
+        return
+    try:
+        thing.train(mode)
+    except TypeError:
+        getattr(thing, "train" if mode else "eval")()
+
+
+def composed(cls: Any, method: str, thing: Any) -> Callable[..., Any]:
+    """Methods of an instance as one function of all their arguments; without an instance, one is made of its own."""
+    each = _each(cls, method)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip((row["name"] for _, _, row in each), args, strict=False)), **kwargs}
+        it, result = thing, None
+        for name in method.split(THEN):
+            mine = {own: given[row["name"]] for n, own, row in each if n == name and row["name"] in given}
+            made = makes(cls, name)
+            result = cls(**mine) if name == MAKE else getattr(cls if made else it, name)(**mine)
+            it = result if made else it
+            # What was made is in training, whatever it is made for.
+            train(it, not made and getattr(it, "training", False) is True)
+        return result
+
+    call.__module__ = cls.__module__
+    return call

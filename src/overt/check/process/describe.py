@@ -1,0 +1,499 @@
+"""What can be said about a candidate without running it, and the parameters of an instance."""
+
+from __future__ import annotations
+
+import ast
+import dis
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import is_dataclass
+from itertools import pairwise
+from types import CodeType, SimpleNamespace
+from typing import Any, get_args
+
+import numpy as np
+
+from overt.check.process import wire
+from overt.check.text import usage
+from overt.check.text.promises import around
+from overt.check.text.syntax import parsed
+from overt.check.text.usage import definition, scope, source_of
+
+_FORWARD = ("forward", "call", "__call__", "attend", "apply", "compute", "attention", "step", "decode", "decode_step")
+# Methods and attributes that tensors have and NumPy's arrays have not.
+_TENSOR = (
+    r"\.(size\(|mT\b|softmax\(|masked_fill|expand\(|unsqueeze|permute\(|view\(|chunk\(|unbind\(|tril\(|triu\(|bmm\(|tanh\("
+    r"|matmul\(|contiguous|transpose\(-|detach|repeat_interleave|repeat\(1,|flatten\(\d|dim\(\)|float\(\)|bool\(\)|new_)|[Tt]ensor\b|torch"
+)
+_PLAIN = (int, float, bool, str, type(None))
+
+
+def describe(thing: Any) -> dict[str, Any]:
+    """Kind, name, signatures, source and libraries of a function, class or instance."""
+    kind = "class" if inspect.isclass(thing) else "function" if inspect.isroutine(thing) else "instance"
+    if kind == "instance" and callable(thing) and hasattr(thing, "__wrapped__"):
+        kind, thing = "function", thing.__wrapped__
+    cls = thing if kind == "class" else type(thing)
+    method = None
+    if kind != "function":
+        usual = _FORWARD if not is_keras(cls) else ("call",)
+        method = next((name for name in usual if _own(cls, name)), None)
+        if method is None:
+            own = [name for name, f in vars(cls).items() if inspect.isfunction(f) and not name.startswith("_")]
+            method = own[0] if len(own) == 1 else None
+    call = thing if kind == "function" else getattr(cls, method or "__call__", None)
+    source, line = source_of(thing if kind == "function" else cls)
+    functions = [thing] if kind == "function" else [f for f in vars(cls).values() if inspect.isfunction(f)]
+    names = set().union(*(_names(f) for f in functions)) if functions else set()
+    return {
+        "kind": kind,
+        "name": getattr(thing if kind != "instance" else cls, "__name__", "it"),
+        "module": getattr(cls if kind != "function" else thing, "__module__", None),
+        "method": method,
+        # whether it is several calls
+        "composed": False,
+        "methods": [n for n in dir(cls) if not n.startswith("_") and callable(getattr(cls, n, None))]
+        if kind != "function" and "torch" not in str(cls.__mro__)
+        else [n for n, f in vars(cls).items() if inspect.isfunction(f)],
+        "parameters": arguments_of(call) if kind == "function" else rows_of(cls, method or "__call__"),
+        "constructor": [
+            # A configuration that may be left out is needed for all that.
+            row | {"required": row["required"] or annotated(cls, row["name"]) is not None}
+            for row in (_constructor(cls) if kind == "class" else ())
+        ],
+        "doc": (inspect.getdoc(thing) or "") if kind == "function" else _doc(cls),
+        # what its module says
+        "told": inspect.getdoc(inspect.getmodule(cls if kind != "function" else thing)) or "",
+        "source": source,
+        "body": source_of(call)[0],
+        "helpers": _helpers(functions, names),
+        "reached": _reached(thing if kind == "function" else cls, functions),
+        "around": around(thing),
+        "line": line,
+        "file": _file(thing if kind == "function" else cls),
+        "backend": _backend(cls, thing, names, source, kind),
+        "libraries": _libraries(thing if kind == "function" else cls),
+        "bases": [base.__module__ + "." + base.__name__ for base in cls.__mro__],
+        "globals": _globals(thing, names) if kind == "function" else [],
+        # whole numbers of its module
+        "numbers": {name: x for name, x in scope(thing).items() if type(x) is int},
+        "masks": usage.masks(thing, call),
+        "scaled": usage.scaled(thing),
+        "configs": [{"names": _public(x), "numbers": _whole(x)} for x in configs(thing)],
+        "makers": _makers(thing),
+        "modules": _modules(thing),
+    }
+
+
+def _makers(thing: Any) -> list[dict[str, Any]]:
+    """Functions and classes of the module of a thing that may make what it is given: their arguments and words.
+
+    So do methods of its own; their names begin with a dot.
+    """
+    found = []
+    own = definition(thing)
+    bases = [base for base in own.__mro__[::-1] if base.__module__ == own.__module__] if inspect.isclass(own) else []
+    for name, made in {name: f for base in bases for name, f in vars(base).items()}.items():
+        source = source_of(made)[0] if inspect.isfunction(made) and name[:1] != "_" else ""
+        if re.search(r"\breturn\s+\w*[^\s\w]*\w", source):
+            words, rows = sorted({*re.findall(r"\w+", source)}), [row for row in rows_of(own, name) if row["required"]]
+            found.append({"name": f".{name}", "class": False, "parameters": rows, "words": words, "source": source})
+    for name, made in scope(thing).items():
+        plain = inspect.isfunction(made) or (inspect.isclass(made) and not hasattr(made, "forward"))
+        if plain and made is not own and getattr(made, "__module__", None) == own.__module__ and name != "main":
+            source = source_of(made)[0]
+            classed = inspect.isclass(made)
+            # What a function may hand on has the names of a class, or stands in it as keywords or texts.
+            words = re.findall(r"self\.(\w+)" if classed else r"\w+", source)
+            words += [*_public(made), *getattr(made, "__annotations__", ())] if classed else []
+            with suppress(TypeError, ValueError):
+                rows = arguments_of(made)
+                found.append(
+                    {"name": name, "class": classed, "parameters": rows, "words": sorted({*words}), "source": source}
+                )
+    return found
+
+
+def _modules(thing: Any) -> list[dict[str, Any]]:
+    """Other classes of the module of a thing whose instances are called, and what these take."""
+    own, found = definition(thing), []
+    for name, made in scope(thing).items():
+        if inspect.isclass(made) and made is not own and made.__module__ == own.__module__:
+            method = next((one for one in _FORWARD if _own(made, one)), None)
+            with suppress(TypeError, ValueError):
+                told = {"name": name, "class": True, "parameters": arguments_of(made), "source": source_of(made)[0]}
+                found += [told | {"words": [], "takes": rows_of(made, method)}] if method else []
+    return found
+
+
+def configs(thing: Any) -> list[Any]:
+    """Objects that hold numbers in the module of a thing, or that its classes of fields make; the smallest first."""
+    own = definition(thing)
+    found = []
+    for x in scope(thing).values():
+        if inspect.isclass(x) and x is not own and x.__module__ == own.__module__:
+            if is_dataclass(x) or hasattr(x, "_fields"):
+                with suppress(Exception):
+                    found.append(x())
+        elif (is_dataclass(x) and not inspect.isclass(x)) or isinstance(x, SimpleNamespace) or hasattr(x, "_fields"):
+            found.append(x)
+    return sorted((x for x in found if _whole(x)), key=lambda x: sum(_whole(x).values()))
+
+
+def annotated(thing: Any, name: str) -> Any:
+    """What the class that an argument is annotated with makes without arguments; None where that holds no numbers."""
+    with suppress(Exception):
+        annotation = inspect.signature(thing).parameters[name].annotation
+        for kind in (annotation, *get_args(annotation)):
+            cls: Any = scope(thing).get(kind) if isinstance(kind, str) else kind
+            own = inspect.isclass(cls) and cls.__module__.partition(".")[0] not in sys.stdlib_module_names
+            # An array is no configuration.
+            if own and not hasattr(cls, "__array_priority__") and not hasattr(cls, "forward") and _whole(made := cls()):
+                return made
+    return None
+
+
+def _public(x: Any) -> list[str]:
+    return [name for name in dir(x) if name[:1] != "_"]
+
+
+def _whole(x: Any) -> dict[str, int]:
+    """The whole numbers that an object holds, by their names."""
+    values = {}
+    for name in _public(x):
+        with suppress(Exception):
+            values[name] = getattr(x, name)
+    return {name: value for name, value in values.items() if type(value) is int}
+
+
+def is_keras(cls: Any) -> bool:
+    """Whether a class is a layer of Keras, whose weights are made by its first call."""
+    return any(base.__module__.partition(".")[0] == "keras" for base in cls.__mro__)
+
+
+def is_linen(cls: Any) -> bool:
+    """Whether a class is a module of Flax whose weights are given to each call."""
+    return any(base.__module__.startswith("flax.linen") for base in cls.__mro__)
+
+
+def _own(cls: Any, name: str) -> bool:
+    found = inspect.getattr_static(cls, name, None)
+    return (
+        found is not None
+        and (inspect.isfunction(found) or isinstance(found, staticmethod))
+        and not (name == "forward" and getattr(found, "__name__", "") == "_forward_unimplemented")
+        and getattr(found, "__module__", "") != "torch.nn.modules.module"
+    )
+
+
+def _gets_instance(cls: Any, name: str) -> bool:
+    """Whether a method's first argument is the instance, whatever it is called."""
+    return not isinstance(inspect.getattr_static(cls, name, None), staticmethod | classmethod)
+
+
+def _helpers(functions: list[Any], names: set[str]) -> str:
+    """Source of the functions of the module that are called."""
+    scopes = [getattr(inspect.unwrap(f), "__globals__", {}) for f in functions[:1]]
+    return "\n".join(
+        source_of(scope[n])[0] for scope in scopes for n in sorted(names) if inspect.isfunction(scope.get(n))
+    )
+
+
+def _reached(thing: Any, functions: list[Any]) -> str:
+    """Source of what it is built on and calls in its module, and of what that calls."""
+    module = getattr(functions[0], "__module__", None) if functions else None
+    bases = [base for base in getattr(thing, "__mro__", ())[1:] if base.__module__ == thing.__module__]
+    own, found = scope(thing), {base.__name__: source_of(base)[0] for base in bases}
+    open_ = [*functions, *(f for base in bases for f in vars(base).values() if inspect.isfunction(f))]
+    while open_:
+        for name in sorted(_names(open_.pop(), 4) - found.keys()):
+            other = own.get(name)
+            if other is not thing and getattr(other, "__module__", None) == module and callable(other):
+                found[name] = source_of(other)[0]
+                open_ += (
+                    [f for f in vars(other).values() if inspect.isfunction(f)] if inspect.isclass(other) else [other]
+                )
+    return "\n".join(found.values())
+
+
+def _file(thing: Any) -> str | None:
+    with suppress(TypeError, OSError):
+        return inspect.getsourcefile(inspect.unwrap(thing))
+    return None
+
+
+def rows_of(cls: Any, method: str) -> list[dict[str, Any]]:
+    """The arguments of a method, without the instance."""
+    return arguments_of(getattr(cls, method, None), skip=_gets_instance(cls, method))
+
+
+def _constructor(cls: Any) -> list[dict[str, Any]]:
+    """The arguments of a constructor, and those of the one of a base to which it hands on all others."""
+    rows = rows_of(cls, "__init__")
+    makers = [vars(base)["__init__"] for base in cls.__mro__[:-1] if "__init__" in vars(base)]
+    for own, base in pairwise(makers):
+        code = getattr(inspect.unwrap(own), "__code__", None)
+        if code is None or not code.co_flags & inspect.CO_VARKEYWORDS or base.__module__.partition(".")[0] == "torch":
+            break
+        # What it gives by itself is not handed on.
+        calls = [node for node in ast.walk(parsed(source_of(own)[0])) if isinstance(node, ast.Call)]
+        made = [node for node in calls if getattr(node.func, "attr", "") == "__init__"]
+        given = {one.arg for node in made for one in node.keywords} | {row["name"] for row in rows}
+        first = max((sum(getattr(x, "id", "") != "self" and not isinstance(x, ast.Starred) for x in node.args)
+                     for node in made), default=0)  # fmt: skip
+        more = [row | {"kind": "keyword"} for row in arguments_of(base, skip=True)[first:] if row["name"] not in given]
+        rows = [*(r for r in rows if r["kind"] != "keyword"), *more, *(r for r in rows if r["kind"] == "keyword")]
+    return rows
+
+
+def arguments_of(call: Any, skip: bool = False) -> list[dict[str, Any]]:
+    """What can be said about each argument of something that is called; without the first, where that is skipped."""
+    try:
+        found = list(inspect.signature(call).parameters.values())
+    except (TypeError, ValueError):
+        # Functions written in C tell their arguments in the first line of their documentation.
+        head = re.match(r"\w+\((.*?)\)\s*->", (getattr(call, "__doc__", None) or "").strip(), re.DOTALL)
+        parts = [p.strip() for p in head.group(1).split(",")] if head else []
+        return [_row(p, n > parts.index("*") if "*" in parts else False)
+                for n, p in enumerate(parts) if p not in ("*", "/")]  # fmt: skip
+    rows = []
+    for number, p in enumerate(found):
+        if (skip and number == 0) or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            continue
+        default = p.default if isinstance(p.default, _PLAIN) else None
+        told = "" if p.annotation is p.empty else str(p.annotation)
+        kinds: dict[Any, str] = {p.KEYWORD_ONLY: "keyword", p.POSITIONAL_ONLY: "position"}
+        kind = kinds.get(p.kind, "either")
+        row = {"name": p.name, "required": p.default is p.empty, "default": default}
+        rows.append(row | {"annotation": told, "kind": kind})
+    return rows
+
+
+def _doc(cls: type) -> str:
+    """The documentation of a class, its own or that of one of its module: a library's is about something else."""
+    told = ((base, vars(base).get("__doc__")) for base in cls.__mro__ if base.__module__ == cls.__module__)
+    # A class of fields without any is documented by its own signature, and so are modules of Flax.
+    own = (text for base, text in told if text and not (is_dataclass(base) and text.startswith(f"{base.__name__}(")))
+    return inspect.cleandoc(next(own, ""))
+
+
+def _row(text: str, named: bool) -> dict[str, Any]:
+    """An argument as it is written in documentation, such as ``is_causal=False``."""
+    name, given, default = text.partition("=")
+    value = None
+    with suppress(ValueError, SyntaxError):
+        value = ast.literal_eval(default.strip())
+    row = {"name": name.partition(":")[0].strip(), "required": not given, "annotation": ""}
+    return row | {"default": value if isinstance(value, _PLAIN) else None, "kind": "keyword" if named else "either"}
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for part in code.co_consts:
+        if isinstance(part, CodeType):
+            yield from _codes(part)
+
+
+def _names(function: Any, depth: int = 0, seen: set[int] | None = None) -> set[str]:
+    """Names that a function and the functions of its module that it calls look up; modules by their own names."""
+    function = inspect.unwrap(function)
+    code, scope = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+    if code is None or depth > 4:
+        return set()
+    seen = set() if seen is None else seen
+    seen.add(id(code))
+    # Attributes have names of their own, which say nothing about the module.
+    names = {i.argval for part in _codes(code) for i in dis.get_instructions(part) if i.opname == "LOAD_GLOBAL"}
+    found = set(names)
+    for name in names:
+        value = scope.get(name)
+        if inspect.ismodule(value):
+            found.add("module " + value.__name__.partition(".")[0])
+        elif inspect.isfunction(value) and id(value.__code__) not in seen:
+            found |= {n for n in _names(value, depth + 1, seen) if n.startswith("module ")}
+        elif inspect.isclass(value) or inspect.isbuiltin(value):
+            found.add("module " + str(getattr(value, "__module__", "")).partition(".")[0])
+    return found
+
+
+def _backend(cls: Any, thing: Any, names: set[str], source: str, kind: str) -> str:
+    bases = " ".join(base.__module__ for base in cls.__mro__)
+    module = str(getattr(thing, "__module__", "") or "")
+    if "keras" in bases:
+        return "keras"
+    if "torch" in bases or module.startswith("torch"):
+        return "torch"
+    if "flax" in bases:
+        # What it is made of may have all that JAX is asked for.
+        return "jax"
+    for library in ("torch", "jax", "tensorflow", "keras"):
+        if f"module {library}" in names or (module.startswith(library) and library in sys.modules):
+            return library
+    if "torch" in sys.modules and "module numpy" not in names and re.search(_TENSOR, source):
+        return "torch"
+    return "numpy"
+
+
+def _libraries(thing: Any) -> list[str]:
+    """Array libraries that the module of a thing has at hand."""
+    near = getattr(inspect.unwrap(thing), "__globals__", None) if inspect.isroutine(thing) else None
+    names = {x.__name__.partition(".")[0] for x in (near or scope(thing)).values() if inspect.ismodule(x)}
+    return [name for name in ("torch", "numpy", "jax", "tensorflow") if name in names]
+
+
+def _globals(function: Any, names: set[str]) -> list[str]:
+    """Arrays of the module that the function reads."""
+    scope = getattr(inspect.unwrap(function), "__globals__", {})
+    return sorted(
+        n
+        for n in names
+        if not (n not in scope or inspect.ismodule(scope[n]) or inspect.isclass(scope[n]))
+        and hasattr(scope[n], "shape")
+        and hasattr(scope[n], "dtype")
+    )
+
+
+def parameters(thing: Any, seed: int | None, out: wire.Arrays | None = None) -> list[dict[str, Any]]:
+    """Every float array of two axes or fewer that an instance owns, filled with numbers of a seed.
+
+    A row says where it is, how large, and whether an optimizer would find it; ``out``, if given, gets the numbers.
+    """
+    rows = []
+    random = np.random.default_rng(seed)
+    owned = callable(getattr(thing, "named_parameters", None)) and not is_keras(type(thing))
+    registered = {id(p) for _, p in thing.named_parameters()} if owned else set()
+    for path, owner, array in _walk(thing, "", set()):
+        shape = tuple(int(n) for n in array.shape)
+        kind = type(owner).__name__
+        width = shape[0] if len(shape) == 1 else shape[-1] if shape else 1
+        values = random.normal(size=shape) * (max(width, 1) ** -0.5)
+        if len(shape) == 1 and "Norm" in kind:
+            values = values * 0.1 + (1 if path.endswith(("weight", "gamma", "scale")) else 0)
+        # A number that was learned is somebody's choice: a temperature, a gate.
+        if seed is not None and shape:
+            array = _fill(owner, path, array, values)
+        if out is not None:
+            out[path] = np.array(_read(array), np.float64)
+        rows.append(
+            {
+                "path": path,
+                "shape": shape,
+                "registered": not owned or id(array) in registered or not _trainable(array),
+            }
+        )
+    return rows
+
+
+def _trainable(array: Any) -> bool:
+    return bool(getattr(array, "requires_grad", True))
+
+
+def _read(array: Any) -> np.ndarray:
+    if hasattr(array, "detach"):
+        return array.detach().cpu().double().numpy()
+    return np.asarray(array.numpy() if hasattr(array, "numpy") else array)
+
+
+def _fill(owner: Any, path: str, array: Any, values: np.ndarray) -> Any:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        with torch.no_grad():
+            array.copy_(torch.from_numpy(values))
+    elif isinstance(array, np.ndarray):
+        array[...] = values
+    elif hasattr(array, "assign"):
+        array.assign(values)
+    else:
+        name = path.rpartition(".")[2]
+        values = sys.modules["jax"].numpy.asarray(values)
+        if isinstance(owner, list):
+            owner[int(name)] = values
+        elif isinstance(owner, dict):
+            owner[name] = values
+        else:
+            setattr(owner, name, values)
+        return values
+    return array
+
+
+def _is_parameter(array: Any, own: bool) -> bool:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return isinstance(array, torch.nn.Parameter) or (array.requires_grad and array.is_leaf)
+    if isinstance(array, np.ndarray) or type(array).__module__.startswith("jax"):
+        return own and getattr(getattr(array, "dtype", None), "kind", "") == "f" and 1 <= getattr(array, "ndim", 0) <= 4
+    return False
+
+
+def _walk(thing: Any, path: str, seen: set[int], depth: int = 0) -> Iterator[tuple[str, Any, Any]]:
+    """Parameters below a thing: (path, owner, array), registered first."""
+    if id(thing) in seen or depth > 8:
+        return
+    seen.add(id(thing))
+    if is_keras(type(thing)):
+        places = _keras_names(thing)
+        for variable in thing.trainable_variables:
+            where, owner = places.get(id(variable), (variable.name, thing))
+            yield where, owner, variable
+        return
+    named: dict[str, Any] = {}
+    if hasattr(thing, "_parameters") and hasattr(thing, "_modules"):
+        named |= {n: p for n, p in thing._parameters.items() if p is not None}
+        named |= {n: m for n, m in thing._modules.items() if m is not None}
+        named |= {n: x for n, x in vars(thing).items() if not n.startswith("_") and n not in named}
+    elif isinstance(thing, dict):
+        named = {str(n): x for n, x in thing.items()}
+    elif isinstance(thing, list | tuple):
+        named = {str(n): x for n, x in enumerate(thing)}
+    elif hasattr(thing, "__dict__") and not inspect.isclass(thing) and not inspect.isroutine(thing):
+        named = {n: x for n, x in vars(thing).items() if not n.startswith("__")}
+    for name, value in named.items():
+        where = f"{path}.{name}" if path else name
+        if _is_parameter(value, own=True):
+            if id(value) not in seen:
+                seen.add(id(value))
+                yield where, thing, value
+        elif isinstance(value, dict | list | tuple) or (
+            hasattr(value, "__dict__")
+            and not inspect.ismodule(value)
+            and not inspect.isclass(value)
+            and not inspect.isroutine(value)
+        ):
+            yield from _walk(value, where, seen, depth + 1)
+
+
+def _keras_names(thing: Any) -> dict[int, tuple[str, Any]]:
+    """For each variable of a layer of Keras the names of the attributes that lead to it, and the layer that owns it."""
+    found: dict[int, tuple[str, Any]] = {}
+    layers = [("", thing)]
+    known = {id(thing)}
+    while layers:
+        path, layer = layers.pop(0)
+        mine = [(v, v.name) for v in layer.trainable_variables]
+        named = {**vars(layer), **vars(layer).get("_modules", {})}
+        flat = [
+            (f"{name}.{n}" if isinstance(value, list | tuple) else name, part)
+            for name, value in named.items()
+            for n, part in enumerate(value if isinstance(value, list | tuple) and name[0] != "_" else [value])
+        ]
+        for name, part in flat:
+            where = f"{path}.{name}" if path else name
+            if is_keras(type(part)) and hasattr(part, "trainable_variables") and id(part) not in known:
+                known.add(id(part))
+                layers.append((where, part))
+            mine = [(v, name.lstrip("_") if v is part else old) for v, old in mine]
+        # The last layer that knows a variable is the innermost.
+        found |= {id(v): (f"{path}.{name}" if path else name, layer) for v, name in mine}
+    return found
+
+
+def widen(thing: Any) -> None:
+    """Parameters that the instance does not know about become float64 like those that it does."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        for _, _, array in _walk(thing, "", set()):
+            if isinstance(array, torch.Tensor) and array.dtype == torch.float32 and hasattr(thing, "double"):
+                array.data = array.data.double()

@@ -1,0 +1,294 @@
+"""What a call is given, made where the candidate runs of what a request says of it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import json
+import re
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from overt.check.process.arrays import leaves
+from overt.check.process.describe import annotated, configs
+from overt.check.text.roles import role
+from overt.check.text.usage import scope
+from overt.errors import ArgumentError
+
+# A number that stands by itself in a name.
+_NUMBER = r"(?<![^._/])\d+(?![^._/])"
+# The longest name that is learnt, and what it is made of; brackets hold one number or word.
+_LONG, _WRITTEN = 120, r"([\w ./:|$@#,*+-]|[\[({<]\w*[\])}>])+"
+# Numbers up to this are no sizes in a configuration, but choices.
+_SMALL = 4
+
+
+class Asked(SimpleNamespace):
+    """A configuration that knows which argument it is."""
+
+    # No attribute of the configuration.
+    __slots__ = ("path",)
+
+    def __init__(self, path: list[str], parts: dict[str, Any]) -> None:
+        super().__init__(**parts)
+        self.path = path
+
+
+def _changed(config: Any, fields: Mapping[str, Any]) -> Any:
+    """The same with other values in some of its fields."""
+    if not fields:
+        return config
+    if dataclasses.is_dataclass(type(config)):
+        return dataclasses.replace(config, **fields)
+    return config._replace(**fields) if hasattr(config, "_replace") else SimpleNamespace(**{**vars(config), **fields})
+
+
+def is_written(name: Any) -> bool:
+    """Whether somebody may have written a name: in one line, and no array put into a text."""
+    return isinstance(name, str) and len(name) <= _LONG and re.fullmatch(_WRITTEN, name) is not None
+
+
+class LackedError(KeyError):
+    """A name that a dictionary does not have."""
+
+    def __init__(self, name: Any, path: list[str]) -> None:
+        super().__init__(name)
+        self.path = path
+
+
+class Lacking(dict):
+    """A dictionary that knows which argument it is."""
+
+    def __init__(self, path: list[str], parts: dict[str, Any]) -> None:
+        super().__init__(parts)
+        self.path = path
+
+    def __missing__(self, name: Any) -> Any:
+        # Layers are alike: what one has by its number, each has.
+        for other, part in self.items():
+            if isinstance(name, str) and re.sub(_NUMBER, "0", name) == other:
+                return part
+        raise LackedError(name, self.path)
+
+
+@cache
+def _planted(jax: Any) -> None:
+    """Make both trees to JAX, as other dictionaries are."""
+    for kind, parts_of in ((Asked, vars), (Lacking, dict)):
+        jax.tree_util.register_pytree_node(
+            kind,
+            lambda x, parts_of=parts_of: ((*parts_of(x).values(),), (tuple(x.path), tuple(parts_of(x)))),
+            lambda told, parts, kind=kind: kind([*told[0]], dict(zip(told[1], parts, strict=True))),
+        )
+
+
+class _Drawing(np.random.Generator):
+    """What draws numbers by their old names too."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name[:2] == "__":
+            return super().__getattribute__(name)
+        return getattr(vars(self).setdefault("old", np.random.RandomState(0)), name)
+
+
+class Giver:
+    """Makes arguments of what a request says: arrays by their names, values, and what holds others."""
+
+    def __init__(
+        self,
+        target: Any,
+        library: str,
+        array: Callable[[str], Any],
+        results: list[Any] | None = None,
+        kept: dict[str, Any] | None = None,
+        made: dict[str, Any] | None = None,
+        run: Callable[..., Any] | None = None,
+        thing: tuple[int | None, Any] = (None, None),
+    ) -> None:
+        """kept: what calls of one request share, filled by the first; made: what the module made, by its request.
+
+        run: calls a function as the library does; thing: what is called, and the number of what it is a copy of.
+        """
+        self.target, self.library, self.array = target, library, array
+        self.results = [] if results is None else results
+        self.kept: dict[str, Any] = {} if kept is None else kept
+        self.made: dict[str, Any] = {} if made is None else made
+        self.run, (self.handle, self.thing) = run, thing
+
+    def each(self, specs: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments by their names."""
+        return {name: self.make(spec) for name, spec in specs.items()}
+
+    def make(self, spec: Mapping[str, Any]) -> Any:
+        """One argument."""
+        if "jax" in sys.modules:
+            _planted(sys.modules["jax"])
+        if "array" in spec:
+            return self.array(spec["array"])
+        if "own" in spec:
+            return _changed(configs(self.target)[spec["own"]], self.each(spec.get("fields", {})))
+        if "kept" in spec:
+            return self._kept(spec)
+        if "by" in spec:
+            return self._made(spec)
+        if "random" in spec:
+            return self._random()
+        if "config" in spec:
+            return self._configured(spec["path"], self.each(spec["config"]))
+        if "function" in spec:
+            return _function(spec["function"], self.make(spec["matrix"]) if "matrix" in spec else None)
+        if "dict" in spec:
+            return Lacking(spec["path"], self.each(spec["dict"])) if "path" in spec else self.each(spec["dict"])
+        if "list" in spec:
+            return [self.make(part) for part in spec["list"]]
+        if "result" in spec:
+            found = self.results[spec["result"]]
+            if hasattr(found, "shape"):
+                raise ArgumentError("an output keeps nothing beside itself")
+            return found if spec.get("item") is None else _item(found, spec["item"])
+        return spec["value"]
+
+    def _configured(self, path: list[str], parts: dict[str, Any]) -> Any:
+        """A configuration: of the class that its argument is annotated with, which knows all but the sizes."""
+        name = path[0]
+        if name not in self.made:
+            self.made[name] = annotated(self.target, name) if len(path) == 1 else None
+        if self.made[name] is None or not parts:
+            # What is private is no size.
+            return Asked(path, {field: None if field[:1] == "_" else value for field, value in parts.items()})
+        own = copy.deepcopy(self.made[name])
+        for field, value in parts.items():
+            if type(known := getattr(own, field, _SMALL + 1)) is int and known > _SMALL:
+                # What is frozen is so for those who use it.
+                object.__setattr__(own, field, value)
+        return own
+
+    def _made(self, spec: Mapping[str, Any]) -> Any:
+        """What something of the module makes, where it was made before a copy of that."""
+        method = spec["by"][0] == "."
+        if method and not spec["given"]:
+            return getattr(self.thing, spec["by"][1:])()
+        own = json.dumps(spec) + f" {self.handle}" * method
+        if own not in self.made:
+            make = getattr(self.thing, spec["by"][1:]) if method else scope(self.target)[spec["by"]]
+            given = self.each(spec["given"])
+            made = self.run(make, [], given, {}, False) if self.run is not None else make(**given)
+            made = drawn(made, np.random.default_rng(0))
+            made = _part(made, spec.get("asked", ()))
+            if "filled" in spec and hasattr(made, "__dict__"):
+                vars(made).update(drawn(vars(made), np.random.default_rng(0)))
+            if "empty" in spec:
+                _appended(made)
+            if '"array"' in own:
+                return made
+            self.made[own] = made
+        # What nobody can write to is no copy.
+        fixed = {id(x): x for _, x in leaves(self.made[own]) if hasattr(x, "addressable_shards")}
+        return copy.deepcopy(self.made[own], fixed)
+
+    def _random(self) -> Any:
+        """What draws numbers."""
+        if self.library == "jax":
+            return sys.modules["jax"].random.PRNGKey(0)
+        return sys.modules["torch"].Generator() if self.library == "torch" else _Drawing(np.random.PCG64(0))
+
+    def _kept(self, spec: Mapping[str, Any]) -> Any:
+        name = spec["kept"]
+        if name not in self.kept:
+            self.kept[name] = self._holder() if "make" in spec else self._made(spec) if "by" in spec else spec["value"]
+        elif self.kept[name] in ({}, []):
+            raise ArgumentError("nothing was kept in what is empty")
+        return self.kept[name]
+
+    def _holder(self) -> Any:
+        """Something that keeps keys: an object of the first class of the candidate's module that needs no arguments."""
+        for name, made in [*scope(self.target).items()]:
+            own = self.target if inspect.isclass(self.target) else type(self.target)
+            if inspect.isclass(made) and made is not own and name[:1] != "_" and not hasattr(made, "parameters"):
+                with suppress(Exception):
+                    # What is only declared, or a container of the library, keeps nothing.
+                    if any(inspect.isfunction(f) for n, f in vars(made).items() if n[:1] != "_"):
+                        return made()
+        raise ArgumentError("no class of the module can be made without arguments")
+
+
+def _part(made: Any, asked: Sequence[str]) -> Any:
+    """The first thing in what was made, or that itself, that has all that is asked for; itself where nothing has."""
+    todo = deque([made])
+    while todo:
+        one = todo.popleft()
+        held = one if isinstance(one, dict) else getattr(one, "_asdict", lambda one=one: getattr(one, "__dict__", {}))()
+        if all(name in held or (not isinstance(one, dict) and hasattr(one, name)) for name in asked):
+            return one
+        todo += held.values() if held else one if isinstance(one, list | tuple) else ()
+    return made
+
+
+def _appended(made: Any) -> None:
+    """Give what keeps keys and values some of each, by a method of its own that takes them."""
+    stored = [x for x in vars(made).values() if getattr(x, "ndim", 0) > 1] if hasattr(made, "__dict__") else []
+    for name, method in inspect.getmembers(type(made), inspect.isfunction) if stored else ():
+        told = [*inspect.signature(method).parameters][1:]
+        if name[:1] == "_" or [role(n, ("k", "v")) for n in told] != ["k", "v"]:
+            continue
+        random, first, torched = np.random.default_rng(0), stored[0], hasattr(stored[0], "detach")
+        given = [random.normal(size=first.shape).astype(str(first.dtype).rpartition(".")[2]) for _ in told]
+        with suppress(Exception):
+            getattr(made, name)(*(sys.modules["torch"].from_numpy(x) if torched else x for x in given))
+            return
+
+
+def _item(found: Any, item: int | str) -> Any:
+    """An item of what was returned, by its name or its number, however it holds them."""
+    if dataclasses.is_dataclass(found):
+        found = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+    if isinstance(found, Mapping) and isinstance(item, int) and item not in found:
+        return [*found.values()][item]
+    return found[item]
+
+
+def drawn(x: Any, random: np.random.Generator) -> Any:
+    """The same with arrays that are one number everywhere, as biases are before they are learned, made unlike it."""
+    if isinstance(x, dict):
+        return type(x)((name, drawn(part, random)) for name, part in x.items())
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return type(x)(*(drawn(part, random) for part in x))
+    if isinstance(x, tuple | list):
+        return type(x)(drawn(part, random) for part in x)
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        with suppress(Exception):
+            return dataclasses.replace(x, **{n: drawn(part, random) for n, part in vars(x).items()})
+    if hasattr(x, "shape") and hasattr(x, "dtype") and len(x.shape) and not hasattr(x, "parameters"):
+        with suppress(Exception):
+            host = np.asarray(x.detach() if hasattr(x, "detach") else x)
+            if host.dtype.kind == "f" and host.size > 1 and np.isfinite(host).all() and np.ptp(host) == 0:
+                noise = random.normal(size=host.shape).astype(host.dtype) * 0.3
+                return x + (sys.modules["torch"].from_numpy(noise) if hasattr(x, "detach") else noise)
+    return x
+
+
+def _function(kind: str, matrix: Any) -> Any:
+    """What a candidate may call: a module where torch is, whose containers take nothing else."""
+
+    def call(x: Any, *more: Any, **named: Any) -> Any:
+        if kind == "causal pairs":
+            return more[-2] >= more[-1]
+        return x if matrix is None else x @ matrix
+
+    torch = sys.modules.get("torch")
+    if torch is None or kind == "causal pairs":
+        return call
+    module = torch.nn.Module()
+    if hasattr(matrix, "detach"):
+        matrix = module.weight = torch.nn.Parameter(matrix.detach().clone())
+    # A class of its own, since modules are called by their class.
+    module.__class__ = type(kind.capitalize(), (torch.nn.Module,), {"forward": lambda self, *a, **k: call(*a, **k)})
+    return module

@@ -1,0 +1,86 @@
+"""How the operands of an attention lie: in which order they are packed, and what of them meets."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from overt.check.steps.origins import Origin
+from overt.recorder.core import Core
+from overt.recorder.operations import Line
+
+
+def seen(core: Core, operands: tuple[Origin, Origin, Origin]) -> dict[str, Any]:
+    """Facts of a recorded attention: how its queries, keys and values are packed.
+
+    operands: its queries, keys and values.
+    """
+    facts: dict[str, Any] = {}
+    packed, heads = _packed(operands)
+    line = core.operations[core.mix.number].line
+    if packed is not None:
+        views = operands[2 if packed in ("thirds", "heads first") else 0].views
+        lines = [core.operations[view].line for view in views]
+        # An equation that mixes may turn what it is given, and takes nothing apart.
+        line = next((one for one in reversed(lines) if one != line), line)
+        facts["packing"] = {"order": packed, "heads": heads, **place(line)}
+    if (core.normal or (core.weights > 0).all()) and _turned(operands[0], operands[1]):
+        facts["turned"] = place(core.operations[core.scores.number].line)
+    keys, values = operands[1:]
+    # Where both are arguments, and none is the other.
+    given = keys.source is None and values.source is None and min(keys.array.ndim, values.array.ndim) > 1
+    alike = given and np.array_equal(keys.array, values.array)
+    facts["keys and values"] = given and not alike and keys.array.shape[-2] == values.array.shape[-2]
+    return facts
+
+
+def place(line: Line | None) -> dict[str, Any]:
+    """A line as a report has it."""
+    return {"line": line.number if line else None, "file": line.file if line else ""}
+
+
+def _turned(queries: Origin, keys: Origin) -> bool:
+    """Whether the features of queries meet something else of the keys, which is as long."""
+    last = queries.array.ndim - 1
+    if last < 2 or keys.array.ndim != last + 1:
+        return False
+    one, two = queries.along(), keys.along()
+    return one == [last] and two is not None and len(two) == 1 and two != one
+
+
+def _packed(operands: tuple[Origin, Origin, Origin]) -> tuple[str | None, int]:
+    """The order of q, k and v in the last axis of the array that they were taken from, if any, and their heads' number.
+
+    "qkv" and the like: all heads of one, then those of the next; "heads first": the three of each head; "thirds" where
+    the values alone are seen to be of all heads, since the others are turned, and "heads first" where they are not.
+    """
+    values = operands[2]
+    at, whole, width = values.places(), values.array.shape[-1], values.form.shape[2]
+    if operands[0].array.shape != values.array.shape and at is not None:
+        first = sorted({int(n) for n in at[-1][:, 0, 0]})
+        if whole != 3 * width * len(first) or len(first) < 2:
+            return None, len(first)
+        alone = len({3 * n // whole for n in first}) == 1
+        each = all(b - a == 3 * width for a, b in pairwise(first))
+        return ("thirds" if alone else "heads first" if each else None), len(first)
+    arrays = [one.array for one in operands]
+    if any(x.shape != arrays[0].shape or not np.array_equal(x, arrays[0]) for x in arrays[1:]):
+        return None, 0
+    starts = []
+    for one in operands:
+        at, width = one.places(), one.form.shape[2]
+        if at is None or (at[-1] != at[-1][:, :1, :1] + np.arange(width)).any():
+            return None, 0
+        starts.append(sorted({int(n) for n in at[-1][:, 0, 0]}))
+    width, whole = operands[0].form.shape[2], arrays[0].shape[-1]
+    if whole % (3 * width) or any(len(x) != len(starts[0]) for x in starts):
+        return None, 0
+    order = "".join(letter for _, letter in sorted(zip((x[0] for x in starts), "qkv", strict=True)))
+    # Some heads may be taken alone.
+    thirds = [{3 * start // whole for start in x} for x in starts]
+    if sorted(thirds, key=min) == [{0}, {1}, {2}]:
+        return order, len(starts[0])
+    each = all(b - a == 3 * width for x in starts for a, b in pairwise(x))
+    return f"heads first {order}" if each else None, len(starts[0])

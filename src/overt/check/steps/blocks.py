@@ -1,0 +1,163 @@
+"""Blocks of keys that are joined later, and scores that were lost on the way: the whole alone can be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+
+import numpy as np
+
+from overt.check.steps import pipeline
+from overt.check.steps.judged import UNKNOWN
+from overt.check.steps.mixing import Mixing
+from overt.check.steps.pipeline import near
+from overt.recorder.core import Core
+from overt.recorder.flow import tempered
+from overt.recorder.products import product
+
+# Columns that may lie beside the scores, and axes of scores whose order is tried.
+_BESIDE, _AXES = 4, 6
+
+
+class Blocks(Mixing):
+    """The blocks of keys of one attention."""
+
+    def _joined(self) -> None:
+        """Blocks of keys, whose results are joined later: all together against one softmax of all scores."""
+        self.forget("mask", "stability")
+        core = self.core
+        line, many = self.operations[core.mix.number].line, len(self.blocks) + 1
+        self.facts["blocks"] = many
+        parts = self._parts(self.blocks)
+        if parts is None:
+            self.note("output", "not tried", "blocks of keys whose scores could not be followed", line)
+            return
+        whole, keys = np.concatenate([s for s, _ in parts], axis=1), np.concatenate([v for _, v in parts], axis=1)
+        made = _mixed(whole, keys)
+        blind = np.isneginf(whole).all(1)
+        if blind.any():
+            # Of rows that see nothing, nothing is said.
+            made = made.reshape(-1, made.shape[-1])[~blind]
+        if self._appears(made, core.mix.number):
+            self.note("softmax", "held", f"of {many} blocks of keys together", line)
+            self.note("output", "held", "softmax of all scores times the values, recomputed", line)
+            cells = np.isneginf(whole).reshape(len(keys), -1, whole.shape[1])
+            if cells.any() and not self._pieces(parts):
+                self._hidden_as_said(cells)
+        elif self._pieces(parts):
+            self.note("output", "not tried", "blocks of keys, one of which was not followed", line)
+        elif not self._in_base_2(parts):
+            says = f"What {many} blocks of keys give together is not softmax of all their scores times the values."
+            self.fail("softmax", UNKNOWN, line, says, made)
+
+    def _pieces(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> bool:
+        """Whether there are keys beside these blocks, in one with so few that nothing of attention was seen in it."""
+        missing = sum(values.shape[1] for _, values in parts) < self._keys()
+        self.facts["pieces"] = self.facts.get("pieces") or missing
+        return missing
+
+    def _keys(self) -> int:
+        """How many keys there are in what those of a block were taken from; 0 where that was not followed."""
+        at = self.k.places()
+        along = (
+            []
+            if at is None
+            else [axis for axis, c in enumerate(at) if (c != c[:, :1]).any() and (c == c[:, :, :1]).all()]
+        )
+        return int(self.k.array.shape[along[0]]) if len(along) == 1 else 0
+
+    def _parts(self, others: Sequence[Core]) -> list[tuple[np.ndarray, np.ndarray]] | None:
+        """Masked scores, rows by samples × keys, and values, of this core and of others for the same queries."""
+        found = []
+        for part in (self.core, *others):
+            judge_ = self if part is self.core else type(self)(part, self.data, self.outputs, None, {})
+            if judge_ is not self:
+                judge_.q, judge_.k = self.q, self.k
+                judge_._walk()
+            raw = part.steps[0][1] if part.place is not None else None
+            if judge_.before is None and raw is not None and raw.shape[1] == 1:
+                # Of one key no step can be told, but whether it has a weight.
+                judge_.before = raw * (self.total / (self.q.factor * self.k.factor))
+                judge_.hidden = part.steps[-1][1] == 0
+            if judge_.before is None or part.place is None or len(part.steps[0][1]) != len(self.core.steps[0][1]):
+                return None
+            self.hiding = self.hiding or judge_.hiding
+            hidden = judge_.hidden if judge_.hidden is not None else np.zeros_like(judge_.before, bool)
+            mix = part.mix
+            values = mix.form(mix.right, mix.labels[1], mix.columns, mix.summed).swapaxes(1, 2)
+            scores = judge_._batched(np.where(hidden, -np.inf, judge_.before))
+            found.append((scores.reshape(-1, scores.shape[-1]), values))
+        return found
+
+    def _in_base_2(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> bool:
+        """Whether the results of several are merged by log-sum-exps of which one half is in base 2."""
+        if any(v.shape == parts[0][1].shape and near(v, parts[0][1]) for _, v in parts[1:]):
+            # Several queries, one after the other, that ask the same values.
+            return False
+        with np.errstate(all="ignore"):
+            logs = np.stack([np.log(np.exp(s).sum(1)) for s, _ in parts], 1)
+        outs = np.stack([_mixed(s, v).reshape(len(s), -1) for s, v in parts], 1)
+        shape = (len(parts[0][1]), -1, parts[0][1].shape[2])
+        if self._appears((pipeline.softmax(logs, (1,))[..., None] * outs).sum(1).reshape(shape), self.core.mix.number):
+            return False
+        for factor in (np.log(2), 1 / np.log(2)):
+            made = (pipeline.softmax(factor * logs, (1,))[..., None] * outs).sum(1)
+            if self._appears(made.reshape(shape), self.core.mix.number):
+                powers = (op.line for op in self.operations[self.core.mix.number :] if op.name == "exp2")
+                lines = [self._line_of(some / np.log(2)) for some in logs.T]
+                line = next(filter(None, lines), None) or next(powers, self.operations[self.core.mix.number].line)
+                self.fail("log-sum-exp", "lse_base2", line, "Log-sum-exps of base 2 and e are merged with each other.")
+                return True
+        return False
+
+    def _lost(self) -> None:
+        """Scores that come in blocks, or that were lost on the way to the weights: the whole alone can be judged."""
+        core = self.core
+        if self._beside():
+            return
+        q, keys, values = core.scores.queries, core.scores.keys, self.v.form
+        line = self.operations[core.scores.number].line
+        for number in range(core.scores.number + 1, len(self.operations)):
+            op = self.operations[number]
+            if op.line == line and op.name == self.operations[core.scores.number].name:
+                again = product(self.operations, number)
+                if again is not None and again.queries.shape == q.shape and near(again.queries, q):
+                    keys = np.concatenate([keys, again.keys], axis=1) if keys.shape[0] == again.keys.shape[0] else keys
+        if values.shape[0] == keys.shape[0] and values.shape[1] == keys.shape[1]:
+            for factor in (core.scores.width**-0.5, 1.0):
+                with np.errstate(all="ignore"):
+                    made = pipeline.softmax(q @ keys.swapaxes(1, 2) * factor, (2,)) @ values
+                want = np.sort(np.abs(made).ravel())
+                for op in self.operations[core.mix.number :]:
+                    if op.host.size == made.size and np.allclose(np.sort(np.abs(op.host).ravel()), want, rtol=1e-4):
+                        self.note("output", "held", "softmax of all scores times the values, recomputed", op.line)
+                        return
+        self.note("scores", "not tried", "the way from the scores to the weights could not be followed", line)
+
+    def _beside(self) -> bool:
+        """Whether each weight is that of a key some places on: what was put beside the scores is cut off elsewhere."""
+        core, axes = self.core, self.core.key_axes
+        others = [axis for axis in range(core.weights.ndim) if axis not in axes]
+        weights = core.weights.transpose(others + axes)
+        numbers = np.arange(core.scores.result.size).reshape(core.scores.result.shape)
+        orders = permutations(range(numbers.ndim)) if len(axes) == 1 and numbers.ndim < _AXES else ()
+        for order in orders:
+            place: np.ndarray = numbers.transpose(order)
+            if place.shape != weights.shape:
+                continue
+            raw = core.scores.result.ravel()[place].reshape(-1, weights.shape[-1])
+            flat = weights.reshape(raw.shape)
+            for by in range(1, min(_BESIDE, raw.shape[1] - 2) + 1):
+                for x, y, way in ((raw[:, by:], flat[:, :-by], "after"), (raw[:, :-by], flat[:, by:], "before")):
+                    if tempered(x, y) is not None:
+                        cut = (self.operations[n] for n in core.path[::-1])
+                        line = next((op.line for op in cut if op.operands and op.host.size < op.operands[0].size), None)
+                        says = f"The weight of a key is that of the key {by} {way} it."
+                        self.fail("weights", UNKNOWN, line, says)
+                        return True
+        return False
+
+
+def _mixed(scores: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values mixed by the softmax of scores, rows × keys."""
+    return np.asarray(pipeline.softmax(scores, (1,)).reshape(len(values), -1, scores.shape[1]) @ values)

@@ -1,0 +1,179 @@
+"""Biases that go by the distance of query and key, against the slopes of ALiBi."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from overt.check.steps.definitions import every_second, slopes_of
+from overt.check.steps.pipeline import classify
+from overt.check.steps.positional import Told, made_at
+from overt.recorder.core import ADDS, Core
+from overt.recorder.flow import moving
+from overt.recorder.operations import Operation
+from overt.recorder.products import contracted
+
+# Weights of what is seen.
+_SEEN = 1e-30
+# Slopes that are not those of the paper, as forms of its formula.
+_WRONG = ("from 0", "formula", "from 0 formula")
+
+
+def biases(core: Core, data: Sequence[bool], intended: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Told]:
+    """Linear biases.  Press et al. 2022 (arXiv:2108.12409), section 3."""
+    for (_, x), (number, y) in zip(core.steps, core.steps[1:], strict=False):
+        if number is None or x.shape != y.shape:
+            continue
+        operation = core.operations[number]
+        if sum(moving(operation, data)) > 1 or classify(x, y, operation, False).name != "bias":
+            continue
+        with np.errstate(all="ignore"):
+            gap = np.where(np.isfinite(x) & np.isfinite(y) & (y > -1e4), y - x, np.nan)
+        if min(*gap.shape, core.scores.queries.shape[1]) < 3:
+            yield Told("bias", None, operation.line, "a bias of so few positions tells nothing")
+            continue
+        cells = _by_head(core, gap)
+        if cells is not None:
+            yield from _linear(cells, core.operations[: number + 1], facts, intended)
+
+
+def shifted(core: Core, data: Sequence[bool]) -> Iterator[Told]:
+    """Products of queries with vectors of distances, moved to where their keys are.  Huang et al. 2018, section 3.4."""
+    place, shape = core.place, core.scores.result.shape
+    labels = core.scores.labels[2]
+    rows, columns = ([labels.index(a) for a in axes] for axes in (core.scores.rows, core.scores.columns))
+    if place is None or len(rows) != 1 or len(columns) != 1:
+        return
+    live = np.zeros(core.scores.result.size, bool)
+    live[place.ravel()] = core.steps[-1][1].ravel() > _SEEN
+    seen, path = live.reshape(shape), {*core.path, core.scores.number}
+    for number in core.path:
+        operation = core.operations[number]
+        if operation.name not in ADDS or operation.host.shape != shape:
+            continue
+        for source, x in zip(operation.sources, operation.operands, strict=True):
+            if source is None or source in path or x.shape != shape:
+                continue
+            made = _product(core.operations, data, source)
+            if made is None or made.ndim != x.ndim or made.shape[rows[0]] != shape[rows[0]]:
+                continue
+            order = np.argsort(made, axis=None)
+            at = order[np.searchsorted(made.ravel()[order], x.ravel()).clip(max=made.size - 1)]
+            known = (made.ravel()[at] == x.ravel()).reshape(shape) & seen
+            own = np.unravel_index(at, made.shape)[rows[0]].reshape(shape)
+            if len(np.unique(made)) < made.size or known.sum() < seen.sum() / 3:
+                continue
+            # Of each query the nearest that it sees, where later ones are hidden.
+            last = np.moveaxis(seen, columns[0], -1)[..., ::-1].argmax(-1)[..., None]
+            nearest = np.take_along_axis(np.moveaxis(x, columns[0], -1)[..., ::-1], last, -1)
+            wanted = np.arange(shape[rows[0]]).reshape([-1 if n == rows[0] else 1 for n in range(len(shape))])
+            if (known & (own != wanted)).any():
+                says = "What is added to the scores of a query was made of another one."
+                yield Told("bias", "unknown", core.operations[source].line, says)
+            elif not seen.all() and not nearest.any():
+                says = "To the score of the nearest key nothing is added, so what is meant for it went to another."
+                yield Told("bias", "unknown", core.operations[source].line, says)
+            else:
+                yield Told("bias", "", operation.line, "what is added to the scores of a query was made of it")
+
+
+def _product(operations: Sequence[Operation], data: Sequence[bool], source: int | None) -> np.ndarray | None:
+    """The product with a parameter that an array was taken out of, or None."""
+    while source is not None:
+        made = contracted(operations, source)
+        if made is not None:
+            sides = [s is not None and data[s] for s in made.sources]
+            return operations[source].host if sum(sides) == 1 else None
+        source = next((s for s in operations[source].sources if s is not None and data[s]), None)
+    return None
+
+
+def _by_head(core: Core, gap: np.ndarray) -> np.ndarray | None:
+    """A bias, rows × keys, as (H, T, S): axes along which it is the same are samples."""
+    # Differences of scores in float32.
+    same = partial(np.allclose, rtol=1e-5, atol=1e-6, equal_nan=True)
+    labels = [a for axis, a in enumerate(core.mix.labels[0]) if axis not in core.key_axes]
+    whole = gap.reshape(*core.shape, gap.shape[1])
+    rows = [labels.index(a) for a in core.mix.rows]
+    batch = [labels.index(a) for a in core.mix.batch]
+    whole = whole.transpose([*batch, *rows, whole.ndim - 1])
+    whole = whole.reshape(*whole.shape[: len(batch)], -1, whole.shape[-1])
+    for axis in reversed(range(len(batch))):
+        first = np.take(whole, [0], axis)
+        if same(whole, first):
+            whole = first
+    cells = whole.reshape(-1, *whole.shape[-2:])
+    n = len(cells)
+    for H in (h for h in range(1, n) if n % h == 0):
+        # Heads that are folded into the batch come again with each sample.
+        outer, inner = cells[:H], cells[:: n // H]
+        if same(cells, np.tile(outer, (n // H, 1, 1))):
+            return outer
+        if same(cells, np.repeat(inner, n // H, axis=0)):
+            return inner
+    return cells
+
+
+def _linear(
+    cells: np.ndarray, operations: Sequence[Operation], facts: Mapping[str, Any], intended: Mapping[str, Any]
+) -> Iterator[Told]:
+    H, T, S = cells.shape
+    step, line = "bias", operations[-1].line
+    ahead = np.arange(S) - np.arange(T)[:, None] - (S - T)
+    # Wherever a causal mask begins, what comes later is not meant to be seen.
+    causal = "causal" in facts or bool(np.isnan(cells[0][ahead > 0]).all())
+    seen = cells.copy()
+    if causal:
+        seen[:, ahead > 0] = np.nan
+    found: tuple[np.ndarray, int | None] | None = None
+    plain = _slopes(seen, np.broadcast_to(np.arange(S, dtype=float), (T, S)))
+    if plain is not None and causal:
+        found = plain, None
+    elif plain is None:
+        for offset in dict.fromkeys((S - T, 0)):
+            slopes = _slopes(seen, -np.abs(np.arange(S) - np.arange(T)[:, None] - offset).astype(float))
+            if slopes is not None:
+                found = slopes, offset
+                break
+    if found is None:
+        return
+    slopes, at = found
+    size, sign = np.abs(slopes), np.sign(slopes)
+    forms = [("", slopes_of(H, None)), ("", every_second(H)), *((how, slopes_of(H, how)) for how in _WRONG)]
+    how = next((how for how, some in forms if np.allclose(size, some, rtol=1e-3)), None)
+    if how is None or len(set(sign)) > 1:
+        return
+    if sign[0] < 0:
+        yield Told(step, "alibi_sign", line, "The farther a key is, the more it is rewarded.", -slopes, slopes)
+    # The plain formula for any number of heads is many people's own.
+    if how and ((intended.get("alibi") and sign[0] > 0) or how != "formula"):
+        made = made_at(operations, lambda x: x.size == H and bool(np.allclose(np.abs(x.ravel()), size)), line)
+        yield Told(step, "alibi_slopes", made, "The slopes are none of the paper's.", slopes_of(H, None), size)
+    if at is not None and at != S - T:
+        says = f"The distance is counted as if the first of {T} queries stood at the first of {S} keys."
+        away = np.abs(np.arange(S) - np.arange(T)[:, None] - at).ravel()
+        made = made_at(operations, lambda x: np.array_equal(np.abs(x).ravel(), away), line)
+        yield Told(step, "alibi_offset", made, says)
+    elif sign[0] > 0 and not how:
+        yield Told(step, "", line, "ALiBi: slope times distance")
+
+
+def _slopes(cells: np.ndarray, distance: np.ndarray) -> np.ndarray | None:
+    """(H,) with cells = slope · distance and a constant for each row; None where there are none."""
+    found = []
+    for one in cells:
+        live = np.isfinite(one)
+        if (live.sum(1) > 1).sum() < 2:
+            return None
+        with np.errstate(all="ignore"):
+            count = np.maximum(live.sum(1), 1)[:, None]
+            a = np.where(live, distance - np.where(live, distance, 0).sum(1, keepdims=True) / count, 0)
+            b = np.where(live, one - np.where(live, one, 0).sum(1, keepdims=True) / count, 0)
+        slope = float((a * b).sum() / max((a * a).sum(), 1e-12))
+        if abs(slope) < 1e-6 or np.abs(b - slope * a).max() > 1e-3 * np.abs(b).max():
+            return None
+        found.append(slope)
+    return np.asarray(found)

@@ -1,0 +1,332 @@
+"""Every step of a recorded attention, judged on the candidate's own input to that step, and then the whole.
+
+Mistakes do not compound here: given its queries and keys, are these the scores; given its scores, is this the mask;
+given its masked scores, is this the softmax over the keys.  What no step of attention is, is located.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from overt.check.report import Entry
+from overt.check.steps import additive, arrangement, distances, pipeline, positional, projections, turning
+from overt.check.steps.alignment import Alignment
+from overt.check.steps.blocks import Blocks
+from overt.check.steps.judged import SUMS, UNKNOWN, Fault, Judged
+from overt.check.steps.origins import Origin
+from overt.check.steps.pipeline import constant, near
+from overt.recorder.core import Core, apart, attentions
+from overt.recorder.flow import carriers, reaches
+from overt.recorder.operations import Line, Operation
+from overt.recorder.reordered import REORDERED
+
+Shapes = Mapping[str, tuple[int, ...]]
+_BARE = "Context and state are mixed by a matrix, and there is no tanh."
+
+
+def judge(
+    operations: Sequence[Operation],
+    outputs: Sequence[np.ndarray],
+    *,
+    causal: bool | None = None,
+    given: Shapes | None = None,
+    intended: Mapping[str, Any] | None = None,
+) -> Judged:
+    """Judge every attention of a recording.
+
+    outputs: the arrays that the candidate returned; causal: whether it promises to hide the future, None where nothing
+    is said; given: shapes of all that it has and was given, by "parameter NAME" and "argument 0"; intended: what else
+    it says of itself, such as "luong", or "pairs" where queries and keys have lengths of their own.
+    """
+    written, found, _ = attentions(operations)
+    mixes = bool(found)
+    if not mixes:
+        written, found, _ = attentions(additive.completed(operations, outputs))
+    judged = Judged(len(found))
+    judged.facts["mixes"] = mixes
+    if not found and (intended or {}).get("luong"):
+        _vector(judged, operations, outputs)
+    data = carriers(written)
+    used = {origin for op in operations for origin in op.origins}
+    idle = {name: shape for name, shape in (given or {}).items() if name not in used}
+    alignment = Alignment(written, found).follow(outputs)
+    others: list[tuple[Origin, Origin, Origin]] = []
+    for number, core in enumerate(_whole(found)):
+        one = _Judge(core, data, outputs, causal, idle)
+        one.alignment = alignment
+        one.intended = intended or {}
+        one.blocks = [other for other in found if other is not core and _follows(core, other)]
+        one.shards = [other for other in found if other is not core and _beside(core, other) and core.normal]
+        one.run()
+        one.placed()
+        name = f"attention {number + 1}, " if len(found) > 1 else ""
+        if any(projections.alike(one.operands, other) for other in others):
+            line = core.operations[core.mix.number].line
+            one.fail("projection", "shared_projection", line, "Two attentions have the same queries, keys and values.")
+        others.append(one.operands)
+        if (line := _carried(core, found)) is not None:
+            one.fail("bias", "inplace", line, "The scores are written into what the next attention adds its own to.")
+        judged.faults += [f for f in one.faults if f not in judged.faults]
+        judged.ledger += [Entry(name + e.step, e.outcome, e.why, e.line, e.mistake) for e in one.ledger]
+        for key, value in one.facts.items():
+            judged.facts[key] = judged.facts.get(key) or value
+    # How many keys the attentions have, and where these are: one that has as many as samples may be along these.
+    judged.facts["spans"] = [
+        {"keys": core.scores.keys.shape[1], "fused": core.operations[core.scores.number].detail == "fused",
+         **arrangement.place(core.operations[core.scores.number].line)} for core in found
+    ]  # fmt: skip
+    empty = [op.host for op in operations if op.name in ("empty", "empty_like", "new_empty") and op.host.size]
+    # What was in the memory before is still there.
+    left = [float((x == y).mean()) for x in empty for y in outputs if x.shape == y.shape]
+    judged.facts["unwritten"] = any(0 < share < 1 for share in left)
+    # Of a decoder's two attentions one looks at another sequence; and what has learned biases in one of its attentions
+    # may have its scale in the parameters of all (T5).
+    no = {"causal_missing"} if "causal" in judged.facts else set()
+    no |= {"scale_missing"} if judged.facts.get("learned bias") else set()
+    judged.faults = [f for f in judged.faults if f.mistake not in no]
+    judged.ledger = [e for e in judged.ledger if e.mistake not in no]
+    return judged
+
+
+def _vector(judged: Judged, operations: Sequence[Operation], outputs: Sequence[np.ndarray]) -> None:
+    """Luong's attentional vector by itself: a function of a context and a state."""
+    found = additive.vector(operations, reaches(operations), outputs, None)
+    if found is None:
+        return
+    line = operations[found[0]].line
+    number, file = (None, "") if line is None else (line.number, line.file)
+    judged.cores = 1
+    if found[1]:
+        judged.faults.append(Fault("vector", "luong_no_tanh_out", number, file, _BARE))
+        judged.ledger.append(Entry("vector", "failed", _BARE, number, "luong_no_tanh_out"))
+    else:
+        judged.ledger.append(Entry("vector", "held", "bent after the matrix", number, None))
+
+
+def _carried(core: Core, found: Sequence[Core]) -> Line | None:
+    """The line that adds scores to an array, in place, to which another attention so added its own."""
+
+    def changing(number: int) -> bool:
+        operation = core.operations[number]
+        return operation.name in SUMS and bool(re.search(r"[+-]=|\w_\(", operation.line.text if operation.line else ""))
+
+    before = {number for other in found if other is not core for number in other.path if changing(number)}
+    return next((core.operations[number].line for number in core.path
+                 if changing(number) and core.operations[number].sources[0] in before), None)  # fmt: skip
+
+
+def _beside(core: Core, other: Core) -> bool:
+    """Whether another core is the same lines once more, for the same queries and other keys."""
+    lines = [(c.operations[c.mix.number].line, c.operations[c.scores.number].line) for c in (core, other)]
+    other_keys = core.scores.number != other.scores.number
+    return lines[0] == lines[1] and other_keys and near(core.scores.queries, other.scores.queries)
+
+
+def _follows(core: Core, other: Core) -> bool:
+    """Whether another core is a block of keys of the same attention, which are weighed together."""
+    return _beside(core, other) and not core.normal
+
+
+def _whole(found: list[Core]) -> list[Core]:
+    """Of the blocks of one attention the first."""
+    first: list[Core] = []
+    for core in found:
+        if not any(_follows(before, core) for before in first):
+            first.append(core)
+    return first
+
+
+class _Judge(Blocks):
+    """One core."""
+
+    def run(self) -> None:
+        core = self.core
+        self.q = self._followed(core.scores.queries, core.scores.sources[0], core.scores.left)
+        self.k = self._followed(core.scores.keys, core.scores.sources[1], core.scores.right)
+        values = core.mix.form(core.mix.right, core.mix.labels[1], core.mix.columns, core.mix.summed).swapaxes(1, 2)
+        self.v = self._followed(values, core.mix.sources[1], core.mix.right)
+        for name, one in (("queries", self.q), ("keys", self.k), ("values", self.v)):
+            self._split(name, one)
+        at = self.v.places()
+        if self.v.source is None and at is not None:
+            # Where the values are an argument, and which of its axes has the positions.
+            along = [axis for axis, c in enumerate(at) if (c != c[:, :1]).any() and (c == c[:, :, :1]).all()]
+            self.facts["values"] = [int(n) for n in self.v.array.shape]
+            self.facts["value axis"] = along[0] if len(along) == 1 else None
+        attended = self.reach[core.mix.sources[1]] if core.mix.sources[1] is not None else {core.mix.origins[1]}
+        self.facts["attended"] = sorted(int(o.split()[-1]) for o in attended if o.startswith("argument "))
+        queries, *others = self._streams()
+        line = self.operations[core.mix.number].line
+        self.facts |= {"queries": core.scores.queries.shape[1], "mixed at": line.number if line else None}
+        if not queries & others[0].union(others[1]):
+            self.facts["asked by others"] = sorted(
+                int(o.split()[-1]) for o in others[0] | others[1] if "argument " in o
+            )
+        if self.intended.get("operands"):
+            self.facts["operands"] = {"q": core.scores.queries.tolist(), "k": core.scores.keys.tolist()}
+        if not core.steps or core.steps[-1][1].shape[1] < 2 or core.steps[-1][1].size < 3:
+            self.note("scores", "not tried", "there is one key, to which every query attends whatever is done")
+            return
+        if any(self.operations[number].detail == REORDERED for number in core.path):
+            line = self.operations[core.mix.number].line
+            seen, all_ = (x.sum(1) for x in (core.steps[-1][1], core.steps[0][1]))
+            if np.ptp(seen - all_) and self._divided(all_) and not self._divided(seen):
+                says = "What is mixed for a query is divided by a sum over all keys, and not over those that it sees."
+                self.fail("mixing", UNKNOWN, line, says, seen, all_)
+            else:
+                self.note("mixing", "held", "keys and values are multiplied first, so there can be no softmax", line)
+            return
+        if self._keyless():
+            return
+        if core.place is None:
+            self._lost()
+            return
+        self.sum = additive.anatomy(core, self.reach)
+        if np.abs(core.steps[0][1]).max() < 1e-6:
+            self.note("scores", "not tried", "the scores are all but 0, where every mistake gives the same weights")
+            return
+        self._walk()
+        self._added()
+        if self.phase == "raw" and self.odd:
+            # Without a softmax and with steps of no attention there is nothing to measure by.
+            return
+        positive = all((one.form >= 0).all() for one in (self.q, self.k))
+        mistake, known = None, False
+        if self.phase == "prob" and self.before is not None and self.weights is not None:
+            mistake, known = pipeline.softmax_mistake(core, self.before, self.weights)
+        soft = known and mistake is None
+        # Where scores are raised to powers of e, a softmax is meant.
+        mapped = positive or not (core.normal or self._features() or self.exponential or known)
+        if mapped:
+            why = "what is summed are positions, or features that are mapped first"
+            self.note("scale" if soft else "scores", "not tried", why)
+            if not soft:
+                return
+        if not mapped:
+            self._scale()
+        if self.blocks:
+            self._joined()
+            return
+        self._softmax()
+        self._mask()
+        self._dropped()
+        self._shared()
+        self._grouped()
+        self._merge()
+        self._paired()
+        self._returned()
+        parts = self._parts(self.shards) if self.shards else None
+        if parts is not None and not self._pieces(parts):
+            self._in_base_2(parts)
+        self._made()
+        self._whole()
+
+    def placed(self) -> None:
+        """Where its positions come in, and how its operands lie."""
+        self.facts |= arrangement.seen(self.core, (self.q, self.k, self.v))
+        for one in chain(
+            positional.tables(self.core, self.data),
+            positional.embedded(self.core, self.intended),
+            turning.turned(self.core, self.data, self.operands, self.intended, self.facts),
+            distances.biases(self.core, self.data, self.intended, self.facts),
+            distances.shifted(self.core, self.data),
+        ):
+            self.ledger = [e for e in self.ledger if (e.step, e.outcome) != (one.step, "not tried")]
+            self.facts[one.step] = True
+            if one.mistake:
+                self.fail(one.step, one.mistake, one.line, one.says, one.expected, one.actual)
+            else:
+                self.note(one.step, "not tried" if one.mistake is None else "held", one.says, one.line)
+
+    # Scores that are added up, and what a decoder makes of its context.
+
+    def _keyless(self) -> bool:
+        """Scores that do not look at the keys: the same for all of them, or made of something else alone."""
+        core = self.core
+        raw = core.steps[0][1] if core.place is not None else None
+        level = raw is not None and raw.shape[1] > 2 and constant(raw, 1, 1e-9) and not constant(self.v.form, 1)
+        # Values of one number each are some other thing that was given by mistake.
+        if self.v.form.shape[2] < 2 or not (level or apart(core, self.reach)):
+            return False
+        line = self.operations[core.scores.number].line
+        self.fail("scores", "additive_ignores_keys", line, "What is attended to does not enter the scores.")
+        return True
+
+    def _added(self) -> None:
+        """An additive score: every query meets every key in the sum, and the sum is bent."""
+        made = self.sum
+        if made is None:
+            return
+        line = self.operations[made.number].line
+        self.facts["additive"] = True
+        asking = [part for part in made.parts if made.asks(part)]
+        asked = [part for part in made.parts if not made.asks(part)]
+        alike = all(a.reach & b.reach for a in asked for b in asked if a is not b)
+        if not asking and not alike and not made.joined and all(part.mapped for part in asked):
+            rows = self.core.mix.output.size * made.parts[0].value.shape[made.axis]
+            # What is given to all queries was made for one.
+            place = self.core.place
+            shared = place is not None and len(np.unique(place, axis=0)) < len(place)
+            many = shared or self.intended.get("pairs") or any(x.size == rows for x in self.outputs)
+            if not many:
+                # Perhaps one query is meant, and it was given as many as there are keys.
+                self.note("scores", "not tried", "one query for each key, added position by position", line)
+                return
+            says = "Queries and keys are added position by position, so a query meets one key."
+            self.fail("scores", "additive_no_pairwise", line, says)
+        if not made.bent and not made.meets and (asking or self.failed("scores")) and asked and not self.odd:
+            says = "Nothing bends the sum of query and key, so the query adds the same to every score."
+            self.fail("scores", "additive_no_tanh", line, says)
+
+    def _made(self) -> None:
+        """Luong's vector of context and state; and whether the context goes anywhere."""
+        core = self.core
+        found = (
+            additive.vector(self.operations, self.reach, self.outputs, core.mix.number)
+            if self.intended.get("luong")
+            else None
+        )
+        if found is not None and found[1]:
+            self.fail("vector", "luong_no_tanh_out", self.operations[found[0]].line, _BARE)
+        elif found is not None:
+            self.note("vector", "held", "bent after the matrix", self.operations[found[0]].line)
+
+    # What is fed in.
+
+    def _split(self, name: str, one: Origin) -> None:
+        """Heads that a reshape alone split off: each of them has some positions' numbers, and not its own features."""
+        n, length, width = one.form.shape
+        whole = one.array
+        if n < 2 or length < 2 or width < 2 or whole.ndim < 2:
+            # One feature is of no other position.
+            return
+        step = "split"
+        for number in reversed(one.views):
+            operation = self.operations[number]
+            x = operation.operands[0]
+            if x.size != operation.host.size:
+                # Pieces of what is packed are no heads.
+                continue
+            heads = x.shape[-1] // width if x.ndim > 1 and x.shape[-1] % width == 0 else 0
+            # The one that takes the flat width apart.
+            if x.ndim < 2 or operation.host.shape[-1] == x.shape[-1] or heads < 2 or length not in x.shape[:-1]:
+                continue
+            flat = one.form / one.factor
+            if x.size == flat.size and np.allclose(x.ravel(), flat.ravel(), rtol=1e-6, atol=1e-12):
+                right = x.reshape(-1, length, heads, width).swapaxes(1, 2).reshape(-1, length, width)
+                self.fail(
+                    step, "split_view", operation.line,
+                    f"The heads of the {name} hold the features of other positions.", right[:, 1], flat[:, 1],
+                )  # fmt: skip
+            else:
+                self.note(step, "held", f"{name}: {heads} heads of {width}", operation.line)
+            return
+
+    # From scores to weights.
+
+    # Each step.

@@ -1,0 +1,327 @@
+"""What is hidden: the mask that was given, lengths, words, and what comes later, against the cells that are hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from overt.check.steps.judged import SUMS
+from overt.check.steps.origins import Origin
+from overt.check.steps.pipeline import LOW, constant, near
+from overt.check.steps.scaling import Scale
+from overt.recorder.flow import VIEWS, masklike
+from overt.recorder.operations import Line, Operation
+
+
+class Masked(Scale):
+    """What one attention hides."""
+
+    def _mask(self) -> None:
+        core = self.core
+        hidden = self.hidden
+        if hidden is None or not hidden.any():
+            dropped = self._unused()
+            if dropped is not None:
+                says = f"The result of {dropped.name} is dropped, so the mask hides nothing."
+                self.fail("mask", "not_inplace", dropped.line, says)
+            elif any(self._comes_from(number, "argument") for number in core.path):
+                self.note("mask", "not tried", "what was given hid nothing in the scores")
+            elif self.promised and core.scores.queries.shape[1] > 1 and not self.failed("mask"):
+                says = "Every query sees the keys that come after it."
+                self.fail("causal", "causal_missing", self.softmax_line, says)
+            elif not self.failed("mask"):
+                self.note("mask", "not tried", "no mask was given")
+            return
+        self._overflowed()
+        self._hidden_as_said(self._batched(hidden))
+
+    def _hidden_as_said(self, cells: np.ndarray) -> None:
+        """The cells that are hidden, (batch, queries, keys), against whatever says which these are to be."""
+        given = self._arguments()
+        self.facts |= {"hidden": int(cells.sum()), "mask made": self._mask_made()}
+        compared = self._cast(cells) or self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
+        self._causal(cells, bool(given))
+        if not compared and not self.failed("mask"):
+            self.note("mask", "held", f"{cells.mean():.0%} of the cells are hidden", self.mask_line)
+
+    def _before(self, given: bool | None = None) -> Iterator[Operation]:
+        """What hides first, and what came to it, the latest first; given: of that which was given, or which was not."""
+        first = [n for n in self.hiding if given in (None, self._comes_from(n, "argument"))] or self.hiding
+        number: int | None = first[0] if first else None
+        while number is not None:
+            operation = self.operations[number]
+            yield operation
+            # An array of one number is what is written where something is hidden.
+            before = [s for s, x in zip(operation.sources, operation.operands, strict=True)
+                      if s is not None and not self.data[s] and masklike(x) and (x != x.flat[:1]).any()]  # fmt: skip
+            number = before[0] if len(before) == 1 else None
+
+    def _mask_made(self) -> int | None:
+        """The line in which what hides first came to hide what it does: turned round or viewed it is the same."""
+        line = [operation.line for operation in self._before()][-1:] or [self.mask_line]
+        return line[0].number if line[0] else None
+
+    def _repeated_at(self) -> Line | None:
+        """Where the mask that was given was repeated for several heads."""
+        grown = [(x.host.shape[:1] == y.shape[:1], x.line) for x in [*self._before(given=True)][1:] for y in x.operands
+                 if x.host.size > y.size > 1]  # fmt: skip
+        # Those heads that are folded into the samples, before what else is longer.
+        return min(grown, key=lambda one: one[0], default=(False, self.mask_line))[1]
+
+    def _placed_at(self) -> Line | None:
+        """Where what hides, or the numbers that it is made of, last got axes, and so the one along which it does."""
+        before = list(self._before())
+        whole = [s for s, x in zip(before[-1].sources, before[-1].operands, strict=True)
+                 if s is not None and x.dtype.kind in "iu"] if before else []  # fmt: skip
+        before += [self.operations[s] for s in whole[:1]]
+        return next((x.line for x in before if 0 < max(y.ndim for y in x.operands) < x.host.ndim), self.mask_line)
+
+    def _lowered_at(self) -> Line | None:
+        """Where what is hidden got the very negative number that is added to its scores."""
+        low = [x.line for x in self._before(given=True) if x.host.dtype.kind == "f" and (x.host < LOW).any()]
+        return low[-1] if low else self.mask_line
+
+    def _shaped_at(self) -> Line | None:
+        """Where what hides and was not given got its shape, as from ones that hid nothing."""
+        shaped = [x.line for x in self._before(given=False) if not constant(x.host.astype(float))]
+        return shaped[-1] if shaped else self.mask_line
+
+    def _overflowed(self) -> None:
+        """Finite numbers whose sum is infinite, and hides: two masks of the lowest number of a dtype."""
+        if not any(np.isneginf(x).any() for _, x in self.core.steps):
+            return
+        for operation in self.operations[: self.core.mix.number]:
+            finite = all(x.dtype.kind == "f" and np.isfinite(x).all() for x in operation.operands)
+            if operation.name in SUMS and finite and np.isneginf(operation.host).any():
+                says = "The lowest numbers of two masks are added, which is -inf."
+                self.fail("mask", "mask_finfo_sum", operation.line, says, operation.operands[-1].min(), -np.inf)
+                return
+
+    def _arguments(self) -> list[np.ndarray]:
+        """Masks among the arguments, as they were when they were first read."""
+        found: dict[str, np.ndarray] = {}
+        for operation in self.operations:
+            for origin, x in zip(operation.origins, operation.operands, strict=True):
+                if origin.startswith("argument") and masklike(x) and x.ndim and x.size > 1:
+                    found.setdefault(origin, x)
+        return list(found.values())
+
+    def _cast(self, cells: np.ndarray) -> bool:
+        """Whether an additive mask was turned into booleans, and what was 0 and meant visible is hidden."""
+        for operation in self._before(given=True):
+            for x in operation.operands:
+                low = x.dtype.kind == "f" and x.shape == operation.host.shape and masklike(x) and (x < LOW).any()
+                if not low or operation.host.dtype.kind != "b" or not np.array_equal(operation.host, x != 0):
+                    continue
+                zeros = float((x == 0).mean())
+                if abs(cells.mean() - zeros) < 1e-9 and abs(zeros - 0.5) > 1e-9:
+                    says = "The zeros of an additive mask, which mean visible, hide."
+                    self.fail("mask", "mask_float_as_bool", operation.line, says)
+                    return True
+        return False
+
+    def _compare(self, given: list[np.ndarray], cells: np.ndarray) -> bool:
+        """The mask that was given against the cells that are hidden: its polarity, and whose mask each sample got."""
+        N, T, S = cells.shape
+        for mask in given:
+            additive = bool((mask.astype(float) < -1e3).any())
+            seen = (mask > -1e3) if additive else mask.astype(bool)
+            if seen.shape[-1] != S or seen.all() or not seen.any():
+                continue
+            if (seen.ndim > 1 and seen.shape[-2] == T and seen.ndim != 2) or seen.shape == (T, S):
+                seen = seen.reshape(-1, T, S)
+            elif seen.size % S == 0 and (seen.ndim < 2 or T not in seen.shape[-2:-1] or seen.ndim == 2):
+                seen = np.repeat(seen.reshape(-1, 1, S), T, 1)
+            else:
+                continue
+            if len(np.unique(seen.reshape(len(seen), -1), axis=0)) != len(seen):
+                continue
+            for polarity, hides in (("keep", ~seen), ("drop", seen)):
+                ways = ([[b for b in range(len(seen)) if np.array_equal(hides[b] | more, cells[n])] for n in range(N)]
+                        for more in (np.zeros((T, S), bool), np.triu(np.ones((T, S), bool), S - T + 1)))  # fmt: skip
+                # By itself, or beside a causal mask.
+                who = next((w for w in ways if all(len(some) == 1 for some in w)), None)
+                # One sample's mask for all of them is none: what it hides is hidden anyway.
+                if who is None or (len(seen) > 1 and len({w[0] for w in who}) == 1):
+                    continue
+                if additive and polarity == "drop":
+                    says = "The zeros of an additive mask, which mean visible, hide."
+                    self.fail("mask", "mask_float_as_bool", self.mask_line, says)
+                    return True
+                self.facts["polarity"] = "additive" if additive else polarity
+                samples = [w[0] for w in who]
+                per = N // len(seen)
+                folds = ([n // per for n in range(N)], [n % len(seen) for n in range(N)])
+                mine = self._samples()
+                if len(seen) > 1 and mine is not None and len(set(mine)) == len(seen) and samples != mine:
+                    says = "Samples get the masks of other samples."
+                    self.fail("mask", "mask_fold_order", self._repeated_at(), says, mine, samples)
+                elif len(seen) == 1 or samples in folds:
+                    self.note("mask", "held", f"the mask that was given, read as {polarity}", self._lowered_at())
+                return True
+            whole = [any(np.array_equal(h, c) for h in (s.T if s.shape[0] == s.shape[1] else s for s in seen))
+                     for c in cells]  # fmt: skip
+            whole += [all(np.array_equal(~c.T if T == S else c, c) for c in cells)]
+            if mask.ndim == 2 and T == S and self._on_queries(~seen[:, 0], cells):
+                self.fail("mask", "pad_on_query", self._placed_at(), "Whole queries are hidden, and no keys.")
+                return True
+        return False
+
+    def _numbers(self, cells: np.ndarray) -> bool:
+        """The cells that are hidden against the lengths, or the words, that were given."""
+        N, _, S = cells.shape
+        counts: dict[str, np.ndarray] = {}
+        words: dict[str, np.ndarray] = {}
+        for operation in self.operations:
+            for origin, x in zip(operation.origins, operation.operands, strict=True):
+                if not origin.startswith("argument") or x.dtype.kind not in "iu" or not x.size:
+                    continue
+                if x.ndim == 1 and x.size > 1 and x.min() > 0 and x.max() <= S and N % len(x) == 0:
+                    counts.setdefault(origin, np.arange(S) < x[:, None])
+                elif x.ndim > 1 and x.shape[-1] == S and N * S % x.size == 0 and len(np.unique(x)) > 2:
+                    words.setdefault(origin, (x != 0).reshape(-1, S))
+        for held, says in (
+            (counts, "The positions before the length are hidden, and those behind it seen."),
+            (words, "All words but those that are 0 are hidden."),
+        ):
+            told = self._compare(list(held.values()), cells) or any(self._in_order(x, cells) for x in held.values())
+            if told:
+                if self.facts.pop("polarity", None) == "drop":
+                    self.fail("mask", "mask_inverted", self.mask_line, says)
+                return True
+        return False
+
+    def _in_order(self, seen: np.ndarray, cells: np.ndarray) -> bool:
+        """Whether rows of what may be seen (samples, S), some of them alike, are those of the heads of each sample."""
+        rows = np.repeat(seen, len(cells) // len(seen), axis=0)[:, None]
+        for polarity, hides in (("keep", ~rows), ("drop", rows)):
+            if (cells == hides).all():
+                self.facts["polarity"] = polarity
+                self.note("mask", "held", f"the mask that was given, read as {polarity}", self._lowered_at())
+                return True
+        return False
+
+    def _misplaced(self, cells: np.ndarray) -> bool:
+        """Whether there is a mask for each sample, and heads of a sample have those of others."""
+        mine, N = self._samples(), len(cells)
+        B = len(set(mine or ()))
+        flat = cells.reshape(N, -1)
+        if not any(self._comes_from(number, "argument") for number in self.hiding):
+            # What nobody gave is the same for all samples, and may be another in each window.
+            return False
+        if mine is None or B < 2 or N % B or N // B in (1, B) or len(np.unique(flat, axis=0)) != B:
+            return False
+        theirs = next((w for w in ([n % B for n in range(N)], [n * B // N for n in range(N)])
+                       if all((flat[n] == flat[w.index(w[n])]).all() for n in range(N))), mine)  # fmt: skip
+        if theirs == mine or len({(a, b) for a, b in zip(mine, theirs, strict=True)}) == B:
+            return False
+        says = "Samples get the masks of other samples."
+        self.fail("mask", "mask_fold_order", self._repeated_at(), says, mine, theirs)
+        return True
+
+    def _on_queries(self, padded: np.ndarray, cells: np.ndarray) -> bool:
+        """Whether the rows of padded positions are hidden, and not their columns."""
+        N = len(cells)
+        per = N // len(padded) if N % len(padded) == 0 else 0
+        return bool(per) and any(
+            all(np.array_equal(cells[n], np.repeat(p[:, None], cells.shape[2], 1)) for n, p in rows)
+            for flip in (padded, ~padded)
+            for rows in ([(n, flip[n // per]) for n in range(N)], [(n, flip[n % len(padded)]) for n in range(N)])
+        )
+
+    def _causal(self, cells: np.ndarray, masked: bool) -> None:
+        cells = cells[:, :, : cells.shape[2] - self._fill(cells)]
+        _, T, S = cells.shape
+        ahead = np.arange(S)[None] - np.arange(T)[:, None]
+        # Of how many queries and keys these are some, and how much later their first query is than their first key.
+        late, queries, keys = self._piece() or (0, T, S)
+        right = ahead > keys - queries + late
+        if T < 2:
+            first = late == 0 and queries > 1
+            if not masked and not first and S > 2 and np.array_equal(cells, np.broadcast_to(ahead > 0, cells.shape)):
+                says = "The one query sees the first key alone."
+                self.fail("causal", "causal_top_left", self._shaped_at(), says, right, cells[0])
+            return
+        for one in cells:
+            if not one.any() or one.all():
+                continue
+            found = next((o for o in range(-T, S + 1) if np.array_equal(one, ahead > o)), None)
+            if found is not None:
+                offset, wanted = found - late, keys - queries
+                self.facts["causal"] = offset
+                if offset == wanted or masked:
+                    self.note("causal", "held", "a query sees no later key", self.mask_line)
+                elif (queries == keys and not (late and found == 0)) or (
+                    # What is as long as this piece may be a sequence of its own.
+                    abs(wanted) > 1 and abs(offset - wanted) == 1 and found != S - T
+                ):
+                    says = f"A query sees {'the next key' if offset > wanted else 'not its own position'}."
+                    self.fail("causal", "causal_off_by_one", self._shaped_at(), says, right, one)
+                elif 0 in (offset, found):
+                    own = self._own_keys()
+                    wrong = own is not None and bool(own.any(1).all() and (self.hidden & own).any())
+                    says = "A query does not see itself." if wrong else "The first query stands at the first key."
+                    self.fail("causal", "causal_top_left", self._shaped_at(), says, kind="mistake" if wrong else None)
+                return
+            bands = (back for back in range(S - 1) if np.array_equal(one, (ahead > late) | (ahead < late - back)))
+            if (back := next(bands, None)) is not None:
+                # Where what lies too far back came to differ from the query's own place.
+                made = [x.line for x in self._before(given=False) if x.host.ndim > 1 and x.host.shape[-2:] == (T, S)
+                        and (x.host[..., -1, 0] != x.host[..., -1, -1]).any()]  # fmt: skip
+                line = made[-1] if made else self.mask_line
+                self.facts |= {"reach": back, "mask made": line.number if line else None}
+                return
+            past = next((o for o in range(-T, S + 1) if np.array_equal(one, ahead <= o)), None)
+            if not masked and past is not None and T > 2:
+                says = "The past is hidden, and not the future."
+                self.fail("causal", "mask_inverted", self.mask_line, says, right, one)
+                return
+
+    def _fill(self, cells: np.ndarray) -> int:
+        """How many of the last keys are zeros that nobody sees: they fill up a block."""
+        unseen, keys, S = np.asarray(cells.all((0, 1))), self.k.array, cells.shape[2]
+        axes = [axis for axis, length in enumerate(keys.shape[:-1]) if length == S]
+        zeros = [~np.moveaxis(keys, axis, 0).reshape(S, -1).any(1) & unseen for axis in axes if not unseen.all()]
+        return max((int(x[::-1].argmin()) for x in zeros), default=0)
+
+    def _piece(self) -> tuple[int, int, int] | None:
+        """Of queries that are some of more: how much later their first is than the first key, and all of both."""
+        (first, queries), (start, keys) = self._run_of(self.q), self._run_of(self.k)
+        return (first - start, queries, keys) if queries > self.q.form.shape[1] and keys else None
+
+    @staticmethod
+    def _run_of(one: Origin) -> tuple[int, int]:
+        """Where the positions begin in what they were taken from one after another, and its length; 0 if unknown."""
+        at = one.places()
+        along = (
+            [] if at is None else [n for n, c in enumerate(at) if np.ptp(c, 1).any() and not np.ptp(c, (0, 2)).any()]
+        )
+        if at is None or len(along) != 1 or (np.diff(at[along[0]][0, :, 0]) != 1).any():
+            return 0, 0
+        return int(at[along[0]][0, 0, 0]), one.array.shape[along[0]]
+
+    def _unused(self) -> Operation | None:
+        """A result as large as the scores that nobody used, between scores and mixing."""
+        core = self.core
+        used = {s for op in self.operations for s in op.sources if s is not None}
+        derived = {core.scores.number}
+        for i in range(core.scores.number + 1, len(self.operations)):
+            if derived & set(self.operations[i].sources):
+                derived.add(i)
+        for i in range(core.scores.number + 1, core.mix.number):
+            op = self.operations[i]
+            # What is broadcast to more is lost all the same.
+            wanted = op.host.size % core.scores.result.size == 0 and op.host.dtype.kind == "f" and op.name not in VIEWS
+            kept = any(op.host.shape == o.shape and near(op.host, o) for o in self.outputs)
+            if i in derived and i not in used and wanted and op.name != "setitem" and not kept and self._hides(op):
+                return op
+        return None
+
+    def _hides(self, operation: Operation) -> bool:
+        """Whether an operation changed some cells of what it was given, and these to one value."""
+        y = operation.host
+        changed = [~np.isclose(x, y, rtol=1e-6, atol=1e-12, equal_nan=True)
+                   for x in operation.operands
+                   if x.ndim and x.shape == y.shape[-x.ndim :] and x.dtype.kind == "f"]  # fmt: skip
+        return any(bool(cells.any() and not cells.all() and len(np.unique(y[cells])) == 1) for cells in changed)

@@ -1,0 +1,341 @@
+"""The softmax, and what becomes of the mixed values: heads, groups, projections, places, what is returned."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from overt.check.steps import pipeline, projections
+from overt.check.steps.judged import UNKNOWN
+from overt.check.steps.masking import Masked
+from overt.check.steps.origins import PRODUCTS, Origin, constant_over
+from overt.check.steps.pipeline import constant, near
+from overt.recorder.operations import Line
+from overt.recorder.products import Product
+
+# What returned weights are called.
+_WEIGHTS = r"^(?!.*(raw|score|logit|energ)).*(weight|att|alpha|prob)"
+
+
+class Mixing(Masked):
+    """The softmax of one attention and what comes after it."""
+
+    def _softmax(self) -> None:
+        core, line = self.core, self.softmax_line or self.operations[self.core.mix.number].line
+        final = core.steps[-1][1]
+        if any(f.mistake == "mask_sign_inf" for f in self.faults):
+            return
+        asks = self.intended.get("asks")
+        if asks and self.operations[core.mix.number].detail == "returned" and core.two:
+            queries, keys, _ = self._streams()
+            if queries == {f"argument {asks[1]}"} and keys == {f"argument {asks[0]}"}:
+                self.fail("softmax", "softmax_axis_q", line, "The weights of a key sum to 1, over the queries.")
+                return
+        if self.phase == "raw" or self.weights is None or self.before is None:
+            if np.isnan(final).all():
+                self.note("softmax", "not tried", "of NaN nothing can be said", line)
+            elif not self.odd:
+                self.fail("softmax", "softmax_missing", line, "The scores mix the values without a softmax.")
+            return
+        divided = False
+        if self.phase == "exp":
+            sums = np.nansum(final, 1)
+            divided = self._divided(sums)
+            with np.errstate(all="ignore"):
+                self.weights = final / sums[:, None] if divided else final
+        blind = np.zeros_like(self.before, bool) if self.hidden is None else self.hidden
+        # Of a row that sees nothing, nothing is said.
+        before = np.where(blind.all(1, keepdims=True), -np.inf, self.before)
+        mistake, known = pipeline.softmax_mistake(core, before, self.weights)
+        live = ~np.isneginf(before).all(1)
+        right = pipeline.softmax(before, (1,))
+        if known and mistake is None:
+            how = "over the keys, divided by the sums after the values are mixed" if divided else "over the keys"
+            self.note("softmax", "held", how, line)
+        elif known and mistake == "softmax_axis_q" and not core.two:
+            # Positions are shared among what is learned, and hidden ones belong to nothing.
+            self.forget("mask_after_softmax")
+            self.note(
+                "softmax", "not tried", "each key is shared among learned queries, as in pooling by clusters", line
+            )
+        elif known and mistake is not None:
+            # One maximum for all is right where all are summed; of what is divided by its sum, no scale is left.
+            self.forget("global_max", *(["scale"] if mistake == "no_exp_norm" else []))
+            self.fail(
+                "softmax", mistake, line, "The weights are no softmax over the keys.", right[live], self.weights[live]
+            )
+        elif self._unseen() and near(self._over_some(before), self.weights, 1e-4):
+            self._hide(self.weights == 0, core.mix.number)
+            self.note("softmax", "held", "over the keys that have a weight", line)
+        elif self.hidden is not None and near(self._renormalised(right), self.weights, 1e-4):
+            self.note("softmax", "held", "over the keys that are seen", line)
+        elif self.hidden is not None and near(np.where(self.hidden, 0, right), self.weights, 1e-4):
+            says = "Exponentials are masked, and their sums are those of all keys."
+            self.fail("mask", "mask_after_softmax", self.mask_line, says, right[live], self.weights[live])
+        elif self._by_source():
+            # What is subtracted from the scores goes by these nodes too.
+            self.forget("stability")
+            says = "The weights of the edges from a node sum to 1, and those to a node are summed over."
+            self.fail("softmax", "softmax_axis_q", self.operations[core.mix.number].line, says)
+        elif self.odd:
+            self.note("softmax", "not tried", "the scores before it were not understood", line)
+        elif self.phase == "exp" and not divided:
+            self.note("softmax", "not tried", "exponentials, whose sums are taken somewhere else", line)
+        elif self.rounded is not None and np.allclose(right[live], self.weights[live], rtol=2**-5, atol=2**-8):
+            says = "Scores or weights are kept in half precision."
+            self.fail("softmax", "softmax_low_precision", self.rounded, says, right[live], self.weights[live])
+        elif self.fitted or self._quiet(before, self.weights):
+            self.note("softmax", "held", "over the keys and one more that has no value", line)
+        elif self.shifted is not None:
+            says = "What is subtracted from the scores is not one number for all keys of a query."
+            self.fail("softmax", UNKNOWN, self.shifted, says, right[live], self.weights[live])
+        else:
+            self.fail(
+                "softmax", UNKNOWN, line, "The weights are no softmax of the scores over the keys.", right[live],
+                self.weights[live],
+            )  # fmt: skip
+
+    def _unseen(self) -> bool:
+        """Whether what hides keys was not seen, as in masked arrays of NumPy: no step has a score of -inf."""
+        return self.hidden is None and not any(np.isneginf(x).any() for _, x in self.core.steps)
+
+    def _over_some(self, before: np.ndarray) -> np.ndarray:
+        """The softmax of scores over the keys that have a weight."""
+        assert self.weights is not None
+        return pipeline.softmax(np.where(self.weights == 0, -np.inf, before), (1,))
+
+    def _by_source(self) -> bool:
+        """Whether the weights of the edges of a graph sum to 1 for each node that they come from."""
+        core, axes = self.core, self.core.key_axes
+        ends = [x for op in self.operations for x in op.operands if x.dtype.kind in "iu" and x.ndim == 2]
+        ends = [x for x in ends if len(axes) == 1 and x.shape[1] == core.weights.shape[axes[0]]]
+        for axis in (a for a in range(core.weights.ndim) if a not in axes):
+            for index in (x for x in ends if len(x) == core.weights.shape[axis]):
+                cells = np.moveaxis(core.weights, (axis, axes[0]), (0, 1)).reshape(index.size, -1)
+                sums = np.zeros((index.max() + 1, cells.shape[1]))
+                np.add.at(sums, index.ravel(), cells)
+                if near(sums, np.ones_like(sums), 1e-4):
+                    return True
+        return False
+
+    def _renormalised(self, right: np.ndarray) -> np.ndarray:
+        assert self.hidden is not None
+        kept = np.where(self.hidden, 0, right)
+        with np.errstate(all="ignore"):
+            return np.asarray(kept / kept.sum(1, keepdims=True))
+
+    def _quiet(self, before: np.ndarray, weights: np.ndarray) -> bool:
+        """exp(s) / (1 + Σ exp(s)), as where a row may attend to nothing."""
+        powers = np.exp(before)
+        return near(powers / (1 + powers.sum(1, keepdims=True)), weights, 1e-4)
+
+    def _dropped(self) -> None:
+        for i in self.core.path:
+            op = self.operations[i]
+            if op.detail.startswith("fused ") and not self.failed("dropout"):
+                says = f"Dropout of {op.detail.removeprefix('fused ')} is active where nothing is trained."
+                self.fail("dropout", "dropout_eval", op.line, says)
+
+    def _shared(self) -> None:
+        """Two of queries, keys and values have one projection where there is another, or all heads have one matrix."""
+        named = [(name, one, self._projected(one)) for name, one in
+                 (("queries", self.q), ("keys", self.k), ("values", self.v))]  # fmt: skip
+        found = projections.shared(
+            self.operations, self.data, [(name, one.source, made) for name, one, made in named], self.idle
+        )
+        matrices = [self._for_all_heads(one, made) for _, one, made in named] if self.sum is None else [None]
+        if found is None and matrices[0] is not None and None not in matrices:
+            found = matrices[0], "All heads are projected with one matrix."
+        if found is not None:
+            self.fail("projection", "shared_projection", self.operations[found[0]].line, found[1])
+
+    def _for_all_heads(self, one: Origin, made: Product | None) -> int | None:
+        """The product with one matrix of all heads, whose features lie behind one another in what is projected."""
+        at = one.places()
+        if made is None or at is None or made.columns == "" or made.batch:
+            return None
+        before = self._followed(made.queries, made.sources[0], made.left)
+        whole, width = before.places(), made.width
+        if whole is None or before.array.shape[-1] <= width or one.array.shape[:-1] != made.left.shape[:-1]:
+            return None
+        # Of each projected row, which piece of the features it has.
+        piece = whole[-1][0, :, 0].astype(int) // width
+        rows = np.ravel_multi_index([c[:, :, 0] for c in at[:-1]], one.array.shape[:-1])
+        of_heads = piece[rows]
+        return made.number if (of_heads == of_heads[:, :1]).all() and len(np.unique(of_heads)) > 1 else None
+
+    def _paired(self) -> None:
+        """Whether what belongs together was kept together: features of a position, key and value, query and output."""
+        number = self.alignment.lies_behind(self.core)
+        if number is not None:
+            line = self.operations[self.alignment.line_before(number)].line
+            says = "What is taken for the features of a position are some features of several positions."
+            self.fail("positions", UNKNOWN, line, says)
+        queries, keys, values = self._streams()
+        if constant(self.v.form, 1) and not constant(self.v.form) and not constant(self.k.form, 1):
+            line = self.operations[self.core.mix.number].line
+            self.fail("values", UNKNOWN, line, "What is mixed for a query is the same for all keys.")
+        if self.intended.get("memory") and values and values == queries and not values & keys:
+            source = self.v.source
+            line = self.operations[self.core.mix.number if source is None else source].line
+            says = "The values come from what the queries come from, and the keys from something else."
+            self.fail("values", UNKNOWN, line, says)
+        same = self.k.source is not None and self.k.source == self.v.source and self.k.form.shape == self.v.form.shape
+        if (
+            same
+            and near(self.k.form / (self.k.factor or 1), self.v.form / (self.v.factor or 1))
+            and projections.beside(self.operations, self.outputs, self.k.views + self.v.views, self._projected(self.k))
+        ):
+            line = self.operations[self.core.mix.number].line
+            self.fail("values", UNKNOWN, line, "The weights mix the keys, and what lies beside these is never used.")
+        if self.sum is None and self.alignment.strangers(self.core):
+            line = self.operations[self.alignment.parted(self.core)].line
+            self.fail("mixing", UNKNOWN, line, "Keys are paired with the values of other positions.")
+        if self.alignment.exchanged and not (self.failed("merge") or self.failed("positions")):
+            line = self.operations[self.alignment.line_before(self.alignment.exchanged[0])].line
+            self.fail("merge", UNKNOWN, line, "What was mixed for a query is put at the place of another.")
+
+    def _grouped(self) -> None:
+        """Which key head each query head reads, where there are fewer."""
+        core = self.core
+        n, length, width = core.scores.keys.shape
+        at = self.k.places()
+        if at is None or not n or len(np.unique(self.k.form)) * 2 > n * length * width:
+            return
+        # The head is the axis that follows the batch row alone, beside that of the samples.
+        mine = [c for c in at if constant_over(c) and len(np.unique(c)) > 1]
+        if self.k.array.shape[-1] > width and constant_over(at[-1] // width):
+            mine = [at[-1] // width]
+        if len(mine) > 1:
+            mine = [c for c in mine if c is not at[0]]
+        if len(mine) != 1:
+            return
+        if not any((c == c[:1, :, :1]).all() and len(np.unique(c)) == length for c in at):
+            # Each head of queries has as many keys as there are: some of them twice, or in an order of its own.
+            along = [c for c in at[:-1] if len(np.unique(c)) == length and (c == c[:, :, :1]).all()]
+            mixed = any(len(np.unique(row)) < length or (row != c[0, :, 0]).any() for c in along for row in c[:, :, 0])
+            if mixed and (line := self._repeats()):
+                says = "The keys of some heads are others, or in another order: they are repeated along the positions."
+                self.fail("groups", "gqa_repeat_wrong_axis", line, says)
+            else:
+                self.note("groups", "not tried", "where the keys' positions came from could not be followed")
+            return
+        heads = mine[0][:, 0, 0]
+        G = len(np.unique(heads))
+        samples = at[0][:, 0, 0] if constant_over(at[0]) and at[0] is not mine[0] else np.zeros(n, int)
+        row = np.unique(heads[samples == samples[0]], return_inverse=True)[1].ravel()
+        if len(row) % G or len(row) == G:
+            return
+        view = self.k.views[0] if self.k.views else core.scores.number
+        line = self._repeats() or self.operations[view].line
+        if np.array_equal(row, np.arange(len(row)) // (len(row) // G)):
+            self.note("groups", "held", "head h reads key head h // (H/G)", line)
+        elif np.array_equal(row, np.arange(len(row)) % G):
+            says = "Query head h reads key head h mod G."
+            self.fail("groups", "gqa_tile", line, says, np.arange(len(row)) // (len(row) // G), row)
+
+    def _repeats(self) -> Line | None:
+        """The line that repeats the keys."""
+        several = (self.operations[n] for n in self.k.views)
+        return next((op.line for op in several if op.operands and op.host.size > op.operands[0].size), None)
+
+    def _returned(self) -> None:
+        """What is returned beside the output: weights, scores in their place, or log-sum-exps."""
+        core = self.core
+
+        def like(x: np.ndarray, y: np.ndarray) -> bool:
+            return x.size == y.size and np.allclose(np.sort(x, axis=None), np.sort(y, axis=None), rtol=1e-4, atol=1e-6)
+
+        final = core.steps[-1][1]
+        weights = [final] if self.weights is None else [final, self.weights]
+        # What lies between 0 and 1 already is weights that are not done, as of slots that compete for the inputs.
+        scores = [y for _, y in core.steps[:-1] if y.size and not (y.min() >= 0 and y.max() <= 1)]
+        returned = any(like(array, y) for array in self.outputs[1:] for y in weights)
+        self.facts |= {"weights returned": True} if returned else {}
+        names = [str(name) for name in self.intended.get("returned", [""] * len(self.outputs))]
+        for name, array in zip(names[1:], self.outputs[1:], strict=True):
+            if any(like(array, y) for y in weights):
+                continue
+            if any(like(array, y) for y in scores) and np.isfinite(array).any() and self.phase != "raw":
+                # What has a name of its own, or lies beside the weights, is what it is.
+                if not returned and (re.fullmatch(r"[.\d]*", name) or re.search(_WEIGHTS, name, re.I)):
+                    self.fail("weights", "returns_scores", None, "Scores are returned in the place of weights.")
+            elif array.size == len(final) and self.before is not None:
+                with np.errstate(all="ignore"):
+                    top = self.before.max(1)
+                    lse = top + np.log(np.exp(self.before - top[:, None]).sum(1))
+                if like(array, lse):
+                    self.note("log-sum-exp", "held", "natural")
+                elif like(array, lse / np.log(2)):
+                    line = self._line_of(lse / np.log(2))
+                    self.fail("log-sum-exp", "lse_base2", line, "The log-sum-exp is in base 2.", lse, array)
+
+    def _merge(self) -> None:
+        """What becomes of the mixed values: heads that a reshape alone merges."""
+        core = self.core
+        mixed = core.mix.output
+        n, length, width = mixed.shape
+        self.note("mixing", "held", "weights times values, summed over the keys", self.operations[core.mix.number].line)
+        if n < 2 or length < 2:
+            return
+        same = {core.mix.number}
+        for i in range(core.mix.number + 1, len(self.operations)):
+            op = self.operations[i]
+            if not (same & set(op.sources)) or op.host.size != mixed.size or op.name in PRODUCTS:
+                continue
+            same.add(i)
+            heads = op.host.shape[-1] // width if op.host.ndim and op.host.shape[-1] % width == 0 else 0
+            x = op.operands[0]
+            if heads < 2 or x.shape[-1] == op.host.shape[-1] or length not in op.host.shape:
+                continue
+            if not np.allclose(np.sort(op.host.ravel()), np.sort(mixed.ravel()), rtol=1e-6, atol=1e-12):
+                return
+            if np.allclose(op.host.ravel(), mixed.ravel(), rtol=1e-6, atol=1e-12):
+                right = mixed.reshape(-1, heads, length, width).swapaxes(1, 2)
+                self.fail("merge", "merge_view", op.line, "A row of the output holds the heads of other positions.",
+                          right.reshape(-1, heads * width)[:1], op.host.reshape(-1, heads * width)[:1])  # fmt: skip
+            elif heads < n:
+                self._folded(i, width)
+            else:
+                self.note("merge", "held", "all heads side by side", op.line)
+            return
+
+    def _folded(self, number: int, width: int) -> None:
+        """Whose heads a row of the output holds."""
+        op = self.operations[number]
+        for name, (_, axes) in self._own_axes().items():
+            at = self.alignment.places[number].get(name)
+            if at is None:
+                continue
+            rows = at.reshape(-1, at.shape[-2] // width, width, at.shape[-1])[:, :, 0]
+            if not np.isfinite(rows).all():
+                continue
+            # What was never folded, such as heads of heads, cannot be unfolded.
+            if len(self.core.mix.batch) == 1 and (np.ptp(rows, 1)[:, axes] > 0.4).any(0).all():
+                says = "Heads are unfolded in another order than they were folded, so samples exchange them."
+                self.fail("merge", "fold_batch_head_swap", op.line, says)
+            else:
+                self.note("merge", "held", "each position gets its own heads", op.line)
+            return
+        self.note("merge", "not tried", "where the heads came from could not be followed", op.line)
+
+    def _whole(self) -> None:
+        """The weights once more, from queries, keys, scale and mask, where nothing else was met on the way."""
+        if {"bias", "term"} & set(self.facts):
+            self.note("bias", "not tried", "whether what is added to the scores is what is meant is not known")
+            return
+        if any(f.step != "causal" for f in self.faults) or self.odd or self.weights is None:
+            return
+        core = self.core
+        raw = core.steps[0][1]
+        scores = raw * (self.total / (self.q.factor * self.k.factor))
+        if self.hidden is not None:
+            scores = np.where(self.hidden, -np.inf, scores)
+        with np.errstate(all="ignore"):
+            made = pipeline.softmax(scores, (1,))
+        live = np.isfinite(made).all(1) & np.isfinite(self.weights).all(1)
+        if not live.any():
+            return
+        if np.allclose(made[live], self.weights[live], rtol=1e-3, atol=1e-6):
+            self.note("output", "held", "recomputed from its queries, keys, values, scale and mask")

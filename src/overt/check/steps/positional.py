@@ -1,0 +1,154 @@
+"""Positions inside a recording: tables added to the input, and embeddings; and what is told of any of these.
+
+What does not depend on the data is measured: the frequencies of a table's columns; in turning the cosines and sines
+that each feature of a query is turned by, in distances the slopes of a bias.  A mistake is told where the numbers are
+those of a known one and not those of the definition; what is neither is somebody's own encoding, and nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from overt.check.steps.definitions import sinusoids, waves
+from overt.check.steps.judged import FACTORS
+from overt.recorder.core import Core
+from overt.recorder.flow import VIEWS, moving
+from overt.recorder.operations import Line, Operation
+
+_SUMS = {"add", "iadd", "radd"}
+
+
+class Told(NamedTuple):
+    """What is told of a step: the mistake, "" where it held and None where it could not be judged."""
+
+    step: str
+    mistake: str | None
+    line: Line | None
+    says: str
+    expected: Any = None
+    actual: Any = None
+
+
+# Tables added to the input.
+
+
+def tables(core: Core, data: Sequence[bool]) -> Iterator[Told]:
+    """Sines and cosines that are added to what queries, keys and values are made of."""
+    for number in range(core.scores.number):
+        operation = core.operations[number]
+        if operation.name not in _SUMS or len(operation.operands) != 2 or operation.host.ndim < 2:
+            continue
+        moves = moving(operation, data)
+        if sorted(moves) != [False, True]:
+            continue
+        table = operation.operands[moves.index(False)]
+        rows = table.reshape([n for n in table.shape if n != 1])
+        W = operation.host.shape[-1]
+        if rows.ndim != 2 or rows.shape[1] != W or W % 2 or W < 4 or rows.dtype.kind != "f" or not np.ptp(rows):
+            continue
+        made = made_at(core.operations[:number], partial(_holds, rows), operation.line)
+        yield from _sines(rows.astype(float), operation, made)
+
+
+def _holds(rows: np.ndarray, x: np.ndarray) -> bool:
+    """Whether these are rows of x."""
+    wide = x.reshape([n for n in x.shape if n != 1])
+    return (
+        wide.ndim == 2
+        and wide.shape[1] == rows.shape[1]
+        and len(wide) >= len(rows)
+        and bool(np.array_equal(wide[: len(rows)], rows))
+    )
+
+
+def made_at(operations: Sequence[Operation], fits: Callable[[np.ndarray], bool], line: Line | None) -> Line | None:
+    """Where numbers were first computed in a recording; None where they were kept from before, ``line`` where lost."""
+    for operation in operations:
+        for x, origin in zip(operation.operands, operation.origins, strict=True):
+            if origin.startswith("parameter") and fits(x):
+                return None
+        if fits(operation.host):
+            return operation.line
+    return line
+
+
+def _sines(rows: np.ndarray, operation: Operation, line: Line | None) -> Iterator[Told]:
+    """A table (positions, width) against Vaswani et al. 2017, 3.5, whose frequency of pair i is 10000^(−2i/width)."""
+    step, W = "positions", rows.shape[1]
+    at = np.arange(len(rows))
+    for how, meant in sinusoids(at, W, (10_000.0,)):
+        if np.allclose(rows, meant, atol=2e-4):
+            yield Told(step, "", operation.line, f"sines and cosines, {how}")
+            return
+    if len(rows) < 5:
+        yield Told(step, None, operation.line, "a table of so few positions tells nothing")
+        return
+    if not waves(rows):
+        return
+    # From position 0, a column is a sine or a cosine, and position 1 has its frequency.
+    cosine = rows[0] > 0.5
+    w = np.where(cosine, np.arccos(np.clip(rows[1], -1, 1)), np.arcsin(np.clip(rows[1], -1, 1)))
+    half = W // 2
+    for a, b in ((slice(None, None, 2), slice(1, None, 2)), (slice(None, half), slice(half, None))):
+        if not ((cosine[a].all() and not cosine[b].any()) or (cosine[b].all() and not cosine[a].any())):
+            continue
+        sines, cosines = (w[b], w[a]) if cosine[a].all() else (w[a], w[b])
+        known = sines > 0.01
+        ratios = sines[1:][known[1:]] / sines[:-1][known[1:]]
+        if abs(sines[0] - 1) > 1e-3 or not len(ratios) or np.ptp(ratios) > 1e-3:
+            continue
+        base = ratios[0] ** -half
+        if not np.allclose(sines, cosines, atol=2e-3):
+            says = "The sine and the cosine of a pair have different frequencies."
+            yield Told(step, "pe_exponent", line, says, sines, cosines)
+        elif any(abs(base / b - 1) < 0.02 for b in (1e8, 1e2)):
+            meant = 10_000.0 ** (-np.arange(half) / half)
+            says = f"The base is {base:.3g}: in the exponents of 10000 an index counts twice, or half."
+            yield Told(step, "pe_exponent", line, says, meant, sines)
+        else:
+            yield Told(step, "", operation.line, f"sines and cosines of the base {base:.4g}")
+        return
+
+
+def embedded(core: Core, intended: Mapping[str, Any]) -> Iterator[Told]:
+    """Embeddings, multiplied by √width where that is said; divided by it nowhere."""
+    operations = core.operations
+    for number in range(core.scores.number):
+        first = operations[number]
+        if first.name != "embedding" or not any(o.startswith("parameter") for o in first.origins):
+            continue
+        W, gain, line, last = first.host.shape[-1], 1.0, first.line, number
+        for later in range(number + 1, core.scores.number):
+            operation = operations[later]
+            x, y = operations[last].host, operation.host
+            if last not in operation.sources or x.size != y.size:
+                continue
+            if operation.name in FACTORS and np.abs(x).max():
+                factor = float(np.abs(y).max() / np.abs(x).max())
+                if not np.allclose(x.ravel() * factor, y.ravel(), rtol=1e-4):
+                    break
+                gain, line, last = gain * factor, operation.line, later
+            elif operation.name in VIEWS:
+                last = later
+            else:
+                break
+        # Where more is added to it only, it is the embedding of tokens.
+        wanted = bool(intended.get("embeddings times √d"))
+        if abs(gain * W**0.5 - 1) < 1e-3 and W > 1:
+            yield Told("embedding", "embed_scale", line, "Embeddings are divided by √d.", W**0.5, gain)
+        elif wanted and abs(gain / W**0.5 - 1) > 1e-3 and _widest(operations, core, first):
+            yield Told("embedding", "embed_scale", line, f"Embeddings are multiplied by {gain:.4g}.", W**0.5, gain)
+        elif abs(gain / W**0.5 - 1) < 1e-3:
+            yield Told("embedding", "", line, "embeddings times √d")
+
+
+def _widest(operations: Sequence[Operation], core: Core, first: Operation) -> bool:
+    """Whether no other embedding has a larger table: that of positions is none of tokens."""
+    tables = [max(x.shape[0] for x in op.operands if x.dtype.kind == "f") for op in operations[: core.scores.number]
+              if op.name == "embedding"]  # fmt: skip
+    mine = max(x.shape[0] for x in first.operands if x.dtype.kind == "f")
+    return len(tables) == 1 or (mine == max(tables) and tables.count(mine) == 1)

@@ -1,0 +1,193 @@
+"""The scale of scores: what they are multiplied by in all, against 1/√d, and where any number is right."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from overt.check.steps import pipeline
+from overt.check.steps.judged import UNKNOWN
+from overt.check.steps.origins import PRODUCTS, Origin, constant_over
+from overt.check.steps.turning import turn
+from overt.check.steps.walking import Walk
+from overt.recorder.operations import Line
+from overt.recorder.products import product
+
+
+class Scale(Walk):
+    """The scale of one attention."""
+
+    def _scale(self) -> None:
+        core = self.core
+        width = core.scores.width
+        total, lines = self.total, self.scale_lines
+        before = [self._before_turn(one) for one in (self.q, self.k)]
+        for one in filter(None, before):
+            total, lines = total * one.factor, [*one.lines, *lines]
+        line = next((x for x in lines[::-1] if x), None) or self.operations[core.scores.number].line
+        self.facts |= {"scale": total, "scored width": width}
+        if not core.two or core.outer or width < 2:
+            self.note("scale", "not tried", "the score is no product of two", line)
+            return
+        # What is turned by its positions is put together of features of one of them.
+        if any(len(one.along() or [0]) > 1 for one, turned in zip((self.q, self.k), before, strict=True) if not turned):
+            self.note("scale", "not tried", "the numbers that are summed belong to several positions", line)
+            return
+        owned = self._widths(parameters=True)
+        if owned and width > 2 and not any(n % width == 0 for n in owned):
+            why = f"{width} numbers are summed that are no features, as in attention of channels"
+            self.note("scale", "not tried", why, line)
+            return
+        for name, one in (("queries", self.q), ("keys", self.k)):
+            if self._across(one):
+                says = f"The {name} are normed over another axis than that of their features."
+                self.fail("norm", UNKNOWN, self._norm_line(one), says)
+                return
+        if self._unit() or self.learned or self.sum is not None:
+            self.note("scale", "held", "cosines, a learned scale or an additive score need no 1/√d", line)
+            return
+        want = width**-0.5
+        if total < 0:
+            says = f"The scores are multiplied by {total:.4g}, so the least alike get the largest weights."
+            self.fail("scale", UNKNOWN, line, says, want, total)
+            return
+        if all(self._normed(source) for source in core.scores.sources) and abs(total * width**0.5 - 1) > 2e-3:
+            self.note("scale", "not tried", "queries and keys are normed, and then any scale may be meant", line)
+            return
+        alone = self._memory() or self._bags()
+        n = core.scores.queries.shape[0]
+        heads = {n // b for b in range(1, n + 1) if n % b == 0 and n // b > 1}
+        widths = {width * h for h in heads} & self._widths()
+        widths |= {w for w in (self.q.array.shape[-1:] + self.k.array.shape[-1:]) if w != width}
+        several = {h for h in heads if width * h in widths} | self._headed()
+        # What one head is projected from is as wide as all of them.
+        widths |= {made.width for made in map(self._projected, (self.q, self.k)) if made} - {width}
+        mistake = pipeline.scale_mistake(core, total, width, several, widths)
+        if mistake == "scale_seqlen" and any(n % x == 0 for n in owned for x in core.weights.shape[-2:] if x > 1):
+            mistake = None
+        if mistake == "":
+            self.note("scale", "held", f"1/√{width}", line)
+        elif mistake is None and self.bent is not None and self.bent[0] == total:
+            says = f"What tanh made of the scores divided by {want / total:.4g} is not multiplied by that again."
+            self.fail("softcap", UNKNOWN, self.bent[1], says, want, total)
+        elif mistake is None:
+            # Any number may be meant, but not any power of the width.
+            self.facts["odd scale"] = None if line is None else {"scale": total, "file": line.file, "line": line.number}
+            self.note("scale", "not tried", f"scores are multiplied by {total:.4g}; 1/√{width} is {want:.4g}", line)
+        elif mistake == "scale_d" and self.intended.get("by width"):
+            self.note("scale", "held", "1/d, as is said", line)
+        elif mistake == "scale_missing" and self.intended.get("unscaled"):
+            self.note("scale", "held", "there is none, as is said", line)
+        elif mistake == "scale_missing" and self.intended.get("scaled"):
+            self.note(
+                "scale", "not tried", "there may be one under a condition, or what uses it in its file scales", line
+            )
+        elif mistake == "scale_missing" and "term" in self.facts:
+            self.note("scale", "not tried", "other terms of the queries and keys are part of the scores", line)
+        elif mistake == "scale_missing" and self.facts.get("learned bias"):
+            self.note("scale", "not tried", "beside a learned bias the scale may lie in the parameters (T5)", line)
+        elif mistake == "scale_missing" and self.operations[core.mix.number].detail == "logarithms":
+            self.note("scale", "not tried", "a choice by its logarithms (Vinyals et al. 2015) has no scale", line)
+        elif mistake == "scale_missing" and (alone or self._pixels()):
+            why = (
+                "dot scores of memories (Sukhbaatar, Luong et al. 2015) and of pixels (Wang et al. 2018) have no scale"
+            )
+            self.note("scale", "not tried", why, line)
+        else:
+            says = f"The scores are multiplied by {total:.4g}; 1/√{width} is {want:.4g}."
+            self.fail("scale", mistake, line, says, want, total)
+
+    def _before_turn(self, one: Origin) -> Origin | None:
+        """What queries or keys were before they were turned by their positions, if they were."""
+        made = turn(self.operations, self.data, one)
+        if made is None or made.before is None:
+            return None
+        x = self.operations[made.before].host
+        return self._followed(x, made.before, x)
+
+    def _across(self, one: Origin) -> bool:
+        """Whether everything along another axis than that of the features has the norm 1, and features have not."""
+        x, along = one.array, one.along()
+        if along is None or len(along) > 1:
+            x, along = one.form / (one.factor or 1), [2]
+        norms = {axis: (x**2).sum(axis) for axis, length in enumerate(x.shape) if length > 2 or axis in along}
+        own = norms.pop(along[0])
+        return any(np.allclose(n, 1, rtol=1e-3) for n in norms.values()) and not np.allclose(own, 1, rtol=1e-2)
+
+    def _norm_line(self, one: Origin) -> Line | None:
+        """Where what was followed back to was made."""
+        return None if one.source is None else self.operations[one.source].line
+
+    def _normed(self, source: int | None) -> bool:
+        """Whether all rows had one norm on the way from the projection to the scores."""
+        width, open_, seen = self.core.scores.width, [source], set[int]()
+        while open_:
+            number = open_.pop()
+            if number is None or number in seen or self.operations[number].name in PRODUCTS:
+                continue
+            seen.add(number)
+            x = self.operations[number].host
+            rows = np.linalg.norm(x, axis=-1) if x.ndim > 1 and x.shape[-1] == width and x.dtype.kind == "f" else None
+            if rows is not None and rows.size > 3 and rows.min() > 0 and np.allclose(rows, rows.ravel()[0], rtol=1e-3):
+                return True
+            open_ += self.operations[number].sources
+        return False
+
+    def _headed(self) -> set[int]:
+        """How many heads the queries have, where these have an axis behind that of the samples."""
+        at = self.q.places() or []
+        own = [c for c in at if constant_over(c) and len(np.unique(c)) > 1]
+        return {len(np.unique(own[-1]))} if len(own) > 1 else set()
+
+    def _memory(self) -> bool:
+        """Whether another's states are mixed as they are, by scores of these same states: Luong's dot and general."""
+        queries, keys, values = self._streams()
+        whole = self.v.source is None and self.v.form.shape[-1] == self.v.array.shape[-1]
+        # One query may be made of these states too, as a decoder's first state is.
+        apart = not values & queries or self.core.scores.queries.shape[1] == 1
+        return whole and len(values) == 1 and values <= keys and apart
+
+    def _bags(self) -> bool:
+        """Whether one query meets embeddings of words, or sums of them, that no matrix maps: a memory network's."""
+        sources = [self.core.scores.sources[1], self.core.mix.sources[1]]
+        if self.core.scores.queries.shape[1] > 1 or None in sources:
+            return False
+        open_, seen, words = list(sources), set[int](), False
+        while open_:
+            number = open_.pop()
+            if number is None or number in seen:
+                continue
+            seen.add(number)
+            operation = self.operations[number]
+            open_ += operation.sources
+            given = [x for x, o in zip(operation.operands, operation.origins, strict=True) if o.startswith("argument")]
+            owned = any(o.startswith("parameter") for o in operation.origins)
+            words = words or bool(given)
+            if any(x.dtype.kind not in "iu" for x in given) or (owned and product(self.operations, number) is not None):
+                return False
+        return words
+
+    def _features(self) -> bool:
+        """Whether products are summed over the axis that features have, and not over positions."""
+        for one in (self.q, self.k):
+            along = one.along()
+            if along is not None:
+                made = None if one.source is None else self.operations[one.source].name
+                if along != [1 if (made or "").startswith("conv") else one.array.ndim - 1]:
+                    return False
+        return True
+
+    def _pixels(self) -> bool:
+        """Whether queries and keys are made by convolutions and have no heads, as in non-local blocks."""
+        made = [None if one.source is None else self.operations[one.source] for one in (self.q, self.k)]
+        return all(op is not None and op.name.startswith("conv") and len(op.host) == len(one.form)
+                   for op, one in zip(made, (self.q, self.k), strict=True))  # fmt: skip
+
+    def _widths(self, parameters: bool = False) -> set[int]:
+        """Widths of arguments and parameters, or of these alone."""
+        return {
+            n
+            for operation in self.operations[: self.core.mix.number + 1]
+            for x, origin in zip(operation.operands, operation.origins, strict=True)
+            if origin.startswith("parameter" if parameters else "") and origin
+            for n in (x.shape if origin.startswith("parameter") else x.shape[-1:])
+        }

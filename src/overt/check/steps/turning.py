@@ -1,0 +1,238 @@
+"""Rotations of queries and keys by their positions, by what each feature is multiplied with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from overt.check.steps.origins import PRODUCTS, Origin
+from overt.check.steps.positional import Told, made_at
+from overt.recorder.core import Core
+from overt.recorder.flow import VIEWS
+from overt.recorder.operations import Line, Operation
+
+# Operations between what is turned and what was turned.
+_FAR = 80
+_CLOSE = 1e-4
+
+
+class Turn(NamedTuple):
+    """How features are turned: their layout, by which tables (T, width) of cosines and sines, and over which axis.
+
+    before: the operation that made what is turned, None where it was given.
+    """
+
+    layout: str
+    cosines: np.ndarray
+    sines: np.ndarray
+    along: bool
+    line: Line | None
+    before: int | None = None
+
+    @property
+    def turns(self) -> np.ndarray:
+        """One complex number for each position and pair, (T, width / 2)."""
+        both = self.cosines + 1j * self.sines
+        return both[:, : both.shape[1] // 2] if self.layout == "halves" else both[:, ::2]
+
+
+def turned(
+    core: Core,
+    data: Sequence[bool],
+    operands: tuple[Origin, Origin, Origin],
+    intended: Mapping[str, Any],
+    facts: Mapping[str, Any],
+) -> Iterator[Told]:
+    """What is told of rotations of queries, keys and values by their positions.  Su et al. 2021 (arXiv:2104.09864)."""
+    q, k, v = (turn(core.operations, data, one) for one in operands)
+    step = "rotation"
+    for name, one in (("queries", q), ("keys", k)):
+        if one is None:
+            continue
+        if not one.along:
+            yield Told(step, "unknown", one.line, f"The {name} are turned by another axis than that of the positions.")
+            return
+        if not _paired(one, one.layout):
+            if _paired(one, "halves" if one.layout == "neighbours" else "neighbours"):
+                says = f"Features are paired as {one.layout}, and their angles are not."
+                yield Told(step, "rope_layout", one.line, says)
+            elif _slipped(one):
+                says = "One of the two features of a pair is turned by the angle of its position, and the other is not."
+                yield Told(step, "unknown", one.line, says)
+            else:
+                yield Told(step, None, one.line, "features are turned in a way of their own")
+            return
+    if v is not None and intended.get("rotates q and k") and q is not None:
+        yield Told(step, "unknown", v.line, "The values are turned too, where queries and keys are said to be.")
+    if q is None or k is None:
+        one, other = (q, operands[1]) if q is not None else (k, operands[0])
+        made = None if other.source is None else core.operations[other.source]
+        if one is not None and made is not None and made.name in PRODUCTS and _steady(one) is not None:
+            which = (
+                "queries are turned by their positions, and keys" if q is not None else "keys are turned, and queries"
+            )
+            yield Told(step, "unknown", one.line, f"The {which} are not, so a score depends on no distance.")
+        return
+    a, b = _steady(q), _steady(k)
+    if a is None or b is None or a.shape != b.shape:
+        yield Told(step, None, q.line, "angles that do not grow with the position by equal steps")
+        return
+    if not np.allclose(a, b, atol=_CLOSE):
+        if np.allclose(a, b.conj(), atol=_CLOSE):
+            says = "Queries and keys are turned in opposite directions, so a score depends on no distance."
+            yield Told(step, "unknown", k.line, says)
+        else:
+            yield Told(step, None, k.line, "queries and keys are turned by different angles")
+        return
+    T, S = len(q.turns), len(k.turns)
+    line = made_at(core.operations, lambda x: np.array_equal(x.ravel(), np.arange(T)), None)
+    line = line or _taken_at(core.operations, data, operands[0].source) or q.line
+    first = q.turns[0] * k.turns[0].conj()
+    if S > T and facts.get("causal") == S - T and np.allclose(first / np.abs(first), 1, atol=_CLOSE):
+        says = f"The queries are the last {T} of {S} positions, and are turned as the first."
+        yield Told(step, "rope_offset", line, says)
+    else:
+        yield Told(step, "", line, f"queries and keys are turned by their positions, paired as {q.layout}")
+
+
+def _paired(one: Turn, layout: str) -> bool:
+    """Whether the features of a pair, by a layout, have one cosine and one sine."""
+    half = one.cosines.shape[1] // 2
+    pairs = [(x[:, :half], x[:, half:]) if layout == "halves" else (x[:, ::2], x[:, 1::2])
+             for x in (one.cosines, one.sines)]  # fmt: skip
+    return all(np.allclose(x, y, atol=_CLOSE) for x, y in pairs)
+
+
+def _slipped(one: Turn) -> bool:
+    """Whether one feature of each pair is turned by an angle, with which the other has its cosine or its sine alone."""
+    half = one.cosines.shape[1] // 2
+    first, last = (slice(half), slice(half, None)) if one.layout == "halves" else (slice(0, None, 2), slice(1, None, 2))
+    both = [(one.cosines[:, at], one.sines[:, at]) for at in (first, last)]
+    turns = any(np.allclose(c**2 + s**2, 1, atol=_CLOSE) for c, s in both)
+    return turns and sum(np.allclose(x, y, atol=_CLOSE) for x, y in zip(*both, strict=True)) == 1
+
+
+def _steady(one: Turn) -> np.ndarray | None:
+    """By what each position is turned more than the one before, where that is the same everywhere, and not nothing."""
+    turns = one.turns
+    with np.errstate(all="ignore"):
+        steps = turns[1:] / turns[:-1]
+        steps = steps / np.abs(steps)
+    if not len(steps) or not np.isfinite(steps).all() or not np.allclose(steps, steps[0], atol=_CLOSE):
+        return None
+    return np.asarray(steps[0]) if (np.abs(steps[0] - 1) > _CLOSE).any() else None
+
+
+def turn(operations: Sequence[Operation], data: Sequence[bool], one: Origin) -> Turn | None:
+    """The rotation that an operand of scores came from, None where it came from none."""
+    if one.source is None or operations[one.source].name in PRODUCTS or not one.factor:
+        return None
+    after = [operations[one.source].host, *(operations[i].host for i in reversed(one.views))]
+    for number, before in _bottlenecks(operations, data, one.source):
+        same = [y for y in after if y.shape == before.shape]
+        if not same or before.dtype.kind != "f" or before.shape[-1] % 2 or before.shape[-1] != one.form.shape[-1]:
+            continue
+        x, y = before, same[0]
+        axis = _positions(one.form / one.factor, y)
+        if axis is None or axis == y.ndim - 1:
+            return None
+        line = operations[one.source].line
+        # Along the positions, or else along another axis by mistake.
+        for along in (axis, *(a for a in range(y.ndim - 1) if a != axis and y.shape[a] > 2)):
+            found = _fit(np.moveaxis(x, along, 0), np.moveaxis(y, along, 0))
+            if found is not None and (along == axis or _steady(Turn(*found, True, line)) is not None):
+                return Turn(*found, along == axis, line, number)
+    return None
+
+
+def _bottlenecks(
+    operations: Sequence[Operation], data: Sequence[bool], number: int
+) -> Iterator[tuple[int | None, np.ndarray]]:
+    """Operations that everything of an operation's data passed through, with their results, the latest first."""
+    open_, leaves = {number}, dict[str, np.ndarray]()
+    for _ in range(_FAR):
+        if not open_:
+            break
+        last = max(open_)
+        open_.remove(last)
+        operation = operations[last]
+        if not open_ and not leaves and last != number:
+            yield last, operation.host
+            if operation.name in PRODUCTS:
+                return
+        for source, origin, x in zip(operation.sources, operation.origins, operation.operands, strict=True):
+            if source is not None and data[source]:
+                open_.add(source)
+            elif source is None and origin.startswith("argument") and x.dtype.kind == "f":
+                leaves[origin] = x
+    if not open_ and len(leaves) == 1:
+        yield None, next(iter(leaves.values()))
+
+
+def _positions(form: np.ndarray, y: np.ndarray) -> int | None:
+    """The axis of y along which the positions of a form (n, positions, width) lie."""
+    flat = y.ravel()
+    order = np.argsort(flat, kind="stable")
+    at = order[np.clip(np.searchsorted(flat[order], form.ravel() - 1e-9), 0, len(flat) - 1)]
+    if not np.allclose(flat[at], form.ravel(), rtol=1e-5, atol=1e-8):
+        return None
+    places = [c.reshape(form.shape) for c in np.unravel_index(at, y.shape)]
+    length = form.shape[1]
+    found = [a for a, c in enumerate(places) if len(np.unique(c)) == length and (c == c[:1, :, :1]).mean() > 0.9]
+    return found[0] if len(found) == 1 else None
+
+
+def _fit(x: np.ndarray, y: np.ndarray) -> tuple[str, np.ndarray, np.ndarray] | None:
+    """Layout and tables (T, width) of cosines and sines that turn x (T, …, D) into y, all features or the first."""
+    D = x.shape[-1]
+    x, y = (a.reshape(len(a), -1, D) for a in (x, y))
+    if x.shape[1] < 3 or len(x) < 2 or not np.isfinite(y).all():
+        return None
+    for width in (n for n in (D, D // 2, D // 4) if n and n % 2 == 0):
+        if width < D and not np.allclose(x[..., width:], y[..., width:], rtol=1e-5, atol=1e-8):
+            continue
+        one, half = x[..., :width], width // 2
+        neighbours = np.stack([-one[..., 1::2], one[..., ::2]], -1).reshape(one.shape)
+        halves = np.concatenate([-one[..., half:], one[..., :half]], -1)
+        seen = y[..., :width]
+        # Neighbours, written as halves, which queries and keys may share.
+        laid = np.stack([seen[..., :half], seen[..., half:]], -1).reshape(seen.shape)
+        for layout, other, made in (
+            ("halves", halves, seen),
+            ("neighbours", neighbours, seen),
+            ("neighbours", neighbours, laid),
+        ):
+            tables = _solved(one, other, made)
+            if tables is not None and np.abs(tables[1]).max() > 1e-3:
+                return layout, *tables
+    return None
+
+
+def _solved(x: np.ndarray, other: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """c and s (T, width) with y = c x + s other for all of (T, n, width), None where there are none."""
+    a, b, d = (x * x).sum(1), (x * other).sum(1), (other * other).sum(1)
+    one, two = (x * y).sum(1), (other * y).sum(1)
+    with np.errstate(all="ignore"):
+        under = a * d - b * b
+        c, s = (d * one - b * two) / under, (a * two - b * one) / under
+        rest = np.abs(y - c[:, None] * x - s[:, None] * other).max()
+    fits = np.isfinite(c).all() and np.isfinite(s).all() and rest <= 1e-4 * np.abs(y).max()
+    return (c, s) if fits else None
+
+
+def _taken_at(operations: Sequence[Operation], data: Sequence[bool], number: int | None) -> Line | None:
+    """Where the table by which something was turned was taken from what was kept from before; None where it was not."""
+    open_, seen = [number], set[int]()
+    while open_:
+        one = open_.pop(0)
+        if one is None or one in seen or (data[one] and operations[one].name in PRODUCTS):
+            continue
+        seen.add(one)
+        operation = operations[one]
+        kept = [s is None for s, x in zip(operation.sources, operation.operands, strict=True) if x.size > 1]
+        if not data[one] and kept == [True] and operation.name in VIEWS and operation.operands[0].size > 1:
+            return operation.line
+        open_ += operation.sources
+    return None

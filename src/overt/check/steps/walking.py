@@ -1,0 +1,346 @@
+"""From scores to weights: each step told by its numbers, and what of it is no step of attention."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import comb, log
+from typing import Any
+
+import numpy as np
+
+from overt.check.steps import pipeline
+from overt.check.steps.judged import FACTORS, SUMS, UNKNOWN, State
+from overt.check.steps.origins import PRODUCTS
+from overt.check.steps.pipeline import Kind, classify, constant, near
+from overt.recorder.edges import EDGES
+from overt.recorder.flow import tempered
+from overt.recorder.operations import Line, Operation
+
+# The logarithm of how many choices of hidden cells there are from where on one is none of chance.
+_BY_CHANCE = log(1e6)
+# A number that scores are not: hidden ones lie as far below 0.
+_RAISED = 1e6
+
+
+class Walk(State):
+    """The way from the scores of one attention to its weights."""
+
+    def _walk(self) -> None:
+        core = self.core
+        self.total = self.q.factor * self.k.factor
+        self.scale_lines = [*self.q.lines, *self.k.lines]
+        factors = (n for one in (self.q, self.k) for n in one.views if self.operations[n].name in FACTORS)
+        self.learned |= any(self._of_parameters(n) for n in factors)
+        phase, shifted, capped = "raw", "", False
+        shifted_at: Line | None = None
+        tentative: list[Any] = []
+        strange: list[tuple[Kind, int, np.ndarray, np.ndarray]] = []
+        scores_line = self.operations[core.scores.number].line
+        self.note("scores", "held", "a product of queries and keys" if core.two else "a score", scores_line)
+        for at, ((_, x), (number, y)) in enumerate(pairwise(core.steps), 1):
+            if number is None:
+                continue
+            operation = self.operations[number]
+            line = operation.line
+            kind = classify(x, y, operation, self._dependent(operation))
+            if kind.detail == "rounded":
+                self.rounded = self.rounded or line
+                exact, final = pipeline.softmax(x, (1,)), core.steps[-1][1]
+                if phase == "raw" and np.allclose(exact, final, rtol=2**-5, atol=2**-8):
+                    # What is done in few digits is no step by itself.
+                    self.before, self.weights, self.softmax_line, phase = x, final, line, "prob"
+                    break
+            if kind.name == "same":
+                # What is multiplied by 1 is scaled by whoever gives the factor.
+                self.learned |= phase == "raw" and operation.name in FACTORS
+                if phase == "raw" and operation.name in SUMS and self._largest(x, y):
+                    # The largest of each row is 0 already.
+                    shifted, shifted_at = "row", line
+                continue
+            if phase == "raw" and any(near(_sigmoid(sign * x), end) for sign in (1, -1) for _, end in core.steps[at:]):
+                self.odd.append("sigmoid")
+                self.note("softmax", "not tried", "each weight is the sigmoid of its score", line)
+                break
+            if phase == "raw" and kind.name in ("rowscale", "unknown") and self._cosines(y):
+                self.learned, self.before = True, None
+                continue
+            if kind.name in ("term", "bias", "unknown") and self._largest(x, y):
+                kind = Kind("shift", detail="other")
+            if kind.name == "zero" and phase == "raw" and ((x < 0) == kind.cells).all():
+                kind = Kind("function", detail="relu")
+            if phase == "raw" and kind.name in ("bias", "term") and (raised := _raised(x, y)).any():
+                says = f"To some scores {(y - x)[raised].max():.4g} is added, beside which no other one counts."
+                self.fail("mask", "mask_sign_inf", line, says, x, y)
+                phase, self.weights, self.before = "prob", core.steps[-1][1], None
+                break
+            if (
+                phase == "raw"
+                and kind.name in ("scale", "rowscale")
+                and np.allclose(y.sum(1), 1, rtol=1e-6)
+                and self._normalises(x, y)
+            ):
+                # One row, divided by its sum.
+                self.before, self.weights, self.softmax_line, phase = x, y, line, "prob"
+            elif phase == "exp" and kind.name not in ("zero", "mask"):
+                phase, self.weights, self.softmax_line = "prob", y, line
+            elif kind.name in ("mask", "mask_sign_inf"):
+                before = self.hidden
+                self._hide(kind.cells, number)
+                self._filled(number, x[kind.cells], y[kind.cells])
+                # What is turned round later is hidden in the end.
+                if kind.name == "mask_sign_inf" and not (core.steps[-1][1][kind.cells] == 0).all():
+                    self.fail("mask", "mask_sign_inf", line, "Hidden scores become +inf.", -np.inf, y[kind.cells])
+                    # What follows is NaN.
+                    break
+                if phase == "prob":
+                    tentative.append((line, x, y, before))
+            elif kind.name == "scale" and phase == "prob" and tentative and kind.number > 1 + 1e-6:
+                dropped, x, _, self.hidden = tentative.pop()
+                says = f"Weights are dropped, and the rest multiplied by {kind.number:.3g}, where nothing is trained."
+                self.fail("dropout", "dropout_eval", dropped, says, x, y)
+            elif kind.name == "zero" and phase == "prob" and abs(kind.number - 1) > 1e-6:
+                says = f"Weights are dropped, and the rest multiplied by {kind.number:.3g}, where nothing is trained."
+                self.fail("dropout", "dropout_eval", line, says, x, y)
+            elif kind.name == "zero" and phase == "prob" and (kind.cells.any(1) == kind.cells.all(1)).all():
+                # A query that attends to nothing changes no other weight.
+                continue
+            elif kind.name == "zero":
+                if phase == "prob":
+                    tentative.append((line, x, y, self.hidden))
+                elif (
+                    phase == "raw"
+                    and not any((z[kind.cells] < pipeline.LOW).all() for _, z in core.steps[at:])
+                    and not (core.steps[-1][1][kind.cells] == 0).all()
+                ):
+                    # What is filled after that, or has no weight in the end, was cleared for it.
+                    says = "Hidden scores become 0, and exp(0) is 1."
+                    self.fail("mask", "mask_times_scores", line, says, -np.inf, y[kind.cells])
+                self._hide(kind.cells, number)
+            elif kind.name in ("fill", "weak") and phase == "raw":
+                small = kind.name == "fill" and abs(kind.number) < 1e-3
+                says = f"Hidden scores {'become' if kind.name == 'fill' else 'lose only'} {abs(kind.number):.4g}."
+                self.fail(
+                    "mask", "mask_times_scores" if small else "mask_fill_too_small", line, says, -np.inf, y[kind.cells]
+                )
+                self._hide(kind.cells, number)
+            elif kind.name == "add01" and phase == "raw":
+                self.fail("mask", "mask_bool_as_float", line, "0 and 1 are added to the scores.", x, y)
+                self.before = None
+            elif kind.name == "scale" and phase == "raw":
+                self.total *= kind.number
+                self.before = None if self.before is None else self.before * kind.number
+                self.scale_lines.append(line)
+                self.learned = self.learned or self._of_parameters(number)
+            elif kind.name == "rowscale" and phase == "raw":
+                # A factor for each head, or for each query.
+                self.learned, self.before = True, None
+            elif kind.name == "tanh":
+                capped = self.facts["capped"] = True
+                self.bent = self.total, line
+                if self.hidden is not None:
+                    self.fail("softcap", "softcap_after_mask", line, "Hidden scores are capped too.", x, y)
+            elif (
+                kind.name == "shift" and np.allclose(y.max(1), 2 * x.max(1), rtol=1e-6) and np.isfinite(y.max(1)).all()
+            ):
+                self.fail(
+                    "stability", "no_max", line, "The maximum of a row is added to its scores, and not subtracted."
+                )
+                shifted, shifted_at = "row", line
+            elif kind.name == "shift":
+                shifted_at = line
+                self.shifted = line if kind.detail == "other" else None
+                # Where all rows have one maximum, it may be each one's own.
+                shifted = "row" if constant(y.max(axis=1), tolerance=1e-9) else kind.detail
+                fixed = not self._dependent(self.operations[number])
+                if shifted == "all" and fixed and abs(y.max()) > 1e-6 * np.abs(x).max():
+                    shifted = "fixed"
+                self.before = x if self.before is None else self.before
+            elif kind.name in ("exp", "exp2"):
+                self.exponential = True
+                self._exponential(kind, x, line, (shifted, shifted_at), capped)
+                phase, self.weights, self.softmax_line = "exp", y, line
+            elif kind.name == "softmax":
+                self.before = x if self.before is None else self.before
+                phase, self.weights, self.softmax_line = "prob", y, line
+            elif kind.name == "normalise":
+                tentative.clear()
+                phase, self.weights = "prob", y
+                self.softmax_line = self.softmax_line or line
+            elif phase == "raw" and kind.name in ("bias", "term"):
+                if kind.cells.any():
+                    self._hide(kind.cells, number)
+                self.facts[kind.name] = line.number if line else None
+                self.before = None
+                if operation.name in ("sub", "subtract", "rsub") and self._second(number):
+                    self.total = -self.total
+                self.facts["learned bias"] = self.facts.get("learned bias") or self._of_parameters(number)
+            elif phase == "raw" and self._normalises(x, y):
+                self.before, self.weights, self.softmax_line, phase = x, y, line, "prob"
+            elif kind.name == "unknown" and phase in ("raw", "prob") and self._free(number, phase):
+                # A learned or a given number is nobody's mistake.
+                self.learned, self.before = True, None
+                self.odd.append(operation.name)
+                self.note("scores", "not tried", "the scores are multiplied by numbers that are learned or given", line)
+            elif (
+                phase == "prob"
+                and (operation.name in FACTORS or (operation.name in SUMS and near(y.sum(1), np.ones(y.sum(1).shape))))
+                and self._of_parameters(number)
+            ):
+                # A learned gate between what was found and weights of places (d'Ascoli et al. 2021).
+                self.odd.append(operation.name)
+                self.note("mixing", "not tried", "the weights are multiplied by, or added to, what is learned", line)
+            elif kind.name in ("unknown", "function") or phase == "prob":
+                strange.append((kind, number, x, y))
+        measured = tempered(core.steps[0][1], core.steps[-1][1]) if strange or phase == "raw" else None
+        if measured is not None:
+            # However it was come by, it is a softmax of the scores over some of the keys.
+            strange.clear()
+            self.odd.clear()
+            self._measured(*measured)
+            phase, self.fitted = "prob", True
+        self.phase = phase
+        several = any(self.operations[n].name in SUMS and self._dependent(self.operations[n]) for _, n, _, _ in strange)
+        for kind, number, x, y in strange:
+            self._odd(kind, self.operations[number], x, y, several)
+        for line, x, y, _ in tentative:
+            says = "The weights are masked after the softmax, so hidden keys still count in the sum."
+            # Perhaps the output is divided by the sums later on.
+            if not self._divided(np.nansum(core.steps[-1][1], 1)):
+                self.fail("mask", "mask_after_softmax", line, says, x, y)
+
+    def _measured(self, factor: float, kept: np.ndarray) -> None:
+        """Scale and hidden cells, read off the weights."""
+        raw, weights = self.core.steps[0][1], self.core.steps[-1][1]
+        self.total = self.q.factor * self.k.factor * factor
+        self.weights, self.before = weights, np.where(kept, factor * raw, -np.inf)
+        number = self.core.steps[-1][0]
+        self.softmax_line = self.operations[self.core.mix.number if number is None else number].line
+        if not kept.all():
+            self.hidden = ~kept
+            # Scores of the keys that are kept, and of those that are not.
+            inside = np.where(kept, factor * raw, -np.inf).max(1)
+            outside = np.where(kept, np.inf, factor * raw).min(1)
+            # Of a row that is hidden whole nothing is seen, and of a few rows it may be so by chance.
+            some = ~kept.all(1) & kept.any(1)
+            ways = sum(log(comb(kept.shape[1], int(n))) for n in kept[some].sum(1))
+            if ways > _BY_CHANCE and (inside < outside)[some].all():
+                says = "The keys with the largest scores are hidden."
+                self.fail("mask", UNKNOWN, self.mask_line, says)
+
+    def _second(self, number: int) -> bool:
+        """Whether the scores are what is subtracted."""
+        path = {*self.core.path, self.core.scores.number}
+        sources = self.operations[number].sources
+        return len(sources) == 2 and sources[1] in path and sources[0] not in path
+
+    def _cosines(self, y: np.ndarray) -> bool:
+        """Whether scores were divided by the norms of their queries and keys."""
+        queries, keys = (np.linalg.norm(one.form, axis=2) for one in (self.q, self.k))
+        bare = self.core.steps[0][1]
+        norms = self._laid(queries[:, :, None] * keys[:, None])
+        with np.errstate(all="ignore"):
+            return norms is not None and constant(y * norms / bare, tolerance=1e-4)
+
+    def _laid(self, cells: np.ndarray) -> np.ndarray | None:
+        """Cells (batch, rows, columns) of the scores as rows × keys."""
+        scores, place = self.core.scores, self.core.place
+        numbers = np.arange(scores.result.size).reshape(scores.result.shape)
+        at = scores.form(numbers, scores.labels[2], scores.rows, scores.columns)
+        if place is None or at.shape != cells.shape:
+            return None
+        flat = np.empty(at.size)
+        flat[at.ravel()] = cells.ravel()
+        return flat[place]
+
+    def _largest(self, x: np.ndarray, y: np.ndarray) -> bool:
+        """Whether the largest along some axes was subtracted."""
+        shape = (*self.core.shape, x.shape[1])
+        one, two = x.reshape(shape), y.reshape(shape)
+        with np.errstate(all="ignore"):
+            gap = np.where(np.isfinite(one) & np.isfinite(two), one - two, np.nan)
+            for axes in pipeline._subsets(one.ndim):
+                top = np.broadcast_to(one.max(axis=axes, keepdims=True), shape)
+                live = np.isfinite(gap) & np.isfinite(top) & (one > pipeline.LOW)
+                if live.any() and np.allclose(gap[live], top[live], rtol=1e-5, atol=1e-7):
+                    return True
+        return False
+
+    def _normalises(self, x: np.ndarray, y: np.ndarray) -> bool:
+        """Whether what came from raw scores at once is a softmax over some axes, or the scores by their sum."""
+        mistake, known = pipeline.softmax_mistake(self.core, x, y)
+        return known and (mistake is not None or bool(self.core.normal))
+
+    def _hide(self, cells: np.ndarray, number: int) -> None:
+        self.hidden = cells if self.hidden is None else self.hidden | cells
+        if self.before is not None and self.weights is None:
+            self.before = np.where(cells, -np.inf, self.before)
+        self.hiding.append(number)
+
+    def _filled(self, number: int, x: np.ndarray, y: np.ndarray) -> None:
+        """What hidden scores become: a number that larger scores outdo, unless somebody gave it."""
+        operation = self.operations[number]
+        fill = float((y if constant(y) else y - x).max())
+        if not -3e4 < fill < pipeline.LOW or operation.line is None:
+            return
+        if not any(o.startswith("argument") and x.dtype.kind == "f" and (x < pipeline.LOW).any()
+                   for one in self.operations for o, x in zip(one.origins, one.operands, strict=True)):  # fmt: skip
+            self.facts["fill"] = {"line": operation.line.number, "file": operation.line.file, "expected": ""}
+
+    def _exponential(
+        self, kind: Kind, x: np.ndarray, line: Line | None, shift: tuple[str, Line | None], capped: bool
+    ) -> None:
+        shifted, at = shift
+        if self.before is None:
+            self.before = x
+        if kind.name == "exp2":
+            self.facts["base 2"] = True
+            self.total *= float(np.log(2))
+            self.before = self.before * np.log(2)
+        bounded = capped or self._unit()
+        if shifted == "fixed":
+            says = "a fixed number is subtracted, above which no score may come"
+            self.note("stability", "not tried", says, line)
+        elif not shifted and not bounded:
+            self.fail("stability", "no_max", line, "exp is taken without subtracting the maximum of the row.")
+        elif shifted == "all" and x.shape[0] > 1 and not bounded:
+            # The softmax of a graph's nodes is a sum over edges, and a maximum for each node is much more work.
+            rare = "risk" if any(op.detail == EDGES for op in self.operations) else None
+            self.fail("stability", "global_max", at, "The maximum of all rows is subtracted from each.", kind=rare)
+        else:
+            self.note("stability", "held", "the maximum is subtracted first", line)
+
+    def _odd(self, kind: Kind, operation: Operation, x: np.ndarray, y: np.ndarray, several: bool) -> None:
+        """several: whether the weights of more than one attention are put together."""
+        self.odd.append(operation.name)
+        linear = operation.name in PRODUCTS or operation.name.startswith("conv")
+        # Without a softmax, fixed numbers may weigh the scores, as the decay of a retention does (Sun et al. 2023).
+        linear |= self.phase == "raw" and operation.name in FACTORS and not self._dependent(operation)
+        if kind.name == "function" or linear or several:
+            self.note("scores", "not tried", f"{operation.name} is no step of plain attention", operation.line)
+        else:
+            says = f"{operation.name} makes of the scores what no step of attention does."
+            self.fail("scores", UNKNOWN, operation.line, says, x, y)
+
+    def _free(self, number: int, phase: str) -> bool:
+        """Whether the scores are multiplied by what is learned, or by what is given and nothing else depends on.
+
+        Of weights, by what the values do not depend on, as those of the step before (Zhang et al. 2018).
+        """
+        operation = self.operations[number]
+        path = {*self.core.path, self.core.scores.number}
+        others = [(s, o) for s, o in zip(operation.sources, operation.origins, strict=True) if s not in path]
+        mine = frozenset[str]().union(*(self.reach[s] if s is not None else {o} - {""} for s, o in others))
+        rest = frozenset[str]().union(*self._streams()[2 if phase == "prob" else 0 :])
+        return operation.name in FACTORS and (self._of_parameters(number) or (bool(mine) and not mine & rest))
+
+
+def _raised(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Cells that became so large, and not those beside them, that in single precision no score is left of them."""
+    with np.errstate(all="ignore"):
+        raised = np.isfinite(x) & np.isfinite(y) & (y - x > _RAISED)
+    return np.asarray(raised & ~raised.all(1, keepdims=True))
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return np.asarray(1 / (1 + np.exp(-x)))

@@ -1,0 +1,160 @@
+"""What names, annotations, comments and documentation say about a candidate's arguments."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from overt.check.text.promises import Promises
+from overt.check.text.reading import Read, read
+from overt.check.text.roles import Argument, role, settled
+from overt.check.text.shapes import layout_of
+
+
+class Interface(Promises):
+    """A callable of the candidate: its arguments with their roles, and its text."""
+
+    def __init__(self, description: dict[str, Any], rows: list[dict[str, Any]], overrides: dict[str, str]) -> None:
+        self.description = description
+        self.name = description["name"]
+        self.overrides = overrides
+        self.arguments = settled([Argument(role=overrides.get(row["name"]) or self._role(row), **row) for row in rows])
+        if rows is description["parameters"]:
+            self.arguments = self._asked()
+            # What is made booleans, whatever it is called, says which of something there is.
+            flags = {path[0] for path in self.read.flags if len(path) == 1}
+            roles = {a.name: "padding" if a.role is None and a.name in flags else a.role for a in self.arguments}
+            # What is added to hide is a mask, and so is what is called a bias and made booleans.
+            roles |= {a.name: "mask" for a in self.arguments
+                      if a.role == "bias" and (a.name in flags or self.told_to_hide(a.name))}  # fmt: skip
+            self.arguments = [replace(a, role=roles[a.name]) for a in self.arguments]
+        self.by_role = {a.role: a for a in reversed(self.arguments) if a.role}
+
+    def _role(self, row: dict[str, Any]) -> str | None:
+        name = row["name"]
+        found = role(name) or ("mask" if name in self.description["masks"] else None)
+        if (
+            found is None
+            and re.fullmatch(r"\w+_len(gth)?", name.lower())
+            and not re.search("int|float", row["annotation"])
+        ):
+            return "lengths"
+        if (
+            found == "mask"
+            and name in ("m", "M")
+            and re.search(rf"\b{name} *@|(k|v|key|value|kv|proj)\({name}\)|einsum\([^()]*\b{name}\b", self.code)
+        ):
+            # The memory, which is projected.
+            return "context"
+        return found
+
+    def _asked(self) -> list[Argument]:
+        """The arguments, where x and a context trade places if the code makes its query of the context."""
+        found = {a.role: a.name for a in self.arguments if a.role in ("x", "context")}
+        if len(found) < 2 or any(a.name in self.overrides for a in self.arguments):
+            return self.arguments
+        lines = re.findall(r"^\s*(q|k|v)\w* *= *(.*)$", self.code, re.MULTILINE | re.IGNORECASE)
+
+        def made(letters: str, role: str) -> bool:
+            return any(re.search(rf"\b{found[role]}\b", text) for letter, text in lines if letter.lower() in letters)
+
+        if made("q", "x") or made("kv", "context") or not (made("q", "context") and made("kv", "x")):
+            return self.arguments
+        trade = {"x": "context", "context": "x"}
+        return [replace(a, role=trade.get(a.role or "", a.role)) for a in self.arguments]
+
+    @cached_property
+    def read(self) -> Read:
+        """What its code asks of its arguments."""
+        return read(self.whole, [a.name for a in self.arguments])
+
+    @cached_property
+    def whole(self) -> str:
+        """Its source, and that of what it is built on and calls in its module."""
+        return str(self.description["source"] + "\n" + self.description.get("reached", ""))
+
+    @cached_property
+    def configs(self) -> dict[str, int]:
+        """For arguments that are asked for attributes, the number of an object of the module that has them all."""
+        asked: dict[str, set[str]] = {}
+        for path, kind in self.read.held.items():
+            if kind == "config":
+                asked.setdefault(path[0], set()).add(path[1])
+        own = [set(one["names"]) for one in self.description["configs"]]
+        return {name: next(n for n, names in enumerate(own) if wanted <= names)
+                for name, wanted in asked.items() if any(wanted <= names for names in own)}  # fmt: skip
+
+    @cached_property
+    def makers(self) -> dict[str, list[dict[str, Any]]]:
+        """For arguments that hold others, what of the module may make them: what has, or names, all that is asked."""
+        asked: dict[str, set[str]] = {a.name: set() for a in self.arguments}
+        for path, kind in self.read.held.items():
+            # Of a list, what lies in its elements is asked for.
+            names = [name for name in path[1:] if not name.isdigit()]
+            asked[path[0]] |= {*names[:1]} if kind != "list" else set()
+        found = {}
+        for a in self.arguments:
+            wanted = asked[a.name]
+            all_asked = wanted | self.read.methods.get((a.name,), set())
+            classes = [m for m in self.description["makers"] if m["class"] and (
+                re.search(rf"\b{m['name']}\b", a.annotation)
+                or (all_asked and all_asked <= set(m["words"])))]  # fmt: skip
+            named = {m["name"] for m in classes}
+            made = [m for m in self.description["makers"] if not m["class"] and (
+                named & set(m["words"]) or (len(wanted) > 1 and wanted <= set(m["words"])))]  # fmt: skip
+            # What is called like it is made for it.
+            alike = [m for m in self.description["makers"]
+                     if a.name.rstrip("s") in re.split(r"s?(?:[._]|$)", m["name"])]  # fmt: skip
+            made += [m for m in alike if m["name"][0] == "." and m not in made]
+            made.sort(key=lambda m: m not in alike)
+            # What asks for the same, or for other arrays, is no maker.
+            made = [m for m in made if not any(row["name"] == a.name or role(row["name"]) in ("x", "q", "v")
+                                               for row in m["parameters"]
+                                               # Capitals are sizes.
+                                               if not re.fullmatch(r"[A-Z]", row["name"]))]  # fmt: skip
+            if not wanted and not classes and a.role == "params" and a.required:
+                # Whoever draws numbers makes weights, and needs no array for that.
+                arrays = {b.name for b in self.arguments if b.required and b.role != "config" and not asked[b.name]}
+                made = [m for m in self.description["makers"] if not m["class"] and "seed" in {
+                    one.role for one in settled([Argument(role=role(row["name"]), **row) for row in m["parameters"]])
+                } and not arrays & {row["name"] for row in m["parameters"]}]  # fmt: skip
+            classes += self._called(a.name)
+            if a.name not in self.configs and (classes or made):
+                found[a.name] = [*made, *classes]
+        return found
+
+    def _called(self, name: str) -> list[dict[str, Any]]:
+        """Classes of the module whose instances take what an argument is called with, the likest names first."""
+        given, named = self.read.applied.get(name, ([], []))
+
+        def alike(takes: list[dict[str, Any]]) -> int:
+            pairs = zip(given, (row["name"] for row in takes), strict=False)
+            return sum(one == two or role(one) == role(two) is not None for one, two in pairs) + len(named)
+
+        found = []
+        for module in self.description.get("modules", ()) if given or named else ():
+            takes = module["takes"]
+            needed = sum(row["required"] for row in takes)
+            fits = needed <= len(given) + len(named) <= len(takes) and {*named} <= {row["name"] for row in takes}
+            if fits and 2 * alike(takes) > len(given) + len(named):
+                found.append(module)
+        return sorted(found, key=lambda module: -alike(module["takes"]))
+
+    @cached_property
+    def text(self) -> str:
+        """Source and documentation."""
+        return self.description["source"] + "\n" + self.description["doc"]
+
+    @cached_property
+    def layouts(self) -> list[str]:
+        """Layouts that comments, unpacked shapes, annotations and einsum letters name, most telling first."""
+        found = list(self.told_layouts)
+        text = self.text + " " + " ".join(a.annotation for a in self.arguments)
+        found += [layout for layout in self.layouts_in(text) if layout not in found]
+        for letters in re.findall(r"einsum\(\s*[\"']([a-zA-Z]+)", self.code):
+            if len(letters) in (3, 4):
+                layout = layout_of(",".join(letters))
+                found += [layout] if layout and layout not in found else []
+        return found

@@ -1,0 +1,156 @@
+"""Where what a line does was decided, read without running it: a factor, an axis or a mask that it takes."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from overt.check.text.syntax import family, is_own, parsed, statements
+
+# So often what decides takes it from elsewhere in its turn.
+_DEPTH = 4
+# Functions that make numbers of numbers, and masks of lengths.
+_NUMBERS = {"sqrt", "rsqrt", "pow", "power", "float", "int", "tensor", "array", "float32", "float64"}
+_MASKS = {"tri", "tril", "triu", "arange"}
+_PARTS = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.operator,
+          ast.unaryop, ast.expr_context)  # fmt: skip
+
+
+class _Place(NamedTuple):
+    """A line, and what is assigned or handed over there."""
+
+    line: int
+    value: ast.expr
+
+
+def decided(file: str, line: int, step: str) -> int:
+    """The line that decides what a step does: itself, or that where what it only takes was made.
+
+    step: "scale", "softmax" or "causal", in which a factor, an axis or a mask may come from a constructor, from an
+    earlier line or from the one place that calls a function.
+    """
+    tree = parsed("".join(linecache.getlines(file)))
+    value: ast.expr | None = None
+    for _ in range(_DEPTH):
+        inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
+        functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
+        if not functions:
+            return line
+        wanted = list(_taken(inside[-1], step)) if value is None else [value]
+        places = [place for one in wanted for place in _made(one, functions[-1], tree, line, step)]
+        if len({place.line for place in places}) != 1:
+            return line
+        line, value = places[0]
+        if not isinstance(value, ast.Name):
+            return line
+    return line
+
+
+def makers_in(file: str | None, text: str) -> Iterator[str]:
+    """The code of functions of a file that a text, in small, says something is made by."""
+    lines = linecache.getlines(file or "")
+    for node in statements(parsed("".join(lines))):
+        name = rf"\W{{0,3}}(\w+\.)*{re.escape(node.name.lower())}\b" if isinstance(node, ast.FunctionDef) else "(?!)"
+        made = rf"\b(made|built|returned|computed|given|output|result) (by|from|of){name}"
+        if re.search(rf"{made}|\bwhat{name}\W{{0,4}}(returns|makes|gives)", text):
+            yield "".join(lines[node.lineno - 1 : node.end_lineno])
+
+
+def made_in(file: str, line: int, look: str) -> int:
+    """The line of a function of the file that a line calls, in which what looks so is made, and so on; or that line."""
+    lines = linecache.getlines(file)
+    tree = parsed("".join(lines))
+    # What is defined in another one is a part of it.
+    inner = {n for f in statements(tree) if isinstance(f, ast.FunctionDef) for n in statements(f) if n is not f}
+    functions = {n.name: n for n in statements(tree) if isinstance(n, ast.FunctionDef) and n not in inner}
+    for _ in range(_DEPTH):
+        inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
+        called = {_name(n) for n in ast.walk(inside[-1]) if isinstance(n, ast.Call)} if inside else set()
+        made: list[ast.stmt] = []
+        for function in (functions[name] for name in called & {*functions}):
+            plain = (n for n in statements(function) if not isinstance(n, ast.Expr) and not hasattr(n, "body"))
+            alike = [n for n in plain if re.search(look, "".join(lines[n.lineno - 1 : n.end_lineno]))]
+            # What it gives back by itself, or else what is given back first.
+            alike.sort(key=lambda n: (not isinstance(n, ast.Return), n.lineno))
+            own = [n for n in alike if n in function.body and isinstance(n, ast.Return)]
+            made += (own or alike)[:1]
+        if len(made) != 1:
+            break
+        line = made[0].lineno
+    return line
+
+
+def _taken(statement: ast.stmt, step: str) -> Iterator[ast.expr]:
+    """What a statement takes that a step goes by; nothing where it has numbers of its own for that."""
+    nodes = [*ast.walk(statement)]
+    if step == "scale":
+        factors = [
+            n for n in nodes if isinstance(n, ast.BinOp | ast.AugAssign) and isinstance(n.op, ast.Mult | ast.Div)
+        ]
+        sides = [x for n in factors for x in ((n.left, n.right) if isinstance(n, ast.BinOp) else (n.value,))]
+        sides += [k.value for n in nodes if isinstance(n, ast.Call) for k in n.keywords if k.arg == "scale"]
+        if not any(isinstance(x, ast.Constant) or _name(x) in _NUMBERS or _power(x) for x in sides):
+            yield from (x for x in sides if isinstance(x, ast.Name) or is_own(x))
+    for call in (n for n in nodes if isinstance(n, ast.Call)):
+        if step == "softmax":
+            yield from [call.func] if is_own(call.func) else []
+            given = [*call.args[1:2], *(k.value for k in call.keywords if k.arg in ("dim", "axis"))]
+            yield from (x for x in given if isinstance(x, ast.Name)) if "softmax" in _name(call).lower() else ()
+        if step == "causal" and _name(call) in ("where", "masked_fill", "masked_fill_"):
+            yield from (n for n in ast.walk(call.args[0]) if isinstance(n, ast.Name)) if call.args else ()
+
+
+def _decides(place: _Place, step: str, handed: bool = False) -> bool:
+    """Whether what is assigned, or handed over, may decide a step: a factor that is computed, a softmax, or a mask."""
+    nodes = [*ast.walk(place.value)]
+    if isinstance(place.value, ast.Name):
+        return True
+    if step == "causal":
+        return any(_name(n) in _MASKS for n in nodes if isinstance(n, ast.Call))
+    if step == "softmax":
+        return "softmax" in _name(place.value).lower() or isinstance(place.value, ast.Constant | ast.UnaryOp)
+    called = [_name(n) for n in nodes if isinstance(n, ast.Call)]
+    # A width that is wanted elsewhere is no factor, and what is wrong is to take it for one.
+    factor = handed or "sqrt" in "".join(called) or any(isinstance(n, ast.Pow) for n in nodes)
+    return factor and all(isinstance(n, _PARTS) for n in nodes) and all(name in _NUMBERS for name in called)
+
+
+def _made(one: ast.expr, function: ast.FunctionDef, tree: ast.Module, line: int, step: str) -> list[_Place]:
+    """Where a name, or an attribute of the instance, gets what decides: it is assigned, or handed over by who calls."""
+    holder = next((n for n in statements(tree) if isinstance(n, ast.ClassDef) and function in n.body), None)
+    if isinstance(one, ast.Attribute):
+        own = family(holder, tree) if holder is not None else ()
+        assigned = (n for one in own for n in statements(one) if isinstance(n, ast.Assign))
+        places = [
+            _Place(n.lineno, n.value) for n in assigned if any(is_own(x) and _name(x) == one.attr for x in n.targets)
+        ]
+        return [place for place in places if _decides(place, step)]
+    if not isinstance(one, ast.Name):
+        return []
+    assigned = (n for n in statements(function) if isinstance(n, ast.Assign) and n.lineno < line)
+    before = [_Place(n.lineno, n.value) for n in assigned if any(_name(x) == one.id for x in n.targets)]
+    before = [place for place in before if _decides(place, step)]
+    names = [a.arg for a in function.args.args]
+    if before or one.id not in names:
+        return [max(before, key=lambda place: place.line)] if before else []
+    called = holder.name if holder is not None and function.name == "__init__" else function.name
+    at = names.index(one.id) - (holder is not None)
+    found = []
+    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call) and _name(n) == called):
+        given = next((k.value for k in call.keywords if k.arg == one.id), None)
+        given = given or (call.args[at] if at < len(call.args) else None)
+        found += [_Place(call.lineno, given)] if given is not None else []
+    return [place for place in found if _decides(place, step, handed=True)]
+
+
+def _power(node: ast.expr) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow)
+
+
+def _name(node: ast.AST) -> str:
+    """The last name of what is called or read."""
+    node = node.func if isinstance(node, ast.Call) else node
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

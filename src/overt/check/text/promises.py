@@ -1,0 +1,468 @@
+"""What a text promises: documentation, comments and names, read in this one place.
+
+They say what is *intended*, a polarity, a causal mask, an order of packed rows, an embedding times √d, and decide
+nothing: whether the promise is held, what was computed tells.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from overt.check.text.counting import counted
+from overt.check.text.lines import makers_in
+from overt.check.text.roles import Argument, role
+from overt.check.text.shapes import layout_of, unpacked
+from overt.check.text.syntax import parsed
+from overt.check.text.usage import definition, scope, source_of
+
+# Which rows or columns something is said to be.
+_RANGE = r"\b[\w*]+ ?(?:\.\.+|:|…) ?[\w*]+(?: ?- ?1)? "
+
+# Numbers so low that they hide.
+_LOW = r"-\s*(1e\d|(jnp\.|np\.|torch\.|math\.)?inf)|−∞|finfo\([^)]*\)\.min|[\"']-inf"
+
+
+class Promises:
+    """What is said of one callable, by its name, its text and that of what it uses."""
+
+    name: str
+    description: dict[str, Any]
+    arguments: list[Argument]
+    overrides: dict[str, str]
+    by_role: dict[str, Argument]
+
+    def has(self, *roles: str) -> bool:
+        """Whether there are arguments of these roles."""
+        return all(r in self.by_role for r in roles)
+
+    @cached_property
+    def intents(self) -> dict[str, Any]:
+        """What recordings are judged by."""
+        told = (self.name + self.prose).lower()
+        around = (self.name + "\n" + self.described + "\n" + self.description.get("around", "")).lower()
+        # The second of three axes, wherever a shape is documented.
+        lengths = set(re.findall(r"[(\[]\s*\w+\s*,\s*(\w+)\s*,\s*\w+\s*[)\]]", self.described))
+        root = r"(sqrt *\(? *\{?|√ ?|square root of (the )?)\(?(d_?model|d\b|dim|model|embed|width|hidden)"
+        return {
+            "causal": True if self.declared_causal or self._made_causal else None,
+            "luong": "luong" in told,
+            "asks": self._asks,
+            "unscaled": self.declared_unscaled,
+            "scaled": self.description.get("scaled"),
+            "by width": self.declared_by_width,
+            # Keys and values are said to have one source.
+            "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|cross", told)),
+            "pairs": len(lengths) > 1 and "1" not in lengths,
+            "alibi": bool(re.search(r"alibi|press et al|linear bias", around)),
+            # Of what is turned, queries and keys are named, and values not.
+            "rotates q and k": any(
+                re.search(r"\bquer|\bq\b", line) and re.search(r"\bkeys?\b|\bk\b", line) and not re.search(r"value|\bv\b", line)
+                for line in re.split(r"\n|(?<=[.;])\s", around) if re.search(r"rotary|rope\b|rotat", line)
+            ),
+            "embeddings times √d": any(
+                re.search(root, line) and re.search(r"multipl|times|scaled|\*|·", line) and not re.search(r"divi|/|score|dot", line)
+                for line in around.splitlines() if "embed" in line
+            ),
+        }  # fmt: skip
+
+    @cached_property
+    def _asks(self) -> tuple[int, int] | None:
+        """The places of the arguments that are named queries and keys, where there are both."""
+        roles = [a.role for a in self.arguments]
+        return (roles.index("q"), roles.index("k")) if {"q", "k"} <= set(roles) else None
+
+    @cached_property
+    def prose(self) -> str:
+        """Documentation and comments alone, in lower case."""
+        return self.described.lower()
+
+    @cached_property
+    def described(self) -> str:
+        """Documentation and comments alone."""
+        beside = _about([a.name for a in self.arguments], self.description.get("told", ""))
+        return "\n".join([self.description["doc"], *_words(self.description["source"]), *beside])
+
+    @cached_property
+    def shaped(self) -> str:
+        """Documentation and comments; what stands behind an argument, or where it is kept, is about that argument."""
+        return f"{self.described}\n{behind(self.description['source'])}"
+
+    @cached_property
+    def code(self) -> str:
+        """Source without comments and documentation."""
+        source = re.sub(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', "", self.description["source"], flags=re.DOTALL)
+        return re.sub(r"#.*", "", source)
+
+    @cached_property
+    def told_layouts(self) -> list[str]:
+        """Layouts that documentation and comments name, which is what was meant."""
+        return self.layouts_in(self.described)
+
+    def layouts_in(self, text: str) -> list[str]:
+        found: list[str] = []
+        patterns = [
+            r"[\(\[]\s*((?:[\w*]+\s*,\s*){1,4}[\w*]+)\s*[\)\]]",
+            # No name of an axis is longer; a word of nothing but x has very many ways to be three axes.
+            r"\b((?:\w{1,32}\s*[x×]\s*){1,3}\w{1,32})\b",
+            r"Float\w*\[\w*,\s*[\"']([\w ]+)[\"']",
+        ]
+        for words in [*unpacked(text), *(words for pattern in patterns for words in re.findall(pattern, text))]:
+            layout = layout_of(words)
+            if layout and layout not in found:
+                found.append(layout)
+        return found
+
+    def declared_mask(self, wanted: str | None = None) -> str | None:
+        """keep, drop or additive, where name, text, or what its file gives it, say it of a mask, or of a padding mask."""
+        if "--mask" in self.overrides:
+            return self.overrides["--mask"]
+        found = [self.by_role[r] for r in ("mask", "padding") if r in self.by_role and wanted in (None, r)]
+        if not found:
+            return None
+        name = found[0].name.lower()
+        others = [a.name.lower() for a in self.arguments if a.role in ("mask", "padding") and a.name.lower() != name]
+        every = re.split(r"\n\s*\n|\n|(?<=[.;])\s", self.prose)
+        about = [n for n, line in enumerate(every) if "mask" in line or name in line]
+        # What a number says is said of the mask where that was named just before.
+        lines = [line for n, line in enumerate(every) if n in about or (
+            re.search(r"\b(true|1|0)\b", line) and {n - 1, n - 2, n - 3} & {*about})]  # fmt: skip
+        # Each mask is told of by itself.
+        mine = [line for line in lines if re.search(rf"(?<!\w){re.escape(name)}\b", line)]
+        if others:
+            described = any(self._paragraph(other) for other in others)
+            lines = mine or [li for li in lines if not described and not any(other in li for other in others)]
+        if (
+            re.search(r"bool", self.prose)
+            and re.search(r"\bfloat", self.prose)
+            and re.search(r"\badded\s+to", self.prose)
+        ):
+            # Both are taken, each by its dtype.
+            return None
+        own = self._paragraph(name)
+        for part, text in ((re.split(r"(?<=[.;])\s", own), own), (lines, self.prose)):
+            # What is said of booleans elsewhere is said of what it is made into.
+            said = {verdict for line in part if (verdict := self._mask_in(line, "bool" in text))}
+            if said:
+                # Who says both leaves it open.
+                return said.pop() if len(said) == 1 else None
+            makers = makers_in(self.description.get("file"), own) if part == [own] and "bool" not in own else ()
+            if any(re.search(_LOW, source) for source in makers):
+                return "additive"
+        if re.search(r"keep|allow|visible|valid|attend", name):
+            return "keep"
+        if re.search(r"additive|bias|float", name):
+            return "additive"
+        if re.search(r"drop|block|is_pad|ignore", name):
+            return "drop"
+        if re.search(r"\badditive mask\b", self.prose) and "bool" not in self.prose:
+            return "additive"
+        given: dict[str, str] = self.description["masks"]
+        return given.get(found[0].name)
+
+    def told_booleans(self, name: str) -> bool:
+        """Whether what is said of an argument is of booleans, or of a mask."""
+        words = r"\bbool|\b(true|false|masks?|hides?|hidden|padding)\b"
+        return bool(re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*({words})", self.prose))
+
+    def told_to_hide(self, name: str) -> bool:
+        """Whether very negative numbers in an argument are said to hide, or a function that is called like it gives some."""
+        made = (
+            m["source"]
+            for m in self.description.get("makers", ())
+            if not m["class"] and m["name"].split("_")[-1] == name
+        )
+        said = re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*(-\s*(1e\d|inf)|−∞)", self.prose)
+        return bool(said or (len(name) > 2 and any(re.search(_LOW, source) for source in made)))
+
+    def _paragraph(self, name: str) -> str:
+        """What the documentation of an argument says, in one line."""
+        found = re.search(
+            rf"^([ \t]*){re.escape(name)}\b[^\n:]{{0,30}}:(.*?)(?=\n\1?[ \t]{{0,4}}[\w, ]+(\([^)]*\))?:|\n\s*\n|\Z)",
+            self.prose, re.DOTALL | re.MULTILINE,
+        )  # fmt: skip
+        return " ".join(found.group(2).split()) if found else ""
+
+    @staticmethod
+    def _mask_in(line: str, booleans: bool) -> str | None:
+        """keep, drop or additive, where a line says it; booleans: whether it is said beside that it may be of these."""
+        # What it is made of says nothing yet.
+        line = re.sub(r"\b(ones|1s?|0s?|zeros)\b( ?/ ?| and | or )(zeros|0s?|1s?|ones)\b", "numbers", line)
+        line = re.sub(
+            r"\b(in|at) (row|column|position|place|entry|index)\b[^.;]{0,40}?(?=means?\b|indicates?\b)", "", line
+        )
+        added = re.search(
+            r"additive|\badded to\b|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*(inf\w*|[\d.]+e\d+)\s+(to|where|for|at|means|on|=|elsewhere|otherwise)|−∞|zeros? .*-\s*inf",
+            line,
+        )
+        if added and not (booleans and re.search(r"\b(true|false)\b", line)):
+            # Where booleans are spoken of too, and not here, these are something else.
+            return None if booleans else "additive"
+        marked = re.search(
+            r"\b(invalid|pad\w*|masked|ignored|hidden|valid|real|visible|kept|allowed)\b[^.;,]{0,40}?"
+            r"\b(?:indicated|marked|denoted|flagged|represented)\s+(?:by|as|with)\W{0,3}(?:true|1s?|ones?)\b",
+            line,
+        )
+        if marked:
+            return "drop" if marked.group(1)[:3] in ("inv", "pad", "mas", "ign", "hid") else "keep"
+        yes = re.search(
+            r"(?<![\w.])(true|1s?|ones|non-?zero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|indicates?|is|are|will be|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
+            line,
+        )
+        if yes:
+            rest = line[yes.start() :][:70]
+            rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
+            if re.search(
+                r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
+                rest,
+            ) and not re.search(
+                r"not (masked|padded|padding|ignored|hidden)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept",
+                rest,
+            ):
+                return "drop"
+            if re.search(
+                r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|present",
+                rest,
+            ):
+                return "keep"
+        no = re.search(
+            r"(?<![\w.-])(false|0s?|zeros?)(?![\w.])\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
+            line,
+        )
+        if (
+            no
+            and re.search(r"mask|ignore|pad|drop|hid|block|not", line[no.start() :][:50])
+            and not re.search(r"not (masked|ignored|padded)", line[no.start() :][:50])
+        ):
+            return "keep"
+        if no and re.search(r"keep|attend|allow|visible|valid", line[no.start() :][:50]):
+            return "drop"
+        return None
+
+    @cached_property
+    def boolean_mask(self) -> bool:
+        """Whether name, annotation or text say that the mask is one of booleans or of 0 and 1."""
+        argument = self.by_role.get("mask") or self.by_role.get("padding")
+        if argument is None:
+            return False
+        near = " ".join(
+            line for line in self._all_prose.splitlines() if "mask" in line or argument.name.lower() in line
+        )
+        words = r"\bbool|\btrue\b|\b0\s*/\s*1\b|\b1\s*/\s*0\b|binary|\b1 for\b|\b1 =|\bones? where\b|\b1s\b|\b1 where|\bkeep\b"
+        turned = rf"{argument.name}\s*\.\s*(float|double|to|astype|type)\s*\(|float\(\s*{argument.name}"
+        return bool("bool" in argument.annotation.lower() or re.search(words, near) or re.search(turned, self.code))
+
+    @cached_property
+    def misread(self) -> dict[str, str]:
+        """Globals that a function reads in the place of arguments: of the same role, or of like name and never read."""
+        function = next(iter(parsed(self.description["source"]).body), None)
+        nodes = [node for part in getattr(function, "body", []) for node in ast.walk(part)]
+        read = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+        found = {}
+        for name, a in product(self.description["globals"], self.arguments):
+            alike = a.name not in read and (name.startswith(a.name[:3]) or a.name.startswith(name))
+            if alike or (a.role == role(name) and a.role in ("q", "k", "v", "x", "context")):
+                found[name] = a.name
+        return found
+
+    @cached_property
+    def declared_causal(self) -> bool:
+        """Whether the name or the text promise a causal mask, and no argument asks for it."""
+        if self.has("causal") or any("causal" in row["name"].lower() for row in self.description["constructor"]):
+            return False
+        told = re.sub(r"(non|not|without|no|isn't|un)[ -]?(a |any )?(causal|masked)", "", self.prose)
+        # One of several words in a row is no promise, nor is what an option must be.
+        told = re.sub(r"must be (true|set|false)[^.\n]*causal", "", told)
+        told = re.sub(r"(?m)(?<=\w), *causal *(?=, *\w+ *(,|$))", "", told)
+        if self.has("mask"):
+            # What is said of the argument promises nothing of the function.
+            mask = re.escape(self.by_role["mask"].name.lower())
+            told = re.sub(rf"(?m)^.*\b{mask}\b.*(\n[ \t]+.*)?$", "", told)
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
+        alone = not any(self.has(given) for given in ("mask", "padding", "lengths"))
+        return bool(
+            re.search(r"causal|autoregress|gpt", name)
+            or (alone and re.search(r"masked_self|masked_multi|masked_att|decoder_self|lookahead", name))
+            or re.search(
+                r"\bcausal(ly)?\b|autoregressive|look-?ahead|future (tokens|positions|keys)|masked self|(only|itself) .{0,20}\b(past|earlier|previous)",
+                told,
+            )
+        )
+
+    @cached_property
+    def _made_causal(self) -> bool:
+        """Whether what it is made of is called causal attention, and nobody says by an argument what is hidden."""
+        asked = any(self.has(given) for given in ("causal", "mask", "padding"))
+        told = any("causal" in row["name"].lower() for row in self.description["constructor"])
+        named = r"\b(def causal_(self_)?att|class Causal(Self)?Att)"
+        return not asked and not told and bool(re.search(named, self.description["reached"]))
+
+    @cached_property
+    def powers_of_two(self) -> bool:
+        """Whether the number of heads is said to be one."""
+        return bool(re.search(r"power of (two|2)\b", self.prose))
+
+    @cached_property
+    def _all_prose(self) -> str:
+        """Its documentation and comments, and those of what it is made of."""
+        return "\n".join([self.prose, *_words(self.description.get("reached", ""))]).lower()
+
+    @cached_property
+    def _packed_prose(self) -> str:
+        """All that is said where it may be said how a packed projection lies."""
+        # What the module says of weights that are read here by their name.
+        module = " ".join(self.description.get("told", "").split()).lower()
+        held = re.search(r"\b\w*(?:qkv|query_?key_?value)\w*", module)
+        return self._all_prose + ("\n" + module if held is not None and held[0] in self.code.lower() else "")
+
+    @property
+    def thirds(self) -> bool:
+        """Whether all queries are said to come before all keys: q, k and v in a row may be those of each head."""
+        all_of = r"\b(all|every) (of )?(the )?q|\bq(uer(y|ies))?s? (for|of) all heads|\bthirds?\b"
+        shape = r"\b3\W{1,4}(self\.)?(n_?|num_)?h(eads?)?\b"
+        return bool(re.search(rf"{all_of}|{shape}|{_RANGE}(the )?q(uer|\b)", self._packed_prose))
+
+    @cached_property
+    def told_packing(self) -> str | None:
+        """How a packed projection is said to lie: "heads first" for a q, k and v of each head, or the order of letters."""
+        one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?(?: first)?"
+        between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
+        prose = re.sub(rf"{_RANGE}(?=(?:the )?[qkv])", "", self._packed_prose)
+        if re.search(
+            r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every) head.{0,20}\bq(uery)?\b.{0,12}\bk(ey)?\b|\bq\b.{0,30}of head 0",
+            prose,
+        ):
+            return "heads first"
+        named = re.search(r"\b(kqv|kvq|vkq|vqk|qvk)(_proj)?\b", self.code)
+        if named:
+            return named.group(1)
+        near = r"order|column|row|pack|fused|stack|concat|\|"
+        for words in re.finditer(rf"(?=(\b{one}{between}{one}{between}{one}))", prose):
+            # It is said of how they lie, in the same line or the one before.
+            line = "\n".join(prose[: words.end(1)].splitlines()[-2:]) + prose[words.end(1) :].partition("\n")[0]
+            if len({*words.groups()[1:]}) == 3 and re.search(near, line):
+                return "".join(words.groups()[1:])
+        return None
+
+    @cached_property
+    def promised_packing(self) -> str | None:
+        """The order in which a packed projection should lie, by its documentation or else its name."""
+        # BLOOM, GPT-NeoX and Megatron pack their query_key_value head by head.
+        fused = re.search(r"query_?key_?value", self.code)
+        named = re.search(r"\b(w_?)?qkv", self.code, re.IGNORECASE) and not fused
+        return self.told_packing or ("qkv" if named else None)
+
+    @cached_property
+    def batches_first(self) -> bool | None:
+        """Whether the first axis is said to be that of the samples; None where nothing, or both, is said."""
+        samples, more = r"(b|bs|bsz|n_?batch|batch(_?size)?|batches|samples)", r"\s*,\s*[\w*]+"
+        shapes = r"[(\[]\s*{}\s*,\s*{}" + rf"(?={more}|\s*[)\]])"
+        text = (self.described + self.description.get("source", "")).lower()
+        text = re.sub(r"\b(\w+)\s+[x×]\s+(\w+)\s+[x×]\s+(\w+)", r"(\1, \2, \3", text)
+        first = re.search(shapes.format(samples, r"[\w*]+"), self.prose)
+        second = re.search(shapes.format(r"[a-z]\w*", samples), text)
+        late = second or re.search(r"(sequence|time|seq|length)[- ](first|major)|batch_first\s*=\s*false", text)
+        return None if first and second else True if first and not late else False if late else None
+
+    def counts_itself(self, name: str = "") -> tuple[bool, bool]:
+        """Whether a window is said to count the query, and whether it is said not to."""
+        # What the module says of a number by its name is said of that, and what stands behind a field.
+        lines = self.description.get("told", "").lower().splitlines()
+        lines += [line for m in self.description.get("makers", ()) if m["class"] for line in m["source"].lower().splitlines()
+                  if "#" in line]  # fmt: skip
+        told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
+        return counted(re.sub(r"\s+", " ", told))
+
+    @cached_property
+    def one_length(self) -> bool:
+        """Whether it is said that a sequence attends to itself, so that there are as many keys as queries."""
+        told = re.sub(r"\bself\b[.,)]", "", self.name + self.prose)
+        return self.declared_causal or self.has("window") or bool(re.search(r"self", told, re.IGNORECASE))
+
+    @cached_property
+    def declared_grouped(self) -> bool:
+        """Whether it is said that consecutive query heads share a key head."""
+        return bool(
+            re.search(
+                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|as in llama|query heads .*\bneighbou?rs|query heads 0\W{1,3}[1-9]",
+                self.prose + self.description.get("told", "").lower(),
+            )
+        )
+
+    @cached_property
+    def declared_by_width(self) -> bool:
+        """Whether scores are said to be divided by the width itself, as in µP (Yang et al. 2022, arXiv:2203.03466)."""
+        width = r"(d|d_?(k|head|h)|head_?dim)\b(?! ?(\*\*|\^))"
+        return bool(re.search(rf"\b1(\.0)? ?/ ?{width}|\b(mu|µ|μ)p\b", self._all_prose))
+
+    @cached_property
+    def declared_unscaled(self) -> bool:
+        """Whether the scale is said to be somebody else's business, or there is none, as in Luong's product."""
+        text = self.name.lower() + " " + self.prose
+        return bool(
+            re.search(
+                r"pre-?scaled|already scaled|unscaled|luong|(?<!scaled )\bdot attention|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|(do|does|did|is|are) not scale|plain (inner|dot) products?|t5",
+                text,
+            )
+        )
+
+
+def _words(source: str) -> list[str]:
+    """Documentation and comments in a source: what is said of arguments before what is said of what is made of them."""
+    quoted = re.findall(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', source, re.DOTALL)
+    # A paragraph of a documentation does not go on in a comment.
+    return [*(f"{one or two}\n" for one, two in quoted), *re.findall(r"#(.*)", source)]
+
+
+def behind(source: str) -> str:
+    """Comments that begin with a shape and stand behind an argument, or where it is kept, each after its name."""
+    place = r"^[ \t]*(?:self\.\w+ *= *)?(\w+)(?:: *[^#=\n]+(?:=[^#\n]*)?|,|)[ \t]*# *([(\[].*)$"
+    return "\n".join(f"{name} {text}" for name, text in re.findall(place, source, re.MULTILINE))
+
+
+def _about(names: list[str], text: str) -> Iterator[str]:
+    """What a text that is about several things says of these names: lines that begin with one, and what follows."""
+    mine = False
+    for line in text.splitlines():
+        # One letter is a name where a shape stands beside it.
+        named = re.match(r"\W{0,8}(\w\w+)\W{0,3}[ \t]*[=:([]|\W{0,8}(\w)\s+\[", line)
+        if named or not line.strip():
+            mine = named is not None and (named[1] or named[2]) in names
+        if mine:
+            yield line
+
+
+def around(thing: Any) -> str:
+    """Names, documentation and comments of what a function or class uses of its own module, and of what that uses."""
+    own, near = definition(thing), scope(thing)
+    told: list[str] = []
+    open_: list[Any] = [own]
+    seen = {id(own)}
+    while open_:
+        with suppress(tokenize.TokenError):
+            source, _ = source_of(open_.pop(0))
+            told += _comments(source)
+            for name in (n.id for n in ast.walk(parsed(source)) if isinstance(n, ast.Name)):
+                used = near.get(name)
+                mine = inspect.isclass(used) or inspect.isfunction(used)
+                if mine and getattr(used, "__module__", None) == own.__module__ and id(used) not in seen:
+                    seen.add(id(used))
+                    told.append(name)
+                    open_.append(used)
+    return "\n".join(told)
+
+
+def _comments(source: str) -> list[str]:
+    """Documentation and comments of a source."""
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    said = [t.string for t in tokens if t.type == tokenize.COMMENT]
+    said += [t.string for t in tokens if t.type == tokenize.STRING and t.string.lstrip("rRbBuU")[:3] in ('"""', "'''")]
+    return said

@@ -1,0 +1,1 @@
+"""More calls beside the one that was found, and what they tell."""

@@ -1,0 +1,390 @@
+"""What more calls tell, once one is found that works: the same once more, in training, in half, with other inputs.
+
+Nothing here knows what the candidate looks like: a call is arguments and what they were taken for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from overt.check.calls import call as calls
+from overt.check.calls.call import Guess
+from overt.check.findings import Findings
+from overt.check.process.session import Here, Session
+from overt.check.text.interface import Interface
+
+# Two outputs are different, and half precision is off, by more than this share of the largest number.
+_SAME, _HALF = 1e-6, 4e-3
+# Queries and keys by which is seen how far a query sees.
+_POSITIONS = 7
+
+
+@dataclass(frozen=True)
+class Way:
+    """A call: what each argument is taken for, numbers and values in place of these, and what else is asked."""
+
+    guess: Guess
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    # what stands for a hidden key in its mask
+    hides: float | bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a call came to."""
+
+    reply: dict[str, Any]
+    outputs: list[np.ndarray]
+    # of the arrays that were given, where they were asked for
+    gradients: Mapping[str, np.ndarray | None] = field(default_factory=dict)
+    # how often something was printed in the request
+    printed: int = 0
+
+    @property
+    def failed(self) -> bool:
+        return "error" in self.reply
+
+    def part(self, start: int) -> Answer:
+        """The same, and of what was returned the samples from one on."""
+        return replace(self, outputs=[x[start:] if x.ndim else x for x in self.outputs])
+
+    @property
+    def judged(self) -> dict[str, Any]:
+        return self.reply.get("judged", {}) | {"shapes": [one["shape"] for one in self.reply.get("outputs", ())]}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Calls a function, or a method of an instance."""
+
+    session: Session | Here
+    face: Interface
+    handle: int | None
+
+    def ask(self, ways: Sequence[Way], *, same: bool = False) -> list[Answer]:
+        """What the calls came to, a few in one request; same: arrays of one name are one array in all of them."""
+        found: list[Answer] = []
+        for start in range(0, len(ways), calls.BATCH):
+            specs: list[dict[str, Any]] = []
+            arrays: dict[str, np.ndarray] = {}
+            for number, way in enumerate(ways[start : start + calls.BATCH]):
+                prefix = "" if same else f"{number}_"
+                given, mine = calls.named(way.guess, self.face, prefix)
+                args, kwargs = calls.placed(calls.valued(given, way.values), self.face)
+                for name, array in way.arrays.items():
+                    if prefix + name in mine:
+                        key = f"{number}+{name}"
+                        args, kwargs = _renamed(args, prefix + name, key), _renamed(kwargs, prefix + name, key)
+                        mine[key] = array
+                        del mine[prefix + name]
+                # What is read in the place of an argument stands for it.
+                patch = {n: {"array": prefix + a} for n, a in self.face.misread.items() if prefix + a in mine}
+                fresh = not specs or ("train" not in way.extra and not same)
+                told = {"globals": patch, "dtype": way.guess.dtype, "fresh": fresh, **way.extra}
+                specs.append(self.spec(args, kwargs, **told))
+                arrays |= mine
+            request = {"op": "call", "handle": self.handle, "calls": specs} | ({"same": True} if same else {})
+            reply, out = self.session.ask(request, arrays)
+            replies = reply.get("replies", [reply] * len(specs))
+            for told in replies:
+                slopes = {re.split(r"[_+]", name, maxsplit=1)[-1]: None if key is None else out[key]
+                          for name, key in (told.get("gradients") or {}).items()}  # fmt: skip
+                outputs = [out[o["key"]] for o in told.get("outputs", ())]
+                found.append(Answer(told, outputs, slopes, reply.get("printed", 0)))
+        return found
+
+    def spec(self, args: list[Any], kwargs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        """One call of a request."""
+        one = {"args": args, "kwargs": kwargs, "backend": self.face.description["backend"], "still": True}
+        method = {} if self.handle is None else {"method": self.face.description["method"]}
+        return {**one, **method, "train": False, **more}
+
+    def recorded(self, *guesses: Guess) -> list[dict[str, Any]]:
+        """What the recording of each call comes to; empty where it fails."""
+        return [answer.judged for answer in self.ask([Way(g, extra={"record": self.face.intents}) for g in guesses])]
+
+    def arrays(self, guess: Guess) -> dict[str, np.ndarray]:
+        """The arrays of a call by the names of their arguments."""
+        return calls.specs(guess, self.face)[2]
+
+
+def _renamed(specs: Any, old: str, new: str) -> Any:
+    """Specs with another array in place of one."""
+    if specs == {"array": old}:
+        return {"array": new}
+    if isinstance(specs, dict):
+        return {name: _renamed(spec, old, new) for name, spec in specs.items()}
+    return [_renamed(spec, old, new) for spec in specs] if isinstance(specs, list) else specs
+
+
+def differ(one: Answer, two: Answer, tolerance: float = _SAME) -> bool:
+    """Whether two calls that work gave other numbers."""
+    if one.failed or two.failed or not one.outputs or not two.outputs:
+        return False
+    a, b = (np.asarray(answer.outputs[0], np.float64) for answer in (one, two))
+    if a.shape != b.shape:
+        return True
+    top = max(float(np.nanmax(np.abs(a), initial=0)), 1e-12)
+    with np.errstate(invalid="ignore"):
+        off = np.where(a == b, 0, np.abs(a - b))
+    return bool((np.isnan(a) != np.isnan(b)).any() or np.nanmax(off, initial=0) > tolerance * top)
+
+
+def _chosen(face: Interface, one: Answer, two: Answer) -> bool:
+    """Whether words or places are drawn, which is no dropout: whole numbers differ, or the code says so."""
+    both = zip(one.outputs, two.outputs, strict=False)
+    draws = re.search(r"\b(randint|randperm|permutation|multinomial|categorical|shuffle)\(", face.whole)
+    if draws and not re.search(r"drop|bernoulli", face.whole, re.IGNORECASE):
+        return True
+    return any(a.dtype.kind in "iu" and a.shape == b.shape and not np.array_equal(a, b) for a, b in both)
+
+
+def probe(
+    caller: Caller,
+    guess: Guess,
+    masks: Sequence[Way],
+    facts: Mapping[str, Any],
+    findings: Findings,
+    others: Sequence[Way] = (),
+    raw: Caller | None = None,
+) -> None:
+    """Everything that more calls tell of the one that was found.
+
+    masks: those of its ways that hide keys; others: those with arguments that may be left out; raw: calls an instance
+    that was never put out of training.
+    """
+    plain = Way(guess)
+    ways = [plain, *masks[:3]]
+    again = {"still": False}
+    same, first, second = caller.ask([replace(plain, extra=again | {"seed": n}) for n in (0, 0, 1)])
+    if facts.get("unwritten"):
+        findings.entered("modes, precision, what is kept", "some of the output is never written", tried=False)
+        return
+    if _chosen(caller.face, first, second):
+        findings.entered("modes, precision, what is kept", "what it gives is drawn by chance", tried=False)
+        return
+    if differ(first, second):
+        # Copies of a layer whose first call draws its weights differ, and calls of one of them do not.
+        one = replace(plain, extra=again | {"seed": 0, "train": False})
+        once, twice = caller.ask([one, one])
+        # So do calls that make what is called.
+        if (differ(same, first) and not differ(once, twice)) or caller.face.description["composed"]:
+            findings.entered("modes, precision, what is kept", "each copy of it draws weights of its own", tried=False)
+            return
+        findings.add("dropout_eval", line=_dropping(caller, plain))
+        # What is dropped by chance is hidden by no mask.
+        findings.found.pop("mask_after_softmax", None)
+        return
+    _changed(caller.ask([plain, *others] if others else ways), findings)
+    kept = remembers(caller, guess) if "inplace" not in findings.found else None
+    if kept is not None:
+        findings.add(kept)
+        return
+    _trained(raw or caller, plain, findings)
+    _half(caller, ways, findings)
+    for way in masks[:3]:
+        _hidden(caller, way, facts, findings)
+
+
+def _changed(answers: Sequence[Answer], findings: Findings) -> None:
+    changed = {key.split("_", 1)[-1].split("+")[-1] for answer in answers for key in answer.reply.get("changed", ())}
+    if changed:
+        names = ", ".join(sorted(changed))
+        findings.add("inplace", message=f"It changes what it was given ({names}), so a second call sees other inputs.")
+
+
+def remembers(caller: Caller, guess: Guess) -> str | None:
+    """Of the same call with one array changed, and the first call again, with the same arrays: what is kept amiss."""
+    drawn = np.random.default_rng(5)
+    given = {name: x for name, x in caller.arrays(guess).items() if x.dtype.kind == "f"}
+    for name, array in given.items() if len(given) > 1 else ():
+        other = {name: drawn.normal(size=array.shape)}
+        a, b, c = caller.ask([Way(guess), Way(guess, other), Way(guess)], same=True)
+        # Where nothing was called before.
+        (fresh,) = caller.ask([Way(guess, {n: x + 0.1 for n, x in given.items()})])
+        if differ(a, c):
+            # An instance may keep keys, and is meant to.
+            return "state" if caller.handle is None else None
+        # The same to the eye, and others to what remembers them.  A mask's whole numbers would be others.
+        near = {n: x + 1e-9 for n, x in given.items() if (x != np.rint(x)).any()} | other
+        if not (differ(a, b) or b.failed or fresh.failed) and differ(caller.ask([Way(guess, near)])[0], b):
+            return None if _forgets(caller, [Way(guess), Way(guess, other)]) else "cache_key"
+    return None
+
+
+def _forgets(caller: Caller, ways: Sequence[Way]) -> bool:
+    """Whether another method makes an instance forget what it keeps: until then it is meant to."""
+    told = caller.face.description
+    starts = [f"{name} then {told['method']}" for name in told.get("starts", ())[:3] if caller.handle is not None]
+    both = (caller.ask([replace(way, extra={"method": name}) for way in ways], same=True) for name in starts)
+    return any(differ(one, two) for one, two in both)
+
+
+def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
+    """In training, out of it and in it again, with two seeds each."""
+    modes = [(True, 0), (True, 1), (False, 0), (True, 0), (True, 1), (False, 0), (False, 1)]
+    named = {a.name: a.role for a in caller.face.arguments if a.role in ("drop", "training", "deterministic")}
+
+    def values(mode: bool) -> dict[str, Any]:
+        said = {"drop": 0.5, "training": mode, "deterministic": not mode}
+        return {name: said[role] for name, role in named.items() if role}
+
+    # What is given by its place is not given by name too.
+    free = {(name,) for name in named} - {path for path, _ in plain.guess.kinds}
+    ways = [replace(plain, values={n: x for n, x in values(mode).items() if (n,) in free},
+                    extra={"still": False, "train": mode, "seed": seed}) for mode, seed in modes]  # fmt: skip
+    one, two, still, three, four, again, other = caller.ask(ways)
+    # What is asked for by the call itself is no matter of the mode.
+    if "drop" not in named.values() and differ(again, other) and not differ(still, again):
+        findings.add("dropout_eval", line=_dropping(caller, plain))
+    if differ(one, two) and not differ(three, four):
+        findings.add("dropout_stuck_off")
+    if differ(one, two) and any(_sums_to_1(quiet) and not _sums_to_1(x)
+                                for quiet, x in zip(still.outputs[1:], one.outputs[1:], strict=False)):  # fmt: skip
+        findings.add("weights_after_dropout")
+
+
+def _dropping(caller: Caller, plain: Way) -> int | None:
+    """The line that drops where nothing is trained, as a recording has it."""
+    extra = {"still": False, "train": False, "record": caller.face.intents}
+    faults = caller.ask([replace(plain, extra=extra)])[0].judged.get("faults", ())
+    return next((fault["line"] for fault in faults if fault["mistake"] == "dropout_eval"), None)
+
+
+def _sums_to_1(array: np.ndarray) -> bool:
+    return array.ndim > 1 and array.shape[-1] > 1 and bool(np.allclose(array.sum(-1), 1, atol=1e-3))
+
+
+def _half(caller: Caller, ways: Sequence[Way], findings: Findings) -> None:
+    """Half precision, where wider numbers are taken."""
+    for way in ways:
+        if way.guess.dtype not in ("float64", "float32"):
+            return
+        narrow = {n: x.astype(np.float16).astype(x.dtype) for n, x in caller.arrays(way.guess).items()
+                  if x.dtype.kind == "f" and n not in way.arrays}  # fmt: skip
+        way = replace(way, arrays={**narrow, **way.arrays})
+        wide, half = caller.ask([way, replace(way, guess=replace(way.guess, dtype="float16"))])
+        if wide.failed:
+            return
+        if any(kind.startswith(("mask", "added")) for _, kind in way.guess.kinds):
+            message = half.reply.get("error", {}).get("message", "").lower()
+            lost = bool(half.outputs and wide.outputs) and bool(
+                (np.isnan(half.outputs[0]) & ~np.isnan(wide.outputs[0])).any()
+            )
+            if lost or (half.failed and ("overflow" in message or "half" in message)):
+                findings.add("mask_fp16_overflow", example={"input": "float16"})
+        elif differ(wide, half, _HALF):
+            findings.add("softmax_low_precision", kind="risk", example={"input": "float16"})
+
+
+def _hidden(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findings) -> None:
+    """A row that sees nothing, and NaN where nobody may look."""
+    _behind_lengths(caller, way, facts, findings)
+    for name, array in _masks(caller, way):
+        empty, behind = array.copy(), array.copy()
+        if array.ndim > 1 and array.shape[-2] > 1:
+            empty[..., 1, :] = way.hides
+        else:
+            empty.reshape(-1, array.shape[-1])[0] = way.hides
+        behind[..., 2] = way.hides
+        plain, other = caller.ask([way, replace(way, arrays={**way.arrays, name: empty})])
+        if other.outputs and not plain.failed and np.isnan(other.outputs[0]).any() > np.isnan(plain.outputs[0]).any():
+            findings.add("full_row_nan")
+        elif other.outputs and way.guess.dtype in ("float64", "float32"):
+            # A fill that half precision has no number for is −∞ there.
+            narrow = replace(way, guess=replace(way.guess, dtype="float16"), arrays={**way.arrays, name: empty})
+            half = caller.ask([narrow])[0]
+            if half.outputs and np.isnan(half.outputs[0]).any() and not np.isnan(other.outputs[0]).any():
+                findings.add("mask_fp16_overflow", example={"input": "float16"})
+        arrays = caller.arrays(way.guess)
+        if (found := values_in(arrays, facts)) is not None and arrays[found[0]].shape[found[1]] > 2:
+            poisoned = arrays[found[0]].copy()
+            np.moveaxis(poisoned, found[1], 0)[2] = np.nan
+            seen = caller.ask([replace(way, arrays={**way.arrays, name: behind, found[0]: poisoned})])[0]
+            if seen.outputs and np.isnan(seen.outputs[0]).any():
+                findings.add("nan_in_masked_value", line=facts.get("mixed at"))
+
+
+def _behind_lengths(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findings) -> None:
+    """NaN in the values beyond the length of a sample."""
+    given = {**caller.arrays(way.guess), **way.arrays}
+    mine, axis = values_in(given, facts) or ("", 0)
+    for lengths in (given[name] for name, kind in way.guess.by_name.items() if kind == "lengths"):
+        if axis == 0 or len(given[mine]) != len(lengths):
+            continue
+        poisoned = given[mine].copy()
+        for row, n in zip(np.moveaxis(poisoned, axis, 1), lengths, strict=True):
+            row[n:] = np.nan
+        plain, seen = caller.ask([way, replace(way, arrays={**way.arrays, mine: poisoned})])
+        if seen.outputs and plain.outputs and np.isnan(seen.outputs[0]).any() > np.isnan(plain.outputs[0]).any():
+            findings.add("nan_in_masked_value", line=facts.get("mixed at"))
+
+
+def values_in(given: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> tuple[str, int] | None:
+    """The array of the values, the last of their shape, and the axis of its positions; None where none is given."""
+    mine = [name for name, x in given.items() if x.dtype.kind == "f" and list(x.shape) == facts.get("values")]
+    axis = facts.get("value axis")
+    return (mine[-1], axis) if mine and isinstance(axis, int) else None
+
+
+def _masks(caller: Caller, way: Way) -> list[tuple[str, np.ndarray]]:
+    kinds = way.guess.by_name
+    given = {**caller.arrays(way.guess), **way.arrays}
+    return [(n, x) for n, x in given.items() if kinds.get(n, "").startswith(("mask", "added")) and x.shape[-1] > 2]
+
+
+def sees(caller: Caller, way: Way) -> np.ndarray | None:
+    """Which queries (rows) another key and value at each position (columns) changes the output of; None if unknown."""
+    kinds = {".".join(path): kind for path, kind in way.guess.kinds if calls.is_floats(kind)}
+    letter = "S" if any("S" in kind for kind in kinds.values()) else "T"
+    along = {name: kind.index(letter) for name, kind in kinds.items() if kind.count(letter) == 1}
+    if not along:
+        return None
+    given, drawn = caller.arrays(way.guess), np.random.default_rng(7)
+    ways = [way]
+    for position in range(way.guess.lengths.axis(letter)):
+        moved = {}
+        for name, axis in along.items():
+            moved[name] = given[name].copy()
+            row = np.moveaxis(moved[name], axis, 0)
+            row[position] = drawn.normal(size=row[position].shape) * 2
+        ways.append(replace(way, arrays={**way.arrays, **moved}))
+    plain, *others = caller.ask(ways)
+    if plain.failed or not plain.outputs or any(other.failed or not other.outputs for other in others):
+        return None
+    whole = plain.outputs[0]
+    axes = [axis for axis, n in enumerate(whole.shape) if n == way.guess.lengths.T]
+    if not whole.size or len(axes) != 1 or any(other.outputs[0].shape != whole.shape for other in others):
+        return None
+    top = max(float(np.nanmax(np.abs(whole), initial=0)), 1e-12)
+    rows = [np.moveaxis(other.outputs[0] - whole, axes[0], 0).reshape(way.guess.lengths.T, -1)
+            for other in others]  # fmt: skip
+    return np.stack([np.abs(row).max(1) > _SAME * top for row in rows], 1)
+
+
+def reach(caller: Caller, guess: Guess, values: Mapping[str, Any] | None = None) -> tuple[int | None, int | None]:
+    """How many positions back every query sees, no further, and none that come later; None where it is not so.
+
+    And the line that makes it so, where a mask does.
+    """
+    for length in (_POSITIONS, guess.lengths.T):
+        wide = guess.sized(T=length, S=length)
+        way = Way(wide, values=values or {})
+        # By what its mask hides, or else by what changes its output; behind several layers it sees further.
+        facts = caller.ask([replace(way, extra={"record": {}})])[0].judged.get("facts", {})
+        if facts.get("reach") is not None:
+            return int(facts["reach"]), facts["mask made"]
+        cells = sees(caller, way)
+        if cells is None:
+            continue
+        away = np.arange(length) - np.arange(length)[:, None]
+        bands = ((away >= -left) & (away <= 0) for left in range(length - 1))
+        return next((left for left, band in enumerate(bands) if np.array_equal(cells, band)), None), None
+    return None, None

@@ -1,0 +1,287 @@
+"""Calls beside the one that was found: with fewer key heads, with more axes, of another instance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import log
+from typing import Any
+
+from overt.check.calls import call as calls
+from overt.check.calls.call import Guess, Lengths, Tried
+from overt.check.findings import Findings
+from overt.check.process.session import Here, Session
+from overt.check.report import Kind
+from overt.check.text import shapes
+from overt.check.text.interface import Interface
+from overt.check.text.roles import constructor_role
+from overt.check.varied.asking import Caller, Way
+
+# Heads of queries and of keys, neither as many as samples.
+_HEADS, _KEY_HEADS = 6, 3
+# An equal length of all axes, and how many calls that failed are made with it.
+_EDGE, _CUBES = 6, 12
+# Lengths no two of which have in common what those of a first call may have.
+_OTHERS = Lengths(3, 2, 6, 9, 10, 20)
+# How many times as wide heads are made, and how far a power of that is told.
+_WIDER, _LOOSE = 4, 0.02
+# Numbers in all arrays of such a call.
+_LARGEST = 1 << 20
+
+
+@dataclass
+class Made:
+    """What instances were made of, by their handles."""
+
+    session: Session | Here
+    maker: Interface | None
+    guesses: dict[int, Guess] = field(default_factory=dict)
+    # whole numbers that they hold, in their dictionaries too
+    held: dict[int, dict[str, int]] = field(default_factory=dict)
+
+    def build(self, guess: Guess, values: Mapping[str, Any] | None = None, **asked: Any) -> dict[str, Any]:
+        """Make an instance; gives the reply."""
+        assert self.maker is not None
+        kwargs, arrays = calls.named(guess, self.maker)
+        kwargs = calls.valued(kwargs, values or {})
+        backend = self.maker.description["backend"]
+        reply, _ = self.session.ask({"op": "build", "kwargs": kwargs, "seed": 1, **asked, "backend": backend}, arrays)
+        if "error" not in reply:
+            self.guesses[reply["handle"]] = guess
+            numbers = {name.partition(".")[2] or name: n for name, n in reply["numbers"].items() if type(n) is int}
+            self.held[reply["handle"]] = numbers
+        return reply
+
+    def of(self, caller: Caller) -> tuple[Guess, Interface] | None:
+        """What the instance that is called was made of, where it was made here."""
+        guess = self.guesses.get(-1 if caller.handle is None else caller.handle)
+        return None if guess is None or self.maker is None else (guess, self.maker)
+
+    def other(
+        self, caller: Caller, values: Mapping[str, Any], guess: Guess | None = None, **asked: Any
+    ) -> Caller | None:
+        """A caller of another such instance, with other values or another guess."""
+        was = self.of(caller)
+        reply = self.build(guess or was[0], values, **asked) if was is not None else {"error": None}
+        return None if "error" in reply else replace(caller, handle=reply["handle"])
+
+    def numbers(self, caller: Caller) -> dict[str, int]:
+        """Numbers and flags that the instance was made of."""
+        guess, maker = self.of(caller) or (None, None)
+        return {} if guess is None or maker is None else numbers(guess, maker)
+
+    def training(self, caller: Caller) -> Caller | None:
+        """A caller of another such instance that was never put out of training, and drops half."""
+        guess, maker = self.of(caller) or (None, None)
+        if guess is None or maker is None:
+            return None
+        drop = maker.by_role.get("drop")
+        dropping = [drop.name] if drop else [path[0] for path, kind in guess.kinds if kind == "0.0"][:1]
+        return self.other(caller, dict.fromkeys(dropping, 0.5), evaluate=False)
+
+
+def numbers(guess: Guess, face: Interface) -> dict[str, int]:
+    """Whole numbers and flags that a call is given, or takes where they are left out; in configurations too."""
+    kinds = guess.by_name
+    told = {a.name: a.default for a in face.arguments if a.name not in kinds}
+    told |= {name: calls.VALUES[kind](guess.lengths) for name, kind in kinds.items() if kind in calls.VALUES}
+    for name, number in face.configs.items():
+        told |= {f"{name}.{key}": n for key, n in face.description["configs"][number]["numbers"].items()}
+    for name, some in face.makers.items():
+        rows = next((maker["parameters"] for maker in some if kinds.get(name) == f"by {maker['name']}"), ())
+        told = {f"{name}.{row['name']}": row["default"] for row in rows} | told
+    return {name: n for name, n in told.items() if isinstance(n, bool | int)}
+
+
+def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Fewer key heads than query heads, where there may be fewer."""
+    told = findings.found.get("gqa_tile")
+    if told is not None and caller.face.declared_grouped:
+        findings.found["gqa_tile"] = replace(told, kind="mistake")
+    letters = {letter for _, kind in guess.kinds for letter in calls.axes_of(kind)}
+    key = "G" if "G" in letters else None
+    if key is None and "H" in letters:
+        # An axis of its own that had to be as long as that of the heads.
+        key = next((a for a, n in guess.lengths.more if a in letters and n == guess.lengths.H), None)
+    lengths = replace(guess.lengths, H=_HEADS, W=_HEADS * guess.lengths.D, G=_KEY_HEADS)
+    if key is not None:
+        lengths = lengths.resized(key, _KEY_HEADS)
+    judged: dict[str, Any] = {}
+    if caller.handle is not None:
+        first, maker = made.of(caller) or (None, None)
+        if first is None or maker is None:
+            return
+        own = maker.by_role.get("groups")
+        # A configuration may tell of them, or any number whose name says nothing.
+        named: list[tuple[str, ...]] = [(own.name,)] if own is not None else []
+        named += [path for path, _ in first.kinds if constructor_role(path[-1]) == "groups"]
+        if named:
+            other = made.other(caller, {}, replace(first.given(named[0], "number of key heads"), lengths=lengths))
+            judged = other.recorded(replace(guess, lengths=lengths))[0] if other is not None else {}
+        for name, was in numbers(first, maker).items() if not named else ():
+            if type(was) is int and was > 2 and was % 2 == 0 and constructor_role(name.rpartition(".")[2]) is None:
+                other = made.other(caller, {name: was // 2})
+                judged = other.recorded(guess)[0] if other is not None else {}
+            if any(entry["step"].endswith("groups") for entry in judged.get("ledger", ())):
+                break
+    elif key is not None and "H" in letters:
+        (judged,) = caller.recorded(replace(guess, lengths=lengths))
+    for fault in judged.get("faults", ()):
+        if fault["step"] == "groups":
+            documented = fault["mistake"] == "gqa_tile" and caller.face.declared_grouped
+            findings.add(fault["mistake"], kind="mistake" if documented else None, line=fault["line"], look="(?!)")
+    groups = [entry for entry in judged.get("ledger", ()) if entry["step"] == "groups"]
+    findings.enter([{"facts": {}, "ledger": groups}])
+
+
+def scaled(made: Made, caller: Caller, guess: Guess, told: Sequence[Mapping[str, Any]], findings: Findings) -> None:
+    """A factor of the scores that goes with the width as no 1/√D does, where a constant one might be meant.
+
+    told: facts of the call, and of it with other lengths, where a factor may be odd that is 1/√D by accident.
+    """
+    facts = told[0]
+    odd = next((one["odd scale"] for one in told if one.get("odd scale")), None)
+    if not odd or odd["scale"] not in [one["scale"] for one in told] or "scale" not in facts:
+        return
+
+    def wider(one: Guess) -> Guess:
+        n = one.lengths
+        return one.sized(D=_WIDER * n.D, W=_WIDER * n.W, U=_WIDER * n.U)
+
+    first = made.of(caller)
+    given = [*guess.kinds, *(first[0].kinds if first is not None else ())]
+    if any(kind in ("scale", "root of a width") for _, kind in given):
+        # A factor that was given goes with the width as that does.
+        return
+    other: Caller | None = caller
+    if caller.handle is not None:
+        widths = ("model_dim", "head_dim", "att_dim")
+        values = {name: _WIDER * n for name, n in made.numbers(caller).items() if constructor_role(name) in widths}
+        other = made.other(caller, values, wider(first[0])) if first is not None else None
+    if other is None:
+        return
+    more = other.recorded(wider(guess))[0].get("facts", {})
+    ratio = more.get("scale", 0) / facts["scale"]
+    if more.get("scored width") != _WIDER * facts["scored width"] or ratio <= 0:
+        return
+    power, says = log(ratio, _WIDER), ""
+    if min(abs(power), abs(power + 0.5)) > _LOOSE:
+        says = f"The factor of the scores goes with the width to the power {power:.3g}, and not −0.5."
+    elif {"bias", "term"} & set(facts) or "log" in caller.face.text:
+        # What else is part of the scores, or how long a sequence is, may have to do with it.
+        return
+    elif abs(power) <= _LOOSE and len(told) > 1 and abs(told[1].get("scale", 0) / facts["scale"] - 1) > _LOOSE:
+        says = "The factor of the scores goes with lengths, samples or heads, and not with the width."
+    if says:
+        fault = {"mistake": "unknown", "kind": "unknown", "step": "scale", "says": says, "expected": "", "actual": ""}
+        findings.tell(fault | {"file": odd["file"], "line": odd["line"]})
+
+
+def settled(found: dict[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a recording came to without a scale that is wrong in its lengths alone.
+
+    Half of 4 is its root: what is one factor beside 1/√width, or one with any width, is not what it seemed to be.
+    """
+    one = found["facts"]
+    for told in (other["facts"] for other in others):
+        if "scale" not in told or "scale" not in one or not one["scale"]:
+            continue
+        ratio, root = told["scale"] / one["scale"], (one["scored width"] / told["scored width"]) ** 0.5
+        known = {fault["mistake"] for other in others for fault in other["faults"] if fault["step"] == "scale"}
+        if min(abs(ratio - 1), abs(ratio - root)) < _LOOSE and root != 1:
+            kept = {what: [x for x in found[what] if not x["step"].endswith("scale") or x["mistake"] in (None, *known)]
+                    for what in ("faults", "ledger")}  # fmt: skip
+            found = found | kept
+    return found
+
+
+def elsewhere(guess: Guess) -> Guess:
+    """The same with other lengths; what had to be equal stays so."""
+    n = guess.lengths
+    S = _OTHERS.S if n.S != n.T else _OTHERS.T
+    return replace(guess, lengths=replace(_OTHERS, S=S, G=_OTHERS.H if n.G else 0, more=n.more))
+
+
+def resized(made: Made, caller: Caller, guess: Guess, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a recording comes to with other lengths: half of 4 is its root, and what is right in one size may not be."""
+    other = elsewhere(guess)
+    first, _ = made.of(caller) or (None, None)
+    if caller.handle is not None:
+        if first is None:
+            return []
+        # What it was made with may have axes of its own.
+        more = {**dict(first.lengths.more), **dict(other.lengths.more)}
+        built = made.other(caller, {}, replace(first, lengths=replace(other.lengths, more=tuple(more.items()))))
+        if built is None:
+            return []
+        caller = built
+    way = Way(other, extra={"record": caller.face.intents})
+    judged = caller.ask([way])[0].judged
+    return [judged] if judged.get("cores") == found["cores"] else []
+
+
+def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings: Findings) -> bool:
+    """Keys that are turned over the wrong axes: what fails in any lengths runs where all are equal."""
+    failed = [one.guess for one in tried if one.error is not None and _rank(one.guess) > 2][:_CUBES]
+    edges = (_EDGE,) if caller.handle is None else tuple({n for g in failed for n in (g.lengths.D, g.lengths.W)})
+    face, whole = caller.face, caller.handle is None
+    ways = [Way(replace(one, lengths=_cube(one.lengths, edge, whole)), extra={"record": face.intents})
+            for one in dict.fromkeys(failed) for edge in edges]  # fmt: skip
+    ways = [way for way in ways if way.guess.size < _LARGEST]
+    # Where all axes are equal, many calls are one.
+    alike = {str([(n, x.shape, x.dtype) for n, x in caller.arrays(way.guess).items()]): way for way in ways[::-1]}
+    ways = [way for way in [*alike.values()][::-1] if sum(x.size for x in caller.arrays(way.guess).values()) < _LARGEST]
+    told = shapes.shapes(face.described, [a.name for a in face.arguments])
+    if guess is not None and not told and not face.layouts_in(face.description["doc"]) and _columns(face, guess):
+        # Keys are given with their features first.
+        return False
+    documented = {len(layout) for layout in face.layouts} | {len(one.axes) for one in told.values() if not one.sort}
+    if any(base.startswith("torch.nn") for base in face.description["bases"]) and "TD" not in face.told_layouts:
+        # Modules are given samples.
+        documented.add(3)
+    for way, answer in zip(ways, caller.ask(ways), strict=True):
+        fact = answer.judged.get("facts", {}).get("turned")
+        rank = _rank(way.guess)
+        sure = rank in documented
+        # Of arrays of two axes, somebody may give samples of them where nothing says that there are two.
+        likely = guess is not None and (_rank(guess), rank) == (2, 3) and 2 not in documented
+        if fact is None or answer.failed or not (sure or likely):
+            continue
+        kind: Kind = "mistake" if sure else "risk"
+        findings.add("k_transposed_wrong", kind=kind, certain=sure, line=fact["line"], look="(?!)")
+        return True
+    return False
+
+
+def _columns(face: Interface, guess: Guess) -> bool:
+    """Whether the features of queries are as many as what stands before the last axis of keys, and as no other axis."""
+    one, two = (guess.by_name.get(face.by_role[r].name, "") if r in face.by_role else "" for r in ("q", "k"))
+    return len(one) > 2 and len(one) == len(two) and one[-1] == two[-2] != two[-1] and one[-2] != two[-1]
+
+
+def _rank(guess: Guess) -> int:
+    """How many axes the arrays of numbers have, where all have as many; 0 where they have not."""
+    ranks = {len(kind) for _, kind in guess.kinds if calls.is_floats(kind) and set(kind) & set("TS")}
+    return ranks.pop() if len(ranks) == 1 else 0
+
+
+def _cube(lengths: Lengths, edge: int, whole: bool) -> Lengths:
+    """Lengths that are all one; of an instance the widths stay."""
+    more = tuple((letter, edge) for letter, _ in lengths.more)
+    if whole:
+        return Lengths(edge, edge, edge, edge, edge, edge, edge, edge, more)
+    return replace(lengths, B=edge, T=edge, S=edge, more=more)
+
+
+def wider(caller: Caller, guess: Guess, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a recording comes to with a wider image, which has several windows where the other had one."""
+    # Weights in a dictionary are no image.
+    images = [kind for path, kind in guess.kinds if calls.is_floats(kind) and len(kind) == 4 and len(path) == 1]
+    if len(images) != 1:
+        return []
+    guesses = []
+    for axes in (images[0][2:], images[0][1:3]):
+        for by in ((1, 2), (2, 2)) if len(set(axes)) == 2 else ():
+            sides = [(a, n * guess.lengths.axis(a)) for a, n in zip(axes, by, strict=True)]
+            guesses.append(guess.sized(more=(*guess.lengths.more, *sides)))
+    return [judged for judged in caller.recorded(*guesses) if judged.get("cores") == found["cores"]][:1]

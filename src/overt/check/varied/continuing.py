@@ -1,0 +1,419 @@
+"""Calls that continue others: a sequence at once against the same in pieces, whatever keeps the keys between them.
+
+What may keep them is tried: the object itself, any item of what a call returned, handed back as any argument, something
+empty that the candidate fills, objects of classes of its module; numbers that may count the tokens before; any other
+method.  That keys are kept at all shows in the recording: the piece that comes later has more keys than tokens.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from overt.check.calls import call as calls
+from overt.check.calls.call import Guess
+from overt.check.findings import Findings
+from overt.check.steps.definitions import same
+from overt.check.text.roles import constructor_role
+from overt.check.varied.asking import Caller
+
+_ALL, _CUT = 5, 4
+# So many tokens that not all of them are kept.
+_LONG = 20
+# Room for more than all of them.
+_ROOM = 16
+# What the number of samples is called.
+_SAMPLES = r"b$|bs|bat|n_?samp"
+_LOOSE = 1e-4
+# Plans in one request; methods that are tried.
+_BATCH, _METHODS = 12, 5
+# Axes of what has one number a token.
+_ALONG = {"tokens": 1, "tokens of one": 0, "positions": 0, "positions (B, T)": 1, "turns": 0, "cosines": 0, "sines": 0}
+_ALONG |= {"half cosines": 0, "half sines": 0}
+_ALONG |= {f"{kind} (B, T)": 1 for kind in ("cosines", "sines", "half cosines", "half sines")}
+# What is turned by has a row for each position.
+_TURNING = re.compile("turns|sines|cosines")
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """How a later piece gets what an earlier one left: arguments of the first call, and of the later ones."""
+
+    first: dict[str, Any]
+    later: dict[str, Any]
+    # the argument that counts the tokens before
+    count: str | None = None
+    method: str | None = None
+    flags: frozenset[str] = frozenset()
+
+
+def check(caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Make a call that works in pieces."""
+    Continued(caller, guess).check(findings)
+
+
+class Continued:
+    """A call that works, made in pieces."""
+
+    def __init__(self, caller: Caller, guess: Guess) -> None:
+        self.caller, self.session, self.face, self.handle = caller, caller.session, caller.face, caller.handle
+        self.guess = guess.sized(T=_ALL, S=_ALL)
+        self.kinds = guess.by_name
+        self.axes = {name: axis for name, kind in self.kinds.items() if (axis := _axis(kind)) is not None}
+        # what has a row for each position, of which the candidate takes those that it wants
+        self.tables: frozenset[str] = frozenset()
+        # of the keys that are seen
+        self.sizes: list[dict[str, int]] | None = None
+
+    def check(self, findings: Findings) -> None:
+        """Whether pieces give what all at once gives, in any way in which keys are kept."""
+        if not self.axes or any("TS" in kind for kind in self.kinds.values() if calls.is_floats(kind)):
+            return
+        if not any(finding.kind in ("mistake", "unknown") for finding in findings.found.values()):
+            self._begun(findings)
+        tables = self._whole_tables()
+        if tables:
+            # Rows that are taken by the candidate are taken by nobody else, where it runs so.
+            other = Continued(self.caller, self.guess)
+            other.tables = tables
+            if other._checked(findings):
+                return
+        if not self._checked(findings) and self.sizes and self.guess.dtype == "float64":
+            # What has room for keys may have it in numbers of one width.
+            self.guess = replace(self.guess, dtype="float32")
+            self._checked(findings)
+
+    def _checked(self, findings: Findings) -> bool:
+        """Whether keys are kept in some way, which was told."""
+        ways = list(self._ways())
+        found = self._run([_Way({}, {}, flags=flags) for flags in self._flags()], (0, _ALL))
+        wholes = {way.flags: rows for way, (rows,) in found}
+        if not wholes:
+            return False
+        shown = self._run(ways, (0, _CUT), (_CUT, _ALL))
+        tails = self._run([_Way({}, {}, flags=flags) for flags in wholes], (_CUT, _ALL))
+        alone = {way.flags: rows for way, (rows,) in tails}
+        kept: list[tuple[_Way, bool]] = []
+        for way, (head, tail) in shown:
+            whole = wholes.get(way.flags)
+            axis = _differs(whole, head) if whole is not None else None
+            if whole is None or axis is None or (whole.shape[axis], head.shape[axis]) != (_ALL, _CUT):
+                continue
+            last = whole.take([_ALL - 1], axis)
+            if tail.size != last.size or (
+                way.flags in alone and same(tail.reshape(-1), alone[way.flags].reshape(-1), _LOOSE)
+            ):
+                # It gives what it would give without what came before.
+                continue
+            right = same(tail.reshape(last.shape), last, _LOOSE)
+            fresh = [] if right or not way.first else self._run([way], (_CUT, _ALL))
+            later = [] if right or way.method is None else self._run([way], (1, _CUT), (_CUT, _ALL))
+            if any(same(tail, rows[-1]) for _, rows in (*fresh, *later)):
+                # What it was given is as it was, or nothing that came before tells.
+                continue
+            if self.tables and not right:
+                # Whoever does not know where a piece begins was given the rows that it wants.
+                blind = self._run([replace(way, count=None)], (0, _CUT), (_CUT, _ALL)) if way.count else ()
+                if way.count is None or any(same(tail, rows[-1]) for _, rows in blind):
+                    continue
+            kept.append((way, right))
+        passed = set(self.session.passed)
+        for way, right in sorted(kept, key=lambda pair: not pair[1])[:3]:
+            if self._told(way, right, findings):
+                return True
+            # It was no way to call it.
+            self.session.passed = set(passed)
+        return False
+
+    def _whole_tables(self) -> frozenset[str]:
+        """Arguments that may have rows for all positions: turns, of which nothing in the file takes some beforehand."""
+        told = self.face.description
+        around = "".join(linecache.getlines(told["file"] or "")).replace(told["source"].strip(), "")
+        taken = rf"\b({'|'.join(map(re.escape, self.kinds))})\w*\[([^\],:]+:|:\s*\w)"
+        return frozenset() if re.search(taken, around) else frozenset(
+            name for name, kind in self.kinds.items() if _TURNING.search(kind) and "." not in name
+        )  # fmt: skip
+
+    def _begun(self, findings: Findings) -> None:
+        """Whether what is promised to see nothing that comes later is the same where that does not come."""
+        plain = _Way({}, {})
+        told = self._ask([plain], ((0, _ALL),), {"causal": None})[0][0].get("judged", {})
+        facts, held = told.get("facts", {}), [e for e in told.get("ledger", ()) if e["step"].endswith("causal")]
+        # All of it attends to one sequence, and to nothing that is cut with it, as a memory would be.
+        moving = [name for name in self.axes if self.kinds[name][:6] == "tokens" or self.kinds[name] not in _ALONG]
+        if facts.get("causal") != 0 or not self.face.declared_causal or len(moving) > 1 or len(held) < told["cores"]:
+            return
+        (head, whole) = (self._run([plain], (0, end)) for end in (_CUT, _ALL))
+        axis = _differs(whole[0][1][0], head[0][1][0]) if head and whole else None
+        if axis is None or same(whole[0][1][0].take(range(_CUT), axis), head[0][1][0], _LOOSE):
+            return
+        findings.add(
+            "unknown", line=facts.get("term") or facts.get("bias"),
+            message="It promises causal attention, and hides later keys, and yet one token more changes what earlier "
+            "ones come to.",
+            mend="Look for what is taken over all positions, such as a norm or mean, or counted from the last of them.",
+        )  # fmt: skip
+
+    # Ways.
+
+    def _flags(self) -> list[frozenset[str]]:
+        """What may be switched on: nothing, or all that is off."""
+        off = frozenset(a.name for a in self.face.arguments if a.default is False and a.name not in self.kinds)
+        return [frozenset(), off] if off else [frozenset()]
+
+    def _ways(self) -> Iterator[_Way]:
+        n = self.guess.lengths
+        # What lies in others comes with them.
+        own = {name: kind for name, kind in self.kinds.items() if "." not in name}
+        numbers = [name for name, kind in own.items() if kind in calls.VALUES and type(calls.VALUES[kind](n)) is int]
+        numbers += [
+            a.name for a in self.face.arguments
+            if a.name not in self.kinds and not a.required and (a.default is None or type(a.default) is int)
+        ]  # fmt: skip
+        counts: list[str | None] = [name for name in numbers if self.kinds.get(name)] or [None, *numbers[:4]]
+        holders = [name for name, kind in own.items() if kind == "None"]
+        holders += [
+            a.name for a in self.face.arguments if a.name not in self.kinds and not a.required and a.default is None
+        ]
+        methods: list[str | None] = [None]
+        if self.handle is not None:
+            others = [m for m in self.face.description["methods"] if m != self.face.description["method"]]
+            methods += others[:_METHODS]
+        given, _ = calls.named(self.guess, self.face)
+        # What is made of numbers alone.
+        made = {name: spec for name, spec in given.items() if "by" in spec and "'array'" not in str(spec)}
+        for flags, count, method in product(self._flags(), counts, methods):
+            if self.handle is not None:
+                yield _Way({}, {}, count, method, flags)
+            for name in holders if method is None else ():
+                if name == count:
+                    continue
+                for item in (1, -1, None, *(("cache",) if flags else ())):
+                    yield _Way({}, {name: {"result": 0, "item": item}}, count, None, flags)
+                makers = self.face.makers.get(name, ())
+                made_of = [{"by": m["name"], "given": {}} for m in makers if m["name"][0] == "."]
+                sized = self._sized(name)
+                for some, item in product(sized, (1, -1)):
+                    # What is no memory of its own comes back with what was added to it.
+                    yield _Way({name: some}, {name: {"result": 0, "item": item}}, count, None, flags)
+                empties: list[dict[str, Any]] = [*made_of, *sized, {"value": {}}, {"value": []}, {"make": True}]
+                for empty in empties:
+                    yield _Way({name: {**empty, "kept": name}}, {name: {**empty, "kept": name}}, count, None, flags)
+            for name, spec in made.items() if method is None else ():
+                kept = {**spec, "kept": name}
+                yield _Way({name: kept}, {name: kept}, count, None, flags)
+                for item in (1, -1):
+                    # What is never changed comes back.
+                    yield _Way({name: spec}, {name: {"result": 0, "item": item}}, count, None, flags)
+
+    def _sized(self, name: str) -> list[dict[str, Any]]:
+        """What classes and functions make of sizes for an argument: those of the keys that were seen, by their names.
+
+        What they take beside sizes, and the candidate too, is the same.
+        """
+        makers = [m for m in self.face.makers.get(name, ()) if m["name"][0] != "." and m["parameters"]]
+        if not makers:
+            return []
+        if self.sizes is None:
+            told = self._ask([_Way({}, {})], ((0, _ALL),), {"causal": None, "operands": True})[0][0]
+            keys = np.asarray(told.get("judged", {}).get("facts", {}).get("operands", {}).get("k", 0.0))
+            samples = self.guess.lengths.B if any("B" in kind for kind in self.kinds.values()) else 1
+            self.sizes = []
+            if keys.ndim == 3 and len(keys) % samples == 0:
+                # Those of several queries may be kept once.
+                several, width = len(keys) // samples, keys.shape[2]
+                once = len(np.unique(keys[:several], axis=0))
+                for n in dict.fromkeys((once, several)):
+                    one = {"batch": samples, "heads": n, "groups": n, "head_dim": width, "model_dim": n * width}
+                    self.sizes.append(one)
+        found = []
+        for m, sizes in product(makers, self.sizes):
+            needed = [row["name"] for row in m["parameters"] if row["required"]]
+            roles = {one: "batch" if re.match(_SAMPLES, one, re.I) else constructor_role(one) for one in needed}
+            given: dict[str, Any] = {one: {"value": sizes.get(role or "", _ROOM)} for one, role in roles.items()}
+            given |= {one: {"argument": one} for one in needed if self.kinds.get(one, "None") not in calls.VALUES}
+            found.append({"by": m["name"], "given": given})
+        return found
+
+    # Calls.
+
+    def _spec(
+        self, way: _Way, start: int, end: int, first: int | None, prefix: str
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """One call for the tokens from start to end; first: the number of the call that came before."""
+        once, whole = calls.named(self.guess, self.face)
+        part = self.guess.sized(T=end - start, S=end)
+        kwargs, arrays = calls.named(part, self.face, prefix)
+        # What is no sequence is the same in all pieces.
+        arrays |= {prefix + name: x for name, x in whole.items() if arrays[prefix + name].shape == x.shape}
+        # A window is as long in all pieces.
+        kwargs |= {name: once[name] for name, kind in self.kinds.items() if kind == "side" and name in once}
+        for name, axis in self.axes.items():
+            some = whole[name].take(range(start, end), axis)
+            arrays[prefix + name] = whole[name] if name in self.tables else some
+        for name, kind in self.kinds.items():
+            # A mask has the rows of the piece, and the keys until its end.
+            axes = calls.axes_of(kind) if calls.is_mask(kind) and name in whole else ()
+            piece = {"T": slice(start, end), "S": slice(0, end)}
+            if axes:
+                arrays[prefix + name] = whole[name][tuple(piece.get(axis, slice(None)) for axis in axes)]
+        given = way.first if first is None else way.later
+        for name, spec in given.items():
+            made = dict(spec)
+            if "result" in made:
+                made["result"] = first
+            if "given" in made:
+                made["given"] = {
+                    one: kwargs[value["argument"]] if "argument" in value else value
+                    for one, value in made["given"].items()
+                }
+            if "kept" in made:
+                made["kept"] = f"{made['kept']} {prefix.partition('.')[0]}"
+            kwargs[name] = made
+        kwargs |= {name: {"value": True} for name in way.flags}
+        if way.count is not None:
+            kwargs[way.count] = {"value": start}
+        placed = [a.name for a in self.face.arguments if a.kind == "position" and a.name in kwargs]
+        args = [kwargs.pop(name) for name in placed]
+        call = self.caller.spec(args, kwargs, dtype=self.guess.dtype, fresh=first is None)
+        if first is not None and way.method is not None:
+            # Its arguments may have other names.
+            call |= {"method": way.method, "args": [*args, *kwargs.values()], "kwargs": {}}
+        return call, arrays
+
+    def _run(self, ways: list[_Way], *pieces: tuple[int, int]) -> list[tuple[_Way, list[np.ndarray]]]:
+        """The ways in which all pieces can be called, with the first array that each call returned."""
+        found = []
+        for begin in range(0, len(ways), _BATCH):
+            some = ways[begin : begin + _BATCH]
+            replies, out = self._ask(some, pieces, None)
+            for number, way in enumerate(some):
+                mine = replies[number * len(pieces) : (number + 1) * len(pieces)]
+                if all(reply.get("outputs") for reply in mine):
+                    found.append((way, [out[reply["outputs"][0]["key"]] for reply in mine]))
+        return found
+
+    def _ask(
+        self, ways: list[_Way], pieces: tuple[tuple[int, int], ...], record: dict[str, Any] | None
+    ) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
+        specs: list[dict[str, Any]] = []
+        arrays: dict[str, np.ndarray] = {}
+        for number, way in enumerate(ways):
+            for place, (start, end) in enumerate(pieces):
+                before = len(specs) - 1 if place else None
+                call, mine = self._spec(way, start, end, before, f"{number}.{place} ")
+                if record is None:
+                    call["guess"] = True
+                elif place == len(pieces) - 1:
+                    call["record"] = record
+                specs.append(call)
+                arrays |= mine
+        reply, out = self.session.ask({"op": "call", "handle": self.handle, "calls": specs}, arrays)
+        return reply.get("replies", [reply] * len(specs)), out
+
+    # What is told.
+
+    def _told(self, way: _Way, right: bool, findings: Findings) -> bool:
+        """Whether keys are kept in this way; then what came of it is told."""
+        asked = {"causal": None, "operands": True}
+        plain = _Way({}, {}, flags=way.flags)
+        late, whole, chunk = (
+            self._ask([one], pieces, asked)[0][-1].get("judged", {})
+            for one, pieces in (
+                (way, ((0, _CUT), (_CUT, _ALL))),
+                (plain, ((0, _ALL),)),
+                (way, ((0, _CUT - 1), (_CUT - 1, _ALL))),
+            )
+        )
+        one, all_ = late.get("facts", {}).get("operands"), whole.get("facts", {}).get("operands")
+        if one is None or all_ is None or len(one["k"][0]) < 2:
+            return False
+        chunked = self._run([way], (0, _CUT - 1), (_CUT - 1, _ALL))
+        wholes = self._run([plain], (0, _ALL))
+        faults = {fault["mistake"]: fault for told in (late, chunk) for fault in told.get("faults", ())}
+        top_left = faults.get("causal_top_left")
+        if right and chunked and wholes:
+            rows, total = chunked[0][1], wholes[0][1][0]
+            axis = _differs(total, rows[0])
+            last = total.take(range(_CUT - 1, _ALL), axis) if axis is not None and total.shape[axis] == _ALL else None
+            whole_too = last is None or rows[1].shape != last.shape or same(rows[1], last, _LOOSE)
+            if whole_too or top_left is None:
+                findings.entered("cache", "pieces give what all at once gives" if whole_too else "one token at a time")
+                self._slid(way, findings)
+                return True
+        if top_left is not None:
+            findings.add("causal_top_left", kind="mistake", line=chunk["facts"].get("mask made") or top_left["line"])
+        if _turned(one, all_):
+            turned = (e["line"] for told in (late, whole) for e in told["ledger"] if e["step"].endswith("rotation"))
+            # The rows that are taken, where some are.
+            look = rf"\b({'|'.join(self.tables)})\[" if self.tables else ""
+            findings.add("rope_offset", kind="mistake", line=None if look else next(turned, None), look=look)
+        elif top_left is None and not right and not self._open(way):
+            findings.add("decode_differs", certain=False)
+        findings.enter([late])
+        return True
+
+    def _slid(self, way: _Way, findings: Findings) -> None:
+        """Whether a query is still turned as far from the keys that were kept, once some have been thrown away."""
+        if self.face.description["backend"] == "jax":
+            # Each of these calls would be compiled.
+            return
+        longer = Continued(self.caller, self.guess)
+        longer.guess = self.guess.sized(T=_LONG, S=_LONG)
+        asked, steps = {"causal": None, "operands": True}, [(n, n + 1) for n in range(_CUT, _LONG)]
+        late = longer._ask([way], ((0, _CUT), *steps), asked)[0][-1].get("judged", {})
+        whole = longer._ask([_Way({}, {}, flags=way.flags)], ((0, _LONG),), asked)[0][0].get("judged", {})
+        one, all_ = (told.get("facts", {}).get("operands") for told in (late, whole))
+        if one is None or all_ is None:
+            return
+        (q, k), (q_whole, k_whole) = ((np.asarray(x["q"]), np.asarray(x["k"])) for x in (one, all_))
+        kept = min(k.shape[1], k_whole.shape[1]) if k.ndim == k_whole.ndim == 3 else 0
+        if k.shape[1] >= _LONG or len(k) != len(k_whole) or k.shape[2:] != k_whole.shape[2:]:
+            return
+        q, q_whole, k, k_whole = q[:, -1:], q_whole[:, -1:], k[:, -kept:], k_whole[:, -kept:]
+        # The same but for how they are turned.
+        lengths = [np.linalg.norm(x, axis=-1) for x in (q, q_whole, k, k_whole)]
+        alike = same(lengths[0], lengths[1], _LOOSE) and same(lengths[2], lengths[3], _LOOSE)
+        if alike and not same((q * k).sum(-1), (q_whole * k_whole).sum(-1), _LOOSE):
+            turned = (e["line"] for e in whole["ledger"] if e["step"].endswith("rotation"))
+            findings.add(
+                "rope_offset", kind="mistake", line=next(turned, None),
+                message="Once keys are thrown away, a later query is turned as if it stood where they end.",
+                mend="Count all tokens that came before, and not those that are kept.",
+            )  # fmt: skip
+
+    def _open(self, way: _Way) -> bool:
+        """Whether there are arguments that may have to be given another way."""
+        given = {*self.kinds, *way.first, *way.later, *way.flags, way.count}
+        return any(a.name not in given for a in self.face.arguments)
+
+
+def _axis(kind: str) -> int | None:
+    """The axis of the tokens of a kind of argument."""
+    axes = () if calls.is_mask(kind) else calls.axes_of(kind)
+    return next((axes.index(letter) for letter in "TS" if letter in axes), _ALONG.get(kind))
+
+
+def _differs(one: np.ndarray, two: np.ndarray) -> int | None:
+    """The one axis in which two arrays have other lengths."""
+    axes = [i for i, (n, m) in enumerate(zip(one.shape, two.shape, strict=False)) if n != m]
+    return axes[0] if one.ndim == two.ndim and len(axes) == 1 else None
+
+
+def _turned(one: dict[str, Any], whole: dict[str, Any]) -> bool:
+    """Whether the last query, or its key, is as long as it is in the whole, and points elsewhere."""
+    for name in "qk":
+        x, y = np.asarray(one[name]), np.asarray(whole[name])
+        if x.ndim != 3 or y.ndim != 3 or len(x) != len(y) or x.shape[2] != y.shape[2]:
+            continue
+        late, last = x[:, -1], y[:, -1]
+        long = np.allclose((late**2).sum(-1), (last**2).sum(-1), rtol=1e-4)
+        if long and not same(late, last, _LOOSE):
+            return True
+    return False

@@ -1,0 +1,287 @@
+"""What is agreed on beside the numbers: how packed rows lie, which axis has the samples, what is registered.
+
+What is there is seen in a recording, or by another call; whether it should be, only the text says.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from overt.check.calls import call as calls
+from overt.check.calls.call import Guess
+from overt.check.findings import Findings
+from overt.check.text.interface import Interface
+from overt.check.text.roles import constructor_role, role
+from overt.check.text.syntax import parsed
+from overt.check.varied.asking import Caller, Way, differ, reach, values_in
+from overt.check.varied.beside import Made
+from overt.check.varied.beside import numbers as told
+
+# So many positions that a third of them is a block.
+_LONG = 12
+
+
+def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """What the facts of a call, and some calls more, come to beside what is promised."""
+    face = caller.face
+    lost = facts.get("unregistered", ())
+    if lost:
+        findings.add(
+            "python_list",
+            message=f"{len(lost)} parameters are not registered (such as {', '.join(lost[:3])}): "
+            "the layers are in a plain list or dict, so nothing trains, moves or saves them.",
+        )
+        # Nor does eval() come to them.
+        findings.found.pop("dropout_eval", None)
+    packed(face, facts, findings)
+    _capped(caller, facts, findings)
+    _samples(caller, guess, facts, findings)
+    _others(caller, guess, findings)
+    _lengths(caller, guess, facts, findings)
+    _one_length(caller, guess, facts, findings)
+    _answered(caller, guess, facts, findings)
+
+
+def packed(face: Interface, facts: Mapping[str, Any], findings: Findings) -> None:
+    """In which order the rows of a packed projection are read, beside what is said of them."""
+    packing = facts.get("packing")
+    if packing is not None:
+        order, promised = packing["order"], face.promised_packing
+        # With one head its three are the first of all.
+        alone = promised == "heads first" and packing["heads"] == 1
+        if promised is None or order.startswith(promised) or alone or (order == "thirds" and promised != "heads first"):
+            findings.convention["packed projection"] = order
+        else:
+            # A name, or the three in a row, promise no more than that these are there.
+            loose = order.startswith("heads first") and not (face.told_packing and face.thirds)
+            findings.add("qkv_order", kind="convention" if loose else None, line=packing["line"])
+
+
+def _capped(caller: Caller, facts: Mapping[str, Any], findings: Findings) -> None:
+    """A cap that an instance keeps and nothing reads, where no scores were capped."""
+    told = caller.face.description
+    names = [x for x in ast.walk(parsed(f"{told['source']}\n{told['reached']}")) if isinstance(x, ast.Attribute)]
+    kept = {x.attr for x in names if isinstance(x.ctx, ast.Store) and role(x.attr, ("cap",))}
+    read = {x.attr for x in names if isinstance(x.ctx, ast.Load)}
+    if kept - read and not facts.get("capped"):
+        findings.add("softcap_missing", look=rf"\.{min(kept - read)}\b")
+
+
+def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """Attention along the first axis, where the samples are: what one of them is changes what others come to."""
+    face, given = caller.face, caller.arrays(guess)
+    kinds = guess.by_name
+    lies = {name: calls.axes_of(kinds[name])[:1] for name in given}
+    # Where nothing has samples, these were taken for positions.
+    letters = "TS" if face.batches_first and ("B",) not in lies.values() else "B"
+    first = [name for name, axis in lies.items() if axis in [*zip(letters)]]
+    rows = {len(given[name]) for name in first} - ({guess.lengths.T, guess.lengths.S} if letters == "B" else set())
+    along = [span for span in facts.get("spans", ()) if span["keys"] in rows]
+    if not along and face.batches_first:
+        # Samples may be folded with something else that they have.
+        along = [s for s in facts.get("spans", ()) if s["fused"] and any(s["keys"] % n == 0 for n in rows if n > 1)]
+    rank = min((given[name].ndim for name in first), default=0)
+    if not along or face.batches_first is False or (letters == "TS" and rank < 3):
+        return
+    # The first sample becomes the second once more.
+    other = {name: np.concatenate([given[name][1:2], given[name][1:]]) for name in first}
+    plain, moved = caller.ask([Way(guess), Way(guess, arrays=other)])
+    # What is read at one place that all samples share is the same whatever a sample is.
+    others = differ(plain.part(1), moved.part(1)) or not differ(plain, moved)
+    if not plain.outputs or moved.failed or len(plain.outputs[0]) not in rows or not others:
+        return
+    # What takes another axis for the sequence was built so.
+    built = along[0]["fused"] and "MultiheadAttention(" in face.text
+    line = None if built else along[0]["line"]
+    findings.add("batch_first", kind=None if face.batches_first else "convention", line=line)
+
+
+def _others(caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Samples that read the first one and none of their own, where this reads its own, as by numbers within samples."""
+    given, kinds, n = caller.arrays(guess), guess.by_name, guess.lengths
+    wrong = any(finding.kind in ("mistake", "unknown") for finding in findings.found.values())
+    if wrong or not _has_samples(caller.face) or min(n.B, n.T) < 2:
+        return
+    for name in (name for name, x in given.items() if x.dtype.kind == "f" and kinds[name][:2] == "BT"):
+        ways = [Way(guess)]
+        # All of the first sample, and all but the first position of it, and of the second one.
+        for sample, start in ((0, 0), (0, 1), (1, 1)):
+            other = given[name].copy()
+            other[sample, start:] = np.random.default_rng(7).normal(size=other[sample, start:].shape)
+            ways.append(Way(guess, arrays={name: other}))
+        plain, *moved = caller.ask(ways)
+        if (
+            plain.failed
+            or not plain.outputs
+            or plain.outputs[0].shape[:2] != (n.B, n.T)
+            or any(x.failed for x in moved)
+        ):
+            return
+        first, second = (replace(plain, outputs=[plain.outputs[0][sample, :1]]) for sample in (0, 1))
+        at = [replace(x, outputs=[x.outputs[0][sample, :1]]) for x, sample in zip(moved, (1, 0, 1), strict=True)]
+        if differ(second, at[0]) and differ(first, at[1]) and not differ(second, at[2]):
+            says = f"Of {name}, each sample reads the first sample, and no other position of its own."
+            findings.add("unknown", message=says)
+            return
+
+
+def _has_samples(face: Interface) -> bool:
+    """Whether the first axis is said to be that of samples, by it or by what it uses."""
+    told = (face.description.get("told", "") + face.description.get("around", "")).lower()
+    shape = r"[(\[]\s*(b|bs|bsz|n_?batch|batch(_?size)?)\s*,\s*[\w*]+\s*,"
+    return bool(face.batches_first or (face.batches_first is None and re.search(shape, told)))
+
+
+def _answered(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """Some of the queries that were given, and neither all nor the last alone, have an output."""
+    face, given = caller.face, caller.arrays(guess)
+    name = next((a.name for a in face.arguments if a.role == "q"), "")
+    axes = calls.axes_of(guess.by_name.get(name, ""))[:-1]
+    if name not in given or "T" not in axes or not (face.has("k") and face.has("v")):
+        return
+    (plain,) = caller.ask([Way(guess)])
+    along, asked = axes.index("T"), given[name].shape[:-1]
+    shape = plain.outputs[0].shape[:-1] if plain.outputs else ()
+    others = [(a, b) for n, (a, b) in enumerate(zip(shape, asked, strict=False)) if n != along]
+    if len(shape) == len(asked) and all(a == b for a, b in others) and 1 < shape[along] < asked[along]:
+        says = f"Of {asked[along]} queries only {shape[along]} have an output."
+        findings.add("unknown", kind="unknown", message=says, line=facts.get("mixed at"), look="(?!)")
+
+
+def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], findings: Findings) -> None:
+    """What other numbers and flags come to, of the call and of the constructor."""
+    known, numbers = set(findings.found), made.numbers(caller)
+    for name, was in numbers.items():
+        other = made.other(caller, {name: not was}) if isinstance(was, bool) else None
+        # Which keys are hidden, where nobody gave a mask, no flag turns into something else.
+        for fault in other.recorded(guess)[0].get("faults", ()) if other is not None else ():
+            if fault["step"] == "causal" and fault["mistake"] not in known:
+                findings.tell(fault)
+    _window(caller, guess, made, numbers, facts, findings)
+    if not any(finding.kind in ("mistake", "unknown") for finding in findings.found.values()):
+        _blocks(caller, guess, made, numbers, facts, findings)
+
+
+def _blocks(
+    caller: Caller,
+    guess: Guess,
+    made: Made,
+    numbers: Mapping[str, int],
+    facts: Mapping[str, Any],
+    findings: Findings,
+) -> None:
+    """What keys come to that come in several blocks, where a number that is smaller makes several of all of them."""
+    n = guess.lengths
+    long = guess.sized(T=_LONG, S=_LONG)
+    # The keys may lie along an axis that was taken for another one, and a number may say how many of them count.
+    values = values_in(caller.arrays(guess), facts)
+    along = calls.axes_of(guess.by_name[values[0]])[values[1]] if values is not None else "S"
+    whole = [path for path, kind in guess.kinds if kind in calls.VALUES and type(calls.VALUES[kind](n)) is int]
+    called = told(guess, caller.face)
+    for name, was, built in [*((*one, False) for one in called.items()), *((*one, True) for one in numbers.items())]:
+        if type(was) is not int or was < min(n.T, n.S):
+            continue
+        wide = replace(guess, lengths=n.resized(along, _LONG))
+        for path in whole:
+            wide = wide.given(path, f"length of {along}") if ".".join(path) != name else wide
+        for other, block in ((long, _LONG // 3), (wide, _LONG // 3), (guess, 2)):
+            one = made.other(caller, {name: block}) if built else caller
+            way = Way(other, values={} if built else {name: block}, extra={"record": caller.face.intents})
+            judged = one.ask([way])[0].judged if one is not None else {}
+            faults = [fault for fault in judged.get("faults", ()) if fault["step"] != "scale"]
+            # What merges them wrongly is not seen as blocks of one softmax.
+            if judged.get("facts", {}).get("blocks") or any(fault["step"] == "log-sum-exp" for fault in faults):
+                for fault in faults:
+                    findings.tell(fault)
+                return
+
+
+def _window(
+    caller: Caller,
+    guess: Guess,
+    made: Made,
+    numbers: Mapping[str, int],
+    facts: Mapping[str, Any],
+    findings: Findings,
+) -> None:
+    """A number that says how far back a query sees, by how far it does."""
+    # Where nothing is hidden, a number that is not called so is none.
+    roles = (
+        ("window",) if not facts.get("hidden") and "causal" not in facts else ("window", "model_dim", "length", None)
+    )
+    own = [name for name, was in told(guess, caller.face).items() if type(was) is int]
+    own += [a.name for a in caller.face.arguments if a.role == "window" and a.name not in (*own, *guess.by_name)]
+    # What an instance holds may be called so by its constructor.
+    held = made.held.get(-1 if caller.handle is None else caller.handle, {})
+    built = [name for name, was in {**held, **numbers}.items() if type(was) is int]
+    for name, making in [*((name, False) for name in own), *((name, True) for name in built)]:
+        if constructor_role(name.rpartition(".")[2]) not in roles:
+            continue
+        one, two = (made.other(caller, {name: n}) if making else caller for n in (2, 3))
+        first, second = (Way(guess, values={} if making else {name: n}) for n in (2, 3))
+        if one is None or two is None or not differ(one.ask([first])[0], two.ask([second])[0]):
+            # It is no window, or fails.
+            continue
+        (back, made_at), (further, _) = reach(one, guess, first.values), reach(two, guess, second.values)
+        if back is not None and further == back + 1:
+            _counted(caller, name, 2, back, made_at or facts.get("mask made"), findings)
+            return
+
+
+def _counted(caller: Caller, name: str, window: int, back: int, line: int | None, findings: Findings) -> None:
+    """Keys before a query that it sees, where so many are said to be in its window, with it or besides."""
+    with_self, besides = caller.face.counts_itself(name.rpartition(".")[2])
+    counted = back == window - 1
+    findings.convention["window"] = "the query is counted" if counted else "the query is not counted"
+    if (not counted and back != window) or (counted != with_self and with_self != besides):
+        findings.add("window_off_by_one", line=line)
+    elif counted and not with_self:
+        findings.add("window_off_by_one", kind="convention", line=line)
+
+
+def _lengths(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """Values that are fewer than keys, where both are given."""
+    given = caller.arrays(guess)
+    found = values_in(given, facts)
+    if found is None or not facts.get("keys and values"):
+        return
+    mine, axis = found
+    array = given[mine]
+    short = np.take(array, range(array.shape[axis] - 2), axis)
+    plain, other = caller.ask([Way(guess), replace(Way(guess), arrays={mine: short})])
+    if plain.outputs and other.outputs and not other.failed and plain.outputs[0].shape == other.outputs[0].shape:
+        keys = array.shape[axis]
+        findings.add("kv_len_mismatch", kind="risk", example={"input": f"{keys} keys, {keys - 2} values"})
+
+
+def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """Whether it fails with more keys than queries, or fewer, where these are given by themselves."""
+    names, asked = list(caller.arrays(guess)), facts.get("asked by others", ())
+    kinds = {".".join(path): (path, kind) for path, kind in guess.kinds}
+    # Samples may be taken for positions.
+    own = {"hidden", "causal", "bias", "term", "additive", "rotation"} & set(facts) or facts.get(
+        "queries"
+    ) != guess.lengths.T
+    works = guess.lengths.T != guess.lengths.S and any("S" in kinds[name][1] for name in names)
+    # What is documented with one length has one, but where it is said to ask another sequence.
+    one = caller.face.one_length or (guess.told and "cross" not in caller.face.name.lower() + caller.face.prose)
+    if not asked or max(asked) >= len(names) or own or works or one:
+        return
+    # Beside the queries, nothing else that has positions may be what does not fit.
+    others = [name for n, name in enumerate(names) if n not in asked and set(kinds[name][1]) & set("TS")]
+    if len(others) > 1 or any(not calls.is_floats(kinds[name][1]) for name in names):
+        return
+    for name in (names[n] for n in asked):
+        path, kind = kinds[name]
+        guess = guess.given(path, kind.replace("T", "S"))
+    sizes = ((5, 5), (7, 7), (5, 7), (7, 5))
+    ways = [Way(guess.sized(T=T, S=S)) for T, S in sizes]
+    first, second, more, fewer = caller.ask(ways)
+    if not first.failed and not second.failed and more.failed and fewer.failed:
+        findings.add("cross_wrong_length", line=more.reply["error"]["line"])

@@ -1,0 +1,66 @@
+"""What one slip of the pen may be: the candidate with one change of its text after the other, until something fits."""
+
+from __future__ import annotations
+
+import linecache
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from overt.check.calls.call import Guess
+from overt.check.findings import Findings
+from overt.check.process.session import EndedError, Here, Session
+from overt.check.text.edits import Edit, edited, edits, own
+from overt.check.text.interface import Interface
+from overt.check.varied import outside
+from overt.check.varied.asking import Caller
+
+T = TypeVar("T")
+# Seconds for changes of a text; and steps that attention has.
+_SECONDS = 4.0
+_STEPS = ("softmax", "scale")
+
+
+def mended(session: Session | Here, face: Interface, fits: Callable[[], T | None]) -> tuple[Edit, T] | None:
+    """The first change of the candidate's text with which something fits, and what."""
+    file, name = face.description["file"], face.description["name"]
+    source = own("".join(linecache.getlines(file)), name) if file else ""
+    end = time.monotonic() + _SECONDS
+    try:
+        for edit in edits(source):
+            if time.monotonic() > end:
+                break
+            reply, _ = session.ask({"op": "edit", "text": edited(source, edit)})
+            found = None if "error" in reply else fits()
+            session.ask({"op": "edit", "text": None})
+            if found is not None:
+                return edit, found
+    except EndedError:
+        # What another text does to its process is no fault of the candidate's.
+        return None
+    return None
+
+
+def attends(session: Session | Here, face: Interface, caller: Caller, guess: Guess, findings: Findings) -> bool:
+    """Enter the one change with which what is given queries, keys and values attends, where it does not as it is."""
+    if caller.handle is not None or not all(face.has(role) for role in "qkv"):
+        return False
+
+    def fits() -> bool | None:
+        # What is asked from outside needs no recording of loops over numbers, and that is quicker.
+        for told in (outside.read(caller, guess), *caller.recorded(guess)):
+            held = {entry["step"] for entry in told.get("ledger", ()) if entry["outcome"] == "held"}
+            if told.get("cores") and not told["faults"] and held.issuperset(_STEPS):
+                return True
+        return None
+
+    edit, _ = mended(session, face, fits) or (None, None)
+    if edit is None:
+        return False
+    findings.convention["called with"] = str(guess)
+    findings.add(
+        "unknown", kind="unknown", certain=False, line=edit.line, look="(?!)",
+        message=f"It does not attend, and does with {edit.text} in the place of {edit.was}.",
+        mend=f"Write {edit.text} for {edit.was}.",
+    )  # fmt: skip
+    return True
