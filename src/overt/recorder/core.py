@@ -78,7 +78,7 @@ class Core:
     @property
     def normal(self) -> list[int]:
         """Axes along which the weights sum to 1."""
-        return sums_to_one(self.weights)
+        return self.mix.normal
 
     @property
     def shape(self) -> tuple[int, ...]:

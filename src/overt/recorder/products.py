@@ -6,11 +6,13 @@ import ast
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 from math import prod
 
 import numpy as np
 
+from overt.recorder.flow import sums_to_one
 from overt.recorder.operations import Operation
 
 _MATRICES = {"matmul", "mm", "bmm", "mv", "baddbmm", "addmm", "addbmm", "addmv"}
@@ -72,15 +74,20 @@ class Product:
         sizes = [prod(x.shape[labels.index(a)] for a in group) for group in groups]
         return np.transpose(x, [labels.index(a) for a in order]).reshape(-1, *sizes)
 
-    @property
+    @cached_property
     def queries(self) -> np.ndarray:
         """The left, (batch, rows, width)."""
         return self.form(self.left, self.labels[0], self.rows, self.summed)
 
-    @property
+    @cached_property
     def keys(self) -> np.ndarray:
         """The right, (batch, columns, width)."""
         return self.form(self.right, self.labels[1], self.columns, self.summed)
+
+    @cached_property
+    def normal(self) -> list[int]:
+        """Axes along which the left sums to 1."""
+        return sums_to_one(self.left)
 
     @property
     def output(self) -> np.ndarray:

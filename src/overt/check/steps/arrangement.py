@@ -46,7 +46,7 @@ def _turned(queries: Origin, keys: Origin) -> bool:
     last = queries.array.ndim - 1
     if last < 2 or keys.array.ndim != last + 1:
         return False
-    one, two = queries.along(), keys.along()
+    one, two = queries.along, keys.along
     return one == [last] and two is not None and len(two) == 1 and two != one
 
 
@@ -57,7 +57,7 @@ def _packed(operands: tuple[Origin, Origin, Origin]) -> tuple[str | None, int]:
     the values alone are seen to be of all heads, since the others are turned, and "heads first" where they are not.
     """
     values = operands[2]
-    at, whole, width = values.places(), values.array.shape[-1], values.form.shape[2]
+    at, whole, width = values.places, values.array.shape[-1], values.form.shape[2]
     if operands[0].array.shape != values.array.shape and at is not None:
         first = sorted({int(n) for n in at[-1][:, 0, 0]})
         if whole != 3 * width * len(first) or len(first) < 2:
@@ -70,7 +70,7 @@ def _packed(operands: tuple[Origin, Origin, Origin]) -> tuple[str | None, int]:
         return None, 0
     starts = []
     for one in operands:
-        at, width = one.places(), one.form.shape[2]
+        at, width = one.places, one.form.shape[2]
         if at is None or (at[-1] != at[-1][:, :1, :1] + np.arange(width)).any():
             return None, 0
         starts.append(sorted({int(n) for n in at[-1][:, 0, 0]}))

@@ -10,7 +10,7 @@ import numpy as np
 from overt.check.steps import pipeline
 from overt.check.steps.judged import UNKNOWN
 from overt.check.steps.mixing import Mixing
-from overt.check.steps.pipeline import near
+from overt.check.steps.pipeline import near, permuted
 from overt.recorder.core import Core
 from overt.recorder.flow import tempered
 from overt.recorder.products import product
@@ -58,7 +58,7 @@ class Blocks(Mixing):
 
     def _keys(self) -> int:
         """How many keys there are in what those of a block were taken from; 0 where that was not followed."""
-        at = self.k.places()
+        at = self.k.places
         along = (
             []
             if at is None
@@ -127,9 +127,8 @@ class Blocks(Mixing):
             for factor in (core.scores.width**-0.5, 1.0):
                 with np.errstate(all="ignore"):
                     made = pipeline.softmax(q @ keys.swapaxes(1, 2) * factor, (2,)) @ values
-                want = np.sort(np.abs(made).ravel())
                 for op in self.operations[core.mix.number :]:
-                    if op.host.size == made.size and np.allclose(np.sort(np.abs(op.host).ravel()), want, rtol=1e-4):
+                    if permuted(op.host, made):
                         self.note("output", "held", "softmax of all scores times the values, recomputed", op.line)
                         return
         self.note("scores", "not tried", "the way from the scores to the weights could not be followed", line)

@@ -12,7 +12,7 @@ from overt.check.report import Entry, Outcome
 from overt.check.steps import additive
 from overt.check.steps.alignment import Alignment
 from overt.check.steps.origins import Origin, followed
-from overt.check.steps.pipeline import near, shown
+from overt.check.steps.pipeline import near, permuted, shown
 from overt.recorder.core import Core
 from overt.recorder.flow import masklike
 from overt.recorder.operations import Line, Operation
@@ -225,12 +225,12 @@ class State:
 
     def _appears(self, made: np.ndarray, after: int) -> bool:
         """Whether numbers, in whatever order, are what a later operation gave, or rows of what was returned."""
-        want = np.sort(np.abs(made).ravel())
         # What is all but 0 has the error of what is largest.
-        error = 1e-6 * float(want[-1]) if want.size and np.isfinite(want[-1]) else 1e-9
+        largest = float(np.abs(made).max(initial=0))
+        error = 1e-6 * largest if np.isfinite(largest) else 1e-9
         several = [op.host for op in self.operations[after + 1 :]] + list(self.outputs)
         for x in several:
-            if x.size == made.size and np.allclose(np.sort(np.abs(x).ravel()), want, rtol=1e-4, atol=error):
+            if permuted(x, made, error):
                 return True
             if x.size > made.size and x.shape[-1:] == made.shape[-1:] and _among(made, x):
                 return True
@@ -247,11 +247,8 @@ class State:
         if per is None:
             return True
         with np.errstate(all="ignore"):
-            want = np.sort(np.abs(per / sums[:, None]).ravel())
-        return any(
-            op.host.size == mixed.size and np.allclose(np.sort(np.abs(op.host).ravel()), want, rtol=1e-4)
-            for op in self.operations[core.mix.number + 1 :]
-        )
+            want = per / sums[:, None]
+        return any(permuted(op.host, want) for op in self.operations[core.mix.number + 1 :])
 
     def _unit(self) -> bool:
         """Whether queries and keys have the norm 1: cosines need no scale."""

@@ -56,12 +56,15 @@ def judge(
     idle = {name: shape for name, shape in (given or {}).items() if name not in used}
     alignment = Alignment(written, found).follow(outputs)
     others: list[tuple[Origin, Origin, Origin]] = []
-    for number, core in enumerate(_whole(found)):
+    families = _families(found)
+    for number, core in enumerate(core for core in found if not _continues(core, families[id(core)])):
         one = _Judge(core, data, outputs, causal, idle)
         one.alignment = alignment
         one.intended = intended or {}
-        one.blocks = [other for other in found if other is not core and _follows(core, other)]
-        one.shards = [other for other in found if other is not core and _beside(core, other) and core.normal]
+        family = families[id(core)]
+        beside = [other for other in family if other.scores.number != core.scores.number]
+        # What is true of all shards is asked of the first of them.
+        one.blocks, one.shards = ([], beside if core is family[0] else []) if core.normal else (beside, [])
         one.run()
         one.placed()
         name = f"attention {number + 1}, " if len(found) > 1 else ""
@@ -120,25 +123,26 @@ def _carried(core: Core, found: Sequence[Core]) -> Line | None:
                  if changing(number) and core.operations[number].sources[0] in before), None)  # fmt: skip
 
 
-def _beside(core: Core, other: Core) -> bool:
-    """Whether another core is the same lines once more, for the same queries and other keys."""
-    lines = [(c.operations[c.mix.number].line, c.operations[c.scores.number].line) for c in (core, other)]
-    other_keys = core.scores.number != other.scores.number
-    return lines[0] == lines[1] and other_keys and near(core.scores.queries, other.scores.queries)
+def _continues(core: Core, family: Sequence[Core]) -> bool:
+    """Whether a core is one more block of keys of an attention whose first block stands before it in its family."""
+    first = next((other for other in family if other is core or not other.normal), core)
+    return first.scores.number != core.scores.number
 
 
-def _follows(core: Core, other: Core) -> bool:
-    """Whether another core is a block of keys of the same attention, which are weighed together."""
-    return _beside(core, other) and not core.normal
-
-
-def _whole(found: list[Core]) -> list[Core]:
-    """Of the blocks of one attention the first."""
-    first: list[Core] = []
+def _families(found: Sequence[Core]) -> dict[int, list[Core]]:
+    """For each core, by id, all of the same lines for the same queries: with other keys, unless the product is one."""
+    families: dict[object, list[list[Core]]] = {}
+    home = {}
     for core in found:
-        if not any(_follows(before, core) for before in first):
-            first.append(core)
-    return first
+        lines = (core.operations[core.mix.number].line, core.operations[core.scores.number].line)
+        alike = families.setdefault((lines, core.scores.queries.shape), [])
+        # A loop over keys inside one over queries comes to the same family as before.
+        family = next((some for some in reversed(alike) if near(some[0].scores.queries, core.scores.queries)), None)
+        if family is None:
+            alike.append(family := [])
+        family.append(core)
+        home[id(core)] = family
+    return home
 
 
 class _Judge(Blocks):
@@ -152,7 +156,7 @@ class _Judge(Blocks):
         self.v = self._followed(values, core.mix.sources[1], core.mix.right)
         for name, one in (("queries", self.q), ("keys", self.k), ("values", self.v)):
             self._split(name, one)
-        at = self.v.places()
+        at = self.v.places
         if self.v.source is None and at is not None:
             # Where the values are an argument, and which of its axes has the positions.
             along = [axis for axis, c in enumerate(at) if (c != c[:, :1]).any() and (c == c[:, :, :1]).all()]

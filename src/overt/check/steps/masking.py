@@ -293,7 +293,7 @@ class Masked(Scale):
     @staticmethod
     def _run_of(one: Origin) -> tuple[int, int]:
         """Where the positions begin in what they were taken from one after another, and its length; 0 if unknown."""
-        at = one.places()
+        at = one.places
         along = (
             [] if at is None else [n for n, c in enumerate(at) if np.ptp(c, 1).any() and not np.ptp(c, (0, 2)).any()]
         )

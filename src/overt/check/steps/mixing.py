@@ -152,11 +152,11 @@ class Mixing(Masked):
 
     def _for_all_heads(self, one: Origin, made: Product | None) -> int | None:
         """The product with one matrix of all heads, whose features lie behind one another in what is projected."""
-        at = one.places()
+        at = one.places
         if made is None or at is None or made.columns == "" or made.batch:
             return None
         before = self._followed(made.queries, made.sources[0], made.left)
-        whole, width = before.places(), made.width
+        whole, width = before.places, made.width
         if whole is None or before.array.shape[-1] <= width or one.array.shape[:-1] != made.left.shape[:-1]:
             return None
         # Of each projected row, which piece of the features it has.
@@ -200,7 +200,7 @@ class Mixing(Masked):
         """Which key head each query head reads, where there are fewer."""
         core = self.core
         n, length, width = core.scores.keys.shape
-        at = self.k.places()
+        at = self.k.places
         if at is None or not n or len(np.unique(self.k.form)) * 2 > n * length * width:
             return
         # The head is the axis that follows the batch row alone, beside that of the samples.

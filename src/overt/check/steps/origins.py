@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -15,6 +16,9 @@ _SAMPLES = {
     "index", "split", "chunk", "unbind", "select", "repeat", "repeat_interleave", "index_select", "expand",
     "broadcast_to", "take", "tile", "array_split",
 }  # fmt: skip
+
+# Numbers of a slice by which most places where it does not lie are told.
+_PROBES = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +32,13 @@ class Origin:
     source: int | None
     views: list[int]
 
+    @cached_property
     def along(self) -> list[int] | None:
         """The axes of the array along which the width runs."""
-        at = self.places()
+        at = self.places
         return None if at is None else [axis for axis, c in enumerate(at) if (c != c[:, :, :1]).any()]
 
+    @cached_property
     def places(self) -> list[np.ndarray] | None:
         """Coordinates in the array of every number of the form."""
         return places(self.form / self.factor, self.array) if self.factor else None
@@ -145,11 +151,11 @@ def _by_axes(small: np.ndarray, flat: np.ndarray, order: np.ndarray, ranked: np.
         slices = tuple(i if a == axis else slice(None) for a in range(small.ndim))
         here = base[slices]
         spots = order[first[slices].flat[0] : end[slices].flat[0]] - here.flat[0]
-        # Few of these agree with its last number too.
-        last = here.flat[-1] + spots
-        spots = spots[
-            (last >= 0) & (np.abs(flat.take(last, mode="clip") - small[slices].flat[-1]) <= near[slices].flat[-1])
-        ]
+        # Few of these agree with its largest numbers too.
+        for n in np.argsort(-np.abs(small[slices]), axis=None)[:_PROBES]:
+            there = here.flat[n] + spots
+            agrees = np.abs(flat.take(there, mode="clip") - small[slices].flat[n]) <= near[slices].flat[n]
+            spots = spots[(there >= 0) & (there < len(flat)) & agrees]
         step = next((n for n in spots if _agrees(small[slices], flat, here + n)), None)
         if step is None:
             return None

@@ -42,6 +42,17 @@ def near(x: np.ndarray, y: np.ndarray, tolerance: float = 1e-5) -> bool:
     return alike and not (x.size and np.isnan(x).all())
 
 
+def permuted(x: np.ndarray, y: np.ndarray, absolute: float = 1e-8) -> bool:
+    """Whether two arrays have the same magnitudes, in whatever order."""
+    if x.size != y.size:
+        return False
+    x, y = np.abs(x).ravel(), np.abs(y).ravel()
+    # Sums tell most apart, and need no order.
+    if abs(float(x.sum()) - (total := float(y.sum()))) > 1e-4 * total + absolute * y.size:
+        return False
+    return close(np.sort(x), np.sort(y), 1e-4, absolute)
+
+
 def constant(x: np.ndarray, axis: int | None = None, tolerance: float = 1e-6) -> bool:
     """Whether the numbers, or those along an axis, are all one; NaN aside."""
     with np.errstate(all="ignore"):

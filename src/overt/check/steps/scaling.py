@@ -29,7 +29,7 @@ class Scale(Walk):
             self.note("scale", "not tried", "the score is no product of two", line)
             return
         # What is turned by its positions is put together of features of one of them.
-        if any(len(one.along() or [0]) > 1 for one, turned in zip((self.q, self.k), before, strict=True) if not turned):
+        if any(len(one.along or [0]) > 1 for one, turned in zip((self.q, self.k), before, strict=True) if not turned):
             self.note("scale", "not tried", "the numbers that are summed belong to several positions", line)
             return
         owned = self._widths(parameters=True)
@@ -106,7 +106,7 @@ class Scale(Walk):
 
     def _across(self, one: Origin) -> bool:
         """Whether everything along another axis than that of the features has the norm 1, and features have not."""
-        x, along = one.array, one.along()
+        x, along = one.array, one.along
         if along is None or len(along) > 1:
             x, along = one.form / (one.factor or 1), [2]
         norms = {axis: (x**2).sum(axis) for axis, length in enumerate(x.shape) if length > 2 or axis in along}
@@ -134,7 +134,7 @@ class Scale(Walk):
 
     def _headed(self) -> set[int]:
         """How many heads the queries have, where these have an axis behind that of the samples."""
-        at = self.q.places() or []
+        at = self.q.places or []
         own = [c for c in at if constant_over(c) and len(np.unique(c)) > 1]
         return {len(np.unique(own[-1]))} if len(own) > 1 else set()
 
@@ -169,7 +169,7 @@ class Scale(Walk):
     def _features(self) -> bool:
         """Whether products are summed over the axis that features have, and not over positions."""
         for one in (self.q, self.k):
-            along = one.along()
+            along = one.along
             if along is not None:
                 made = None if one.source is None else self.operations[one.source].name
                 if along != [1 if (made or "").startswith("conv") else one.array.ndim - 1]:
