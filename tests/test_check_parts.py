@@ -81,8 +81,10 @@ def test_what_gives_no_known_numbers_is_no_part(session: Session, renamed: Path,
     assert "kind" not in report.convention
 
 
-SLIPPED = """
+SLIPPED = '''
 import numpy as np
+import torch
+from torch import nn
 
 def softmax(x):
     e = np.exp(x - x.max(-1, keepdims=True))
@@ -94,10 +96,24 @@ def merge(o1, l1, o2, l2):
 
 def softmax_of_squares(x):
     return x**2 / (x**2).sum(-1, keepdims=True)
-"""
+
+class WindowBias(nn.Module):
+    """Relative position bias of a window (side, side), (heads, side * side, side * side)"""
+    def __init__(self, side, heads):
+        super().__init__()
+        self.side, self.table = side, nn.Parameter(torch.randn((2 * side - 1) ** 2, heads))
+        at = torch.cartesian_prod(torch.arange(side), torch.arange(side))
+        away = at[:, None] - at[None] + side - 1
+        self.register_buffer("index", away[..., 0] * (2 + side - 1) + away[..., 1])
+
+    def forward(self):
+        return self.table[self.index].permute(2, 0, 1)
+'''
 
 
-@pytest.mark.parametrize(("name", "line"), [("softmax", 6), ("merge", 10), ("softmax_of_squares", 0)])
+@pytest.mark.parametrize(
+    ("name", "line"), [("softmax", 8), ("merge", 12), ("softmax_of_squares", 0), ("WindowBias", 24)]
+)
 def test_what_one_change_makes_a_part_is_located(session: Session, tmp_path: Path, name: str, line: int) -> None:
     file = tmp_path / f"slipped_{name}.py"
     file.write_text(SLIPPED)

@@ -107,8 +107,28 @@ def online(q, k, v):
             m = new
         out[i] = acc / total
     return out
+
+class TimesHeads(Base):
+    def __init__(self, width=24, heads=4):
+        super().__init__(width, heads)
+        self.width = width
+
+    def forward(self, x):
+        q, k, v = self.split(x)
+        return self.join(q @ k.mT / math.sqrt(self.width * self.heads), v)  # TimesHeads
+
+def halved(q, k, v):  # halved
+    "q, k, v: (T, D)"
+    out = np.zeros((len(q), v.shape[1]))
+    for i, query in enumerate(q.tolist()):
+        s = [sum(a * b for a, b in zip(query, key)) / (q.shape[1] * 0.5) for key in k.tolist()]
+        e = [math.exp(x - max(s)) for x in s]
+        out[i] = sum(x / sum(e) * value for x, value in zip(e, v))
+    return out
 '''
-WRONG = dict.fromkeys(("SignOfScale", "uncapped", "late", "online"), "unknown") | {"Raised": "mask_sign_inf"}
+WRONG = dict.fromkeys(("SignOfScale", "uncapped", "late", "online", "TimesHeads", "halved"), "unknown") | {
+    "Raised": "mask_sign_inf"
+}
 RIGHT = ("BothSigns", "Lowered", "capped", "pointed", "newest", "alibi_slopes_of_any")
 
 

@@ -189,7 +189,11 @@ def check(
         outer = outside.read(caller, guess)
         if outer.get("cores"):
             findings.convention["called with"] = str(guess)
-            findings.conclude([outer])
+            again = outside.read(caller, beside.elsewhere(guess)) if caller.handle is None else {}
+            other = [again] if again.get("cores") else []
+            findings.conclude([beside.settled(outer, other)])
+            facts = [one["facts"] for one in (outer, *other)]
+            beside.scaled(made, caller, guess, facts, findings, outside.read)
             return
     if broken:
         raise CheckerError(

@@ -8,7 +8,7 @@ is meant holds, and without a hint the charitable reading does.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, islice, pairwise, permutations, product
@@ -206,8 +206,9 @@ class Parts:
         self.named = " ".join([self.text, *(row.name.lower() for row in rows)])
         # right readings of a meant part that nearly fit: their part, and what was seen and expected
         self.near: list[tuple[Part, np.ndarray, np.ndarray]] = []
-        # calls of parts that are meant, which came back
-        self.ran: list[tuple[Part, _Call]] = []
+        # calls of parts that are meant, which came back, how the instance was made, and how many numbers that gave
+        self.ran: list[tuple[Part, _Call, tuple[tuple[str, str], ...], int]] = []
+        self.made: tuple[tuple[str, str], ...] = ()
         self.changed: set[str] = set()
         self.asked = 0
 
@@ -261,24 +262,29 @@ class Parts:
 
     def _slip(self) -> tuple[Edit, Part] | None:
         """A change of its text that gives the numbers of a definition."""
-        ran = {(part.name, call.kinds): call for part, call in self.ran}
+        ran = {(part.name, call.kinds): call for part, call, _, _ in self.ran}
         meant = [part for part in PARTS if any(part.name == one for one, _ in ran)]
+        # The smallest instance tells as much as others, and sooner.
+        making = min(self.ran, key=lambda one: one[-1])[2] if self.ran else ()
         # Of what runs in more calls while changes are tried, nothing more is known.
         self.ran = []
         calls = {part.name: [[call for (one, _), call in ran.items() if one == part.name]] for part in meant}
 
         def fits() -> Part | None:
-            tries = (one for pair in islice(self._instances(), 4) for one in self._explained(*pair, meant, calls))
+            tries = (one for pair in self._instances([making]) for one in self._explained(*pair, meant, calls))
             return next((one.part for one in tries if not (one.reading.mistakes or one.reading.vague)), None)
 
         return slips.mended(self.session, self.face, fits) if meant else None
 
-    def _instances(self) -> Iterator[tuple[tuple[int | None, ...], list[dict[str, np.ndarray]]]]:
+    def _instances(
+        self, constructors: Iterable[tuple[tuple[str, str], ...]] | None = None
+    ) -> Iterator[tuple[tuple[int | None, ...], list[dict[str, np.ndarray]]]]:
         """Handles for both sizes and the arrays that they hold; None for a function."""
         if self.face.description["kind"] == "function":
             yield (None, None), [{}, {}]
             return
-        for kinds in self._constructors():
+        for kinds in constructors or self._constructors():
+            self.made = kinds
             handles, arrays = [], []
             for n in _SIZES if self.maker is not None else _SIZES[:1]:
                 kwargs = {name: {"value": _NUMBERS[kind](n)} for name, kind in kinds}
@@ -335,7 +341,7 @@ class Parts:
                     if outs is None:
                         continue
                     if any(word in self.named for word in part.words):
-                        self.ran.append((part, call))
+                        self.ran.append((part, call, self.made, sum(out.size for out in outs)))
                     held = self._held(part, call, arrays[0], 0, outs, meant)
                     for number in range(1, len(_PROBLEMS)):
                         size = _PROBLEMS[number][0]

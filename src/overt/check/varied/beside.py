@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import log
 from typing import Any
@@ -134,10 +134,18 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
     findings.enter([{"facts": {}, "ledger": groups}])
 
 
-def scaled(made: Made, caller: Caller, guess: Guess, told: Sequence[Mapping[str, Any]], findings: Findings) -> None:
+def scaled(
+    made: Made,
+    caller: Caller,
+    guess: Guess,
+    told: Sequence[Mapping[str, Any]],
+    findings: Findings,
+    look: Callable[[Caller, Guess], dict[str, Any]] = lambda caller, guess: caller.recorded(guess)[0],
+) -> None:
     """A factor of the scores that goes with the width as no 1/√D does, where a constant one might be meant.
 
-    told: facts of the call, and of it with other lengths, where a factor may be odd that is 1/√D by accident.
+    told: facts of the call, and of it with other lengths, where a factor may be odd that is 1/√D by accident; look:
+    what a call comes to.
     """
     facts = told[0]
     odd = next((one["odd scale"] for one in told if one.get("odd scale")), None)
@@ -160,7 +168,7 @@ def scaled(made: Made, caller: Caller, guess: Guess, told: Sequence[Mapping[str,
         other = made.other(caller, values, wider(first[0])) if first is not None else None
     if other is None:
         return
-    more = other.recorded(wider(guess))[0].get("facts", {})
+    more = look(other, wider(guess)).get("facts", {})
     ratio = more.get("scale", 0) / facts["scale"]
     if more.get("scored width") != _WIDER * facts["scored width"] or ratio <= 0:
         return
@@ -170,8 +178,10 @@ def scaled(made: Made, caller: Caller, guess: Guess, told: Sequence[Mapping[str,
     elif {"bias", "term"} & set(facts) or "log" in caller.face.text:
         # What else is part of the scores, or how long a sequence is, may have to do with it.
         return
-    elif abs(power) <= _LOOSE and len(told) > 1 and abs(told[1].get("scale", 0) / facts["scale"] - 1) > _LOOSE:
-        says = "The factor of the scores goes with lengths, samples or heads, and not with the width."
+    elif len(told) > 1 and "scale" in told[1]:
+        expected = facts["scale"] * (told[1]["scored width"] / facts["scored width"]) ** power
+        if abs(told[1]["scale"] / expected - 1) > _WIDER * _LOOSE:
+            says = "The factor of the scores goes with lengths, samples or heads, and not with the width alone."
     if says:
         fault = {"mistake": "unknown", "kind": "unknown", "step": "scale", "says": says, "expected": "", "actual": ""}
         findings.tell(fault | {"file": odd["file"], "line": odd["line"]})
@@ -211,13 +221,20 @@ def resized(made: Made, caller: Caller, guess: Guess, found: Mapping[str, Any]) 
             return []
         # What it was made with may have axes of its own.
         more = {**dict(first.lengths.more), **dict(other.lengths.more)}
-        built = made.other(caller, {}, replace(first, lengths=replace(other.lengths, more=tuple(more.items()))))
-        if built is None:
-            return []
-        caller = built
-    way = Way(other, extra={"record": caller.face.intents})
-    judged = caller.ask([way])[0].judged
-    return [judged] if judged.get("cores") == found["cores"] else []
+        heads = {name: 2 * n for name, n in made.numbers(caller).items() if constructor_role(name) == "heads"}
+        tries = [
+            (made.other(caller, {}, replace(first, lengths=replace(other.lengths, more=tuple(more.items())))), other),
+            # Where sizes are those of defaults, as many numbers in twice as many heads.
+            (made.other(caller, heads, first) if heads else None, guess),
+        ]
+    else:
+        tries = [(caller, other)]
+    for built, sized in tries:
+        if built is not None:
+            judged = built.ask([Way(sized, extra={"record": caller.face.intents})])[0].judged
+            if judged.get("cores") == found["cores"]:
+                return [judged]
+    return []
 
 
 def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings: Findings) -> bool:
