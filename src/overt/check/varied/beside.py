@@ -178,9 +178,13 @@ def scaled(
     elif {"bias", "term"} & set(facts) or "log" in caller.face.text:
         # What else is part of the scores, or how long a sequence is, may have to do with it.
         return
-    elif len(told) > 1 and "scale" in told[1]:
-        expected = facts["scale"] * (told[1]["scored width"] / facts["scored width"]) ** power
-        if abs(told[1]["scale"] / expected - 1) > _WIDER * _LOOSE:
+    else:
+        heads = {name: 2 * n for name, n in made.numbers(caller).items() if constructor_role(name) == "heads"}
+        # Where sizes are those of defaults, as many numbers in twice as many heads.
+        again = made.other(caller, heads) if len(told) == 1 and heads else None
+        away = told[1] if len(told) > 1 else look(again, guess).get("facts", {}) if again is not None else {}
+        expected = facts["scale"] * (away.get("scored width", 1) / facts["scored width"]) ** power
+        if "scale" in away and abs(away["scale"] / expected - 1) > _WIDER * _LOOSE:
             says = "The factor of the scores goes with lengths, samples or heads, and not with the width alone."
     if says:
         fault = {"mistake": "unknown", "kind": "unknown", "step": "scale", "says": says, "expected": "", "actual": ""}
@@ -221,20 +225,13 @@ def resized(made: Made, caller: Caller, guess: Guess, found: Mapping[str, Any]) 
             return []
         # What it was made with may have axes of its own.
         more = {**dict(first.lengths.more), **dict(other.lengths.more)}
-        heads = {name: 2 * n for name, n in made.numbers(caller).items() if constructor_role(name) == "heads"}
-        tries = [
-            (made.other(caller, {}, replace(first, lengths=replace(other.lengths, more=tuple(more.items())))), other),
-            # Where sizes are those of defaults, as many numbers in twice as many heads.
-            (made.other(caller, heads, first) if heads else None, guess),
-        ]
-    else:
-        tries = [(caller, other)]
-    for built, sized in tries:
-        if built is not None:
-            judged = built.ask([Way(sized, extra={"record": caller.face.intents})])[0].judged
-            if judged.get("cores") == found["cores"]:
-                return [judged]
-    return []
+        built = made.other(caller, {}, replace(first, lengths=replace(other.lengths, more=tuple(more.items()))))
+        if built is None:
+            return []
+        caller = built
+    way = Way(other, extra={"record": caller.face.intents})
+    judged = caller.ask([way])[0].judged
+    return [judged] if judged.get("cores") == found["cores"] else []
 
 
 def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings: Findings) -> bool:
