@@ -33,8 +33,8 @@ _CALLS, _RAN, _REPEATED = 4, 8, 4
 # Calls of one instance before it is the turn of another one.
 _TURN = 200
 _NAMELESS = ("NameError", "UnboundLocalError", "MemoryError", "SystemExit", "KeyboardInterrupt")
-# Seconds after which no other call is looked for, and after one that attends.
-_SECONDS, _MORE = 20.0, 1.5
+# Seconds after which no other call is looked for, of all other methods together too, and after one that attends.
+_SECONDS, _MORE = 10.0, 1.5
 # Steps that may be left untried, as a mask is that nobody gives, where no other call is looked for.
 _ENOUGH = 2
 # Numbers that may be too small, where they say how many keys there are.
@@ -53,8 +53,12 @@ def check(
     maker: Interface | None,
     findings: Findings,
     ladder: Sequence[Lengths] = calls.LADDER,
+    seconds: float = _SECONDS,
 ) -> None:
-    """Find a call that works and that attends, and judge its steps.  Raises CallError where there is none."""
+    """Find a call that works and that attends, and judge its steps.  Raises CallError where there is none.
+
+    No other call is looked for after so many seconds.
+    """
     ran: list[Tried] = []
     ran_on: list[tuple[int | None, Guess]] = []
     found: list[Found] = []
@@ -64,7 +68,7 @@ def check(
     searches: list[tuple[int | None, Search, Iterator[list[Tried]]]] = []
     made = beside.Made(session, maker)
 
-    end = time.monotonic() + _SECONDS
+    end = time.monotonic() + seconds
 
     def look(handle: int | None, some: list[Tried]) -> bool:
         """Whether what runs is enough."""
@@ -246,14 +250,17 @@ def begun(
     # What it is made of may be matrices.
     making = ["__init__", *told.get("makes", ())] if maker is not None and not library and maker.arguments else []
     made = [f"{name} then {method}" for name in making]
+    end = time.monotonic() + _SECONDS
     for name in [*made, *names[: 2 * _CALLS]]:
+        if time.monotonic() > end:
+            break
         reply, _ = session.ask({"op": "method", "name": name})
         if "error" in reply:
             continue
         other = {**reply["description"], "backend": told["backend"]}
         whole = Interface(other, other["parameters"], face.overrides)
         try:
-            check(session, whole, None if name in made else maker, findings, ladder)
+            check(session, whole, None if name in made else maker, findings, ladder, end - time.monotonic())
         except CallError:
             continue
         return True
