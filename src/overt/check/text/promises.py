@@ -286,6 +286,11 @@ class Promises:
             # What is said of the argument promises nothing of the function.
             mask = re.escape(self.by_role["mask"].name.lower())
             told = re.sub(rf"(?m)^.*\b{mask}\b.*(\n[ \t]+.*)?$", "", told)
+        # Nor is what is said of what may be left out, be it causal attention itself: "first: … causal; None sees all".
+        for name in (re.escape(a.name.lower()) for a in self.arguments if a.default is None and not a.required):
+            label = rf"(?<![\w`'\"]){name}\b[`'\"]{{0,2}}\s*(\([^()]*\)|\[[^\[\]]*\])?\s*(:|--|—|–|=)"
+            told = re.sub(rf"{label}(?s:.*?)(?=[.;](?!\n[ \t])\s|\n\s*\n|\n\s*\w+ *:|\Z)", "", told)
+            told = re.sub(rf"[^.;]*\b(if|when|where|with|unless) (a |an |the )?{name}\b[^.;]*", "", told)
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
         alone = not any(self.has(given) for given in ("mask", "padding", "lengths"))
         return bool(
