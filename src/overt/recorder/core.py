@@ -22,7 +22,9 @@ from overt.recorder.flow import (
     GROWS,
     VIEWS,
     carriers,
+    constant_ratio,
     equal,
+    mixed_of,
     moving,
     reaches,
     repeated,
@@ -103,7 +105,7 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
                 core = Core(operations, scores, path[::-1], mix, all(moving(scores, data)))
                 # Normalised weights that are mixed along another axis by parameters, as heads are, are no core yet.
                 heads = (
-                    core.normal and not set(core.normal) & set(core.key_axes) and _mixed(operations[mix.number], data)
+                    core.normal and not set(core.normal) & set(core.key_axes) and mixed_of(operations[mix.number], data)
                 )
                 # What is only added up is no score, unless something is made of it that sums to 1.
                 summed = "ones" in scores.origins and not core.normal
@@ -238,17 +240,6 @@ def _named(core: Core) -> dict[str, int]:
     return found | ({} if weights is None else {"weights": weights})
 
 
-def constant_ratio(x: np.ndarray, y: np.ndarray, tolerance: float = 1e-4) -> float | None:
-    """The number that y is x times, None where it is not."""
-    if x.shape != y.shape or not np.isfinite(x).all() or not np.isfinite(y).all() or not x.size:
-        return None
-    largest = int(np.abs(x).argmax())
-    divisor = x.ravel()[largest]
-    ratio = float(y.ravel()[largest] / divisor) if divisor else 0.0
-    same = abs(ratio) > 1e-9 and np.allclose(y, ratio * x, rtol=tolerance, atol=1e-9 * abs(divisor * ratio))
-    return ratio if same else None
-
-
 def _back(
     operations: Sequence[Operation], products: list[Product | None], data: list[bool], start: int, size: int
 ) -> list[tuple[int, list[int]]]:
@@ -269,7 +260,7 @@ def _back(
             # mixed by parameters there are others.
             if operation.name not in _PLUS:
                 open_ += [(source, [*path, number], fewer or operations[source].host.size != operation.host.size)
-                          for source in _mixed(operation, data)]  # fmt: skip
+                          for source in mixed_of(operation, data)]  # fmt: skip
                 continue
         gather = operation.name in GATHERS
         for x, source in sorted(
@@ -290,36 +281,27 @@ def _compared(core: Core, products: list[Product | None], data: list[bool]) -> b
     mix, source = core.mix, core.mix.sources[1]
     if mix.rows or mix.columns:
         return False
-    scored = source is not None and bool(_back(core.operations, products, data, source, mix.right.size))
+    found = {} if source is None else {
+        n: path for n, path in _back(core.operations, products, data, source, mix.right.size)
+        if core.operations[n].name not in _PLUS
+    }  # fmt: skip
+    scored = any(not _valued(core, products[n], path, data) for n, path in found.items() if not {*found} & {*path})
     return scored or not core.normal
+
+
+def _valued(core: Core, made: Product | None, path: list[int], data: list[bool]) -> bool:
+    """Whether a matrix of parameters made the values of each key by itself, and at most something was added."""
+    mix = core.mix
+    if made is None or made.result.shape != mix.right.shape or all(moving(made, data)):
+        return False
+    along = {made.labels[2][mix.labels[1].index(a)] for a in mix.summed}
+    mapped = made.labels[moving(made, data).index(True)]
+    return along <= {*mapped} and all(core.operations[n].name in VIEWS | ADDS for n in path)
 
 
 def _of_data(operation: Operation, data: list[bool]) -> bool:
     """Whether nothing that it is made of is a parameter."""
     return all(source is not None and data[source] for source in operation.sources)
-
-
-def _mixed(operation: Operation, data: list[bool]) -> list[int]:
-    """What a product with a square matrix was made of, or one with parameters as many as it has rows or columns for."""
-    every = list(zip(operation.operands, operation.sources, operation.origins, strict=True))
-    whole = [(x, origin) for x, source, origin in every if source is None or not data[source]]
-    # Convolutions of single places, whose axes are the last, mix what is before these.
-    plainly = [x.shape[:2] if operation.name.startswith("conv") and max(x.shape[2:], default=2) == 1 else x.shape
-               for x, _ in whole]  # fmt: skip
-    sides = [(shape[0], shape[-1]) for shape in plainly if shape]
-    given, size = any(origin.startswith("argument") for _, origin in whole), operation.host.size
-
-    def turned(x: np.ndarray) -> bool:
-        if x.size == size:
-            return all(one == two for one, two in sides)
-        # What is given may be values as well.
-        return not given and any(
-            min(one, two) > 1 and size in (x.size * one / two, x.size * two / one) for one, two in sides
-        )
-
-    if len(whole) != len(every) - 1:
-        return []
-    return [source for x, source, _ in every if source is not None and data[source] and turned(x)]
 
 
 def _rank(core: Core) -> tuple[int, ...]:

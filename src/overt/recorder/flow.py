@@ -157,6 +157,40 @@ def tempered(scores: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray
     return (factor, kept) if np.abs(logs - factor * x).max() < 1e-5 * (1 + np.abs(logs).max()) and factor else None
 
 
+def mixed_of(operation: Operation, data: list[bool]) -> list[int]:
+    """What a product with a square matrix was made of, or one with parameters as many as it has rows or columns for."""
+    every = list(zip(operation.operands, operation.sources, operation.origins, strict=True))
+    whole = [(x, origin) for x, source, origin in every if source is None or not data[source]]
+    # Convolutions of single places, whose axes are the last, mix what is before these.
+    plainly = [x.shape[:2] if operation.name.startswith("conv") and max(x.shape[2:], default=2) == 1 else x.shape
+               for x, _ in whole]  # fmt: skip
+    sides = [(shape[0], shape[-1]) for shape in plainly if shape]
+    given, size = any(origin.startswith("argument") for _, origin in whole), operation.host.size
+
+    def turned(x: np.ndarray) -> bool:
+        if x.size == size:
+            return all(one == two for one, two in sides)
+        # What is given may be values as well.
+        return not given and any(
+            min(one, two) > 1 and size in (x.size * one / two, x.size * two / one) for one, two in sides
+        )
+
+    if len(whole) != len(every) - 1:
+        return []
+    return [source for x, source, _ in every if source is not None and data[source] and turned(x)]
+
+
+def constant_ratio(x: np.ndarray, y: np.ndarray, tolerance: float = 1e-4) -> float | None:
+    """The number that y is x times, None where it is not."""
+    if x.shape != y.shape or not np.isfinite(x).all() or not np.isfinite(y).all() or not x.size:
+        return None
+    largest = int(np.abs(x).argmax())
+    divisor = x.ravel()[largest]
+    ratio = float(y.ravel()[largest] / divisor) if divisor else 0.0
+    same = abs(ratio) > 1e-9 and np.allclose(y, ratio * x, rtol=tolerance, atol=1e-9 * abs(divisor * ratio))
+    return ratio if same else None
+
+
 def equal(x: np.ndarray, y: np.ndarray) -> bool:
     """Whether two arrays have one shape and the same numbers but for rounding; NaN equals NaN."""
     return x.shape == y.shape and close(x, y, 1e-5, 1e-8)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from overt.recorder.core import Core, constant_ratio
-from overt.recorder.flow import close
+from overt.recorder.core import Core
+from overt.recorder.flow import close, constant_ratio
 from overt.recorder.operations import Operation
 
 # What adds, or puts in, numbers from elsewhere.
