@@ -247,7 +247,9 @@ class Suggestions(Likely):
             for path in held:
                 if path not in kinds and path[:1] not in kinds:
                     name = asked.called.get(path, path[-1])
-                    alone = path[0] not in numbers and not self._means(name) and held[path] != "list"
+                    # The q of W is W_q.
+                    means = self._means(name) and (role(f"{path[-2]}_{name}") or "")[:1] != "W"
+                    alone = path[0] not in numbers and not means and held[path] != "list"
                     among = weights.get(path[0], len(path) > 2 or path[0] in params or alone)
                     among = among and not (self.makes and held[path] == "config") and path not in asked.single
                     told_so = (*path[:-1], name)
@@ -291,6 +293,10 @@ class Suggestions(Likely):
                 # Of nothing there is nothing to see.
                 said = self.told(a)
                 known = said if said in ("bounds", "lengths", "pages") or self.absent(a) else kinds.get((a.name,), told)
+                if known is None and a.role is None and len(kinds) > 1 and (a.name,) in self.interface.read.weights:
+                    # Beside several arrays that are documented, what these are multiplied with is no other one.
+                    known = self._weight(("w", a.name))
+                    self._found.add((a.name,))
                 kind = known or dict(first.kinds)[a.name,]
                 if kind[:6] == "mask (" and self.interface.declared_mask() == "additive":
                     kind = f"added {kind[5:]}"

@@ -6,9 +6,11 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 import numpy as np
 
+from overt.check.text.roles import role
 from overt.check.text.shapes import Path, Shape
 from overt.check.text.syntax import DEPTH, called, family, is_own, parameters_of, parsed, spelt, texts_in
 
@@ -439,13 +441,18 @@ def _paths(node: ast.AST, known: Mapping[str, list[Path]], texts: Mapping[str, l
 def contracted(source: str, names: Sequence[str], found: Mapping[Path, Shape]) -> dict[Path, Shape]:
     """Shapes that the equations of einsum demand of arguments, and of what lies in them, beside those that are known.
 
-    An axis of what is known has the word that it has there.
+    An axis of what is known has the word that it has there.  What no role has, and what is known is multiplied with,
+    is a matrix.
     """
     made = dict(found)
-    known: dict[str, list[Path]] = {name: [(name,)] for name in names}
+    known: dict[str, list[Path]] = {own: [(name,)] for name in names for own in (name, f"self.{name}")}
     nodes = [*ast.walk(parsed(source))]
     texts = texts_in(nodes, {})
     for node in nodes:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            for one, two in product(*(_paths(x, known, texts) for x in (node.left, node.right))):
+                if one in found and not found[one].sort and len(two) == 1 and role(two[0]) is None:
+                    made.setdefault(two, Shape((found[one].axes[-1], "width"), ""))
         equation = node.args[0] if isinstance(node, ast.Call) and node.args else None
         if not isinstance(equation, ast.Constant) or not isinstance(equation.value, str) or "->" not in equation.value:
             continue
