@@ -10,6 +10,24 @@ from overt.check.checking import examine
 from overt.check.process.session import Session
 from overt.check.report import CallError
 
+GLIMPSE = '''
+class Glimpse(nn.Module):
+    def __init__(self, width, heads=4):
+        super().__init__()
+        self.heads, self.both, self.ask = heads, nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def prepare(self, nodes):
+        """nodes [B, N, D]"""
+        B, N, C = nodes.shape
+        return [x.view(B, N, self.heads, -1).transpose(1, 2) for x in self.both(nodes).chunk(2, -1)]
+
+    def step(self, prepared, first_last, visited):
+        """first_last [B, 2D], visited [B, N], True = may not be chosen"""
+        k, v = prepared
+        q = self.ask(first_last).view(k.shape[0], self.heads, 1, -1)
+        s = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(visited[:, None, None], float("-inf"))
+        return (s.softmax(-1) @ v).flatten(1)
+'''
 SOURCE = '''
 import numpy as np
 import torch
@@ -35,6 +53,45 @@ def promised(q, k, v, first=None):
     """Causal attention.  first: position of q's first token, 0 if None."""
     return attend(q, k, v, first)
 
+def tour(decoder, nodes, visited, n):
+    prep = decoder.prepare(nodes)
+    return [decoder.step(prep, nodes[:, :2].flatten(1), visited) for _ in range(n)]
+
+class Aligner:
+    """e = v tanh(W s + U h)"""
+    def __init__(self, W_a, U_a, v_a):
+        self.W_a, self.U_a, self.v_a = W_a, U_a, v_a
+
+    def precompute(self, H):
+        return H @ self.U_a
+
+    def __call__(self, s_prev, H, UH):
+        """s_prev [B, n], H [B, S, 2n], UH [B, S, n'] -> context, weights."""
+        e = np.tanh((s_prev @ self.W_a)[:, None] + UH) @ self.v_a
+        a = np.exp(e - e.max(1, keepdims=True))
+        a /= a.sum(1, keepdims=True)
+        return np.einsum("bs,bsd->bd", a, H), a
+
+class AlignerBare(Aligner):
+    def __call__(self, s_prev, H, UH):
+        """s_prev [B, n], H [B, S, 2n], UH [B, S, n'] -> context, weights."""
+        e = ((s_prev @ self.W_a)[:, None] + UH) @ self.v_a
+        a = np.exp(e - e.max(1, keepdims=True))
+        a /= a.sum(1, keepdims=True)
+        return np.einsum("bs,bsd->bd", a, H), a
+
+def plainly(x, W, n_heads):
+    """x [B, n, D]; W = dict(q, k, v, o) in torch's (out, in) order"""
+    B, n, _ = x.shape
+    fold = lambda m: (x @ m.T).reshape(B, n, n_heads, -1)
+    s = np.einsum("bihd,bjhd->bhij", fold(W["q"]), fold(W["k"])) * (x.shape[-1] // n_heads) ** -0.5
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return np.einsum("bhij,bjhd->bihd", p / p.sum(-1, keepdims=True), fold(W["v"])).reshape(B, n, -1) @ W["o"].T
+
+def decode(aligner, states, H):
+    UH = aligner.precompute(H)
+    return [aligner(s, H, UH)[0] for s in states]
+
 class Neighbours(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -54,6 +111,8 @@ class Distilled(Neighbours):
         return -(self.q(x).softmax(-1) * self.k(x).log_softmax(-1)).sum(-1)
 '''
 
+SOURCE += GLIMPSE + GLIMPSE.replace(" / q.shape[-1] ** 0.5", "").replace("Glimpse", "GlimpseBare")
+
 
 def mistakes(session: Session, target: str) -> list[str]:
     return sorted(f.id for f in examine(session, target).findings if f.kind in ("mistake", "unknown"))
@@ -72,3 +131,15 @@ def test_weights_of_each_channel_mix_values_that_were_mapped(session: Session, f
     assert examine(session, f"{file}:Neighbours").ok
     with pytest.raises(CallError, match="no attention was found"):
         examine(session, f"{file}:Distilled")
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("Glimpse", []), ("GlimpseBare", ["scale_missing"]), ("Aligner", []), ("AlignerBare", ["additive_no_tanh"])],
+)
+def test_a_method_is_given_what_another_one_returns(session: Session, file: Path, name: str, wanted: list[str]) -> None:
+    assert mistakes(session, f"{file}:{name}") == wanted
+
+
+def test_the_q_of_weights_is_a_weight(session: Session, file: Path) -> None:
+    assert mistakes(session, f"{file}:plainly") == []

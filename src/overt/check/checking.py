@@ -157,7 +157,8 @@ def _check(
             contracts.packed(face, reply["judged"]["facts"], findings)
             return
     try:
-        trying.check(session, face, maker, findings, ladder(sizes))
+        if not trying.begun(session, face, maker, findings, ladder(sizes), handed=True):
+            trying.check(session, face, maker, findings, ladder(sizes))
     except CallError:
         # What does not attend may be a part of what does.
         parts = Parts(session, face, maker)

@@ -237,19 +237,24 @@ def begun(
     maker: Interface | None,
     findings: Findings,
     ladder: Sequence[Lengths],
+    handed: bool = False,
 ) -> bool:
-    """Whether it attends where another method is called, or called first, or where it is made anew for each call."""
+    """Whether it attends where another method is called, or called first, or where it is made anew for each call.
+
+    handed: only where it is given what another method returns, as its module does it.
+    """
     told = face.description
-    if told["kind"] == "function":
+    if told["kind"] == "function" or (handed and not told.get("hands")):
         return False
     method, library = told["method"], any(base.startswith(("torch.nn", "keras")) for base in told["bases"])
-    names = []
-    if method not in ("forward", "call", "__call__"):
+    names = [f"{name} then {method}" for name in told.get("hands", ())] if handed else []
+    if method not in ("forward", "call", "__call__") and not handed:
         names += [name for name in told["methods"] if name != method and name[:1] != "_"][:_CALLS]
-    names += [f"{name} then {method}" for name in told.get("starts", ()) if name not in method.split(" then ")]
+    starts = () if handed else told.get("starts", ())
+    names += [f"{name} then {method}" for name in starts if name not in method.split(" then ")]
     # What it is made of may be matrices.
     making = ["__init__", *told.get("makes", ())] if maker is not None and not library and maker.arguments else []
-    made = [f"{name} then {method}" for name in making]
+    made = [f"{name} then {other}" for name in making for other in (names if handed else [method])]
     end = time.monotonic() + _SECONDS
     for name in [*made, *names[: 2 * _CALLS]]:
         if time.monotonic() > end:
@@ -264,6 +269,8 @@ def begun(
         except CallError:
             continue
         return True
+    if handed:
+        session.ask({"op": "method", "name": method})
     return False
 
 

@@ -127,12 +127,13 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     if told["kind"] == "function" or usual is None or is_keras(cls):
         return told
     told["makes"] = [name for name in vars(cls) if makes(cls, name)]
+    told["hands"] = sorted({*_handed(cls, usual).values()})
     lacks, told["starts"] = _before(cls, usual, () if inspect.isclass(thing) else dir(thing))
     method = method or (f"{lacks}{THEN}{usual}" if lacks else usual)
     if method == first:
         return told
     names = method.split(THEN)
-    told |= {"method": method, "composed": THEN in method, "parameters": [row for _, _, row in _each(cls, method)]}
+    told |= {"method": method, "composed": THEN in method, "parameters": _rows(cls, method)}
     told["body"] = "\n".join(source_of(getattr(cls, name))[0] for name in names if name != MAKE)
     if makes(cls, names[0]):
         told |= {"kind": "function", "method": None, "constructor": [], "methods": []}
@@ -170,6 +171,28 @@ def _before(cls: Any, method: str, has: Iterable[str]) -> tuple[str | None, list
     return best if best is not None and others[best] - known else None, [*others]
 
 
+def _handed(cls: Any, method: str) -> dict[str, str]:
+    """For the arguments of a method, the methods of the same object whose results its module gives it for them."""
+    names = [row["name"] for row in rows_of(cls, method) if row["required"] or row["kind"] != "keyword"]
+    needed, found = {row["name"] for row in rows_of(cls, method) if row["required"]}, dict[str, str]()
+    for function in ast.walk(_tree(sys.modules.get(cls.__module__))):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        nodes = list(ast.walk(function))
+        made = {(ast.unparse(n.value.func.value), n.targets[0].id): n.value.func.attr for n in nodes
+                if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and isinstance(n.value, ast.Call)
+                and isinstance(n.value.func, ast.Attribute)}  # fmt: skip
+        for call in (n for n in nodes if isinstance(n, ast.Call)):
+            owner, _, called = ast.unparse(call.func).rpartition(".")
+            whole = method in ("__call__", "forward") and called != method
+            given = [*zip(names, call.args, strict=False), *((one.arg, one.value) for one in call.keywords)]
+            for name, value in given if whole or called == method else ():
+                maker = made.get((ast.unparse(call.func) if whole else owner, ast.unparse(value)), "")
+                if name in needed and maker != method and inspect.isfunction(getattr(cls, maker, None)):
+                    found[str(name)] = maker
+    return found
+
+
 def _tree(function: Any) -> ast.Module:
     return parsed(source_of(function)[0])
 
@@ -180,12 +203,20 @@ def _set(tree: ast.AST) -> set[str]:
 
 
 def _each(cls: Any, method: str) -> list[tuple[str, str, dict[str, Any]]]:
-    # Of two arguments of one name that of the earlier method has another.
+    # Of two arguments of one name that of the earlier method has another, unless the later is given what it returns.
     names = method.split(THEN)
-    each = [(name, row["name"], row) for name in names for row in rows_of(cls, name)]
+    hands = {own for own, maker in _handed(cls, names[-1]).items() if maker in names}
+    each = [(name, row["name"], row) for name in names for row in rows_of(cls, name)
+            if name != names[-1] or row["name"] not in hands]  # fmt: skip
     later = {(name, own): {one for n, one, _ in each if names.index(n) > names.index(name)} for name, own, _ in each}
-    return [(name, own, {**row, "name": f"{own}_{name}" if own in later[name, own] else own, "kind": "either"}
-             if len(names) > 1 else row) for name, own, row in each]  # fmt: skip
+    called = {key: f"{key[1]}_{key[0]}" if key[1] in others and not hands else key[1] for key, others in later.items()}
+    return [(name, own, {**row, "name": called[name, own], "kind": "either"} if len(names) > 1 else row)
+            for name, own, row in each]  # fmt: skip
+
+
+def _rows(cls: Any, method: str) -> list[dict[str, Any]]:
+    """The arguments of several methods, each once."""
+    return [*{row["name"]: row for _, _, row in _each(cls, method)}.values()]
 
 
 def train(thing: Any, mode: bool) -> None:
@@ -200,16 +231,18 @@ def train(thing: Any, mode: bool) -> None:
 
 def composed(cls: Any, method: str, thing: Any) -> Callable[..., Any]:
     """Methods of an instance as one function of all their arguments; without an instance, one is made of its own."""
-    each = _each(cls, method)
+    each, names = _each(cls, method), method.split(THEN)
+    hands = _handed(cls, names[-1])
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip((row["name"] for _, _, row in each), args, strict=False)), **kwargs}
-        it, result = thing, None
-        for name in method.split(THEN):
+        given = {**dict(zip((row["name"] for row in _rows(cls, method)), args, strict=False)), **kwargs}
+        it, result, kept = thing, None, dict[str, Any]()
+        for name in names:
             mine = {own: given[row["name"]] for n, own, row in each if n == name and row["name"] in given}
+            mine |= {own: kept[maker] for own, maker in hands.items() if name == names[-1] and maker in kept}
             made = makes(cls, name)
             result = cls(**mine) if name == MAKE else getattr(cls if made else it, name)(**mine)
-            it = result if made else it
+            it, kept[name] = result if made else it, result
             # What was made is in training, whatever it is made for.
             train(it, not made and getattr(it, "training", False) is True)
         return result
