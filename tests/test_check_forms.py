@@ -28,7 +28,11 @@ class Glimpse(nn.Module):
         s = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(visited[:, None, None], float("-inf"))
         return (s.softmax(-1) @ v).flatten(1)
 '''
-SOURCE = '''
+SOURCE = '''"""A codec.
+
+Each frame sees earlier ones only.  `span` is the number of frames that a
+frame attends to, the frame itself included, so that a ring needs no more.
+"""
 import numpy as np
 import torch
 from torch import nn
@@ -92,6 +96,24 @@ def decode(aligner, states, H):
     UH = aligner.precompute(H)
     return [aligner(s, H, UH)[0] for s in states]
 
+class Ring(nn.Module):
+    def __init__(self, width, span):
+        super().__init__()
+        self.span, self.map = span, nn.Linear(width, 3 * width)
+
+    def near(self, away):
+        return (away >= 0) & (away < self.span)
+
+    def forward(self, x):
+        q, k, v = self.map(x).chunk(3, -1)
+        at = torch.arange(x.shape[1])
+        s = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~self.near(at[:, None] - at), float("-inf"))
+        return s.softmax(-1) @ v
+
+class RingLonger(Ring):
+    def near(self, away):
+        return (away >= 0) & (away <= self.span)
+
 class Neighbours(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -143,3 +165,8 @@ def test_a_method_is_given_what_another_one_returns(session: Session, file: Path
 
 def test_the_q_of_weights_is_a_weight(session: Session, file: Path) -> None:
     assert mistakes(session, f"{file}:plainly") == []
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("Ring", []), ("RingLonger", ["window_off_by_one"])])
+def test_what_a_window_counts_is_said_in_a_sentence(session: Session, file: Path, name: str, wanted: list[str]) -> None:
+    assert mistakes(session, f"{file}:{name}") == wanted
