@@ -31,6 +31,8 @@ _ROOM = 16
 # What the number of samples is called.
 _SAMPLES = r"b$|bs|bat|n_?samp"
 _LOOSE = 1e-4
+# What arguments are that say how large something is.
+_SIZES = ("heads", "groups", "head_dim", "model_dim")
 # Plans in one request; methods that are tried.
 _BATCH, _METHODS = 12, 5
 # Axes of what has one number a token.
@@ -171,7 +173,12 @@ class Continued:
         n = self.guess.lengths
         # What lies in others comes with them.
         own = {name: kind for name, kind in self.kinds.items() if "." not in name}
-        numbers = [name for name, kind in own.items() if kind in calls.VALUES and type(calls.VALUES[kind](n)) is int]
+        # What is a number of heads, or a width, counts no tokens.
+        sizes = {
+            a.name for a in self.face.arguments if a.role in _SIZES and re.search("head|width", own.get(a.name, ""))
+        }
+        numbers = [name for name, kind in own.items()
+                   if kind in calls.VALUES and type(calls.VALUES[kind](n)) is int and name not in sizes]  # fmt: skip
         numbers += [
             a.name for a in self.face.arguments
             if a.name not in self.kinds and not a.required and (a.default is None or type(a.default) is int)
