@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations, product
 from math import log
 from typing import Any
 
@@ -19,6 +20,8 @@ from overt.check.varied.asking import Caller, Way
 
 # Heads of queries and of keys, neither as many as samples.
 _HEADS, _KEY_HEADS = 6, 3
+# Matrices of which two are made smaller.
+_SQUARE = 5
 # An equal length of all axes, and how many calls that failed are made with it.
 _EDGE, _CUBES = 6, 12
 # Lengths no two of which have in common what those of a first call may have.
@@ -126,6 +129,13 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
                 break
     elif key is not None and "H" in letters:
         (judged,) = caller.recorded(replace(guess, lengths=lengths))
+    elif "number of key heads" in dict(guess.kinds).values():
+        # Two of its matrices make keys and values, of as many heads.
+        square = combinations([path for path, kind in guess.kinds if kind == "WW"][:_SQUARE], 2)
+        fewer = [replace(guess.given(one, kind).given(two, kind), lengths=lengths)
+                 for (one, two), kind in product(square, ("KW", "WK"))]  # fmt: skip
+        ran = (some for some in caller.recorded(*fewer) if some.get("cores"))
+        judged = next((some for some in ran if any(e["step"].endswith("groups") for e in some["ledger"])), {})
     for fault in judged.get("faults", ()):
         if fault["step"] == "groups":
             documented = fault["mistake"] == "gqa_tile" and caller.face.declared_grouped
