@@ -92,6 +92,48 @@ def plainly(x, W, n_heads):
     p = np.exp(s - s.max(-1, keepdims=True))
     return np.einsum("bhij,bjhd->bihd", p / p.sum(-1, keepdims=True), fold(W["v"])).reshape(B, n, -1) @ W["o"].T
 
+def new_cache(n_layer):
+    return [{"k": None, "v": None} for _ in range(n_layer)]
+
+def pieces(x, W, n_head, slot):
+    """Causal self-attention of the new tokens x [n_new, n_embd] over cache + new tokens."""
+    q, k, v = ((x @ W[n]).reshape(len(x), n_head, -1).transpose(1, 0, 2) for n in ("q", "k", "v"))
+    if slot["k"] is not None:
+        k, v = np.concatenate([slot["k"], k], 1), np.concatenate([slot["v"], v], 1)
+    slot["k"], slot["v"] = k, v
+    n, m = len(x), k.shape[1]
+    s = np.where(np.tril(np.ones((n, m), bool), m - n), q @ k.transpose(0, 2, 1) / q.shape[-1] ** 0.5, -1e10)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return (p / p.sum(-1, keepdims=True) @ v).transpose(1, 0, 2).reshape(n, -1) @ W["o"]
+
+class Kept:
+    def __init__(self):
+        self.k = self.v = None
+
+    def add(self, k, v):
+        self.k = k if self.k is None else np.concatenate([self.k, k])
+        self.v = v if self.v is None else np.concatenate([self.v, v])
+        return self.k, self.v
+
+class Tiled:
+    def __init__(self, w, prefix, n_heads, n_kv_heads):
+        self.w, self.p, self.h, self.g = w, prefix, n_heads, n_kv_heads
+        self.d = w[prefix + "wq.weight"].shape[0] // n_heads
+
+    def __call__(self, x, mem):
+        """x [n, dim]; consecutive query heads share a key head"""
+        n = len(x)
+        q = (x @ self.w[self.p + "wq.weight"].T).reshape(n, self.h, self.d)
+        k = (x @ self.w[self.p + "wk.weight"].T).reshape(n, self.g, self.d)
+        v = (x @ self.w[self.p + "wv.weight"].T).reshape(n, self.g, self.d)
+        k, v = mem.add(k, v)
+        k, v = (np.tile(y, (1, self.h // self.g, 1)) for y in (k, v))
+        s = np.einsum("nhd,mhd->hnm", q, k) / self.d**0.5
+        s = np.where(np.arange(len(k)) > len(k) - n + np.arange(n)[:, None], -np.inf, s)
+        p = np.exp(s - s.max(-1, keepdims=True))
+        y = np.einsum("hnm,mhd->nhd", p / p.sum(-1, keepdims=True), v)
+        return y.reshape(n, -1) @ self.w[self.p + "wo.weight"].T
+
 def decode(aligner, states, H):
     UH = aligner.precompute(H)
     return [aligner(s, H, UH)[0] for s in states]
@@ -133,6 +175,12 @@ class Distilled(Neighbours):
         return -(self.q(x).softmax(-1) * self.k(x).log_softmax(-1)).sum(-1)
 '''
 
+PIECES = SOURCE[SOURCE.index("def pieces") : SOURCE.index("class Kept")]
+TILED = SOURCE[SOURCE.index("class Tiled") : SOURCE.index("def decode")]
+SOURCE += PIECES.replace(", m - n)", ")").replace("pieces", "cut")
+SOURCE += TILED.replace("np.tile(y, (1, self.h // self.g, 1))", "np.repeat(y, self.h // self.g, 1)").replace(
+    "Tiled", "Repeated"
+)
 SOURCE += GLIMPSE + GLIMPSE.replace(" / q.shape[-1] ** 0.5", "").replace("Glimpse", "GlimpseBare")
 
 
@@ -169,4 +217,13 @@ def test_the_q_of_weights_is_a_weight(session: Session, file: Path) -> None:
 
 @pytest.mark.parametrize(("name", "wanted"), [("Ring", []), ("RingLonger", ["window_off_by_one"])])
 def test_what_a_window_counts_is_said_in_a_sentence(session: Session, file: Path, name: str, wanted: list[str]) -> None:
+    assert mistakes(session, f"{file}:{name}") == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("pieces", []), ("cut", ["causal_top_left"]), ("Tiled", ["gqa_tile"]), ("Repeated", [])]
+)  # fmt: skip
+def test_what_a_module_keeps_is_continued_and_has_fewer_heads(
+    session: Session, file: Path, name: str, wanted: list[str]
+) -> None:
     assert mistakes(session, f"{file}:{name}") == wanted

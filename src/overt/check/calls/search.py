@@ -128,6 +128,8 @@ class Search(Suggestions):
                 # What differs in numbers alone is alike.
                 bare = re.sub(r"\d+", "", missing["name"])
                 alike = [k for p, k in guess.kinds if p[:-1] == path and re.sub(r"\d+", "", p[-1]) == bare]
+                # Beside weights there are weights.
+                alike += [k for p, k in guess.kinds if p[:-1] == path and is_floats(k) and set(k) <= set("WPDHGK")][-1:]
                 for kind in dict.fromkeys([*alike, *self._likely(missing["name"], taken, path)]):
                     yield guess.given((*path, missing["name"]), kind)
         if not self.makes and ("NoneType" in str(error.get("message")) or error.get("guarded")):
