@@ -54,7 +54,10 @@ class Promises:
         root = r"(sqrt *\(? *\{?|√ ?|square root of (the )?)\(?(d_?model|d\b|dim|model|embed|width|hidden)"
         return {
             "causal": True if self.declared_causal or self._made_causal else None,
-            "luong": "luong" in told,
+            # By its name, or the formula that its module gives: tanh(W [c; h]).
+            "luong": "luong" in told or bool(re.search(
+                r"\btanh\W{0,2}w\w*\W{0,4}c\w*\W{0,4}[;,]\W{0,3}[hs]", self.description.get("told", "").lower()
+            )),
             "asks": self._asks,
             "unscaled": self.declared_unscaled,
             "scaled": self.description.get("scaled"),
