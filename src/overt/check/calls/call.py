@@ -427,7 +427,9 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
         else:
             shape = tuple(n.axis(letter) for letter in axes_of(kind))
             if ": " in kind:
-                arrays[key] = random.integers(0, int(kind.split()[1].rstrip(":")), shape)
+                # What says that there is nothing is -1.
+                least = -1 if path in interface.read.negative else 0
+                arrays[key] = random.integers(least, int(kind.split()[1].rstrip(":")), shape)
                 return {"array": key}
             # Of weights, the numbers are small.
             weights = len(shape) > 1 and not set(kind) & set("BTSNnX")

@@ -36,6 +36,8 @@ class Read:
     # what is the same as others of its own numbers, or is not, and what is a whole number, or is not
     compared: set[Path] = field(default_factory=set)
     whole: set[Path] = field(default_factory=set)
+    # what is compared with numbers below 0, or with 0 from below
+    negative: set[Path] = field(default_factory=set)
     # what has its outputs before its inputs, what slices begin and end at, or end at, and what is joined with texts
     linear: set[Path] = field(default_factory=set)
     bounds: set[Path] = field(default_factory=set)
@@ -196,6 +198,12 @@ def _asked(
         found.single.update(path for x in _single(node) for path in _paths(x, known, texts) if len(path) > 1)
         found.numbers.update(path for x in _numbers(node) for path in _paths(x, known, texts))
         found.sides.update(path for x in _sides(node) for path in _paths(x, known, texts))
+        match node:
+            case (
+                ast.Compare(ops=[ast.Lt() | ast.GtE()], comparators=[ast.Constant(value=0)])
+                | ast.Compare(ops=[_], comparators=[ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1))])
+            ):
+                found.negative.update(_paths(node.left, known, texts))
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
             alike = set.intersection(
                 *({n.id for n in ast.walk(x) if isinstance(n, ast.Name)} for x in (node.left, node.comparators[0]))
