@@ -32,6 +32,7 @@ SOURCE = '''"""A codec.
 
 Each frame sees earlier ones only.  `span` is the number of frames that a
 frame attends to, the frame itself included, so that a ring needs no more.
+A decoder gives h~ = tanh(W_c [c ; h]).
 """
 import numpy as np
 import torch
@@ -138,6 +139,45 @@ def decode(aligner, states, H):
     UH = aligner.precompute(H)
     return [aligner(s, H, UH)[0] for s in states]
 
+class Global(nn.Module):
+    """One step: h_t [B, H], memory [B, S, H]."""
+    def __init__(self, hid):
+        super().__init__()
+        self.ask, self.both = nn.Linear(hid, hid, bias=False), nn.Linear(2 * hid, hid, bias=False)
+
+    def bend(self, x):
+        return torch.tanh(x)
+
+    def forward(self, h_t, memory):
+        a = torch.softmax(torch.bmm(self.ask(memory), h_t.unsqueeze(2)).squeeze(2), 1)
+        c = torch.bmm(a.unsqueeze(1), memory).squeeze(1)
+        return self.bend(self.both(torch.cat([c, h_t], 1))), a
+
+class GlobalBare(Global):
+    def bend(self, x):
+        return x
+
+class Molecule(nn.Module):
+    """x [B, N, D], away [B, N, N] (-1 for atoms that are not connected), real [B, N], True for real atoms"""
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.map, self.near = heads, nn.Linear(dim, 3 * dim), nn.Embedding(21, heads)
+
+    def both(self, one, two):
+        return one.masked_fill(two, torch.finfo(one.dtype).min)
+
+    def forward(self, x, away, real):
+        B, N, D = x.shape
+        q, k, v = self.map(x).view(B, N, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        s = q @ k.mT * (D // self.heads) ** -0.5 + self.near(away.clamp(0, 20)).permute(0, 3, 1, 2)
+        none, low = torch.zeros_like(s[:, :1]), torch.finfo(s.dtype).min
+        s = s + self.both(none.masked_fill((away < 0)[:, None], low), ~real[:, None, None, :])
+        return (s.softmax(-1) @ v).transpose(1, 2).reshape(B, N, D)
+
+class MoleculeTwice(Molecule):
+    def both(self, one, two):
+        return one + torch.zeros_like(one).masked_fill(two, torch.finfo(one.dtype).min)
+
 class Ring(nn.Module):
     def __init__(self, width, span):
         super().__init__()
@@ -224,6 +264,16 @@ def test_what_a_window_counts_is_said_in_a_sentence(session: Session, file: Path
     ("name", "wanted"), [("pieces", []), ("cut", ["causal_top_left"]), ("Tiled", ["gqa_tile"]), ("Repeated", [])]
 )  # fmt: skip
 def test_what_a_module_keeps_is_continued_and_has_fewer_heads(
+    session: Session, file: Path, name: str, wanted: list[str]
+) -> None:
+    assert mistakes(session, f"{file}:{name}") == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [("Global", []), ("GlobalBare", ["luong_no_tanh_out"]), ("Molecule", []), ("MoleculeTwice", ["mask_finfo_sum"])],
+)
+def test_formulas_of_a_module_and_numbers_below_0_are_read(
     session: Session, file: Path, name: str, wanted: list[str]
 ) -> None:
     assert mistakes(session, f"{file}:{name}") == wanted
