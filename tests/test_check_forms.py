@@ -178,6 +178,22 @@ class MoleculeTwice(Molecule):
     def both(self, one, two):
         return one + torch.zeros_like(one).masked_fill(two, torch.finfo(one.dtype).min)
 
+class Turned(nn.Module):
+    """The first half of each head is turned by the row of a patch, the second by its column."""
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.map = heads, nn.Linear(dim, 3 * dim)
+
+    def forward(self, x, coords):
+        B, N, D = x.shape
+        q, k, v = self.map(x).reshape(B, N, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        rates = 0.1 ** (torch.arange(q.shape[-1] // 4) / 4)
+        angle = torch.cat((coords[:, :1] * rates, coords[:, 1:2] * rates), -1)
+        q, k = (torch.stack((a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()), -1).flatten(-2)
+                for a, b in (y.unflatten(-1, (-1, 2)).unbind(-1) for y in (q, k)))
+        y = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v
+        return y.transpose(1, 2).reshape(B, N, D)
+
 class Ring(nn.Module):
     def __init__(self, width, span):
         super().__init__()
@@ -215,6 +231,8 @@ class Distilled(Neighbours):
         return -(self.q(x).softmax(-1) * self.k(x).log_softmax(-1)).sum(-1)
 '''
 
+TURNED = SOURCE[SOURCE.index("class Turned") : SOURCE.index("class Ring(")]
+SOURCE += TURNED.replace("coords[:, 1:2]", "coords[:, :1]").replace("Turned", "TurnedTwice")
 PIECES = SOURCE[SOURCE.index("def pieces") : SOURCE.index("class Kept")]
 TILED = SOURCE[SOURCE.index("class Tiled") : SOURCE.index("def decode")]
 SOURCE += PIECES.replace(", m - n)", ")").replace("pieces", "cut")
@@ -276,4 +294,9 @@ def test_what_a_module_keeps_is_continued_and_has_fewer_heads(
 def test_formulas_of_a_module_and_numbers_below_0_are_read(
     session: Session, file: Path, name: str, wanted: list[str]
 ) -> None:
+    assert mistakes(session, f"{file}:{name}") == wanted
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("Turned", []), ("TurnedTwice", ["unknown"])])
+def test_rows_and_columns_are_both_read(session: Session, file: Path, name: str, wanted: list[str]) -> None:
     assert mistakes(session, f"{file}:{name}") == wanted

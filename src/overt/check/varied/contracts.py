@@ -43,6 +43,7 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
     _capped(caller, facts, findings)
     _samples(caller, guess, facts, findings)
     _others(caller, guess, findings)
+    _places(caller, guess, findings)
     _lengths(caller, guess, facts, findings)
     _one_length(caller, guess, facts, findings)
     _answered(caller, guess, facts, findings)
@@ -127,6 +128,32 @@ def _others(caller: Caller, guess: Guess, findings: Findings) -> None:
         at = [replace(x, outputs=[x.outputs[0][sample, :1]]) for x, sample in zip(moved, (1, 0, 1), strict=True)]
         if differ(second, at[0]) and differ(first, at[1]) and not differ(second, at[2]):
             says = f"Of {name}, each sample reads the first sample, and no other position of its own."
+            findings.add("unknown", message=says)
+            return
+
+
+def _places(caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Places that are told by row and column, one of which changes nothing."""
+    face = caller.face
+    told = " ".join((face.prose, face.description.get("told", ""), face.description.get("around", ""))).lower()
+    wrong = any(finding.kind in ("mistake", "unknown") for finding in findings.found.values())
+    if wrong or not re.search(r"\brows?\b[^.]{0,60}\bcol(umn)?s?\b", told):
+        return
+    plain, roles = Way(guess), {a.name: a.role for a in face.arguments}
+    for name, x in caller.arrays(guess).items():
+        axes = calls.axes_of(guess.by_name[name])
+        inner = len(axes) > 1 and not calls.is_mask(guess.by_name[name]) and axes[-1] not in "BTShw"
+        if not inner or x.shape[-1] < 2 or roles.get(name, "x") not in (None, "positions"):
+            continue
+        moved = [x.copy(), x.copy()]
+        for axis, other in enumerate(moved):
+            other[..., axis] = np.roll(x[..., axis], 1, -1)
+        if any(np.array_equal(x, other) for other in moved):
+            continue
+        first, *others = caller.ask([plain, *(replace(plain, arrays={name: other}) for other in moved)])
+        used = [differ(first, other) for other in others]
+        if sum(used) == 1 and not any(other.failed for other in others):
+            says = f"Of {name}, {'rows' if used[0] else 'columns'} alone are read, and nothing depends on the others."
             findings.add("unknown", message=says)
             return
 
