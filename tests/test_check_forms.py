@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,32 @@ class Tiled:
         y = np.einsum("hnm,mhd->nhd", p / p.sum(-1, keepdims=True), v)
         return y.reshape(n, -1) @ self.w[self.p + "wo.weight"].T
 
+def worker(q, k, v):
+    """q [H, d], k, v [S, H, d] -> out [H, d], lse [H]"""
+    s = np.einsum("hd,shd->hs", q, k) * 1.4426950408889634 / q.shape[-1] ** 0.5
+    m = s.max(axis=1)
+    p = np.exp2(s - m[:, None])
+    z = p.sum(axis=1)
+    return np.einsum("hs,shd->hd", p, v) / z[:, None], m + np.log2(z)
+
+def merged(outs, lses):
+    w = np.exp2(lses - lses.max(axis=0))
+    return np.einsum("ch,chd->hd", w / w.sum(axis=0), outs)
+
+def split(q, k, v, chunk=2):
+    """Attention of one new token q [H, d] over the cache k, v [S, H, d]."""
+    parts = [worker(q, k[a : a + chunk], v[a : a + chunk]) for a in range(0, len(k), chunk)]
+    return merged(np.stack([o for o, _ in parts]), np.stack([l for _, l in parts]))
+
+def together(q, k, v, n_split=4):
+    """Attention of one new token q [H, d] over the cache k, v [S, H, d], S a multiple of n_split."""
+    k, v = (x.reshape(n_split, -1, *x.shape[1:]) for x in (k, v))
+    s = np.einsum("hd,cshd->chs", q, k) * 1.4426950408889634 / q.shape[-1] ** 0.5
+    m = s.max(-1)
+    p = np.exp2(s - m[..., None])
+    z = p.sum(-1)
+    return merged(np.einsum("chs,cshd->chd", p, v) / z[..., None], m + np.log2(z))
+
 def decode(aligner, states, H):
     UH = aligner.precompute(H)
     return [aligner(s, H, UH)[0] for s in states]
@@ -233,6 +260,8 @@ class Distilled(Neighbours):
 
 TURNED = SOURCE[SOURCE.index("class Turned") : SOURCE.index("class Ring(")]
 SOURCE += TURNED.replace("coords[:, 1:2]", "coords[:, :1]").replace("Turned", "TurnedTwice")
+SPLIT = SOURCE[SOURCE.index("def merged") : SOURCE.index("def decode")]
+SOURCE += re.sub(r"\b(merged|split|together)\(", r"\1_e(", SPLIT).replace("np.exp2(lses", "np.exp(lses")
 PIECES = SOURCE[SOURCE.index("def pieces") : SOURCE.index("class Kept")]
 TILED = SOURCE[SOURCE.index("class Tiled") : SOURCE.index("def decode")]
 SOURCE += PIECES.replace(", m - n)", ")").replace("pieces", "cut")
@@ -299,4 +328,11 @@ def test_formulas_of_a_module_and_numbers_below_0_are_read(
 
 @pytest.mark.parametrize(("name", "wanted"), [("Turned", []), ("TurnedTwice", ["unknown"])])
 def test_rows_and_columns_are_both_read(session: Session, file: Path, name: str, wanted: list[str]) -> None:
+    assert mistakes(session, f"{file}:{name}") == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"), [("split", []), ("split_e", ["lse_base2"]), ("together", []), ("together_e", ["lse_base2"])]
+)  # fmt: skip
+def test_blocks_are_merged_by_sums_of_one_base(session: Session, file: Path, name: str, wanted: list[str]) -> None:
     assert mistakes(session, f"{file}:{name}") == wanted

@@ -35,7 +35,7 @@ from overt.recorder.flow import (
 )
 from overt.recorder.fused import expand, unsummed
 from overt.recorder.operations import Line, Operation
-from overt.recorder.products import SUMMED, Product, contracted, outer_sum
+from overt.recorder.products import SUMMED, Product, contracted, made_of, outer_sum
 from overt.recorder.reordered import reordered
 
 _PLUS = {"add", "iadd", "radd", "add_any"}
@@ -61,6 +61,8 @@ class Core:
     steps: list[tuple[int | None, np.ndarray]] = field(default_factory=list)
     place: np.ndarray | None = None
     reach: Sequence[frozenset[str]] = ()
+    # what weighs its results, each of a block of keys, by their sums
+    merge: Product | None = None
 
     @property
     def weights(self) -> np.ndarray:
@@ -120,6 +122,11 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
         top = [(r, c) for r, c in found if r[0] == 2 and (r[1] or not any(x[1] and x[0] == 2 for x, _ in found))]
     else:
         top = [(r, c) for r, c in found if (r[0], r[1]) == best]
+    # What merges the results of others by their sums attends to nothing: these do.
+    merged = [(r, c, m.mix) for _, m in top if best[0] == 2 for r, c in found if c.two and _merges(m, c)]
+    for _, inner, mix in merged:
+        inner.merge = mix
+    top = [(r, c) for r, c in top if not any(c.mix is mix for *_, mix in merged)] + [(r, c) for r, c, _ in merged]
     if best[0] == 0:
         # What is neither positive nor sums to 1 and meets a parameter is a projection.
         top = [(r, c) for r, c in top if moving(c.mix, data)[1]]
@@ -142,6 +149,15 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
         _orient(core)
     chosen = [c for c in chosen if c.two or _keyed(c, data) or apart(c, reach)]
     return sorted(chosen, key=lambda c: c.mix.number)
+
+
+def _merges(core: Core, inner: Core) -> bool:
+    """Whether values are what another mixed by weights that do not sum to 1, and weights are made of sums of these."""
+    if inner.normal or inner.mix.number >= core.mix.number or not core.normal:
+        return False
+    weights = made_of(core.operations, core.mix.sources[0])
+    values = made_of(core.operations, core.mix.sources[1], to_products=True)
+    return inner.mix.number in values - weights and inner.scores.number in weights
 
 
 def _lines(core: Core) -> list[tuple[str, Line | None]]:

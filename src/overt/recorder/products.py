@@ -134,6 +134,17 @@ def product(operations: Sequence[Operation], number: int) -> Product | None:
     return _product(operation, number, (left, right), places, labels)
 
 
+def made_of(operations: Sequence[Operation], number: int | None, *, to_products: bool = False) -> set[int]:
+    """The operations that something is made of, it among them; as far as the next products, if only to these."""
+    seen, open_ = set[int](), [number]
+    while open_:
+        one = open_.pop()
+        if one is not None and one not in seen:
+            seen.add(one)
+            open_ += [] if to_products and contracted(operations, one) else operations[one].sources
+    return seen
+
+
 def _product(
     operation: Operation,
     number: int,

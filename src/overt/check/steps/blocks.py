@@ -110,6 +110,26 @@ class Blocks(Mixing):
                 return True
         return False
 
+    def _merged(self) -> None:
+        """What weighs the results of blocks that are all in one product, against the sums of these."""
+        mix, before = self.core.merge, self.before
+        if mix is None or before is None or len(before) != mix.left.size:
+            return
+        with np.errstate(all="ignore"):
+            logs = np.log(np.exp(before if self.hidden is None else np.where(self.hidden, -np.inf, before)).sum(1))
+        rows, want = logs.reshape(self.core.shape), np.sort(mix.left, axis=None)
+        for factor in (1, 1 / np.log(2), np.log(2)):
+            for axis in range(rows.ndim):
+                made = np.exp(factor * (rows - rows.max(axis, keepdims=True)))
+                if np.allclose(np.sort(made / made.sum(axis, keepdims=True), axis=None), want, atol=1e-6):
+                    line = self._line_of(logs / np.log(2)) or self.operations[mix.number].line
+                    if factor == 1:
+                        self.note("log-sum-exp", "held", "blocks are weighed by their sums", line)
+                    else:
+                        says = "Log-sum-exps of base 2 and e are merged with each other."
+                        self.fail("log-sum-exp", "lse_base2", line, says)
+                    return
+
     def _lost(self) -> None:
         """Scores that come in blocks, or that were lost on the way to the weights: the whole alone can be judged."""
         core = self.core

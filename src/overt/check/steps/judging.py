@@ -217,6 +217,7 @@ class _Judge(Blocks):
             self._joined()
             return
         self._softmax()
+        self._merged()
         self._mask()
         self._dropped()
         self._shared()
