@@ -153,7 +153,7 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
 
 def _merges(core: Core, inner: Core) -> bool:
     """Whether values are what another mixed by weights that do not sum to 1, and weights are made of sums of these."""
-    if inner.normal or inner.mix.number >= core.mix.number or not core.normal:
+    if inner.normal or not core.normal or not (inner.weights >= 0).all() or not np.ptp(inner.weights):
         return False
     weights = made_of(core.operations, core.mix.sources[0])
     values = made_of(core.operations, core.mix.sources[1], to_products=True)
