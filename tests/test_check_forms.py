@@ -108,6 +108,22 @@ def pieces(x, W, n_head, slot):
     p = np.exp(s - s.max(-1, keepdims=True))
     return (p / p.sum(-1, keepdims=True) @ v).transpose(1, 0, 2).reshape(n, -1) @ W["o"]
 
+def drawn_weights(rng, words=5, e=24):
+    return {"words": rng.normal(size=(words, e)), "w": rng.normal(size=(e, 3 * e)), "b": rng.normal(size=3 * e)}
+
+def handed(x, c_attn, n_head, past=None):
+    """Causal: x [n, e]; past is (k, v) of what came before, each [n_past, e]."""
+    q, k, v = np.split(x @ c_attn["w"] + c_attn["b"], 3, axis=-1)
+    if past is not None:
+        k, v = np.concatenate([past[0], k]), np.concatenate([past[1], v])
+    low = (1 - np.tri(len(q), len(k), len(k) - len(q))) * -1e10
+    heads = []
+    for one, two, three in zip(*(np.split(y, n_head, axis=-1) for y in (q, k, v))):
+        s = one @ two.T / one.shape[-1] ** 0.5 + low
+        p = np.exp(s - s.max(-1, keepdims=True))
+        heads.append(p / p.sum(-1, keepdims=True) @ three)
+    return np.hstack(heads), (k, v)
+
 class Kept:
     def __init__(self):
         self.k = self.v = None
@@ -308,8 +324,9 @@ def test_what_a_window_counts_is_said_in_a_sentence(session: Session, file: Path
 
 
 @pytest.mark.parametrize(
-    ("name", "wanted"), [("pieces", []), ("cut", ["causal_top_left"]), ("Tiled", ["gqa_tile"]), ("Repeated", [])]
-)  # fmt: skip
+    ("name", "wanted"),
+    [("pieces", []), ("cut", ["causal_top_left"]), ("handed", []), ("Tiled", ["gqa_tile"]), ("Repeated", [])],
+)
 def test_what_a_module_keeps_is_continued_and_has_fewer_heads(
     session: Session, file: Path, name: str, wanted: list[str]
 ) -> None:

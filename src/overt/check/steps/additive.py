@@ -224,7 +224,7 @@ def completed(operations: Sequence[Operation], outputs: Sequence[np.ndarray]) ->
 
 def _weights(x: np.ndarray) -> tuple[int, bool] | None:
     """The axis along which an array sums to 1, and whether its exponentials do; None where neither is so."""
-    for logarithms in (False, True):
+    for logarithms in (False, True) if x.size else ():
         with np.errstate(all="ignore"):
             y = np.exp(x) if logarithms and x.dtype.kind == "f" else x
             y = y.reshape(*y.shape[:-2], -1) if y.ndim > _MAPS else y

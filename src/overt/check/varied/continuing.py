@@ -259,8 +259,9 @@ class Continued:
         kwargs, arrays = calls.named(part, self.face, prefix)
         # What is no sequence is the same in all pieces.
         arrays |= {prefix + name: x for name, x in whole.items() if arrays[prefix + name].shape == x.shape}
-        # A window is as long in all pieces.
-        kwargs |= {name: once[name] for name, kind in self.kinds.items() if kind == "side" and name in once}
+        # A window is as long in all pieces, and what is drawn is drawn alike.
+        kwargs |= {name: spec for name, spec in once.items()
+                   if self.kinds[name] == "side" or ("by" in spec and "'random': True" in str(spec))}  # fmt: skip
         for name, axis in self.axes.items():
             some = whole[name].take(range(start, end), axis)
             arrays[prefix + name] = whole[name] if name in self.tables else some
