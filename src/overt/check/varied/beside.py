@@ -190,9 +190,10 @@ def scaled(
         return
     else:
         heads = {name: 2 * n for name, n in made.numbers(caller).items() if constructor_role(name) == "heads"}
-        # Where sizes are those of defaults, as many numbers in twice as many heads.
-        again = made.other(caller, heads) if len(told) == 1 and heads else None
-        away = told[1] if len(told) > 1 else look(again, guess).get("facts", {}) if again is not None else {}
+        # What an instance was made with may stay as it is; what it has can be in twice as many heads.
+        sized = len(told) > 1 and (caller.handle is None or abs(power) <= _LOOSE)
+        again = made.other(caller, heads) if heads and not sized else None
+        away = told[1] if sized else look(again, guess).get("facts", {}) if again is not None else {}
         expected = facts["scale"] * (away.get("scored width", 1) / facts["scored width"]) ** power
         if "scale" in away and abs(away["scale"] / expected - 1) > _WIDER * _LOOSE:
             says = "The factor of the scores goes with lengths, samples or heads, and not with the width alone."
