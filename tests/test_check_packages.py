@@ -205,6 +205,26 @@ class Tiled(nn.Module):
         k, v = (self.parted(f(x), self.pears).repeat(1, self.apples // self.pears, 1, 1) for f in (self.k, self.v))
         return (torch.softmax(q @ k.mT * self.size**-0.5, -1) @ v).transpose(1, 2).flatten(2)
 
+class New(nn.Module):
+    """Causal self-attention; x (B, T, D)."""
+
+    def __init__(self, heads=2):
+        super().__init__()
+        self.heads, self.qkv = heads, None
+
+    def forward(self, x):
+        B, T, D = x.shape
+        if self.qkv is None:
+            self.qkv, self.out = nn.Linear(D, 3 * D).to(x), nn.Linear(D, D).to(x)
+        q, k, v = (y.view(B, T, self.heads, -1).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        s = q @ k.mT / q.shape[-1] ** 0.5
+        s = s.masked_fill(torch.ones(T, T, dtype=torch.bool).triu(1), float("-inf"))
+        return self.out((s.softmax(-1) @ v).transpose(1, 2).reshape(B, T, D))
+
+class NewDropping(New):
+    def forward(self, x):
+        return nn.functional.dropout(super().forward(x))
+
 def train(steps: int):
     time.sleep(60)
 
@@ -222,7 +242,8 @@ def told(report: Report) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["annotated", "imaginary", "Opted", "HandedOn", "Listener", "Guarded", "Compared", "Commented", "Assembled"]
+    "name",
+    ["annotated", "imaginary", "Opted", "HandedOn", "Listener", "Guarded", "Compared", "Commented", "Assembled", "New"],
 )
 def test_right_code_is_let_through(session: Session, file: Path, name: str) -> None:
     assert told(examine(session, f"{file}:{name}")) == set()
@@ -236,6 +257,7 @@ def test_right_code_is_let_through(session: Session, file: Path, name: str) -> N
         ("ListenerWrong", "additive_no_tanh"),
         ("AssembledWrong", "scale_dmodel"),
         ("Tiled", "gqa_tile"),
+        ("NewDropping", "dropout_eval"),
     ],
 )
 def test_wrong_code_is_found_wrong(session: Session, file: Path, name: str, found: str) -> None:

@@ -332,6 +332,8 @@ class Candidate:
                 return thing
         thing = _narrowed(copy.deepcopy(self.built[handle]), call.get("dtype"), copied=True)
         self.clean = key, thing, marks(thing) if call.get("search") else None
+        # What draws its weights when it is first called draws the same in every copy.
+        _seed()
         return thing
 
     def _call(
@@ -382,7 +384,7 @@ class Candidate:
         if call.get("record") is not None:
             method = watched(method, thing, call["record"], told, self.passing)
         if call.get("seed") is not None:
-            np.random.seed(call["seed"])  # noqa: NPY002
+            _seed(call["seed"])
             backend.seed(call["seed"])
         weight: list[int] = []
         weighed = backend.weighed(weight) if call.get("weigh") else nullcontext()
@@ -425,12 +427,12 @@ class Candidate:
         return reply
 
 
-def _seed() -> None:
+def _seed(seed: int = 0) -> None:
     """Make the random numbers of all libraries the same again."""
-    random.seed(0)
-    np.random.seed(0)  # noqa: NPY002
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(0)
+        sys.modules["torch"].manual_seed(seed)
 
 
 def _method(thing: Any, name: str | None) -> Any:
@@ -487,7 +489,7 @@ def _narrowed(thing: Any, dtype: str | None, *, copied: bool = False) -> Any:
         # Keras has a dtype of its own, and a copy of what was not called yet draws other weights.
         return thing
     wanted = getattr(sys.modules["torch"], dtype)
-    floats = [x for x in thing.parameters() if x.is_floating_point()]
-    if floats and all(x.dtype == wanted for x in floats):
+    floats = [x for x in list(thing.parameters()) or thing.buffers() if x.is_floating_point()]
+    if all(x.dtype == wanted for x in floats):
         return thing
     return (thing if copied else copy.deepcopy(thing)).to(wanted)

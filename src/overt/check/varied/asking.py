@@ -26,7 +26,7 @@ _POSITIONS = 7
 
 @dataclass(frozen=True)
 class Way:
-    """A call: what each argument is taken for, numbers and values in place of these, and what else is asked."""
+    """A call: what each argument is taken for, arrays and values in its place or beside, and what else is asked."""
 
     guess: Guess
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -84,6 +84,9 @@ class Caller:
                         args, kwargs = _renamed(args, prefix + name, key), _renamed(kwargs, prefix + name, key)
                         mine[key] = array
                         del mine[prefix + name]
+                    elif any(name == a.name and name not in given for a in self.face.arguments):
+                        kwargs[name] = {"array": f"{number}+{name}"}
+                        mine[f"{number}+{name}"] = array
                 # What is read in the place of an argument stands for it.
                 patch = {n: {"array": prefix + a} for n, a in self.face.misread.items() if prefix + a in mine}
                 fresh = not specs or ("train" not in way.extra and not same)
@@ -163,7 +166,7 @@ def probe(
     plain = Way(guess)
     ways = [plain, *masks[:3]]
     again = {"still": False}
-    same, first, second = caller.ask([replace(plain, extra=again | {"seed": n}) for n in (0, 0, 1)])
+    first, second = caller.ask([replace(plain, extra=again | {"seed": n}) for n in (0, 1)])
     if facts.get("unwritten"):
         findings.entered("modes, precision, what is kept", "some of the output is never written", tried=False)
         return
@@ -172,10 +175,9 @@ def probe(
         return
     if differ(first, second):
         # Copies of a layer whose first call draws its weights differ, and calls of one of them do not.
-        one = replace(plain, extra=again | {"seed": 0, "train": False})
-        once, twice = caller.ask([one, one])
+        once, twice = caller.ask([replace(plain, extra=again | {"seed": n, "train": False}) for n in (0, 1)])
         # So do calls that make what is called.
-        if (differ(same, first) and not differ(once, twice)) or caller.face.description["composed"]:
+        if not differ(once, twice) or caller.face.description["composed"]:
             findings.entered("modes, precision, what is kept", "each copy of it draws weights of its own", tried=False)
             return
         findings.add("dropout_eval", line=_dropping(caller, plain))
