@@ -48,6 +48,11 @@ class Built:
     def __call__(self, q, k, v):
         return flagged(q, k, v, self.raw)
 
+def stacked(q, k, v, prev=None):
+    s = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5
+    s = s if prev is None else s + prev
+    return soft(s) @ v, s
+
 def always(q, k, v, stage=0):
     s = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5
     return soft(s) @ v, (s, s, s)[stage]
@@ -203,7 +208,7 @@ def test_messages_of_calls_are_short() -> None:
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("name", ["staged", "flagged", "worded", "Built"])
+@pytest.mark.parametrize("name", ["staged", "flagged", "worded", "Built", "stacked"])
 def test_an_argument_may_choose_that_scores_are_returned(session: Session, file: Path, name: str) -> None:
     assert examine(session, f"{file}:{name}").ok
 
