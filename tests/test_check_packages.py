@@ -225,6 +225,37 @@ class NewDropping(New):
     def forward(self, x):
         return nn.functional.dropout(super().forward(x))
 
+class Slots:
+    def __init__(self, n_env, slots, key_dim, val_dim):
+        self.keys = torch.zeros(n_env, slots, key_dim)
+        self.vals = torch.zeros(n_env, slots, val_dim)
+        self.written = torch.zeros(n_env, slots, dtype=torch.bool)
+        self.at = 0
+
+    def write(self, key, val):
+        self.keys[:, self.at], self.vals[:, self.at], self.written[:, self.at] = key, val, True
+        self.at = (self.at + 1) % self.keys.shape[1]
+
+class Reads(nn.Module):
+    def __init__(self, state_dim, key_dim):
+        super().__init__()
+        self.to_q = nn.Linear(state_dim, key_dim)
+
+    def hide(self, s, written):
+        return s.masked_fill(~written, -1e9)
+
+    def forward(self, state, store):
+        """state [E, S] -> read vector [E, V], weights [E, slots]"""
+        q = self.to_q(state)
+        s = self.hide(torch.einsum("ek,esk->es", q, store.keys) / q.shape[-1] ** 0.5, store.written)
+        w = torch.softmax(s, dim=-1)
+        return torch.einsum("es,esv->ev", w, store.vals), w
+
+class ReadsAll(Reads):
+    def hide(self, s, written):
+        s.masked_fill(~written, -1e9)
+        return s
+
 def train(steps: int):
     time.sleep(60)
 
@@ -243,7 +274,19 @@ def told(report: Report) -> set[str]:
 
 @pytest.mark.parametrize(
     "name",
-    ["annotated", "imaginary", "Opted", "HandedOn", "Listener", "Guarded", "Compared", "Commented", "Assembled", "New"],
+    [
+        "annotated",
+        "imaginary",
+        "Opted",
+        "HandedOn",
+        "Listener",
+        "Guarded",
+        "Compared",
+        "Commented",
+        "Assembled",
+        "New",
+        "Reads",
+    ],
 )
 def test_right_code_is_let_through(session: Session, file: Path, name: str) -> None:
     assert told(examine(session, f"{file}:{name}")) == set()
@@ -258,6 +301,7 @@ def test_right_code_is_let_through(session: Session, file: Path, name: str) -> N
         ("AssembledWrong", "scale_dmodel"),
         ("Tiled", "gqa_tile"),
         ("NewDropping", "dropout_eval"),
+        ("ReadsAll", "not_inplace"),
     ],
 )
 def test_wrong_code_is_found_wrong(session: Session, file: Path, name: str, found: str) -> None:

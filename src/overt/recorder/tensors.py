@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from overt.grid import host
-from overt.recorder.operations import Log, einsum_equation, leaves
+from overt.recorder.operations import Log, einsum_equation, holds, leaves
 
 _NAMES = {"__getitem__": "index", "__setitem__": "setitem", "__matmul__": "matmul", "__rmatmul__": "matmul"}
 # What gives a tensor and computes nothing of it.
@@ -89,7 +90,9 @@ def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Lo
     owner = getattr(function, "__self__", function)
     if isinstance(owner, nn.Module):
         given |= {_memory(x): f"parameter {name}" for name, x in (*owner.named_buffers(), *owner.named_parameters())}
-    given |= {_memory(x): f"argument {number}" for number, x in enumerate(_tensors((args, kwargs)))}
+    # What lies in objects is counted after what is given by itself.
+    lying = [*_tensors((args, kwargs)), *_inside((args, kwargs))]
+    given |= {_memory(x): f"argument {number}" for number, x in reversed([*enumerate(lying)])}
     with _Mode(log, given):
         return function(*args, **kwargs)
 
@@ -138,3 +141,9 @@ def _numbers(x: Tensor) -> np.ndarray:
 
 def _tensors(values: Any) -> list[Tensor]:
     return [x for x in leaves(values) if isinstance(x, Tensor)]
+
+
+def _inside(values: Any, depth: int = 3) -> list[Tensor]:
+    """What lies in objects among values, and in those that they hold."""
+    held = [vars(x) for x in leaves(values) if holds(x) and not isinstance(x, SimpleNamespace)] if depth else []
+    return [x for some in held for x in (*_tensors(some), *_inside(some, depth - 1))]

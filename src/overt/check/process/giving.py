@@ -233,17 +233,22 @@ def _part(made: Any, asked: Sequence[str]) -> Any:
 
 
 def _appended(made: Any) -> None:
-    """Give what keeps keys and values some of each, by a method of its own that takes them."""
+    """Give what keeps keys and values some of each, by its own method that takes them: all at once, or one by one."""
     stored = [x for x in vars(made).values() if getattr(x, "ndim", 0) > 1] if hasattr(made, "__dict__") else []
     for name, method in inspect.getmembers(type(made), inspect.isfunction) if stored else ():
         told = [*inspect.signature(method).parameters][1:]
         if name[:1] == "_" or [role(n, ("k", "v")) for n in told] != ["k", "v"]:
             continue
         random, first, torched = np.random.default_rng(0), stored[0], hasattr(stored[0], "detach")
-        given = [random.normal(size=first.shape).astype(str(first.dtype).rpartition(".")[2]) for _ in told]
-        with suppress(Exception):
-            getattr(made, name)(*(sys.modules["torch"].from_numpy(x) if torched else x for x in given))
-            return
+        both = first, next((x for x in stored[1:] if x.ndim == first.ndim), first)
+        for axis in (None, 1, 0):
+            shapes = [x.shape if axis is None else (*x.shape[:axis], *x.shape[axis + 1 :]) for x in both]
+            with suppress(Exception):
+                # Where there is room for one more, not all of it is full.
+                for _ in range(1 if axis is None else max(first.shape[axis] - 1, 1)):
+                    given = [random.normal(size=shape).astype(str(first.dtype).rpartition(".")[2]) for shape in shapes]
+                    getattr(made, name)(*(sys.modules["torch"].from_numpy(x) if torched else x for x in given))
+                return
 
 
 def _item(found: Any, item: int | str) -> Any:
