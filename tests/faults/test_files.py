@@ -215,7 +215,8 @@ def test_every_file_is_written_in_one_place() -> None:
                 if opened or called in ("write_text", "write_bytes", "save_file", "mkstemp", "NamedTemporaryFile"):
                     found.add(path.relative_to(home).as_posix())
     # The checker's processes talk through pipes, and a terminal is asked for its colours.
-    assert found == {"writing.py", "training/loop.py", "check/session.py", "check/child.py", "views/paper.py"}
+    processes = {"check/process/session.py", "check/process/child.py"}
+    assert found == {"writing.py", "training/loop.py", "views/paper.py", *processes}
 
 
 @pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="files without names are Linux's")
