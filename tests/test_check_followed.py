@@ -57,6 +57,29 @@ def always(q, k, v, stage=0):
     s = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5
     return soft(s) @ v, (s, s, s)[stage]
 
+class Tiles:
+    def __init__(self, width=32):
+        self.width = width
+
+    def of(self, n):
+        return [slice(a, a + self.width) for a in range(0, n, self.width)]
+
+def tiled(q, k, v, tiles=Tiles(), rescaled=True):
+    """q (T, D), k (S, D), v (S, D)"""
+    top, below, above = np.full((len(q), 1), -np.inf), 0, 0
+    for tile in tiles.of(len(k)):
+        s = q @ k[tile].T / q.shape[-1] ** 0.5
+        more = np.maximum(top, s.max(-1, keepdims=True))
+        p, keep = np.exp(s - more), np.exp(top - more)
+        below = below * keep + p.sum(-1, keepdims=True)
+        above = above * (keep if rescaled else 1) + p @ v[tile]
+        top = more
+    return above / below
+
+def tiled_unscaled(q, k, v, tiles=Tiles()):
+    """q (T, D), k (S, D), v (S, D)"""
+    return tiled(q, k, v, tiles, False)
+
 def capped(q, k, v, mask=None, late=5.0):
     s = q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5
     if mask is not None:
@@ -249,6 +272,13 @@ def test_what_lies_beside_the_scores_is_cut_off_where_it_lies(
     report = examine(session, f"{file}:{name}")
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == ["unknown"] * wrong
     assert not wrong or any("weight of a key is that of the key" in f.message for f in report.findings)
+
+
+@pytest.mark.parametrize(("name", "ok"), [("tiled", True), ("tiled_unscaled", False)])
+def test_blocks_may_be_those_of_what_an_argument_is_by_itself(
+    session: Session, file: Path, name: str, ok: bool
+) -> None:
+    assert examine(session, f"{file}:{name}").ok == ok
 
 
 def test_each_sample_may_have_turns_of_its_own(session: Session, file: Path) -> None:

@@ -203,13 +203,15 @@ def _helpers(functions: list[Any], names: set[str]) -> str:
 
 
 def _reached(thing: Any, functions: list[Any]) -> str:
-    """Source of what it is built on and calls in its module, and of what that calls."""
+    """Source of what it is built on and calls in its module or is given by itself, and of what that calls."""
     module = getattr(functions[0], "__module__", None) if functions else None
     bases = [base for base in getattr(thing, "__mro__", ())[1:] if base.__module__ == thing.__module__]
     own, found = scope(thing), {base.__name__: source_of(base)[0] for base in bases}
     open_ = [*functions, *(f for base in bases for f in vars(base).values() if inspect.isfunction(f))]
     while open_:
-        for name in sorted(_names(open_.pop(), 4) - found.keys()):
+        function = open_.pop()
+        given = {type(default).__name__ for default in getattr(function, "__defaults__", None) or ()}
+        for name in sorted((_names(function, 4) | given) - found.keys()):
             other = own.get(name)
             if other is not thing and getattr(other, "__module__", None) == module and callable(other):
                 found[name] = source_of(other)[0]
