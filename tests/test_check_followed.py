@@ -197,6 +197,27 @@ class OuterMerged(Outer):
         y, _ = self.inner(q, k, v)
         return self.out(y.reshape(B, T, -1))
 
+class Rows(nn.Module):
+    """Rows of qkv lie head by head: q, k, v of head 0, then q, k, v of head 1, ..."""
+
+    def __init__(self, channels, heads=2):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Conv1d(channels, 3 * channels, 1), nn.Conv1d(channels, channels, 1)
+
+    def parted(self, x):
+        return x.reshape(len(x) * self.heads, -1, x.shape[-1]).chunk(3, 1)
+
+    def forward(self, x):
+        """x (B, C, L)"""
+        q, k, v = (t.reshape(len(x), self.heads, -1, x.shape[-1]) for t in self.parted(self.qkv(x)))
+        w = torch.softmax(q.mT @ k / q.shape[2] ** 0.5, -1)
+        return self.out((v @ w.mT).reshape(x.shape))
+
+class RowsInThirds(Rows):
+    def parted(self, x):
+        return x.chunk(3, 1)
+
 class StoredFromFirst(Stored):
     def rows(self, freqs, first, T):
         return freqs.narrow(0, 0, T)
@@ -291,6 +312,12 @@ def test_what_is_made_one_number_is_no_array(session: Session, file: Path) -> No
     report = examine(session, f"{file}:partly")
     assert report.ok
     assert "how.part: 1.0" in report.convention["called with"]
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("Rows", []), ("RowsInThirds", ["qkv_order"])])
+def test_channels_are_packed_as_is_said(session: Session, modules: Path, name: str, wrong: list[str]) -> None:
+    report = examine(session, f"{modules}:{name}")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == wrong
 
 
 @pytest.mark.parametrize(("name", "wrong"), [("Outer", []), ("OuterMerged", ["merge_view"])])

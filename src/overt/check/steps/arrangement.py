@@ -51,15 +51,17 @@ def _turned(queries: Origin, keys: Origin) -> bool:
 
 
 def _packed(operands: tuple[Origin, Origin, Origin]) -> tuple[str | None, int]:
-    """The order of q, k and v in the last axis of the array that they were taken from, if any, and their heads' number.
+    """The order of q, k and v along the features of what they were taken from, if any, and their heads' number.
 
     "qkv" and the like: all heads of one, then those of the next; "heads first": the three of each head; "thirds" where
     the values alone are seen to be of all heads, since the others are turned, and "heads first" where they are not.
     """
     values = operands[2]
-    at, whole, width = values.places, values.array.shape[-1], values.form.shape[2]
+    # Features come first where positions are the last, as behind a convolution.
+    axis = values.along[0] if values.along is not None and len(values.along) == 1 else -1
+    at, whole, width = values.places, values.array.shape[axis], values.form.shape[2]
     if operands[0].array.shape != values.array.shape and at is not None:
-        first = sorted({int(n) for n in at[-1][:, 0, 0]})
+        first = sorted({int(n) for n in at[axis][:, 0, 0]})
         if whole != 3 * width * len(first) or len(first) < 2:
             return None, len(first)
         alone = len({3 * n // whole for n in first}) == 1
@@ -71,10 +73,10 @@ def _packed(operands: tuple[Origin, Origin, Origin]) -> tuple[str | None, int]:
     starts = []
     for one in operands:
         at, width = one.places, one.form.shape[2]
-        if at is None or (at[-1] != at[-1][:, :1, :1] + np.arange(width)).any():
+        if at is None or (at[axis] != at[axis][:, :1, :1] + np.arange(width)).any():
             return None, 0
-        starts.append(sorted({int(n) for n in at[-1][:, 0, 0]}))
-    width, whole = operands[0].form.shape[2], arrays[0].shape[-1]
+        starts.append(sorted({int(n) for n in at[axis][:, 0, 0]}))
+    width, whole = operands[0].form.shape[2], arrays[0].shape[axis]
     if whole % (3 * width) or any(len(x) != len(starts[0]) for x in starts):
         return None, 0
     order = "".join(letter for _, letter in sorted(zip((x[0] for x in starts), "qkv", strict=True)))
