@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from overt.check.checking import examine
-from overt.check.process import describe
+from overt.check.process.parameters import parameters
 from overt.check.process.session import Session
 
 CODE = '''
@@ -321,4 +321,4 @@ def test_a_dtype_is_no_parameter() -> None:
         def __init__(self) -> None:
             self.kind, self.w = self.dtype, np.ones((2, 3))
 
-    assert [row["shape"] for row in describe.parameters(Layer(), None)] == [(2, 3)]
+    assert [row["shape"] for row in parameters(Layer(), None)] == [(2, 3)]

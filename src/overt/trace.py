@@ -150,7 +150,7 @@ def trace_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> CodeT
             f"{name} did nothing with arrays that could be seen: give it arrays of NumPy, torch or JAX, uncompiled"
         )
     # What finds attention in code is loaded when some is traced, so that importing overt stays quick.
-    from overt.recorder.core import roles
+    from overt.recorder.roles import roles
 
     found = roles(operations)
     role: dict[int, str] = {}

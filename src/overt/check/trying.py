@@ -33,8 +33,8 @@ _CALLS, _RAN, _REPEATED = 4, 8, 4
 # Calls of one instance before it is the turn of another one.
 _TURN = 200
 _NAMELESS = ("NameError", "UnboundLocalError", "MemoryError", "SystemExit", "KeyboardInterrupt")
-# Seconds after which no other call is looked for, of all other methods together, and after one that attends.
-_SECONDS, _METHODS, _MORE = 10.0, 20.0, 1.5
+# Seconds after which no other call is looked for, of all other methods together too, and after one that attends.
+_SECONDS, _MORE = 20.0, 1.5
 # Steps that may be left untried, as a mask is that nobody gives, where no other call is looked for.
 _ENOUGH = 2
 # Numbers that may be too small, where they say how many keys there are.
@@ -255,7 +255,7 @@ def begun(
     # What it is made of may be matrices.
     making = ["__init__", *told.get("makes", ())] if maker is not None and not library and maker.arguments else []
     made = [f"{name} then {other}" for name in making for other in (names if handed else [method])]
-    end = time.monotonic() + _METHODS
+    end = time.monotonic() + _SECONDS
     for name in [*made, *names[: 2 * _CALLS]]:
         if time.monotonic() > end:
             break

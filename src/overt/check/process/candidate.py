@@ -23,11 +23,12 @@ import numpy as np
 from overt.check.process import wire
 from overt.check.process.arrays import Backend, alike, backends, leaves, marks
 from overt.check.process.composing import THEN, applied, closing, composed, described, makes, train
-from overt.check.process.describe import is_keras, is_linen, parameters, widen
+from overt.check.process.describe import is_keras, is_linen
 from overt.check.process.failing import guards, refused, statement
 from overt.check.process.giving import Asked, Giver, LackedError, drawn, is_written
 from overt.check.process.loading import UNFINISHED, load
 from overt.check.process.overhearing import HeardError, overheard, spied, users
+from overt.check.process.parameters import parameters, widen
 from overt.check.process.watching import watched
 from overt.check.text.edits import rewritten
 from overt.check.text.usage import definition, scope

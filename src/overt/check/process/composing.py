@@ -232,10 +232,10 @@ def train(thing: Any, mode: bool) -> None:
 def composed(cls: Any, method: str, thing: Any) -> Callable[..., Any]:
     """Methods of an instance as one function of all their arguments; without an instance, one is made of its own."""
     each, names = _each(cls, method), method.split(THEN)
-    hands = _handed(cls, names[-1])
+    hands, told = _handed(cls, names[-1]), [row["name"] for row in _rows(cls, method)]
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip((row["name"] for row in _rows(cls, method)), args, strict=False)), **kwargs}
+        given = {**dict(zip(told, args, strict=False)), **kwargs}
         it, result, kept = thing, None, dict[str, Any]()
         for name in names:
             mine = {own: given[row["name"]] for n, own, row in each if n == name and row["name"] in given}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from overt.check.process.arrays import leaves
-from overt.check.process.describe import parameters
+from overt.check.process.parameters import parameters
 from overt.check.steps.judging import judge
 from overt.recorder import record_operations
 from overt.recorder.flow import masklike

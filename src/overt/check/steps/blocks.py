@@ -117,11 +117,11 @@ class Blocks(Mixing):
             return
         with np.errstate(all="ignore"):
             logs = np.log(np.exp(before if self.hidden is None else np.where(self.hidden, -np.inf, before)).sum(1))
-        rows, want = logs.reshape(self.core.shape), np.sort(mix.left, axis=None)
+        rows = logs.reshape(self.core.shape)
         for factor in (1, 1 / np.log(2), np.log(2)):
             for axis in range(rows.ndim):
                 made = np.exp(factor * (rows - rows.max(axis, keepdims=True)))
-                if np.allclose(np.sort(made / made.sum(axis, keepdims=True), axis=None), want, atol=1e-6):
+                if permuted(mix.left, made / made.sum(axis, keepdims=True), 1e-6):
                     line = self._line_of(logs / np.log(2)) or self.operations[mix.number].line
                     if factor == 1:
                         self.note("log-sum-exp", "held", "blocks are weighed by their sums", line)

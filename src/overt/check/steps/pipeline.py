@@ -48,7 +48,7 @@ def permuted(x: np.ndarray, y: np.ndarray, absolute: float = 1e-8) -> bool:
         return False
     x, y = np.abs(x).ravel(), np.abs(y).ravel()
     # Sums tell most apart, and need no order.
-    if abs(float(x.sum()) - (total := float(y.sum()))) > 1e-4 * total + absolute * y.size:
+    if abs(float(x.sum(dtype=float)) - (total := float(y.sum(dtype=float)))) > 1e-4 * total + absolute * y.size:
         return False
     return close(np.sort(x), np.sort(y), 1e-4, absolute)
 
