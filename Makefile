@@ -55,7 +55,7 @@ sanitize: $(VENV)/dev tsan
 	mkdir -p build/sanitized/site && cp -r src/overt build/sanitized/site && rm -f build/sanitized/site/overt/_native*.so
 	$(BIN)/cmake --install build/sanitized --prefix build/sanitized/site
 	$(SANITIZERS) $(BIN)/python -c 'import overt; assert "sanitized" in overt.__file__, overt.__file__'
-	$(SANITIZERS) $(BIN)/python -m pytest -q tests/test_kernels.py tests/test_backward.py
+	$(SANITIZERS) $(BIN)/python -m pytest -q -n auto --dist worksteal tests/test_kernels.py tests/test_backward.py
 
 tsan: $(VENV)/dev
 	$(SAY) "Kernels under ThreadSanitizer: compiling, then races"
