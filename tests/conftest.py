@@ -2,12 +2,13 @@
 checker share."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from overt.check.checking import examine
 from overt.check.process.session import Session
 
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
@@ -30,3 +31,11 @@ def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     path = tmp_path_factory.mktemp("candidates") / "candidates.py"
     path.write_text(request.module.SOURCE)
     return path
+
+
+@pytest.fixture
+def mistakes(session: Session, file: Path) -> Callable[[str], list[str]]:
+    """The mistakes that are found in a candidate of the module, by its name."""
+    return lambda name: sorted(
+        f.id for f in examine(session, f"{file}:{name}").findings if f.kind in ("mistake", "unknown")
+    )

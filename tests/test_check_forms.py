@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from overt.check.checking import examine
 from overt.check.process.session import Session
 from overt.check.report import CallError
+
+Mistakes = Callable[[str], list[str]]
 
 GLIMPSE = '''
 class Glimpse(nn.Module):
@@ -287,17 +290,13 @@ SOURCE += TILED.replace("np.tile(y, (1, self.h // self.g, 1))", "np.repeat(y, se
 SOURCE += GLIMPSE + GLIMPSE.replace(" / q.shape[-1] ** 0.5", "").replace("Glimpse", "GlimpseBare")
 
 
-def mistakes(session: Session, target: str) -> list[str]:
-    return sorted(f.id for f in examine(session, target).findings if f.kind in ("mistake", "unknown"))
-
-
 @pytest.mark.parametrize(
     ("name", "wanted"), [("labelled", []), ("conditional", []), ("promised", ["causal_missing"])]
 )  # fmt: skip
 def test_what_is_said_of_an_argument_that_may_be_left_out_is_no_promise(
-    session: Session, file: Path, name: str, wanted: list[str]
+    mistakes: Mistakes, name: str, wanted: list[str]
 ) -> None:
-    assert mistakes(session, f"{file}:{name}") == wanted
+    assert mistakes(name) == wanted
 
 
 def test_weights_of_each_channel_mix_values_that_were_mapped(session: Session, file: Path) -> None:
@@ -310,46 +309,42 @@ def test_weights_of_each_channel_mix_values_that_were_mapped(session: Session, f
     ("name", "wanted"),
     [("Glimpse", []), ("GlimpseBare", ["scale_missing"]), ("Aligner", []), ("AlignerBare", ["additive_no_tanh"])],
 )
-def test_a_method_is_given_what_another_one_returns(session: Session, file: Path, name: str, wanted: list[str]) -> None:
-    assert mistakes(session, f"{file}:{name}") == wanted
+def test_a_method_is_given_what_another_one_returns(mistakes: Mistakes, name: str, wanted: list[str]) -> None:
+    assert mistakes(name) == wanted
 
 
-def test_the_q_of_weights_is_a_weight(session: Session, file: Path) -> None:
-    assert mistakes(session, f"{file}:plainly") == []
+def test_the_q_of_weights_is_a_weight(mistakes: Mistakes) -> None:
+    assert mistakes("plainly") == []
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("Ring", []), ("RingLonger", ["window_off_by_one"])])
-def test_what_a_window_counts_is_said_in_a_sentence(session: Session, file: Path, name: str, wanted: list[str]) -> None:
-    assert mistakes(session, f"{file}:{name}") == wanted
+def test_what_a_window_counts_is_said_in_a_sentence(mistakes: Mistakes, name: str, wanted: list[str]) -> None:
+    assert mistakes(name) == wanted
 
 
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [("pieces", []), ("cut", ["causal_top_left"]), ("handed", []), ("Tiled", ["gqa_tile"]), ("Repeated", [])],
 )
-def test_what_a_module_keeps_is_continued_and_has_fewer_heads(
-    session: Session, file: Path, name: str, wanted: list[str]
-) -> None:
-    assert mistakes(session, f"{file}:{name}") == wanted
+def test_what_a_module_keeps_is_continued_and_has_fewer_heads(mistakes: Mistakes, name: str, wanted: list[str]) -> None:
+    assert mistakes(name) == wanted
 
 
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [("Global", []), ("GlobalBare", ["luong_no_tanh_out"]), ("Molecule", []), ("MoleculeTwice", ["mask_finfo_sum"])],
 )
-def test_formulas_of_a_module_and_numbers_below_0_are_read(
-    session: Session, file: Path, name: str, wanted: list[str]
-) -> None:
-    assert mistakes(session, f"{file}:{name}") == wanted
+def test_formulas_of_a_module_and_numbers_below_0_are_read(mistakes: Mistakes, name: str, wanted: list[str]) -> None:
+    assert mistakes(name) == wanted
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("Turned", []), ("TurnedTwice", ["unknown"])])
-def test_rows_and_columns_are_both_read(session: Session, file: Path, name: str, wanted: list[str]) -> None:
-    assert mistakes(session, f"{file}:{name}") == wanted
+def test_rows_and_columns_are_both_read(mistakes: Mistakes, name: str, wanted: list[str]) -> None:
+    assert mistakes(name) == wanted
 
 
 @pytest.mark.parametrize(
     ("name", "wanted"), [("split", []), ("split_e", ["lse_base2"]), ("together", []), ("together_e", ["lse_base2"])]
 )  # fmt: skip
-def test_blocks_are_merged_by_sums_of_one_base(session: Session, file: Path, name: str, wanted: list[str]) -> None:
-    assert mistakes(session, f"{file}:{name}") == wanted
+def test_blocks_are_merged_by_sums_of_one_base(mistakes: Mistakes, name: str, wanted: list[str]) -> None:
+    assert mistakes(name) == wanted

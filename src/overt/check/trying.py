@@ -98,6 +98,10 @@ def check(
             if 1 < tried.guess.lengths.T == tried.guess.lengths.S < _PLENTY:
                 # Of two positions little can be seen.
                 others.append(replace(tried.guess, lengths=replace(tried.guess.lengths, T=_PLENTY, S=_PLENTY)))
+            spans = judged.get("facts", {}).get("spans") or [{"keys": 0}]
+            if face.batches_first is False and {one["keys"] for one in spans} == {tried.guess.lengths.B}:
+                # What was taken for samples are the positions.
+                others.append(tried.guess.turned)
             for other in others:
                 (again,) = caller.recorded(other)
                 if again.get("cores"):
@@ -166,7 +170,10 @@ def check(
         caller = Caller(session, face, one.handle)
         seen, masks, ran_with = optional(caller, one, findings)
         other = beside.resized(made, caller, one.guess, one.judged)
-        judged = chosen(caller, one.guess, made, [one.judged, *seen, *beside.wider(caller, one.guess, one.judged)])
+        more = [*seen, *beside.wider(caller, one.guess, one.judged)]
+        if "one pair" in one.judged["facts"]:
+            more += beside.resized(made, caller, one.guess, one.judged, beside.broader)
+        judged = chosen(caller, one.guess, made, [one.judged, *more])
         findings.conclude([beside.settled(told, other) for told in judged])
         handle, search, _ = next((some for some in searches if some[0] == one.handle), searches[0])
         if not one.guess.told:

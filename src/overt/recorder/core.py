@@ -147,6 +147,7 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
         _normalise(core)
         _orient(core)
     chosen = [c for c in chosen if c.two or _keyed(c, data) or apart(c, reach)]
+    chosen = [c for c in chosen if not any(_sums(c, other) for other in chosen)]
     return sorted(chosen, key=lambda c: c.mix.number)
 
 
@@ -157,6 +158,13 @@ def _merges(core: Core, inner: Core) -> bool:
     weights = made_of(core.operations, core.mix.sources[0])
     values = made_of(core.operations, core.mix.sources[1], to_products=True)
     return inner.mix.number in values - weights and inner.scores.number in weights
+
+
+def _sums(core: Core, other: Core) -> bool:
+    """Whether it adds up those weights that a mask lets through, and another's are divided by that."""
+    let = not core.mix.columns and np.isin(core.mix.right, (0, 1)).all()
+    alike = core is not other and core.scores.number == other.scores.number
+    return bool(let and alike and core.mix.number in made_of(core.operations, other.mix.sources[0]))
 
 
 def _lines(core: Core) -> list[tuple[str, Line | None]]:

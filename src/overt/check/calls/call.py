@@ -290,6 +290,12 @@ class Guess:
             return self
         return self.sized(S=self.lengths.T)
 
+    @property
+    def turned(self) -> Guess:
+        """With positions first in what begins with samples and positions."""
+        kinds = ((p, k[1] + k[0] + k[2:] if re.match(r"B[TS]\w*$", k) and is_floats(k) else k) for p, k in self.kinds)
+        return replace(self, kinds=tuple(kinds))
+
     def sized(self, **lengths: Any) -> Guess:
         """With other lengths."""
         return replace(self, lengths=replace(self.lengths, **lengths))

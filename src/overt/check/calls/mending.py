@@ -94,11 +94,12 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
         # Words have fewer axes than vectors.
         for path in sorted(kinds, key=lambda path: is_floats(kinds[path])):
             yield from _fewer(guess, path)
+    if re.search(r"[Tt]oo many indices|must match|broadcast", message):
+        # Each sample may have positions of its own.
+        yield from (guess.given(path, "positions (B, T)") for path in kinds if kinds[path] == "positions")
     if re.search(r"[Tt]oo many indices", message):
         # Of words there may be samples.
         for path in here or kinds:
-            if kinds[path] == "positions":
-                yield guess.given(path, "positions (B, T)")
             if kinds[path][:6] == "below " and "B" not in axes_of(kinds[path]):
                 yield guess.given(path, with_axes(kinds[path], ("B", *axes_of(kinds[path]))))
     if "tuple index out of range" in message:

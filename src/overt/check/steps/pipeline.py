@@ -212,7 +212,8 @@ def softmax_mistake(core: Core, before: np.ndarray, after: np.ndarray) -> tuple[
             of_shifted = shifted / shifted.sum(axis=axes, keepdims=True)
         if not any(np.allclose(z[live], y[live], rtol=1e-4, atol=1e-9, equal_nan=True) for z in (made, of_shifted)):
             with np.errstate(all="ignore"):
-                shared = made / made.sum(-1, keepdims=True)
+                # Of those that were hidden in between there is no share.
+                shared = np.where(y == 0, 0, made) / np.where(y == 0, 0, made).sum(-1, keepdims=True)
             if np.allclose(shared[live], y[live], rtol=1e-4, atol=1e-6, equal_nan=True):
                 return None, True
             continue
@@ -247,8 +248,8 @@ def _asks(core: Core, axis: int) -> bool:
     return any(a in core.scores.rows for a, c in labels if (c != c.take([0], axis)).any())
 
 
-def scale_mistake(core: Core, found: float, width: int, heads: set[int], widths: set[int]) -> str | None:
-    """The mistake that this scale is; "" where it is right and None where it is none that is known.
+def scale_mistakes(core: Core, found: float, width: int, heads: set[int], widths: set[int]) -> list[str]:
+    """The mistakes that this scale may be, the likeliest first; "" where it is right and none where none is known.
 
     heads: numbers that may be that of heads; widths: those that may be that of all heads together.
     """
@@ -258,7 +259,7 @@ def scale_mistake(core: Core, found: float, width: int, heads: set[int], widths:
 
     rows, keys = core.scores.queries.shape[1], core.scores.keys.shape[1]
     if is_(width**-0.5):
-        return ""
+        return [""]
     candidates: list[tuple[str, set[float]]] = [
         ("scale_missing", {1.0}),
         ("scale_dmodel", {n**-0.5 for n in widths}),
@@ -267,7 +268,7 @@ def scale_mistake(core: Core, found: float, width: int, heads: set[int], widths:
         ("scale_num_heads", {n**-0.5 for n in heads if n > 1}),
         ("scale_seqlen", {keys**-0.5, rows**-0.5}),
     ]
-    return next((name for name, values in candidates if any(is_(v) for v in values)), None)
+    return [name for name, values in candidates if any(is_(v) for v in values)]
 
 
 def shown(x: Any) -> str:

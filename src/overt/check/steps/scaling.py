@@ -57,11 +57,13 @@ class Scale(Walk):
         n = core.scores.queries.shape[0]
         heads = {n // b for b in range(1, n + 1) if n % b == 0 and n // b > 1}
         widths = {width * h for h in heads} & self._widths()
-        widths |= {w for w in (self.q.array.shape[-1:] + self.k.array.shape[-1:]) if w != width}
+        own = [one.array.shape[-1] for one in (self.q, self.k) if one.along in (None, [one.array.ndim - 1])]
+        widths |= {w for w in own if w != width}
         several = {h for h in heads if width * h in widths} | self._headed()
         # What one head is projected from is as wide as all of them.
         widths |= {made.width for made in map(self._projected, (self.q, self.k)) if made} - {width}
-        mistake = pipeline.scale_mistake(core, total, width, several, widths)
+        self.facts["scale may be"] = fits = pipeline.scale_mistakes(core, total, width, several, widths)
+        mistake = next(iter(fits), None)
         if mistake == "scale_seqlen" and any(n % x == 0 for n in owned for x in core.weights.shape[-2:] if x > 1):
             mistake = None
         if mistake == "":

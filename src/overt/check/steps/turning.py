@@ -43,7 +43,7 @@ def turned(
     data: Sequence[bool],
     operands: tuple[Origin, Origin, Origin],
     intended: Mapping[str, Any],
-    facts: Mapping[str, Any],
+    facts: dict[str, Any],
 ) -> Iterator[Told]:
     """What is told of rotations of queries, keys and values by their positions.  Su et al. 2021 (arXiv:2104.09864)."""
     q, k, v = (turn(core.operations, data, one) for one in operands)
@@ -54,6 +54,9 @@ def turned(
         if not one.along:
             yield Told(step, "unknown", one.line, f"The {name} are turned by another axis than that of the positions.")
             return
+        if (np.abs(one.sines) > _CLOSE).any(0).sum() == 2:
+            # Of one pair no layout is seen.
+            facts["one pair"] = True
         if not _paired(one, one.layout):
             if _paired(one, "halves" if one.layout == "neighbours" else "neighbours"):
                 says = f"Features are paired as {one.layout}, and their angles are not."
@@ -190,9 +193,9 @@ def _fit(x: np.ndarray, y: np.ndarray) -> tuple[str, np.ndarray, np.ndarray] | N
     x, y = (a.reshape(len(a), -1, D) for a in (x, y))
     if x.shape[1] < 3 or len(x) < 2 or not np.isfinite(y).all():
         return None
-    for width in (n for n in (D, D // 2, D // 4) if n and n % 2 == 0):
-        if width < D and not np.allclose(x[..., width:], y[..., width:], rtol=1e-5, atol=1e-8):
-            continue
+    changed = np.flatnonzero(~np.isclose(x, y, rtol=1e-5, atol=1e-8).all((0, 1)))
+    first = int(changed[-1]) + 1 if len(changed) else 0
+    for width in (n for n in dict.fromkeys((D, first, D // 2, D // 4)) if n >= first and n and n % 2 == 0):
         one, half = x[..., :width], width // 2
         neighbours = np.stack([-one[..., 1::2], one[..., ::2]], -1).reshape(one.shape)
         halves = np.concatenate([-one[..., half:], one[..., :half]], -1)

@@ -173,7 +173,7 @@ class Promises:
 
     def told_booleans(self, name: str) -> bool:
         """Whether what is said of an argument is of booleans, or of a mask."""
-        words = r"\bbool|\b(true|false|masks?|hides?|hidden|padding)\b"
+        words = r"\bbool|\b(true|false|masks?|hides?|hidden|padding)\b|\b[01] (=|for|where) [a-z]"
         return bool(re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*({words})", self.prose))
 
     def told_to_hide(self, name: str) -> bool:
@@ -223,6 +223,8 @@ class Promises:
         if yes:
             rest = line[yes.start() :][:70]
             rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
+            # What stands in brackets behind it is a remark.
+            rest = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", rest)
             if re.search(
                 r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
                 rest,
@@ -232,7 +234,7 @@ class Promises:
             ):
                 return "drop"
             if re.search(
-                r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|present",
+                r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|present|exists?\b",
                 rest,
             ):
                 return "keep"
@@ -281,7 +283,7 @@ class Promises:
         """Whether the name or the text promise a causal mask, and no argument asks for it."""
         if self.has("causal") or any("causal" in row["name"].lower() for row in self.description["constructor"]):
             return False
-        told = re.sub(r"(non|not|without|no|isn't|un)[ -]?(a |any )?(causal|masked)", "", self.prose)
+        told = re.sub(r"(non|not|never|without|no|isn't|un)[ -]?(a |any )?(causal|masked)", "", self.prose)
         # One of several words in a row is no promise, nor is what an option must be.
         told = re.sub(r"must be (true|set|false)[^.\n]*causal", "", told)
         told = re.sub(r"(?m)(?<=\w), *causal *(?=, *\w+ *(,|$))", "", told)

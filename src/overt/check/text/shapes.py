@@ -89,7 +89,9 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
             ),
             "",
         )
-        if sort == "whole" and re.search(_WIDE, axes[-1].lower()) and not re.search(r"\b(int|long)", " ".join(words)):
+        last, said = axes[-1].lower(), " ".join(words)
+        named = re.search(r"\b(ids?|ind)", said) is None and re.fullmatch(AXIS_WORDS["D"], last)
+        if sort == "whole" and (named or re.search(_WIDE, last)) and not re.search(r"\b(int|long)", said):
             # Tokens that have a width are vectors.
             sort = ""
         shape = Shape(axes, sort)

@@ -162,10 +162,6 @@ def scaled(
     if not odd or odd["scale"] not in [one["scale"] for one in told] or "scale" not in facts:
         return
 
-    def wider(one: Guess) -> Guess:
-        n = one.lengths
-        return one.sized(D=_WIDER * n.D, W=_WIDER * n.W, U=_WIDER * n.U)
-
     first = made.of(caller)
     given = [*guess.kinds, *(first[0].kinds if first is not None else ())]
     if any(kind in ("scale", "root of a width") for _, kind in given):
@@ -175,10 +171,10 @@ def scaled(
     if caller.handle is not None:
         widths = ("model_dim", "head_dim", "att_dim")
         values = {name: _WIDER * n for name, n in made.numbers(caller).items() if constructor_role(name) in widths}
-        other = made.other(caller, values, wider(first[0])) if first is not None else None
+        other = made.other(caller, values, broader(first[0])) if first is not None else None
     if other is None:
         return
-    more = look(other, wider(guess)).get("facts", {})
+    more = look(other, broader(guess)).get("facts", {})
     ratio = more.get("scale", 0) / facts["scale"]
     if more.get("scored width") != _WIDER * facts["scored width"] or ratio <= 0:
         return
@@ -213,10 +209,15 @@ def settled(found: dict[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[
             continue
         ratio, root = told["scale"] / one["scale"], (one["scored width"] / told["scored width"]) ** 0.5
         known = {fault["mistake"] for other in others for fault in other["faults"] if fault["step"] == "scale"}
+        both = [name for name in one.get("scale may be", ()) if name in told.get("scale may be", ())]
         if min(abs(ratio - 1), abs(ratio - root)) < _LOOSE and root != 1:
             kept = {what: [x for x in found[what] if not x["step"].endswith("scale") or x["mistake"] in (None, *known)]
                     for what in ("faults", "ledger")}  # fmt: skip
             found = found | kept
+        elif both:
+            # Two lengths were the same, and it was taken for the wrong one.
+            faults = [x | {"mistake": both[0]} if x["step"] == "scale" else x for x in found["faults"]]
+            found = found | {"faults": faults}
     return found
 
 
@@ -227,9 +228,21 @@ def elsewhere(guess: Guess) -> Guess:
     return replace(guess, lengths=replace(_OTHERS, S=S, G=_OTHERS.H if n.G else 0, more=n.more))
 
 
-def resized(made: Made, caller: Caller, guess: Guess, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+def broader(guess: Guess) -> Guess:
+    """The same with larger widths alone."""
+    n = guess.lengths
+    return guess.sized(D=_WIDER * n.D, W=_WIDER * n.W, U=_WIDER * n.U)
+
+
+def resized(
+    made: Made,
+    caller: Caller,
+    guess: Guess,
+    found: Mapping[str, Any],
+    change: Callable[[Guess], Guess] = elsewhere,
+) -> list[dict[str, Any]]:
     """What a recording comes to with other lengths: half of 4 is its root, and what is right in one size may not be."""
-    other = elsewhere(guess)
+    other = change(guess)
     first, _ = made.of(caller) or (None, None)
     if caller.handle is not None:
         if first is None:
@@ -240,9 +253,12 @@ def resized(made: Made, caller: Caller, guess: Guess, found: Mapping[str, Any]) 
         if built is None:
             return []
         caller = built
-    way = Way(other, extra={"record": caller.face.intents})
-    judged = caller.ask([way])[0].judged
-    return [judged] if judged.get("cores") == found["cores"] else []
+    # An image may have to have the sides that it has.
+    sides = tuple((a, by * other.lengths.axis(a)) for a, by in (("h", 2), ("w", 3)))
+    image = any(calls.is_floats(kind) and {"h", "w"} <= {*kind} for _, kind in guess.kinds)
+    ways = [Way(one, extra={"record": caller.face.intents})
+            for one in ([other.sized(more=(*other.lengths.more, *sides))] if image else []) + [other]]  # fmt: skip
+    return [one.judged for one in caller.ask(ways) if one.judged.get("cores") == found["cores"]][:1]
 
 
 def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings: Findings) -> bool:

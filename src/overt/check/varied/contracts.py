@@ -25,6 +25,8 @@ from overt.check.varied.beside import numbers as told
 
 # So many positions that a third of them is a block.
 _LONG = 12
+# By so many positions a sequence is made shorter.
+_FEWER = 2
 
 
 def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
@@ -46,6 +48,7 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
     _places(caller, guess, findings)
     _lengths(caller, guess, facts, findings)
     _one_length(caller, guess, facts, findings)
+    _first_ones(caller, guess, facts, findings)
     _answered(caller, guess, facts, findings)
 
 
@@ -285,6 +288,34 @@ def _lengths(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: F
     if plain.outputs and other.outputs and not other.failed and plain.outputs[0].shape == other.outputs[0].shape:
         keys = array.shape[axis]
         findings.add("kv_len_mismatch", kind="risk", example={"input": f"{keys} keys, {keys - 2} values"})
+
+
+def _first_ones(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """Whether the first positions alone come to something else where what is added to scores tells where keys are.
+
+    No position sees what comes after it, so that a distance is one wherever a sequence ends.
+    """
+    n, some = guess.lengths, max(guess.lengths.T - _FEWER, 2)
+    wrong = any(finding.kind in ("mistake", "unknown") for finding in findings.found.values())
+    if wrong or facts.get("causal") != 0 or "term" not in facts or n.T != n.S or some >= n.T or n.T in (n.B, n.H):
+        return
+    fewer = guess.sized(T=some, S=some)
+    first = {
+        name: x[tuple(slice(some if a in ("T", "S") else None) for a in calls.axes_of(guess.by_name[name]))]
+        for name, x in caller.arrays(guess).items()
+        if {"T", "S"} & {*calls.axes_of(guess.by_name[name])}
+    }
+    whole, alone = caller.ask([Way(guess), Way(fewer, arrays=first)])
+    if whole.failed or alone.failed or not (whole.outputs and alone.outputs):
+        return
+    cut = [slice(b if (a, b) == (n.T, some) else None)
+           for a, b in zip(whole.outputs[0].shape, alone.outputs[0].shape, strict=False)]  # fmt: skip
+    if differ(replace(whole, outputs=[whole.outputs[0][tuple(cut)]]), alone):
+        says = (
+            f"The first {some} of {n.T} positions come to something else than these alone, though none sees what "
+            "follows: what is added for a distance goes with the length."
+        )
+        findings.add("unknown", message=says, line=facts["term"])
 
 
 def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:

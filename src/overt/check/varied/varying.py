@@ -127,9 +127,11 @@ def kinder(caller: Caller, found: Found, made: beside.Made) -> Found:
             for guess, judged in zip(others, caller.recorded(*others), strict=True)]  # fmt: skip
     built = made.guesses.get(-1 if found.handle is None else found.handle)
     if built is not None and any(fault["step"] == "scale" for fault in found.judged["faults"]):
-        # A factor that the constructor was given.
-        given = [(path, kind) for path, kind in built.kinds if kind in _FACTORS]
-        for path, other in ((path, other) for path, kind in given for other in _FACTORS if other != kind):
+        # A factor that the constructor was given, or a width that nobody says it is.
+        given = [(path, kind) for path, kind in built.kinds
+                 if kind in _FACTORS or (kind in _WIDTHS and constructor_role(str(path[-1])) is None)]  # fmt: skip
+        for path, other in ((path, other) for path, kind in given for other in ("width of a head", *_FACTORS)
+                            if other != kind):  # fmt: skip
             reply = made.build(built.given(path, other))
             if "error" not in reply:
                 (judged,) = replace(caller, handle=reply["handle"]).recorded(found.guess)
@@ -301,8 +303,8 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
         wanted = _MASKS
     # What is no sequence may have rows that are; and so are those of its mask.
     first = guess.first
-    if wanted is not _ADDED and len(first) == 3 and "T" not in first:
-        wanted += (f"mask ({first[0]}, {first[1]})",)
+    if wanted is not _ADDED and len(first) > 2 and "T" not in first:
+        wanted += (f"mask ({', '.join(axis for axis in first if axis not in 'WU')})",)
     ways = [Way(guess.given((name,), kind).alone) for kind in wanted]
     if taken is not None and role in _HIDE and "T" in calls.axes_of(taken) and "S" not in calls.axes_of(taken):
         # It may be meant for keys that are as many.
