@@ -424,7 +424,11 @@ class Calls:
                 try:
                     how = built.get(id(args[0])) if method else None
                     held = [copy.deepcopy(x) for x in tensors(args[0])] if method else []
-                    made.append((how, held, method, *copy.deepcopy((args[bool(method) :], kwargs))))
+                    given = copy.deepcopy((args[bool(method) :], kwargs))
+                    for x in tensors(given):
+                        # Where a gradient is asked for, a copy may belong to its graph.
+                        _ = x.detach_() if isinstance(x, torch.Tensor) else None
+                    made.append((how, held, method, *given))
                 except (RuntimeError, TypeError):
                     # What a trace follows cannot be copied.
                     pass

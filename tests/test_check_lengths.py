@@ -220,6 +220,71 @@ class Scroll(nn.Module):
 class ScrollUpwards(Scroll):
     def distances(self, T):
         return torch.arange(T)
+
+
+def _kept(q, k, v, seen):
+    return torch.where(seen, q @ k.mT / math.sqrt(q.shape[-1]), -1e30).softmax(-1) @ v
+
+
+def kept(q, k, v, valid_lens):
+    """q (B, T, D), k and v (B, S, D), valid_lens (B,)"""
+    return _kept(q, k, v, torch.arange(k.shape[1]) < valid_lens.reshape(-1, 1, 1))
+
+
+def kept_behind(q, k, v, valid_lens):
+    """q (B, T, D), k and v (B, S, D), valid_lens (B,)"""
+    return _kept(q, k, v, torch.arange(k.shape[1]) <= valid_lens.reshape(-1, 1, 1))
+
+
+def _softmax(x):
+    e = np.exp(x - x.max())
+    return e / e.sum()
+
+
+def each(e, context, W_q, W_k, W_v):
+    """e (d,) attends to context (L, d)"""
+    q = W_q @ e
+    return _softmax(np.array([q @ (W_k @ z) for z in context]) / math.sqrt(len(q))) @ (context @ W_v.T)
+
+
+def each_larger(e, context, W_q, W_k, W_v):
+    """e (d,) attends to context (L, d)"""
+    q = W_q @ e
+    return _softmax(np.array([q @ (W_k @ z) for z in context]) * math.sqrt(len(q))) @ (context @ W_v.T)
+
+
+def _row(q, k, v):
+    s = k @ q / math.sqrt(len(q))
+    w = np.exp(s - s.max())
+    return w @ v, w.sum()
+
+
+def rows(q, k, v):
+    """Each query (T, D) sees itself and what came before."""
+    both = [_row(q[t], k[: t + 1], v[: t + 1]) for t in range(len(q))]
+    return np.stack([mixed / total for mixed, total in both])
+
+
+def rows_larger(q, k, v):
+    """Each query (T, D) sees itself and what came before."""
+    both = [_row(q[t], k[: t + 1], v[: t + 1]) for t in range(len(q))]
+    return np.stack([mixed * total for mixed, total in both])
+
+
+def _numbers(query, keys, values, by):
+    scores = [sum(float(a) * float(b) for a, b in zip(query, key)) / len(query) ** 0.5 for key in keys]
+    weights = [math.exp(s - max(scores)) for s in scores]
+    return [by(sum(w * float(row[j]) for w, row in zip(weights, values)), sum(weights)) for j in range(len(values[0]))]
+
+
+def numbers(query, keys, values):
+    """query: d numbers, keys: n lists of d, values: n lists of m"""
+    return _numbers(query, keys, values, lambda a, b: a / b)
+
+
+def numbers_larger(query, keys, values):
+    """query: d numbers, keys: n lists of d, values: n lists of m"""
+    return _numbers(query, keys, values, lambda a, b: a * b)
 '''
 
 
@@ -256,4 +321,24 @@ def test_lines_of_an_image_have_lengths_of_their_own(mistakes: Mistakes, name: s
 
 @pytest.mark.parametrize(("name", "wanted"), [("Scroll", []), ("ScrollUpwards", ["unknown"])])
 def test_a_distance_is_one_wherever_a_sequence_ends(mistakes: Mistakes, name: str, wanted: list[str]) -> None:
+    assert mistakes(name) == wanted
+
+
+@pytest.mark.parametrize(("name", "wanted"), [("kept", []), ("kept_behind", ["unknown"])])
+def test_the_position_behind_a_length_is_hidden(mistakes: Mistakes, name: str, wanted: list[str]) -> None:
+    assert mistakes(name) == wanted
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("each", []),
+        ("each_larger", ["scale_inverted"]),
+        ("rows", []),
+        ("rows_larger", ["unknown"]),
+        ("numbers", []),
+        ("numbers_larger", ["unknown"]),
+    ],
+)
+def test_what_loops_come_to_is_judged_whole(mistakes: Mistakes, name: str, wanted: list[str]) -> None:
     assert mistakes(name) == wanted

@@ -140,7 +140,7 @@ def _each(n: Lengths, x: np.ndarray) -> np.ndarray:
 
 
 OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
-    "lengths": lambda n, r: np.linspace(max(1, n.S - 1), n.S, n.B).astype(int),
+    "lengths": lambda n, r: np.linspace(max(1, n.S - 2), n.S, n.B).astype(int),
     "tokens": lambda n, r: r.integers(0, 4, (n.B, n.T)),
     "one token": lambda n, r: r.integers(0, 4, n.B),
     "tokens of one": lambda n, r: r.integers(0, 4, n.T),

@@ -135,15 +135,23 @@ class Blocks(Mixing):
         core = self.core
         if self._beside():
             return
-        q, keys, values = core.scores.queries, core.scores.keys, self.v.form
-        line = self.operations[core.scores.number].line
-        for number in range(core.scores.number + 1, len(self.operations)):
-            op = self.operations[number]
-            if op.line == line and op.name == self.operations[core.scores.number].name:
-                again = product(self.operations, number)
-                if again is not None and again.queries.shape == q.shape and near(again.queries, q):
-                    keys = np.concatenate([keys, again.keys], axis=1) if keys.shape[0] == again.keys.shape[0] else keys
+        q, values = core.scores.queries, self.v.form
+        scored = self.operations[core.scores.number]
+        line, name = scored.line, scored.name
+        # One key after the other, or one block of them, may be scored in a line.
+        numbers = [n for n, op in enumerate(self.operations) if (op.line, op.name) == (line, name)]
+        alike = [one for n in numbers if (one := product(self.operations, n)) and one.queries.shape == q.shape]
+        blocks = [one.keys for one in alike if near(one.queries, q) and len(one.keys) == len(core.scores.keys)]
+        keys = np.concatenate(blocks, axis=1)
         if values.shape[0] == keys.shape[0] and values.shape[1] == keys.shape[1]:
+            raw, weights = (q @ keys.swapaxes(1, 2)).reshape(-1, keys.shape[1]), core.weights
+            read = tempered(raw, weights.reshape(raw.shape)) if weights.size == raw.size else None
+            if read is not None and read[1].all():
+                # One key after the other was scored.
+                self.total = self.q.factor * self.k.factor * read[0]
+                self.note("softmax", "held", "over the keys", self.operations[core.mix.number].line)
+                self._scale()
+                return
             for factor in (core.scores.width**-0.5, 1.0):
                 with np.errstate(all="ignore"):
                     made = pipeline.softmax(q @ keys.swapaxes(1, 2) * factor, (2,)) @ values

@@ -236,19 +236,15 @@ class State:
                 return True
         return False
 
-    def _divided(self, sums: np.ndarray) -> bool:
-        """Whether a later value is the mixed values divided by the sums of their weights."""
-        core = self.core
-        mixed = core.mix.output
-        rows = len(sums)
-        if mixed.size % rows:
-            return True
-        per = mixed.reshape(rows, -1) if mixed.shape[0] * mixed.shape[1] == rows else None
-        if per is None:
-            return True
+    def _divided(self, sums: np.ndarray) -> Operation | None:
+        """The later value that is the mixed values divided by the sums of their weights; these if none can be told."""
+        core, rows = self.core, len(sums)
+        mixed, own = core.mix.output, self.operations[core.mix.number]
+        if mixed.size % rows or mixed.shape[0] * mixed.shape[1] != rows:
+            return own
         with np.errstate(all="ignore"):
-            want = per / sums[:, None]
-        return any(permuted(op.host, want) for op in self.operations[core.mix.number + 1 :])
+            want = mixed.reshape(rows, -1) / sums[:, None]
+        return next((op for op in self.operations[core.mix.number + 1 :] if permuted(op.host, want)), None)
 
     def _unit(self) -> bool:
         """Whether queries and keys have the norm 1: cosines need no scale."""

@@ -171,16 +171,17 @@ class Masked(Scale):
     def _numbers(self, cells: np.ndarray) -> bool:
         """The cells that are hidden against the lengths, or the words, that were given."""
         N, _, S = cells.shape
-        counts: dict[str, np.ndarray] = {}
+        lengths: dict[str, np.ndarray] = {}
         words: dict[str, np.ndarray] = {}
         for operation in self.operations:
             for origin, x in zip(operation.origins, operation.operands, strict=True):
                 if not origin.startswith("argument") or x.dtype.kind not in "iu" or not x.size:
                     continue
                 if x.ndim == 1 and x.size > 1 and x.min() > 0 and x.max() <= S and N % len(x) == 0:
-                    counts.setdefault(origin, np.arange(S) < x[:, None])
+                    lengths.setdefault(origin, x[:, None])
                 elif x.ndim > 1 and x.shape[-1] == S and N * S % x.size == 0 and len(np.unique(x)) > 2:
                     words.setdefault(origin, (x != 0).reshape(-1, S))
+        counts = {origin: np.arange(S) < x for origin, x in lengths.items()}
         for held, says in (
             (counts, "The positions before the length are hidden, and those behind it seen."),
             (words, "All words but those that are 0 are hidden."),
@@ -190,17 +191,25 @@ class Masked(Scale):
                 if self.facts.pop("polarity", None) == "drop":
                     self.fail("mask", "mask_inverted", self.mask_line, says)
                 return True
+        for x in lengths.values():
+            # Of what has one more position than was given, a length may be another.
+            for by, says in ((1, "the position behind it is seen too"), (-1, "the last one before it is hidden too")):
+                if x.max() == S and self._rows(np.arange(S) < x + by, cells) == "keep":
+                    self.facts["past the length"] = says
         return False
 
     def _in_order(self, seen: np.ndarray, cells: np.ndarray) -> bool:
         """Whether rows of what may be seen (samples, S), some of them alike, are those of the heads of each sample."""
+        polarity = self._rows(seen, cells)
+        if polarity is not None:
+            self.facts["polarity"] = polarity
+            self.note("mask", "held", f"the mask that was given, read as {polarity}", self._lowered_at())
+        return polarity is not None
+
+    def _rows(self, seen: np.ndarray, cells: np.ndarray) -> str | None:
+        """Whether all queries of each sample, with several heads or not, may see these keys, or those that are not."""
         rows = np.repeat(seen, len(cells) // len(seen), axis=0)[:, None]
-        for polarity, hides in (("keep", ~rows), ("drop", rows)):
-            if (cells == hides).all():
-                self.facts["polarity"] = polarity
-                self.note("mask", "held", f"the mask that was given, read as {polarity}", self._lowered_at())
-                return True
-        return False
+        return next((way for way, hides in (("keep", ~rows), ("drop", rows)) if (cells == hides).all()), None)
 
     def _misplaced(self, cells: np.ndarray) -> bool:
         """Whether there is a mask for each sample, and heads of a sample have those of others."""

@@ -38,10 +38,10 @@ class Mixing(Masked):
             elif not self.odd:
                 self.fail("softmax", "softmax_missing", line, "The scores mix the values without a softmax.")
             return
-        divided = False
+        divided, times, sums = None, None, np.nansum(final, 1)
         if self.phase == "exp":
-            sums = np.nansum(final, 1)
             divided = self._divided(sums)
+            times = None if divided else self._divided(1 / sums)
             with np.errstate(all="ignore"):
                 self.weights = final / sums[:, None] if divided else final
         blind = np.zeros_like(self.before, bool) if self.hidden is None else self.hidden
@@ -80,6 +80,8 @@ class Mixing(Masked):
             self.fail("softmax", "softmax_axis_q", self.operations[core.mix.number].line, says)
         elif self.odd:
             self.note("softmax", "not tried", "the scores before it were not understood", line)
+        elif times is not None:
+            self.fail("softmax", UNKNOWN, times.line, "The mixed values are multiplied by the sums of their weights.")
         elif self.phase == "exp" and not divided:
             self.note("softmax", "not tried", "exponentials, whose sums are taken somewhere else", line)
         elif self.rounded is not None and np.allclose(right[live], self.weights[live], rtol=2**-5, atol=2**-8):

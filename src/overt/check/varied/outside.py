@@ -13,12 +13,14 @@ import numpy as np
 
 from overt.check.calls.call import Guess, is_floats
 from overt.check.report import Entry
-from overt.check.steps.judged import Fault
+from overt.check.steps.judged import UNKNOWN, Fault
 from overt.check.steps.judging import judge
 from overt.check.varied.asking import Caller, Way
 from overt.recorder.operations import Line, Operation
 
 _SAME = 1e-6
+# By so much weights sum to something else than 1.
+_SHARE = 1e-3
 # By so much scores are so large that exp of them is infinite, unless their maximum is subtracted.
 _LARGE = 1e4
 
@@ -133,11 +135,18 @@ def _judged(
     if "unknown" in {fault.mistake for fault in judged.faults} and not _shares(raw, weights)[2].any():
         # Of these products no row is made: others are, which are not seen from here.
         return {}
-    if not judged.faults and _overflows(caller, guess, asking):
+    sums = weights.reshape(-1, weights.shape[-1])[_shares(raw, weights)[2]].sum(1)
+    told = None
+    if not judged.faults and len(sums) and np.abs(sums - 1).min() > _SHARE:
+        told = ("softmax", UNKNOWN, f"The weights of a query sum to {sums[0]:.4g}, and not to 1.")
+    elif not judged.faults and _overflows(caller, guess, asking):
         says = "exp is taken without subtracting the maximum of the row: with large scores the output is no number."
+        told = ("stability", "no_max", says)
+    if told is not None:
+        where, mistake, why = told
         number, file = (None, "") if line is None else (line.number, line.file)
-        judged.faults.append(Fault("stability", "no_max", number, file, says))
-        judged.ledger.append(Entry("stability", "failed", says, number, "no_max"))
+        judged.faults.append(Fault(where, mistake, number, file, why))
+        judged.ledger.append(Entry(where, "failed", why, number, mistake))
     return {
         "cores": judged.cores,
         "faults": [asdict(fault) for fault in judged.faults],

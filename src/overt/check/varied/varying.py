@@ -333,5 +333,9 @@ def _meant(face: Interface, argument: Argument, judged: dict[str, Any], findings
                 message=f"In {name}, True hides a key, as in nn.MultiheadAttention; in scaled_dot_product_attention "
                 "True keeps it. Say so in its documentation.",
             )  # fmt: skip
+    if role == "lengths" and "past the length" in facts:
+        line = next((e["line"] for e in judged["ledger"] if e["step"].endswith("mask") and e["line"]), None)
+        says = f"Of what {name} says how long it is, {facts['past the length']}."
+        findings.add("unknown", message=says, line=line)
     if role == "cap" and not facts.get("capped"):
         findings.add("softcap_missing")
