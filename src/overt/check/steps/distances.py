@@ -57,7 +57,7 @@ def shifted(core: Core, data: Sequence[bool]) -> Iterator[Told]:
         for source, x in zip(operation.sources, operation.operands, strict=True):
             if source is None or source in path or x.shape != shape:
                 continue
-            made = _product(core.operations, data, source)
+            made = _product(core, data, source)
             if made is None or made.ndim != x.ndim or made.shape[rows[0]] != shape[rows[0]]:
                 continue
             order = np.argsort(made, axis=None)
@@ -80,13 +80,15 @@ def shifted(core: Core, data: Sequence[bool]) -> Iterator[Told]:
                 yield Told("bias", "", operation.line, "what is added to the scores of a query was made of it")
 
 
-def _product(operations: Sequence[Operation], data: Sequence[bool], source: int | None) -> np.ndarray | None:
-    """The product with a parameter that an array was taken out of, or None."""
+def _product(core: Core, data: Sequence[bool], source: int | None) -> np.ndarray | None:
+    """The product with a parameter, or of the queries with what else was given, that an array was taken out of."""
+    operations = core.operations
     while source is not None:
         made = contracted(operations, source)
         if made is not None:
             sides = [s is not None and data[s] for s in made.sources]
-            return operations[source].host if sum(sides) == 1 else None
+            asked = any(np.array_equal(x, core.scores.left) for x in (made.left, made.right))
+            return operations[source].host if sum(sides) == 1 or asked else None
         source = next((s for s in operations[source].sources if s is not None and data[s]), None)
     return None
 

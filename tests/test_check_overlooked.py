@@ -1,0 +1,75 @@
+"""What was called right though it was wrong, each by a rule of its own, and beside it what is like it and right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from overt.check.checking import examine
+from overt.check.process.session import Session
+
+SOURCE = '''
+import math
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+class Dropped(nn.Module):
+    def __init__(self, breite, koepfe, anteil):
+        super().__init__()
+        self.koepfe, self.kopf = koepfe, breite // koepfe
+        self.wq, self.wk, self.wv = nn.Linear(breite, breite), nn.Linear(breite, breite), nn.Linear(breite, breite)
+        self.anteil = anteil
+
+    def forward(self, x):
+        q, k, v = (w(x).unflatten(-1, (self.koepfe, -1)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+        w = F.dropout(torch.softmax(q @ k.mT / math.sqrt(self.kopf), -1), self.anteil)  # Dropped
+        return (w @ v).transpose(1, 2).flatten(2)
+
+class DroppedInTraining(Dropped):
+    def forward(self, x):
+        q, k, v = (w(x).unflatten(-1, (self.koepfe, -1)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+        w = F.dropout(torch.softmax(q @ k.mT / math.sqrt(self.kopf), -1), self.anteil, self.training)
+        return (w @ v).transpose(1, 2).flatten(2)
+
+def relative(x, p, heads, right):
+    """x (B, T, D); p: Wq, Wk, Wv (D, D) and Er (H, T, D / H), whose last row is of distance 0.  Causal."""
+    B, T, D = x.shape
+    q, k, v = ((x @ p[n]).reshape(B, T, heads, -1).transpose(0, 2, 1, 3) for n in ("Wq", "Wk", "Wv"))
+    e = np.einsum("bhld,hmd->bhlm", q, p["Er"][:, -T:])
+    zeros = np.zeros((B, heads, T, 1))
+    e = np.concatenate([e, zeros] if right else [zeros, e], -1).reshape(B, heads, T + 1, T)[:, :, 1:]  # skewed
+    s = (q @ k.swapaxes(2, 3) + e) / math.sqrt(q.shape[-1])
+    s = np.where(np.triu(np.ones((T, T), bool), 1), -np.inf, s)
+    w = np.exp(s - s.max(-1, keepdims=True))
+    return (w / w.sum(-1, keepdims=True) @ v).transpose(0, 2, 1, 3).reshape(B, T, D)
+
+def skewed(x, p, heads):
+    """x (B, T, D); p: Wq, Wk, Wv (D, D) and Er (H, T, D / H), whose last row is of distance 0.  Causal."""
+    return relative(x, {"Wq": p["Wq"], "Wk": p["Wk"], "Wv": p["Wv"], "Er": p["Er"]}, heads, True)
+
+def unskewed(x, p, heads):
+    """x (B, T, D); p: Wq, Wk, Wv (D, D) and Er (H, T, D / H), whose last row is of distance 0.  Causal."""
+    return relative(x, {"Wq": p["Wq"], "Wk": p["Wk"], "Wv": p["Wv"], "Er": p["Er"]}, heads, False)
+'''
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "marked"),
+    [
+        ("Dropped", {"dropout_eval"}, "# Dropped"),
+        ("DroppedInTraining", set(), ""),
+        ("skewed", {"unknown"}, "# skewed"),
+        ("unskewed", set(), ""),
+    ],
+)
+def test_each(session: Session, file: Path, name: str, wrong: set[str], marked: str) -> None:
+    report = examine(session, f"{file}:{name}")
+    found = [f for f in report.findings if f.kind in ("mistake", "unknown")]
+    assert {f.id for f in found} == wrong, report
+    assert "called with" in report.convention
+    lines = SOURCE.splitlines()
+    for finding in found if marked else ():
+        assert lines[(finding.where or {"line": 0})["line"] - 1].endswith(marked), finding
