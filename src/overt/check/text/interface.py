@@ -9,8 +9,9 @@ from typing import Any
 
 from overt.check.text.promises import Promises
 from overt.check.text.reading import Read, read
-from overt.check.text.roles import Argument, role, settled
+from overt.check.text.roles import Argument, constructor_role, role, settled
 from overt.check.text.shapes import layout_of
+from overt.check.text.syntax import dropping
 
 
 class Interface(Promises):
@@ -30,6 +31,10 @@ class Interface(Promises):
             roles |= {a.name: "mask" for a in self.arguments
                       if a.role == "bias" and (a.name in flags or self.told_to_hide(a.name))}  # fmt: skip
             self.arguments = [replace(a, role=roles[a.name]) for a in self.arguments]
+        elif unnamed := [a.name for a in self.arguments if constructor_role(a.name) is None]:
+            # What a constructor takes to drop by says so by its use.
+            drops = {*unnamed} & dropping(description["source"])
+            self.arguments = [replace(a, role="drop") if a.name in drops else a for a in self.arguments]
         self.by_role = {a.role: a for a in reversed(self.arguments) if a.role}
 
     def _role(self, row: dict[str, Any]) -> str | None:

@@ -84,6 +84,20 @@ def blocks(source: str) -> bool:
                and isinstance(x.args[2], ast.Name | ast.Attribute) for x in loops)  # fmt: skip
 
 
+def dropping(source: str) -> set[str]:
+    """Names, of arguments and of what an instance keeps of these, that say how much is dropped by chance."""
+    nodes, found, kept = [*ast.walk(parsed(source))], set[str](), list[tuple[str, str]]()
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if re.fullmatch(r"(?i)dropout\d?d?", name):
+                # A function drops some of its first.
+                given = [*node.args[name[0].islower() :], *(k.value for k in node.keywords if k.arg in ("p", "rate"))]
+                found |= {getattr(x, "attr", getattr(x, "id", "")) for x in given}
+            case ast.Assign(targets=[ast.Attribute(attr=one)], value=ast.Name(id=other)):
+                kept.append((one, other))
+    return found | {other for one, other in kept if one in found}
+
+
 def called(node: ast.AST) -> str | None:
     """The name of the function, or of the method of the instance, that is called."""
     function = node.func if isinstance(node, ast.Call) else None
