@@ -34,6 +34,40 @@ class DroppedInTraining(Dropped):
         w = F.dropout(torch.softmax(q @ k.mT / math.sqrt(self.kopf), -1), self.anteil, self.training)
         return (w @ v).transpose(1, 2).flatten(2)
 
+class Changes(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.count = heads, 0
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def forward(self, x, bias):
+        """x (B, T, D); bias (H, T, T)"""
+        self.count += 1
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        bias += torch.eye(x.size(1))  # Changes
+        return ((q @ k.mT / math.sqrt(q.size(-1)) + bias).softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+class StopsDropping(Dropped):
+    def __init__(self, width, heads):
+        super().__init__(width, heads, 0.0)
+        self.drop = nn.Dropout(0.2)
+
+    def forward(self, x):
+        if not self.training:
+            self.drop.p = 0.0  # StopsDropping
+        q, k, v = (w(x).unflatten(-1, (self.koepfe, -1)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+        w = self.drop(torch.softmax(q @ k.mT / math.sqrt(self.kopf), -1))
+        return (w @ v).transpose(1, 2).flatten(2)
+
+class FactorBelow(Dropped):
+    def forward(self, x):
+        q, k, v = (w(x).unflatten(-1, (self.koepfe, -1)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+        y = F.scaled_dot_product_attention(
+            q, k, v,
+            scale=x.size(-1) ** -0.5,  # FactorBelow
+        )
+        return y.transpose(1, 2).flatten(2)
+
 def relative(x, p, heads, right):
     """x (B, T, D); p: Wq, Wk, Wv (D, D) and Er (H, T, D / H), whose last row is of distance 0.  Causal."""
     B, T, D = x.shape
@@ -61,6 +95,9 @@ def unskewed(x, p, heads):
     [
         ("Dropped", {"dropout_eval"}, "# Dropped"),
         ("DroppedInTraining", set(), ""),
+        ("Changes", {"inplace"}, "# Changes"),
+        ("StopsDropping", {"dropout_stuck_off"}, "# StopsDropping"),
+        ("FactorBelow", {"scale_dmodel"}, "# FactorBelow"),
         ("skewed", {"unknown"}, "# skewed"),
         ("unskewed", set(), ""),
     ],

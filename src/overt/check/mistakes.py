@@ -200,7 +200,7 @@ MISTAKES: dict[str, Mistake] = {
         look=r"[dD]ropout|random|bernoulli"),
     "dropout_stuck_off": Mistake(
         "After one eval() dropout stays off in training for good.", "Leave p alone and read self.training.",
-        _G + "NVIDIA/Megatron-LM/pull/411", 5, look=r"[dD]ropout|\.p\b|eval"),
+        _G + "NVIDIA/Megatron-LM/pull/411", 5, look=r"\.p\s*=(?!=)|[dD]ropout|\.p\b|eval"),
     "weights_after_dropout": Mistake(
         "The returned weights are those after dropout: in training their rows do not sum to 1.",
         "Return the weights from before dropout.", _G + "pytorch/pytorch/issues/27968", 1, "risk", r"[dD]ropout"),
@@ -211,7 +211,7 @@ MISTAKES: dict[str, Mistake] = {
     "inplace": Mistake(
         "It changes an array that it was given, so a second call sees other inputs.",
         "Work on a copy: masked_fill for masked_fill_, x = x + y for x += y.", _G + "Shujun-He/RibonanzaNet/issues/7", 3,
-        look=r"_\(|\+=|-=|\*=|/=|\]\s*="),
+        look=r"[a-z0-9]_\(|\+=|-=|\*=|/=|\]\s*="),
     "not_inplace": Mistake(
         "The mask has no effect: masked_fill returns a new array, and its result is thrown away (or the mask is never used).",
         "Assign it: scores = scores.masked_fill(...).", _G + "lucidrains/flamingo-pytorch/issues/10", 3, look=r"masked_fill|where|mask"),

@@ -39,6 +39,9 @@ def decided(file: str, line: int, step: str) -> int:
         functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
         if not functions:
             return line
+        if value is None and step == "scale":
+            # Of a call in several lines, that of the factor.
+            line = next((x.lineno for x in _factors(inside[-1])), line)
         wanted = list(_taken(inside[-1], step)) if value is None else [value]
         places = [place for one in wanted for place in _made(one, functions[-1], tree, line, step)]
         if len({place.line for place in places}) != 1:
@@ -83,6 +86,11 @@ def made_in(file: str, line: int, look: str) -> int:
     return line
 
 
+def _factors(statement: ast.stmt) -> list[ast.expr]:
+    """What calls in a statement are given as a scale."""
+    return [k.value for n in ast.walk(statement) if isinstance(n, ast.Call) for k in n.keywords if k.arg == "scale"]
+
+
 def _taken(statement: ast.stmt, step: str) -> Iterator[ast.expr]:
     """What a statement takes that a step goes by; nothing where it has numbers of its own for that."""
     nodes = [*ast.walk(statement)]
@@ -91,7 +99,7 @@ def _taken(statement: ast.stmt, step: str) -> Iterator[ast.expr]:
             n for n in nodes if isinstance(n, ast.BinOp | ast.AugAssign) and isinstance(n.op, ast.Mult | ast.Div)
         ]
         sides = [x for n in factors for x in ((n.left, n.right) if isinstance(n, ast.BinOp) else (n.value,))]
-        sides += [k.value for n in nodes if isinstance(n, ast.Call) for k in n.keywords if k.arg == "scale"]
+        sides += _factors(statement)
         if not any(isinstance(x, ast.Constant) or _name(x) in _NUMBERS or _power(x) for x in sides):
             yield from (x for x in sides if isinstance(x, ast.Name) or is_own(x))
     for call in (n for n in nodes if isinstance(n, ast.Call)):

@@ -15,6 +15,7 @@ import numpy as np
 from overt.check.calls import call as calls
 from overt.check.calls.call import Guess
 from overt.check.findings import Findings
+from overt.check.mistakes import MISTAKES
 from overt.check.process.session import Here, Session
 from overt.check.text.interface import Interface
 
@@ -199,7 +200,9 @@ def _changed(answers: Sequence[Answer], findings: Findings) -> None:
     changed = {key.split("_", 1)[-1].split("+")[-1] for answer in answers for key in answer.reply.get("changed", ())}
     if changed:
         names = ", ".join(sorted(changed))
-        findings.add("inplace", message=f"It changes what it was given ({names}), so a second call sees other inputs.")
+        look = rf"\b{re.escape(min(changed))}\b[^=\n]*[-+*/&^%@\]]\s*=(?!=)|{MISTAKES['inplace'].look}"
+        says = f"It changes what it was given ({names}), so a second call sees other inputs."
+        findings.add("inplace", message=says, look=look)
 
 
 def remembers(caller: Caller, guess: Guess) -> str | None:
