@@ -157,7 +157,8 @@ def _measured(
     x: np.ndarray, y: np.ndarray, operation: Operation, dependent: bool, finite: np.ndarray, gap: np.ndarray
 ) -> Kind:
     if operation.name in _ADDS:
-        values = np.unique(np.round(gap[np.isfinite(gap)], 9))
+        # Scores may be rounded, as those of float32 are.
+        values = np.unique(np.round(gap[np.isfinite(gap)], 9 if operation.host.dtype == np.float64 else 4))
         if len(values) == 2 and values[0] * values[1] == 0 and abs(values.sum()) == 1:
             return Kind("add01")
         # A bias and a mask may be one.
