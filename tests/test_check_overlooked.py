@@ -9,12 +9,15 @@ import pytest
 from overt.check.checking import examine
 from overt.check.process.session import Session
 
-SOURCE = '''
+SOURCE = '''# Rows of query_key_value.weight are grouped by heads, as in GPT-NeoX: [n_head, 3, head_size].
+
 import math
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+import jax
+import jax.numpy as jnp
 
 class Dropped(nn.Module):
     def __init__(self, breite, koepfe, anteil):
@@ -68,6 +71,32 @@ class FactorBelow(Dropped):
         )
         return y.transpose(1, 2).flatten(2)
 
+class Added(Dropped):
+    def forward(self, x, mask=None):
+        """mask (B, T), True for what may be seen"""
+        x = x.float()
+        q, k, v = (w.float()(x).unflatten(-1, (self.koepfe, -1)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+        s = q @ k.mT / math.sqrt(self.kopf)
+        if mask is not None:
+            s = s + mask[:, None, None].to(s.dtype)  # Added
+        return (s.softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+def by_thirds(x, query_key_value, heads):
+    """x (B, T, D), query_key_value (D, 3D)"""
+    B, T, D = x.shape
+    qkv = (x @ query_key_value).reshape(B, T, 3, heads, -1)  # by_thirds
+    q, k, v = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
+    w = jax.nn.softmax(jnp.einsum("bthd,bshd->bhts", q, k) / math.sqrt(q.shape[-1]), -1)
+    return jnp.einsum("bhts,bshd->bthd", w, v).reshape(B, T, D)
+
+def by_heads(x, query_key_value, heads):
+    """x (B, T, D), query_key_value (D, 3D)"""
+    B, T, D = x.shape
+    qkv = (x @ query_key_value).reshape(B, T, heads, 3, -1)
+    q, k, v = qkv[..., 0, :], qkv[..., 1, :], qkv[..., 2, :]
+    w = jax.nn.softmax(jnp.einsum("bthd,bshd->bhts", q, k) / math.sqrt(q.shape[-1]), -1)
+    return jnp.einsum("bhts,bshd->bthd", w, v).reshape(B, T, D)
+
 def relative(x, p, heads, right):
     """x (B, T, D); p: Wq, Wk, Wv (D, D) and Er (H, T, D / H), whose last row is of distance 0.  Causal."""
     B, T, D = x.shape
@@ -98,6 +127,9 @@ def unskewed(x, p, heads):
         ("Changes", {"inplace"}, "# Changes"),
         ("StopsDropping", {"dropout_stuck_off"}, "# StopsDropping"),
         ("FactorBelow", {"scale_dmodel"}, "# FactorBelow"),
+        ("Added", {"mask_bool_as_float"}, "# Added"),
+        ("by_thirds", {"qkv_order"}, "# by_thirds"),
+        ("by_heads", set(), ""),
         ("skewed", {"unknown"}, "# skewed"),
         ("unskewed", set(), ""),
     ],

@@ -62,8 +62,7 @@ def describe(thing: Any) -> dict[str, Any]:
             for row in (_constructor(cls) if kind == "class" else ())
         ],
         "doc": (inspect.getdoc(thing) or "") if kind == "function" else _doc(cls),
-        # what its module says
-        "told": inspect.getdoc(inspect.getmodule(cls if kind != "function" else thing)) or "",
+        "told": _told(inspect.getmodule(cls if kind != "function" else thing)),
         "source": source,
         "body": source_of(call)[0],
         "helpers": _helpers(functions, names),
@@ -83,6 +82,12 @@ def describe(thing: Any) -> dict[str, Any]:
         "makers": _makers(thing),
         "modules": _modules(thing),
     }
+
+
+def _told(module: Any) -> str:
+    """What a module says of itself: its documentation, and comments that it begins with."""
+    above = inspect.getcomments(module) or "" if module is not None else ""
+    return "\n".join(filter(None, [inspect.getdoc(module), re.sub(r"(?m)^[ \t]*#+ ?", "", above)]))
 
 
 def _makers(thing: Any) -> list[dict[str, Any]]:
