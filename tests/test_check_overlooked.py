@@ -81,6 +81,39 @@ class Added(Dropped):
             s = s + mask[:, None, None].to(s.dtype)  # Added
         return (s.softmax(-1) @ v).transpose(1, 2).flatten(2)
 
+def split(x, w, heads):
+    return (x @ w).reshape(len(x), heads, -1).transpose(1, 0, 2)
+
+def softmax(s):
+    w = np.exp(s - s.max(-1, keepdims=True))
+    return w / w.sum(-1, keepdims=True)
+
+def copied(x, w, heads):
+    """x (T, D); w: a dict of matrices (D, D)"""
+    q = split(x, w["query"], heads)
+    k = split(x, w["key"], heads)
+    v = split(x, w["key"], heads)  # copied
+    y = softmax(q @ k.swapaxes(1, 2) / math.sqrt(q.shape[-1])) @ v
+    return y.transpose(1, 0, 2).reshape(x.shape)
+
+def once(x, w, heads):
+    """x (T, D); w: a dict of matrices (D, D)"""
+    q = split(x, w["query"], heads)
+    k = v = split(x, w["key"], heads)
+    y = softmax(q @ k.swapaxes(1, 2) / math.sqrt(q.shape[-1])) @ v
+    return y.transpose(1, 0, 2).reshape(x.shape)
+
+class Tied(Dropped):
+    def __init__(self, width, heads):
+        super().__init__(width, heads, 0.0)
+        self.wv = self.wk
+
+    def forward(self, x):
+        q = self.wq(x).unflatten(-1, (self.koepfe, -1)).transpose(1, 2)
+        k = self.wk(x).unflatten(-1, (self.koepfe, -1)).transpose(1, 2)
+        v = self.wv(x).unflatten(-1, (self.koepfe, -1)).transpose(1, 2)
+        return ((q @ k.mT / math.sqrt(self.kopf)).softmax(-1) @ v).transpose(1, 2).flatten(2)
+
 def by_thirds(x, query_key_value, heads):
     """x (B, T, D), query_key_value (D, 3D)"""
     B, T, D = x.shape
@@ -128,6 +161,9 @@ def unskewed(x, p, heads):
         ("StopsDropping", {"dropout_stuck_off"}, "# StopsDropping"),
         ("FactorBelow", {"scale_dmodel"}, "# FactorBelow"),
         ("Added", {"mask_bool_as_float"}, "# Added"),
+        ("copied", {"shared_projection"}, "# copied"),
+        ("once", set(), ""),
+        ("Tied", set(), ""),
         ("by_thirds", {"qkv_order"}, "# by_thirds"),
         ("by_heads", set(), ""),
         ("skewed", {"unknown"}, "# skewed"),

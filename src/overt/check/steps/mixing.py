@@ -11,6 +11,7 @@ from overt.check.steps.judged import UNKNOWN
 from overt.check.steps.masking import Masked
 from overt.check.steps.origins import PRODUCTS, Origin, constant_over
 from overt.check.steps.pipeline import constant, near
+from overt.check.text.lines import twice
 from overt.recorder.operations import Line
 from overt.recorder.products import Product
 
@@ -151,6 +152,18 @@ class Mixing(Masked):
             found = matrices[0], "All heads are projected with one matrix."
         if found is not None:
             self.fail("projection", "shared_projection", self.operations[found[0]].line, found[1])
+            return
+        both = self.k.source, self.v.source
+        line = self.operations[self.core.mix.number].line
+        if line is None or None in both or both[0] == both[1] or self.intended.get("shares"):
+            return
+        alike = self.k.array.shape == self.v.array.shape and np.array_equal(self.k.array, self.v.array)
+        if alike and self._projected(self.k) is not None:
+            # Who means to share one computes it once.
+            number = twice(line.file, line.number)
+            if number is not None:
+                says = "What keys and values are is computed twice, in the same way."
+                self.fail("projection", "shared_projection", Line(line.file, number), says)
 
     def _for_all_heads(self, one: Origin, made: Product | None) -> int | None:
         """The product with one matrix of all heads, whose features lie behind one another in what is projected."""

@@ -52,6 +52,26 @@ def decided(file: str, line: int, step: str) -> int:
     return line
 
 
+def twice(file: str, line: int) -> int | None:
+    """The line of the function around a line that computes for one name what was computed for another one before."""
+    tree = parsed("".join(linecache.getlines(file)))
+    inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
+    functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
+    known: dict[str, str] = {}
+    for node in statements(functions[-1]) if functions else ():
+        if not isinstance(node, ast.Assign) or len(node.targets) > 1:
+            continue
+        target, value = node.targets[0], node.value
+        pairs = [(target, value)]
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            pairs = [*zip(target.elts, value.elts, strict=False)]
+        for one, made in pairs:
+            computed = any(isinstance(n, ast.Call | ast.BinOp) for n in ast.walk(made))
+            if computed and known.setdefault(ast.unparse(made), ast.unparse(one)) != ast.unparse(one):
+                return made.lineno
+    return None
+
+
 def makers_in(file: str | None, text: str) -> Iterator[str]:
     """The code of functions of a file that a text, in small, says something is made by."""
     lines = linecache.getlines(file or "")

@@ -64,6 +64,8 @@ class Promises:
             "by width": self.declared_by_width,
             # Keys and values are said to have one source.
             "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|cross", told)),
+            # Of keys and values, or of all.
+            "shares": bool(re.search(r"\b(shar(ed?|es|ing)|tied?|same (matrix|projection|weights?|linear))\b|\bk ?= ?v\b", around)),
             "pairs": len(lengths) > 1 and "1" not in lengths,
             "alibi": bool(re.search(r"alibi|press et al|linear bias", around)),
             # Of what is turned, queries and keys are named, and values not.
