@@ -70,9 +70,13 @@ def packed(face: Interface, facts: Mapping[str, Any], findings: Findings) -> Non
 def _capped(caller: Caller, facts: Mapping[str, Any], findings: Findings) -> None:
     """A cap that an instance keeps and nothing reads, where no scores were capped."""
     told = caller.face.description
-    names = [x for x in ast.walk(parsed(f"{told['source']}\n{told['reached']}")) if isinstance(x, ast.Attribute)]
+    nodes = [*ast.walk(parsed(f"{told['source']}\n{told['reached']}"))]
+    names = [x for x in nodes if isinstance(x, ast.Attribute)]
     kept = {x.attr for x in names if isinstance(x.ctx, ast.Store) and role(x.attr, ("cap",))}
-    read = {x.attr for x in names if isinstance(x.ctx, ast.Load)}
+    # What is only kept under the same name is not read yet.
+    both = [(x.targets[0], x.value) for x in nodes if isinstance(x, ast.Assign)]
+    handed = [y for x, y in both if isinstance(x, ast.Attribute) and isinstance(y, ast.Attribute) and x.attr == y.attr]
+    read = {x.attr for x in names if isinstance(x.ctx, ast.Load) and not any(x is y for y in handed)}
     if kept - read and not facts.get("capped"):
         findings.add("softcap_missing", look=rf"\.{min(kept - read)}\b")
 
