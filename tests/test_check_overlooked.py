@@ -81,6 +81,59 @@ class Added(Dropped):
             s = s + mask[:, None, None].to(s.dtype)  # Added
         return (s.softmax(-1) @ v).transpose(1, 2).flatten(2)
 
+class Choices:
+    """
+    kv_heads : query head h reads key head h // (heads // kv_heads)
+    window   : how many tokens a query sees, itself included
+    cap      : scores become cap * tanh(scores / cap)
+    """
+    def __init__(self, dim, heads, kv_heads, window=4, cap=20.0):
+        self.dim, self.heads, self.kv_heads = dim, heads, kv_heads
+        self.window, self.cap = window, cap
+
+class AsChosen(nn.Module):
+    """Causal."""
+    def __init__(self, c: Choices):
+        super().__init__()
+        self.c, d = c, c.dim // c.heads
+        self.cap = c.cap
+        self.q, self.k, self.v = (nn.Linear(c.dim, n * d) for n in (c.heads, c.kv_heads, c.kv_heads))
+
+    def far(self):
+        return self.c.window - 1
+
+    def capped(self, s):
+        return self.cap * torch.tanh(s / self.cap)
+
+    def repeated(self, x):
+        return x.repeat_interleave(self.c.heads // self.c.kv_heads, 1)
+
+    def forward(self, x):
+        c, n = self.c, x.size(1)
+        q = self.q(x).unflatten(-1, (c.heads, -1)).transpose(1, 2)
+        k, v = (self.repeated(w(x).unflatten(-1, (c.kv_heads, -1)).transpose(1, 2)) for w in (self.k, self.v))
+        s = self.capped(q @ k.mT / math.sqrt(q.size(-1)))
+        back = torch.arange(n)[:, None] - torch.arange(n)
+        s = s.masked_fill((back < 0) | (back > self.far()), -math.inf)
+        return (s.softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+class NotAsChosen(nn.Module):
+    """Causal."""
+    def __init__(self, c: Choices):
+        super().__init__()
+        self.c, d = c, c.dim // c.heads
+        self.cap = c.cap
+        self.q, self.k, self.v = (nn.Linear(c.dim, n * d) for n in (c.heads, c.kv_heads, c.kv_heads))
+
+    def forward(self, x):
+        c, n = self.c, x.size(1)
+        q = self.q(x).unflatten(-1, (c.heads, -1)).transpose(1, 2)
+        k, v = (w(x).unflatten(-1, (c.kv_heads, -1)).transpose(1, 2).repeat(1, c.heads // c.kv_heads, 1, 1)
+                for w in (self.k, self.v))
+        back = torch.arange(n)[:, None] - torch.arange(n)
+        s = (q @ k.mT / math.sqrt(q.size(-1))).masked_fill((back < 0) | (back > c.window), -math.inf)
+        return (s.softmax(-1) @ v).transpose(1, 2).flatten(2)
+
 def split(x, w, heads):
     return (x @ w).reshape(len(x), heads, -1).transpose(1, 0, 2)
 
@@ -161,6 +214,8 @@ def unskewed(x, p, heads):
         ("StopsDropping", {"dropout_stuck_off"}, "# StopsDropping"),
         ("FactorBelow", {"scale_dmodel"}, "# FactorBelow"),
         ("Added", {"mask_bool_as_float"}, "# Added"),
+        ("AsChosen", set(), ""),
+        ("NotAsChosen", {"window_off_by_one", "gqa_tile", "softcap_missing"}, ""),
         ("copied", {"shared_projection"}, "# copied"),
         ("once", set(), ""),
         ("Tied", set(), ""),

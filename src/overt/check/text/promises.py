@@ -392,6 +392,7 @@ class Promises:
         lines = re.split(ends, self.description.get("told", "").lower())
         lines += [line for m in self.description.get("makers", ()) if m["class"] for line in m["source"].lower().splitlines()
                   if "#" in line]  # fmt: skip
+        lines += re.split(ends, self._configured)
         told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
         return counted(re.sub(r"\s+", " ", told))
 
@@ -404,12 +405,19 @@ class Promises:
     @cached_property
     def declared_grouped(self) -> bool:
         """Whether it is said that consecutive query heads share a key head."""
+        told = self.prose + self.description.get("told", "").lower()
         return bool(
             re.search(
                 r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|as in llama|query heads .*\bneighbou?rs|query heads 0\W{1,3}[1-9]",
-                self.prose + self.description.get("told", "").lower(),
+                "\n".join([told, *(line for line in self._configured.splitlines() if "head" in line)]),
             )
         )
+
+    @cached_property
+    def _configured(self) -> str:
+        """What classes of its module that may hold its configuration say of themselves, in small."""
+        classes = (m["source"] for m in self.description.get("makers", ()) if m["class"])
+        return "\n".join(text for source in classes for text in _words(source)).lower()
 
     @cached_property
     def declared_by_width(self) -> bool:
