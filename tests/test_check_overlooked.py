@@ -156,6 +156,30 @@ class RepeatedInHeads(RepeatedInTime):
         """x (B, T, G, d)"""
         return x.unflatten(-1, (self.kv_heads, -1)).repeat_interleave(self.koepfe // self.kv_heads, 2)
 
+def turn(x, angles):
+    c, s = angles[:, None].cos(), angles[:, None].sin()
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * c - b * s, a * s + b * c], -1)
+
+class TurnedBack(Dropped):
+    """x (B, T, D), seconds (B, T)"""
+    def __init__(self, width, heads):
+        super().__init__(width, heads, 0.0)
+
+    def of_keys(self, angles):
+        return -angles  # TurnedBack
+
+    def forward(self, x, seconds):
+        q, k, v = (w(x).unflatten(-1, (self.koepfe, -1)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+        angles = seconds[..., None] * 0.1 ** torch.arange(self.kopf // 2)
+        q, k = turn(q, angles), turn(k, self.of_keys(angles))
+        return ((q @ k.mT / math.sqrt(self.kopf)).softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+class TurnedAlike(TurnedBack):
+    """x (B, T, D), seconds (B, T)"""
+    def of_keys(self, angles):
+        return angles
+
 def split(x, w, heads):
     return (x @ w).reshape(len(x), heads, -1).transpose(1, 0, 2)
 
@@ -240,6 +264,8 @@ def unskewed(x, p, heads):
         ("NotAsChosen", {"window_off_by_one", "gqa_tile", "softcap_missing"}, ""),
         ("RepeatedInTime", {"gqa_repeat_wrong_axis"}, "# RepeatedInTime"),
         ("RepeatedInHeads", set(), ""),
+        ("TurnedBack", {"unknown"}, "# TurnedBack"),
+        ("TurnedAlike", set(), ""),
         ("copied", {"shared_projection"}, "# copied"),
         ("once", set(), ""),
         ("Tied", set(), ""),

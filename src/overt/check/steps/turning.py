@@ -16,6 +16,7 @@ from overt.recorder.operations import Line, Operation
 # Operations between what is turned and what was turned.
 _FAR = 80
 _CLOSE = 1e-4
+_OPPOSED = "Queries and keys are turned in opposite directions, so a score depends on no distance."
 
 
 class Turn(NamedTuple):
@@ -48,6 +49,12 @@ def turned(
     """What is told of rotations of queries, keys and values by their positions.  Su et al. 2021 (arXiv:2104.09864)."""
     q, k, v = (turn(core.operations, data, one) for one in operands)
     step = "rotation"
+    if q is None and k is None:
+        # What each sample says of its own positions may be told by other numbers than steps.
+        one, two = (turn(core.operations, data, some, each=True) for some in operands[:2])
+        if one is not None and two is not None and _opposed(one, two):
+            yield Told(step, "unknown", _negated(core, data, operands) or two.line, _OPPOSED)
+        return
     for name, one in (("queries", q), ("keys", k)):
         if one is None:
             continue
@@ -84,8 +91,7 @@ def turned(
         return
     if not np.allclose(a, b, atol=_CLOSE):
         if np.allclose(a, b.conj(), atol=_CLOSE):
-            says = "Queries and keys are turned in opposite directions, so a score depends on no distance."
-            yield Told(step, "unknown", k.line, says)
+            yield Told(step, "unknown", _negated(core, data, operands) or k.line, _OPPOSED)
         else:
             yield Told(step, None, k.line, "queries and keys are turned by different angles")
         return
@@ -98,6 +104,22 @@ def turned(
         yield Told(step, "rope_offset", line, says)
     else:
         yield Told(step, "", line, f"queries and keys are turned by their positions, paired as {q.layout}")
+
+
+def _opposed(one: Turn, two: Turn) -> bool:
+    """Whether queries and keys at the same places are turned by the same angles, the other way round."""
+    a, b = one.turns, two.turns
+    if a.shape != b.shape or one.layout != two.layout or not (_paired(one, one.layout) and _paired(two, two.layout)):
+        return False
+    unlike = np.abs((a / b).imag) > _CLOSE
+    return bool(np.allclose(a, b.conj(), atol=_CLOSE) and unlike.mean() > 0.5)
+
+
+def _negated(core: Core, data: Sequence[bool], operands: tuple[Origin, Origin, Origin]) -> Line | None:
+    """Where the sign of something is turned round of which keys are made, and queries are not."""
+    q, k = ({n for n, _ in _before(core.operations, data, one.source or 0)} for one in operands[:2])
+    negative = (core.operations[n].line for n in sorted(k - q) if core.operations[n].name in ("neg", "negative"))
+    return next(negative, None)
 
 
 def _paired(one: Turn, layout: str) -> bool:
@@ -128,20 +150,29 @@ def _steady(one: Turn) -> np.ndarray | None:
     return np.asarray(steps[0]) if (np.abs(steps[0] - 1) > _CLOSE).any() else None
 
 
-def turn(operations: Sequence[Operation], data: Sequence[bool], one: Origin) -> Turn | None:
-    """The rotation that an operand of scores came from, None where it came from none."""
+def turn(operations: Sequence[Operation], data: Sequence[bool], one: Origin, each: bool = False) -> Turn | None:
+    """The rotation that an operand of scores came from, None where it came from none.
+
+    each: with angles for each sample, which come first.
+    """
     if one.source is None or operations[one.source].name in PRODUCTS or not one.factor:
         return None
     after = [operations[one.source].host, *(operations[i].host for i in reversed(one.views))]
-    for number, before in _bottlenecks(operations, data, one.source):
+    for number, before in (_before if each else _bottlenecks)(operations, data, one.source):
         same = [y for y in after if y.shape == before.shape]
         if not same or before.dtype.kind != "f" or before.shape[-1] % 2 or before.shape[-1] != one.form.shape[-1]:
             continue
         x, y = before, same[0]
         axis = _positions(one.form / one.factor, y)
-        if axis is None or axis == y.ndim - 1:
+        if axis is None or axis == y.ndim - 1 or (each and axis == 0):
             return None
         line = operations[one.source].line
+        if each:
+            rows = [np.moveaxis(a, axis, 1).reshape(a.shape[0] * a.shape[axis], -1, a.shape[-1]) for a in (x, y)]
+            found = _fit(*rows)
+            if found is not None:
+                return Turn(*found, True, line, number)
+            continue
         # Along the positions, or else along another axis by mistake.
         for along in (axis, *(a for a in range(y.ndim - 1) if a != axis and y.shape[a] > 2)):
             found = _fit(np.moveaxis(x, along, 0), np.moveaxis(y, along, 0))
@@ -172,6 +203,18 @@ def _bottlenecks(
                 leaves[origin] = x
     if not open_ and len(leaves) == 1:
         yield None, next(iter(leaves.values()))
+
+
+def _before(operations: Sequence[Operation], data: Sequence[bool], number: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Operations that an operation's data came from, with their results, the earliest first."""
+    open_, seen = {number}, set[int]()
+    while open_ and len(seen) < _FAR:
+        last = max(open_)
+        open_.remove(last)
+        seen.add(last)
+        if operations[last].name not in PRODUCTS:
+            open_ |= {s for s in operations[last].sources if s is not None and data[s]}
+    yield from ((n, operations[n].host) for n in sorted(seen - {number}))
 
 
 def _positions(form: np.ndarray, y: np.ndarray) -> int | None:
