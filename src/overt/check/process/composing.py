@@ -20,7 +20,7 @@ from overt.check.process.arrays import backends
 from overt.check.process.describe import arguments_of, describe, is_keras, rows_of
 from overt.check.process.giving import drawn
 from overt.check.text.roles import role
-from overt.check.text.syntax import is_own, parsed
+from overt.check.text.syntax import assigned, is_own, parsed
 from overt.check.text.usage import source_of
 
 # What stands between the names of methods that are called one after the other, and the name that makes the object.
@@ -179,9 +179,9 @@ def _handed(cls: Any, method: str) -> dict[str, str]:
         if not isinstance(function, ast.FunctionDef):
             continue
         nodes = list(ast.walk(function))
-        made = {(ast.unparse(n.value.func.value), n.targets[0].id): n.value.func.attr for n in nodes
-                if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and isinstance(n.value, ast.Call)
-                and isinstance(n.value.func, ast.Attribute)}  # fmt: skip
+        made = {(ast.unparse(value.func.value), target.id): value.func.attr for n in nodes
+                for target, value in assigned(n) if isinstance(target, ast.Name) and isinstance(value, ast.Call)
+                and isinstance(value.func, ast.Attribute)}  # fmt: skip
         for call in (n for n in nodes if isinstance(n, ast.Call)):
             owner, _, called = ast.unparse(call.func).rpartition(".")
             whole = method in ("__call__", "forward") and called != method

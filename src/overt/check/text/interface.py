@@ -21,6 +21,8 @@ class Interface(Promises):
         self.description = description
         self.name = description["name"]
         self.overrides = overrides
+        # whether it is what makes an instance, or begins with that
+        self.making = description["kind"] == "function" or rows is description["constructor"]
         self.arguments = settled([Argument(role=overrides.get(row["name"]) or self._role(row), **row) for row in rows])
         if rows is description["parameters"]:
             self.arguments = self._asked()
@@ -100,17 +102,19 @@ class Interface(Promises):
             names = [name for name in path[1:] if not name.isdigit()]
             asked[path[0]] |= {*names[:1]} if kind != "list" else set()
         found = {}
+        # Methods of what is yet to be made make nothing for it.
+        makers = [m for m in self.description["makers"] if m["name"][0] != "." or not self.making]
         for a in self.arguments:
             wanted = asked[a.name]
             all_asked = wanted | self.read.methods.get((a.name,), set())
-            classes = [m for m in self.description["makers"] if m["class"] and (
+            classes = [m for m in makers if m["class"] and (
                 re.search(rf"\b{m['name']}\b", a.annotation)
                 or (all_asked and all_asked <= set(m["words"])))]  # fmt: skip
             named = {m["name"] for m in classes}
-            made = [m for m in self.description["makers"] if not m["class"] and (
+            made = [m for m in makers if not m["class"] and (
                 named & set(m["words"]) or (len(wanted) > 1 and wanted <= set(m["words"])))]  # fmt: skip
             # What is called like it is made for it.
-            alike = [m for m in self.description["makers"]
+            alike = [m for m in makers
                      if a.name.rstrip("s") in re.split(r"s?(?:[._]|$)", m["name"])]  # fmt: skip
             made += [m for m in alike if m["name"][0] == "." and m not in made]
             made.sort(key=lambda m: m not in alike)
@@ -122,7 +126,7 @@ class Interface(Promises):
             if not wanted and not classes and a.role == "params" and a.required:
                 # Whoever draws numbers makes weights, and needs no array for that.
                 arrays = {b.name for b in self.arguments if b.required and b.role != "config" and not asked[b.name]}
-                made = [m for m in self.description["makers"] if not m["class"] and "seed" in {
+                made = [m for m in makers if not m["class"] and "seed" in {
                     one.role for one in settled([Argument(role=role(row["name"]), **row) for row in m["parameters"]])
                 } and not arrays & {row["name"] for row in m["parameters"]}]  # fmt: skip
             classes += self._called(a.name)

@@ -10,12 +10,15 @@ from itertools import product
 
 import numpy as np
 
+from overt.check.text import numeric
 from overt.check.text.roles import role
 from overt.check.text.shapes import Path, Shape
-from overt.check.text.syntax import DEPTH, called, family, is_own, parameters_of, parsed, spelt, texts_in
+from overt.check.text.syntax import DEPTH, assigned, called, family, is_own, parameters_of, parsed, spelt, texts_in
 
 # Attributes that arrays have in one library or another.
 _OF_ARRAYS = frozenset((*dir(np.ndarray), "at", "data", "device", "grad", "mH", "mT", "requires_grad"))
+# Functions that add up what their second argument says the places of.
+_ADDING = r"(?s:.*)\b(index_add_?|scatter_(add|reduce)_?|add\.at|segment_(sum|max))"
 _PRODUCTS = {"matmul", "dot", "mm", "bmm", "linear"}
 
 
@@ -62,6 +65,12 @@ class Read:
     # what is asked for its size or shape, and what is made booleans or turned round as these are
     sized: set[Path] = field(default_factory=set)
     flags: set[Path] = field(default_factory=set)
+    # what lies in a list and has parts by numbers itself, such as the states of layers
+    parted: set[Path] = field(default_factory=set)
+    # what says where others are added up
+    added_by: set[Path] = field(default_factory=set)
+    # layers of an instance that take numbers of words
+    embeds: set[str] = field(default_factory=set)
     # arguments that are called
     layers: set[Path] = field(default_factory=set)
 
@@ -104,13 +113,12 @@ def read(source: str, names: Sequence[str]) -> Read:
         functions |= {node.name: made} if isinstance(node, ast.ClassDef) and made is not None else {}
     forwards = {node.name: f for node in tree.body if isinstance(node, ast.ClassDef) for f in node.body
                 if isinstance(f, ast.FunctionDef) and f.name in ("forward", "__call__", "call")}  # fmt: skip
-    for x in ast.walk(tree):
-        # What an instance makes and keeps is called by the name that it has there.
-        match x:
-            case ast.Assign(
-                targets=[ast.Attribute(value=ast.Name(id="self"), attr=kept)], value=ast.Call(func=ast.Name(id=made_of))
-            ) if made_of in forwards:
-                functions.setdefault(kept, forwards[made_of])
+    for place, value in (pair for x in ast.walk(tree) for pair in assigned(x)):
+        if is_own(place) and isinstance(value, ast.Call):
+            # What an instance makes and keeps is called by the name that it has there.
+            kept, by = ast.unparse(place).partition(".")[2], ast.unparse(value.func)
+            functions |= {kept: forwards[by]} if by in forwards and kept not in functions else {}
+            found.embeds |= {kept} if by.endswith(("Embedding", "Embed")) else set()
     for own in family(tree.body[0], tree) if tree.body else ():
         # A method may be called with texts of its own class.
         passed = texts_in([*ast.walk(own)], {})
@@ -164,15 +172,10 @@ def _asked(
     texts = texts_in(nodes, told)
     for node in nodes:
         if isinstance(node, ast.Assign):
-            match node.targets[0], node.value:
-                case ast.Tuple(elts=targets), ast.Tuple(elts=values):
-                    pairs: list[tuple[ast.expr, ast.expr]] = list(zip(targets, values, strict=False))
-                case ast.Tuple() as target, ast.GeneratorExp(generators=[each]) | ast.ListComp(generators=[each]):
+            for given, of in assigned(node):
+                if isinstance(given, ast.Tuple) and isinstance(of, ast.GeneratorExp | ast.ListComp):
                     # Names for each of what something is made of one by one are names for that.
-                    pairs = [(target, each.iter)]
-                case target, value:
-                    pairs = [(target, value)]
-            for given, of in pairs:
+                    of = of.generators[0].iter if len(of.generators) == 1 else of
                 if isinstance(given, ast.Name) and isinstance(of, ast.Attribute) and ast.unparse(of) in known:
                     known.setdefault(given.id, known[ast.unparse(of)])
                 _named(given, _paths(of, known, texts), known, found)
@@ -195,9 +198,9 @@ def _asked(
             one, two = (_paths(x, known, texts) for x in (node.left, node.right))
             if one and two and len(one[0]) == len(two[0]) == 1 and one != two:
                 found.added.setdefault(two[0][0], one[0][0])
-        found.single.update(path for x in _single(node) for path in _paths(x, known, texts) if len(path) > 1)
-        found.numbers.update(path for x in _numbers(node) for path in _paths(x, known, texts))
-        found.sides.update(path for x in _sides(node) for path in _paths(x, known, texts))
+        found.single.update(path for x in numeric.single(node) for path in _paths(x, known, texts) if len(path) > 1)
+        found.numbers.update(path for x in numeric.numbers(node) for path in _paths(x, known, texts))
+        found.sides.update(path for x in numeric.sides(node) for path in _paths(x, known, texts))
         match node:
             case (
                 ast.Compare(ops=[ast.Lt() | ast.GtE()], comparators=[ast.Constant(value=0)])
@@ -211,13 +214,14 @@ def _asked(
             found.compared.update(path for name in alike for path in known.get(name, ()))
             if isinstance(node.comparators[0], ast.Constant) and type(node.comparators[0].value) is int:
                 found.whole.update(_paths(node.left, known, texts))
-        if isinstance(node, ast.Subscript) and (
-            (isinstance(node.slice, ast.Name) and node.slice.id in known)
-            or (isinstance(node.slice, ast.Call) and "range" in ast.unparse(node.slice.func))
-        ):
+        by = numeric.bare(node.slice) if isinstance(node, ast.Subscript) else node
+        ranged = isinstance(by, ast.Call) and "range" in ast.unparse(by.func)
+        if isinstance(node, ast.Subscript) and (ranged or (isinstance(by, ast.Name) and by.id in known)):
             found.tables.update(_paths(node.value, known, texts))
-            found.picking.update(_paths(node.slice, known, texts))
-            found.indices.update(_paths(node.slice, known, texts) if _paths(node.value, known, texts) else ())
+            found.picking.update(_paths(by, known, texts))
+            found.indices.update(_paths(by, known, texts) if _paths(node.value, known, texts) else ())
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name):
+            found.parted.update(path for path in _paths(node.value, known, texts) if path[-1].isdigit())
         if isinstance(node, ast.Attribute) and node.attr in ("shape", "size", "ndim"):
             found.sized.update(_paths(node.value, known, texts))
         match node:
@@ -248,6 +252,12 @@ def _asked(
             state = [path for x in elements if isinstance(x, ast.Name) for path in _paths(x, known, texts)[:1]]
             found.sized.update(state if len(state) == 2 else ())
         name = getattr(node.func, "attr", getattr(node.func, "id", None))
+        if re.fullmatch(_ADDING, ast.unparse(node.func)) and len(node.args) > 1:
+            found.added_by.update(path for path in _paths(node.args[1], known, texts) if len(path) == 1)
+        if name == "unique" and node.args:
+            found.compared.update(_paths(node.args[0], known, texts))
+        if name in found.embeds and is_own(node.func):
+            found.whole.update(path for x in node.args for path in _paths(x, known, texts))
         if name in _PRODUCTS and node.args:
             behind = _paths(node.args[1 if len(node.args) > 1 else 0], known, texts)
             found.behind.update(behind)
@@ -294,99 +304,15 @@ def _sliced(nodes: Sequence[ast.AST], known: Mapping[str, list[Path]], found: Re
             return next((path for path in known.get(node.value.id, ()) if len(path) == 1), None)
         return taken.get(node.id) if isinstance(node, ast.Name) else None
 
-    up = {target.id for node in nodes if isinstance(node, ast.Assign) and _counts_up(node.value)
+    up = {target.id for node in nodes if isinstance(node, ast.Assign) and numeric.counts_up(node.value)
           for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
     for node in nodes:
-        counting = [path for name in _counting(node, up) for path in known.get(name, ()) if len(path) == 1]
+        counting = [path for name in numeric.counting(node, up) for path in known.get(name, ()) if len(path) == 1]
         found.lengths.update(counting)
-        found.last.update(counting if isinstance(node, ast.Compare) and _last(node, up) else ())
+        found.last.update(counting if isinstance(node, ast.Compare) and numeric.last(node, up) else ())
         if isinstance(node, ast.Slice) and (path := of(node.upper)) is not None:
             both = of(node.lower) == path
             (found.bounds if both else found.lengths).update([path] if both or node.lower is None else [])
-
-
-def _numbers(node: ast.AST) -> list[ast.AST]:
-    """Of an expression what can only be a number: in a text, beside whole numbers, or before what counts up."""
-    match node:
-        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str() as text), right=right) if "%d" in text:
-            return [*right.elts] if isinstance(right, ast.Tuple) else [right]
-        case ast.BinOp(op=ast.Add(), left=one, right=ast.Call() as two) if _counts_up(two):
-            return [one] if isinstance(one, ast.Name) else []
-        case ast.Tuple(elts=elements) if sum(isinstance(x, ast.Constant) and x.value == 0 for x in elements) > 1:
-            return [x for x in elements if isinstance(x, ast.Name)]
-    return []
-
-
-def _sides(node: ast.AST) -> list[ast.AST]:
-    """What stands among the lengths that something is given as its shape, by itself or as a factor."""
-    shaped = isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("reshape", "view", "expand")
-    todo: list[ast.AST] = [*node.args] if isinstance(node, ast.Call) and shaped else []
-    # A function is given the array first, and a type stands alone.
-    todo = todo if len(todo) > 1 and not isinstance(todo[1], ast.Tuple | ast.List) else []
-    found: list[ast.AST] = []
-    while todo:
-        one = todo.pop()
-        todo += [one.left, one.right] if isinstance(one, ast.BinOp) else []
-        found += [one] if isinstance(one, ast.Name) else []
-    return found
-
-
-def _single(node: ast.AST) -> list[ast.AST]:
-    """The terms of what is made one number, or divides without a rest."""
-    match node:
-        case ast.Call(func=ast.Name(id="int" | "float" | "round" | "range"), args=todo):
-            pass
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="math")), args=todo):
-            pass
-        case ast.BinOp(op=ast.FloorDiv(), right=right):
-            todo = [right]
-        case _:
-            return []
-    terms: list[ast.AST] = [*todo]
-    for x in terms:
-        terms += [x.left, x.right] if isinstance(x, ast.BinOp) else []
-    return terms
-
-
-def _counts_up(node: ast.AST) -> bool:
-    """Whether it is one number after the other, or made of such."""
-    return any(getattr(x.func, "attr", "") == "arange" for x in ast.walk(node) if isinstance(x, ast.Call))
-
-
-def _counting(node: ast.AST, up: set[str]) -> set[str]:
-    """Names of what counts: it is made whole one by one, its largest is a number, or it ends what is counted up to.
-
-    up: names of what counts up.
-    """
-    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("int", "range"):
-        match node.args:
-            case [ast.Subscript(value=ast.Name(id=whole))]:
-                return {whole}
-        some = [x for arg in node.args for x in ast.walk(arg) if isinstance(x, ast.Call)]
-        largest = [x for x in some if getattr(x.func, "attr", getattr(x.func, "id", "")) in ("max", "amax")]
-        return {name for x in largest for name in (_root(x.func), *map(_root, x.args)) if name}
-    if isinstance(node, ast.Compare) and len(node.comparators) == 1:
-        sides = [node.left, node.comparators[0]]
-        counted = [_counts_up(side) or _root(side) in up for side in sides]
-        # A number alone may be a position.
-        others = [
-            side for side, mine in zip(sides, counted, strict=True) if not mine and not isinstance(side, ast.Name)
-        ]
-        return {name for side in others if len(others) == sum(counted) and (name := _root(side))}
-    return set()
-
-
-def _last(node: ast.Compare, up: set[str]) -> bool:
-    """Whether what is compared with what counts up is the last that counts, and not the first that does not."""
-    left = _counts_up(node.left) or _root(node.left) in up
-    return isinstance(node.ops[0], ast.LtE | ast.Gt if left else ast.GtE | ast.Lt)
-
-
-def _root(node: ast.AST) -> str | None:
-    """The name of what something is taken out of, or is a view of."""
-    while isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else None
 
 
 def _named(target: ast.AST, paths: list[Path], known: dict[str, list[Path]], found: Read) -> None:
@@ -439,6 +365,8 @@ def _paths(node: ast.AST, known: Mapping[str, list[Path]], texts: Mapping[str, l
         return known.get(node.id, [])
     if isinstance(node, ast.Attribute) and ast.unparse(node) in known:
         return known[ast.unparse(node)]
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("tuple", "list"):
+        return [path for x in node.args for path in _paths(x, known, texts)]
     if isinstance(node, ast.Attribute) and node.attr not in _OF_ARRAYS:
         return [(*path, node.attr) for path in _paths(node.value, known, texts)]
     if isinstance(node, ast.Subscript):

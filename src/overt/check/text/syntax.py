@@ -109,6 +109,17 @@ def parameters_of(function: ast.FunctionDef | ast.Lambda) -> list[str]:
     return [a.arg for a in function.args.args if a.arg != "self"]
 
 
+def assigned(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
+    """What an assignment names, and what each of these is, where it is told one by one; else the whole of both."""
+    if not isinstance(node, ast.Assign):
+        return []
+    match node.targets[0], node.value:
+        case ast.Tuple(elts=targets), ast.Tuple(elts=values):
+            return list(zip(targets, values, strict=False))
+        case target, value:
+            return [(target, value)]
+
+
 def is_own(node: ast.AST) -> bool:
     """Whether it is an attribute of the instance."""
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
@@ -135,9 +146,10 @@ def texts_in(nodes: Sequence[ast.AST], told: Mapping[str, list[str]]) -> dict[st
     pairs = [(name, given) for call in nodes if isinstance(call, ast.Call)
              for name, given in zip(names.get(called(call) or "", ()), call.args, strict=False)]  # fmt: skip
     for node in nodes:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.JoinedStr() | ast.BinOp()):
-                pairs.append((name, node.value))
+        for pair in assigned(node):
+            match pair:
+                case ast.Name(id=name), (ast.JoinedStr() | ast.BinOp()) as value:
+                    pairs.append((name, value))
     # What is handed on is made of what was.
     for _ in range(DEPTH if pairs else 0):
         for name, given in pairs:

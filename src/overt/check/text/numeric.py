@@ -1,0 +1,99 @@
+"""What an expression says of those in it: that they are single numbers, sides of a shape, or that they count."""
+
+from __future__ import annotations
+
+import ast
+
+
+def numbers(node: ast.AST) -> list[ast.AST]:
+    """Of an expression what can only be a number: in a text, beside whole numbers, or before what counts up."""
+    match node:
+        case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str() as text), right=right) if "%d" in text:
+            return [*right.elts] if isinstance(right, ast.Tuple) else [right]
+        case ast.BinOp(op=ast.Add(), left=one, right=ast.Call() as two) if counts_up(two):
+            return [one] if isinstance(one, ast.Name) else []
+        case ast.Tuple(elts=elements) if sum(isinstance(x, ast.Constant) and x.value == 0 for x in elements) > 1:
+            return [x for x in elements if isinstance(x, ast.Name)]
+    return []
+
+
+def sides(node: ast.AST) -> list[ast.AST]:
+    """What stands among the lengths that something is given as its shape, by itself or as a factor."""
+    shaped = isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("reshape", "view", "expand")
+    todo: list[ast.AST] = [*node.args] if isinstance(node, ast.Call) and shaped else []
+    # A function is given the array first, and a type stands alone.
+    todo = todo if len(todo) > 1 and not isinstance(todo[1], ast.Tuple | ast.List) else []
+    found: list[ast.AST] = []
+    while todo:
+        one = todo.pop()
+        todo += [one.left, one.right] if isinstance(one, ast.BinOp) else []
+        found += [one] if isinstance(one, ast.Name) else []
+    return found
+
+
+def single(node: ast.AST) -> list[ast.AST]:
+    """The terms of what is made one number, divides without a rest, or is one over some power of it."""
+    match node:
+        case ast.Call(func=ast.Name(id="int" | "float" | "round" | "range"), args=todo):
+            pass
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="math")), args=todo):
+            pass
+        case ast.BinOp(op=ast.FloorDiv(), right=right):
+            todo = [right]
+        case ast.BinOp(op=ast.Pow(), left=left, right=ast.UnaryOp(op=ast.USub())):
+            todo = [left]
+        case _:
+            return []
+    terms: list[ast.AST] = [*todo]
+    for x in terms:
+        terms += [x.left, x.right] if isinstance(x, ast.BinOp) else []
+    return terms
+
+
+def counts_up(node: ast.AST) -> bool:
+    """Whether it is one number after the other, or made of such."""
+    return any(getattr(x.func, "attr", "") == "arange" for x in ast.walk(node) if isinstance(x, ast.Call))
+
+
+def counting(node: ast.AST, up: set[str]) -> set[str]:
+    """Names of what counts: it is made whole one by one, its largest is a number, or it ends what is counted up to.
+
+    up: names of what counts up.
+    """
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("int", "range"):
+        match node.args:
+            case [ast.Subscript(value=ast.Name(id=whole))]:
+                return {whole}
+        some = [x for arg in node.args for x in ast.walk(arg) if isinstance(x, ast.Call)]
+        largest = [x for x in some if getattr(x.func, "attr", getattr(x.func, "id", "")) in ("max", "amax")]
+        return {name for x in largest for name in (root(x.func), *map(root, x.args)) if name}
+    if isinstance(node, ast.Compare) and len(node.comparators) == 1:
+        sides = [node.left, node.comparators[0]]
+        counted = [counts_up(side) or root(side) in up for side in sides]
+        # A number alone may be a position.
+        others = [
+            side for side, mine in zip(sides, counted, strict=True) if not mine and not isinstance(side, ast.Name)
+        ]
+        return {name for side in others if len(others) == sum(counted) and (name := root(side))}
+    return set()
+
+
+def last(node: ast.Compare, up: set[str]) -> bool:
+    """Whether what is compared with what counts up is the last that counts, and not the first that does not."""
+    left = counts_up(node.left) or root(node.left) in up
+    return isinstance(node.ops[0], ast.LtE | ast.Gt if left else ast.GtE | ast.Lt)
+
+
+def bare(node: ast.AST) -> ast.AST:
+    """What is made an array, or has parts that a name picks."""
+    names = ("array", "asarray", "tensor", "as_tensor")
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name):
+        return node.value
+    return node.args[0] if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in names else node
+
+
+def root(node: ast.AST) -> str | None:
+    """The name of what something is taken out of, or is a view of."""
+    while isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else None
