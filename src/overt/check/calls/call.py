@@ -105,7 +105,7 @@ FLOATS = (
     "TBW", "SBW", "HTD", "GSD", "THD", "SGD", "NHD", "BSD", "TD", "SD", "D", "BU", "BSU", "SBU", "TU", "SU", "WP", "PW",
     "UW", "WU", "WD", "W1", "P", "H", "HWD", "WHD", "HDW", "WGD", "GWD", "3WW", "WHT", "BHTS", "HTS", "BTS", "TS",
     "1BW", "1BU", "B1W", "3BHTD", "B3HTD", "BTH3", "TP", "T3HD", "B1SD", "BS1D", "Tr", "BHD", "BGSE",
-    "BSE", "npGD", "nGpD", "H1", "U",
+    "BSE", "npGD", "nGpD", "H1", "U", "BThwW", "BWThw",
 )  # fmt: skip
 
 
@@ -192,6 +192,7 @@ VALUES: dict[str, Callable[[Lengths], Any]] = {
     "pair of sides": lambda n: (round(n.T**0.5),) * 2,
     "number of key heads": lambda n: n.axis("G"),
     "another width": lambda n: n.axis("U"),
+    "triple of sides": lambda n: (2, round(n.T**0.5), round(n.T**0.5)),
     "length of a page": lambda n: PAGE,
     "root of a width": lambda n: n.D**0.5,
     "base of rates": lambda n: 100.0,

@@ -121,8 +121,8 @@ class Likely:
         ends = path in asked.bounds | counts and argument.annotation[:3] != "int"
         if said is None and not self.makes and ends:
             return "bounds" if path in asked.bounds else "lengths"
-        if said is None and self.makes and (*path, "1") in asked.held and (*path, "2") not in asked.held:
-            return "pair of sides"
+        if said is None and self.makes and (*path, "1") in asked.held and (*path, "3") not in asked.held:
+            return "triple of sides" if (*path, "2") in asked.held else "pair of sides"
         part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
         if said is None and not self.makes and {(*path, "0"), (*path, "1")} <= asked.picking:
             return "edges"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from math import gcd, isqrt, prod
 from typing import Any
 
@@ -180,6 +180,7 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callabl
     if reshaped or numpy:
         shape, size = (reshaped[1], reshaped[2]) if reshaped else (numpy[2], numpy[1])  # type: ignore[index]
         sides = [int(n) for n in re.findall(r"-?\d+", shape)]
+        yield from _cut(guess, lengths, sides)
         if 0 in sides and "G" not in lengths:
             # What is divided by more than it is: what there are more of are key heads.
             yield from (_called(guess, letter, "G") for letter in lengths
@@ -234,6 +235,19 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callabl
         if kind in VALUES and VALUES[kind](guess.lengths) in numbers and free(path):
             some = [other for other in VALUES if VALUES[other](guess.lengths) in numbers and other not in (kind, "1")]
             yield from (guess.given(path, other) for other in some[:2])
+
+
+def _cut(guess: Guess, lengths: Mapping[str, int], sides: Sequence[int]) -> Iterator[Guess]:
+    """Two windows along each axis of what is cut into such: n // m and m stand beside each other for each."""
+    pairs = [(k, m) for k, m in pairwise(sides) if m > 1]
+    fits = {letter: 2 * m for letter, n in lengths.items() for k, m in pairs[:0:-1] if k == n // m and n % m
+            and letter not in _WIDTHS + "B"}  # fmt: skip
+    # Sides are as long as each other where one number stands for both.
+    if len(fits) > 1:
+        resized = guess.lengths
+        for letter, length in fits.items():
+            resized = resized.resized(letter, length)
+        yield replace(guess, lengths=resized)
 
 
 def _called(guess: Guess, letter: str, other: str) -> Guess:
