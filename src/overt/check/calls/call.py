@@ -152,6 +152,7 @@ OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "pairs of edges": lambda n, r: _edges(n).T,
     "sources": lambda n, r: _edges(n)[0],
     "targets": lambda n, r: _edges(n)[1],
+    "sorts of edges": lambda n, r: r.integers(0, 2, len(_edges(n)[0])),
     "pages": lambda n, r: r.permutation(n.axis("n")).reshape(n.B, -1),
     "turns": lambda n, r: np.exp(1j * _angles(n, True)),
     "cosines": lambda n, r: np.cos(_angles(n, False)),
@@ -172,7 +173,8 @@ MASKS = (
 LISTED = "list of lengths"
 WHOLE = (
     "lengths", "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "bounds", "bounds in T",
-    "edges", "pairs of edges", "sources", "targets", "pages",
+    "edges", "pairs of edges", "sources", "targets", "sorts of edges",
+    "pages",
 )  # fmt: skip
 VALUES: dict[str, Callable[[Lengths], Any]] = {
     "width of all": lambda n: n.W,

@@ -56,6 +56,8 @@ _PARTS = {
     "freq": "turns", "cu_": "bounds", "rot": "turns", "table": "pages", "edge": "edges", "sender": "sources",
     "receiver": "targets",
 }  # fmt: skip
+# What sorts of edges a graph has.
+_SORTS = "sorts of edges"
 
 
 @dataclass
@@ -126,6 +128,11 @@ class Likely:
         part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
         if said is None and not self.makes and {(*path, "0"), (*path, "1")} <= asked.picking:
             return "edges"
+        if said is None and not self.makes and part is None and asked.added_by & asked.picking:
+            # What is taken of nodes at one end of an edge is added up at the other.
+            graph = {"targets": asked.added_by, "sources": asked.picking, _SORTS: asked.compared, "TW": asked.tables}
+            if (kind := next((kind for kind, some in graph.items() if path in some), None)) is not None:
+                return kind
         if said is None and not self.makes and not hides and part not in WHOLE:
             # Rows are taken out of a table by numbers, and what is compared with itself counts something.
             if path in asked.tables and argument.role not in (*INPUTS, "positions"):
