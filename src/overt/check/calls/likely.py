@@ -99,7 +99,7 @@ class Likely:
         if said is None and argument.name in self.interface.configs:
             return f"{OWN} {self.interface.configs[argument.name]}"
         asked, path = self.interface.read, (argument.name,)
-        if said is None and path in asked.numbers and argument.role is None:
+        if said is None and path in asked.numbers and argument.role in (None, "positions"):
             return "0"
         hides = argument.role in ("mask", "padding", "lengths")
         if (

@@ -254,7 +254,10 @@ class Suggestions(Likely):
                     among = among and not (self.makes and held[path] == "config") and path not in asked.single
                     told_so = (*path[:-1], name)
                     kinds[path] = self._weight(told_so) if among else self._likely(name, held=path[:-1])[0]
-                    if path in asked.tables:
+                    if path in asked.parted:
+                        # The states of several layers.
+                        kinds[path] = "2BW"
+                    elif path in asked.tables:
                         kinds[path] = "UW"
                     elif path in asked.weights and (len(kinds[path]) == 1 or set(kinds[path]) - set("WPDHGK")):
                         kinds[path] = "WW"
@@ -262,8 +265,11 @@ class Suggestions(Likely):
                         kinds[path] = kinds[path][::-1]
             # Of several names for what nothing more is asked of, such as h and w, each may be a number.
             lists = {path[:1] for path in held if held[path] == "list" and len(path) == 2}
-            sure = {path[:1] for path in held if len(path) > 2 or path in asked.behind | asked.before}
+            sure = {path[:1] for path in held if len(path) > 2 or path in asked.behind | asked.before | asked.parted}
             sure |= {path[:1] for path in lists for n in [*asked.called] if n[:1] == path and len(asked.called[n]) > 2}
+                    if (*path, "0") in asked.before:
+                        # One matrix for each head, in front of columns.
+                        kinds[path] = "HDW"
             kinds = {path: kind for path, kind in kinds.items() if path[:1] not in lists - sure}
             yield from self._completed(required, kinds, lengths)
             # Widths that have words of their own may be one.
@@ -365,10 +371,9 @@ def lettered(
     # Masks have axes that arrays have.
     for path, shape in sorted(found.items(), key=lambda item: item[1].sort in ("mask", "0 and 1")):
         sides = shapes.image(shape.axes)
-        # Where a configuration tells of heads, weights beside the width of all have them, and a width of each.
+        # Weights of three axes have heads and a width of each beside the width of all.
         own = [axis for axis in shape.axes if axis not in PLAIN and letters.get(axis) != "W"]
         heads = len(path) > 1 and not shape.sort and len(own) == 2 and "W" in map(letters.get, shape.axes)
-        heads = heads and (lengths.G > 0 or lengths.H * lengths.D != lengths.W)
         for place, axis in enumerate(shape.axes):
             if axis in letters:
                 continue

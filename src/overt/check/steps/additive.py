@@ -264,8 +264,9 @@ def vector(
             if joined & set(sources):
                 last = _biased(operations, number)
                 takers = [n for n, op in enumerate(operations) if last in op.sources]
-                # What the next matrix takes as it is was not bent either.
-                on = takers and all(product(operations, n) or operations[n].name in VIEWS | _JOINS for n in takers)
+                # What the next matrix takes as it is, or lies beside that of other steps, was not bent either.
+                kept = VIEWS | _JOINS | {"stack"}
+                on = takers and all(product(operations, n) or operations[n].name in kept for n in takers)
                 bare = bool(on) or any(_like(operations[last].host, x) for x in outputs)
                 bent = any(last in op.sources and _returned(op, operations[last], outputs) for op in operations)
                 return (last, bare) if bare or bent else None
