@@ -118,12 +118,19 @@ def leaves(x: Any) -> list[Any]:
     elif isinstance(x, dict):
         x = list(x.values())
     elif is_dataclass(x) and not isinstance(x, type):
-        x = [getattr(x, part.name) for part in fields(x)]
+        held = [leaf for part in fields(x) for leaf in leaves(getattr(x, part.name))]
+        return [*held, x] if _makes_more(x) else held
     return [leaf for y in x for leaf in leaves(y)] if isinstance(x, tuple | list) else [x]
+
+
+def _makes_more(x: Any) -> bool:
+    """Whether an object of fields holds more than these, which it made itself."""
+    return bool(vars(x).keys() - {part.name for part in fields(x)}) if hasattr(x, "__dict__") else False
 
 
 def holds(x: Any) -> bool:
     """Whether something is an object of somebody's own class, or of none, that is only there to hold others."""
     own = isinstance(x, SimpleNamespace) or is_own(type(x).__module__)
-    plain = own and hasattr(x, "__dict__") and not (callable(x) or hasattr(x, "shape") or is_dataclass(x))
+    plain = own and hasattr(x, "__dict__") and not (callable(x) or hasattr(x, "shape"))
+    plain = plain and (not is_dataclass(x) or _makes_more(x))
     return plain and type(x).__module__ not in sys.builtin_module_names

@@ -192,9 +192,9 @@ VALUES: dict[str, Callable[[Lengths], Any]] = {
     "True": lambda n: True,
     "None": lambda n: None,
     "pair of sides": lambda n: (round(n.T**0.5),) * 2,
+    "triple of sides": lambda n: (2, round(n.T**0.5), round(n.T**0.5)),
     "number of key heads": lambda n: n.axis("G"),
     "another width": lambda n: n.axis("U"),
-    "triple of sides": lambda n: (2, round(n.T**0.5), round(n.T**0.5)),
     "length of a page": lambda n: PAGE,
     "root of a width": lambda n: n.D**0.5,
     "base of rates": lambda n: 100.0,
@@ -205,6 +205,8 @@ NAMED = ("config", "dictionary")
 HOLDERS = (*NAMED, "2 of them", "3 of them", "4 of them")
 # An object of the candidate's module that has what an argument is asked for.
 OWN = "its own config number"
+# Names of all that something keeps keys and values of: numbers, as many as an axis is long.
+EACH = "each of "
 # What random numbers are drawn with.
 RANDOM = "random"
 KINDS = (*FLOATS, *MASKS, *OTHERS, *VALUES, *FUNCTIONS, *HOLDERS)
@@ -409,6 +411,10 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
         if kind[:3] == "by ":
             # What lies in pages is there before it is asked for.
             more: dict[str, Any] = {"filled": True} if "pages" in kinds.values() else {}
+            # What is asked for each of several has keys and values of each.
+            each = next((k for k in kinds.values() if k.startswith(EACH)), None)
+            if each is not None:
+                more["lengths"] = np.linspace(max(1, n.S - 1), n.S, n.axis(each[-1])).astype(int).tolist()
             # What it does not write to, or call a method of, is not empty either.
             code = interface.description["source"] + interface.description["reached"]
             written = re.search(rf"\b{re.escape(path[-1])}\.\w+(\(|\[[^\]]*\]\s*=[^=])", code)
@@ -420,6 +426,8 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
             return spec((kind[5:],))
         if kind == RANDOM:
             return {"random": True}
+        if kind.startswith(EACH):
+            return {"value": [*range(n.axis(kind[-1]))]}
         if kind[:10] == "length of ":
             return {"value": n.axis(kind[10:])}
         if kind in FUNCTIONS:

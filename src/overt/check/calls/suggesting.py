@@ -10,6 +10,7 @@ from typing import Any
 
 from overt.check.calls.call import (
     DEGREE,
+    EACH,
     FUNCTIONS,
     HOLDERS,
     OTHERS,
@@ -28,7 +29,7 @@ from overt.check.text import shapes
 from overt.check.text.interface import Interface
 from overt.check.text.promises import behind
 from overt.check.text.reading import contracted
-from overt.check.text.roles import INPUTS, Argument, constructor_role, role
+from overt.check.text.roles import INPUTS, Argument, constructor_role, keeping, role
 from overt.check.text.shapes import AXIS_WORDS, Path, Shape, layout_of, unpacked
 
 # Ways to give numbers to a constructor.
@@ -145,6 +146,10 @@ class Suggestions(Likely):
                 for name, some in makers.items():
                     if (name,) in dict(guess.kinds):
                         guess = self._by(guess, (name,), some[min(number, len(some) - 1)], 0)
+                # What it keeps keys and values of by their names is asked for one after the other.
+                for path in self.interface.read.indices:
+                    if path[1:] == ("0",) and any(map(_keeps, chain(*makers.values()))):
+                        guess = guess.given(path[:1], EACH + guess.first[:1])
                 yield guess
 
     def _by(self, guess: Guess, path: Path, maker: Mapping[str, Any], depth: int) -> Guess:
@@ -182,8 +187,9 @@ class Suggestions(Likely):
                 guess = guess.given(here, f"length of {axis}")
             elif (a.name,) in kinds:
                 guess = guess.given(here, kinds[a.name,])
-            elif "pages" in map(dict(guess.kinds).get, ((name,) for name in guess.names)) and re.search(_PAGED, a.name):
-                guess = guess.given(here, "length of a page" if re.search(r"size|len", a.name) else "length of n")
+            elif (_keeps(maker) or "pages" in guess.by_name.values()) and re.search(_PAGED, a.name):
+                many = "length of N" if _keeps(maker) else "length of n"
+                guess = guess.given(here, "length of a page" if re.search(r"size|len", a.name) else many)
             elif inner is not None and depth < 2:
                 guess = self._by(guess, here, inner, depth + 1)
             elif kind in VALUES:
@@ -261,15 +267,15 @@ class Suggestions(Likely):
                         kinds[path] = "UW"
                     elif path in asked.weights and (len(kinds[path]) == 1 or set(kinds[path]) - set("WPDHGK")):
                         kinds[path] = "WW"
+                    if (*path, "0") in asked.before:
+                        # One matrix for each head, in front of columns.
+                        kinds[path] = "HDW"
                     if path in asked.linear - asked.tables:
                         kinds[path] = kinds[path][::-1]
             # Of several names for what nothing more is asked of, such as h and w, each may be a number.
             lists = {path[:1] for path in held if held[path] == "list" and len(path) == 2}
             sure = {path[:1] for path in held if len(path) > 2 or path in asked.behind | asked.before | asked.parted}
             sure |= {path[:1] for path in lists for n in [*asked.called] if n[:1] == path and len(asked.called[n]) > 2}
-                    if (*path, "0") in asked.before:
-                        # One matrix for each head, in front of columns.
-                        kinds[path] = "HDW"
             kinds = {path: kind for path, kind in kinds.items() if path[:1] not in lists - sure}
             yield from self._completed(required, kinds, lengths)
             # Widths that have words of their own may be one.
@@ -337,6 +343,12 @@ class Suggestions(Likely):
                 for name, kind in zip(told, kinds, strict=True):
                     guess = guess.given((name,), kind)
                 yield guess
+
+
+def _keeps(maker: Mapping[str, Any]) -> bool:
+    """Whether what is made keeps keys and values by names, by a method that takes these."""
+    told = re.findall(r"def \w+\(self, ([^()]*)\)", maker["source"])
+    return any(keeping([part.partition(":")[0].strip() for part in some.split(",")]) for some in told)
 
 
 def _laid(layout: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from overt.check.process.arrays import leaves
 from overt.check.process.describe import annotated, configs
-from overt.check.text.roles import role
+from overt.check.text.roles import keeping, role
 from overt.check.text.usage import scope
 from overt.errors import ArgumentError
 
@@ -185,7 +186,9 @@ class Giver:
             made = _part(made, spec.get("asked", ()))
             if "filled" in spec and hasattr(made, "__dict__"):
                 vars(made).update(drawn(vars(made), np.random.default_rng(0)))
-            if "empty" in spec:
+            if "lengths" in spec:
+                made = _kept_by(made, spec["lengths"])
+            elif "empty" in spec:
                 _appended(made)
             if '"array"' in own:
                 return made
@@ -232,23 +235,51 @@ def _part(made: Any, asked: Sequence[str]) -> Any:
     return made
 
 
+def _arrays(made: Any) -> list[Any]:
+    return [x for x in vars(made).values() if getattr(x, "ndim", 0) > 1] if hasattr(made, "__dict__") else []
+
+
 def _appended(made: Any) -> None:
     """Give what keeps keys and values some of each, by its own method that takes them: all at once, or one by one."""
-    stored = [x for x in vars(made).values() if getattr(x, "ndim", 0) > 1] if hasattr(made, "__dict__") else []
+    stored = _arrays(made)
     for name, method in inspect.getmembers(type(made), inspect.isfunction) if stored else ():
         told = [*inspect.signature(method).parameters][1:]
         if name[:1] == "_" or [role(n, ("k", "v")) for n in told] != ["k", "v"]:
             continue
-        random, first, torched = np.random.default_rng(0), stored[0], hasattr(stored[0], "detach")
+        random, first = np.random.default_rng(0), stored[0]
         both = first, next((x for x in stored[1:] if x.ndim == first.ndim), first)
         for axis in (None, 1, 0):
             shapes = [x.shape if axis is None else (*x.shape[:axis], *x.shape[axis + 1 :]) for x in both]
             with suppress(Exception):
                 # Where there is room for one more, not all of it is full.
                 for _ in range(1 if axis is None else max(first.shape[axis] - 1, 1)):
-                    given = [random.normal(size=shape).astype(str(first.dtype).rpartition(".")[2]) for shape in shapes]
-                    getattr(made, name)(*(sys.modules["torch"].from_numpy(x) if torched else x for x in given))
+                    getattr(made, name)(*(_random(first, shape, random) for shape in shapes))
                 return
+
+
+def _kept_by(made: Any, lengths: Sequence[int]) -> Any:
+    """The same with so many keys and values of each number, by its own method, after what begins one where need be."""
+    methods = {name: [*inspect.signature(method).parameters][1:]
+               for name, method in inspect.getmembers(type(made), inspect.isfunction)}  # fmt: skip
+    stored = _arrays(made)
+    for name in [name for name, told in methods.items() if keeping(told) and stored]:
+        begins = [None, *(one for one, told in methods.items() if told == methods[name][:1])]
+        for begin, axes in product(begins, (2, 1)):
+            filled, random = copy.deepcopy(made), np.random.default_rng(0)
+            with suppress(Exception):
+                for number, length in enumerate(lengths):
+                    if begin is not None:
+                        getattr(filled, begin)(number)
+                    shape = (length, *stored[0].shape[axes:])
+                    getattr(filled, name)(number, *(_random(stored[0], shape, random) for _ in "kv"))
+                return filled
+    return made
+
+
+def _random(like: Any, shape: Sequence[int], random: np.random.Generator) -> Any:
+    """Random numbers of a shape, as another array has them."""
+    numbers = random.normal(size=shape).astype(str(like.dtype).rpartition(".")[2])
+    return sys.modules["torch"].from_numpy(numbers) if hasattr(like, "detach") else numbers
 
 
 def _item(found: Any, item: int | str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,6 +121,11 @@ def constructor_role(name: str) -> str | None:
     found = next((r for r in order if role(name, (r,))), None)
     widths = r"dim|units?$|feats?$|features|width|channels|hidden|emb|_size$"
     return found or ("model_dim" if re.search(widths, name.lower()) else None)
+
+
+def keeping(names: Sequence[str]) -> bool:
+    """Whether arguments are a name, and the keys and values that are kept by it."""
+    return len(names) == 3 and [role(name, ("k", "v")) for name in names] == [None, "k", "v"]
 
 
 def settled(arguments: list[Argument]) -> list[Argument]:
