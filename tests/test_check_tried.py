@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from overt.check.calls.call import LADDER, Guess
+from overt.check.calls.call import LADDER, Guess, Tried
 from overt.check.calls.mending import mended
 from overt.check.checking import examine
 from overt.check.process.session import Session
@@ -271,6 +271,15 @@ def test_an_axis_that_is_cut_has_two_windows() -> None:
     message = "shape '[2, 2, 2, 0, 4, 0, 4, 12]' is invalid for input of size 480"
     first = next(mended(guess, {"message": message, "arguments": ["x"]}, lambda path: True))
     assert first.lengths.shape("BThwW") == (2, 4, 8, 8, 12)
+
+
+def test_a_call_is_shown_in_one_short_line() -> None:
+    guess = Guess(tuple((("weights", f"layers.{n}.weight"), "WW") for n in range(40)), LADDER[0])
+    error = {"type": "ValueError", "message": "no such\nthing " * 40 + "."}
+    told = str(Tried(guess, {"error": error}))
+    assert len(told) < 420
+    assert "\n" not in told
+    assert told[-1] != "."
 
 
 def test_what_fields_do_not_name_lies_in_their_object_too() -> None:

@@ -160,8 +160,8 @@ def check(
         one = kinder(Caller(session, face, one.handle), one, made)
         if one.faults and one.doubtful:
             raise CallError(
-                f"{face.name} runs, with {one.guess}, but what its arguments are is not sure enough to judge it by: "
-                "give a call with --example"
+                f"{face.name} runs, with {one.guess.shown}, but what its arguments are is not sure enough to judge it "
+                "by: give a call with --example"
             )
         findings.convention["called with"] = str(one.guess)
         layout = _layout(one.guess)
@@ -208,13 +208,13 @@ def check(
             return
     if broken:
         raise CheckerError(
-            f"{face.name} runs, with {ran[0].guess}, and what it computes could not be judged "
+            f"{face.name} runs, with {ran[0].guess.shown}, and what it computes could not be judged "
             f"({broken[0].strip().splitlines()[-1]}): the checker is wrong here, give it another call with --example"
         )
     if callers and slips.attends(session, face, *callers[0], findings):
         return
     if ran:
-        raise UnattendedError(f"{face.name} runs, with {ran[0].guess}, and no attention was found inside")
+        raise UnattendedError(f"{face.name} runs, with {ran[0].guess.shown}, and no attention was found inside")
     failed = [tried for _, search, _ in searches for tried in search.tried] or refused
     if _raising(face, failed, findings):
         return

@@ -306,6 +306,11 @@ class Guess:
         return replace(self, lengths=replace(self.lengths, **lengths))
 
     @property
+    def shown(self) -> str:
+        """As much of it as a message has."""
+        return brief(str(self), _SHOWN)
+
+    @property
     def size(self) -> int:
         """How many numbers its arrays have."""
         axes = ("WW" if kind == "linear" else "".join(axes_of(kind)).replace(" ", "") for _, kind in self.kinds)
@@ -345,8 +350,9 @@ class Tried:
         return found, bool(asking and missing and not missing["called"]), tuple(error.get("reached") or ())
 
     def __str__(self) -> str:
-        told = "it runs" if self.error is None else f"{self.error['type']}: {brief(self.error['message'], 100)}"
-        return f"{brief(str(self.guess), _SHOWN)}: {told}"
+        error = self.error
+        told = "it runs" if error is None else f"{error['type']}: {brief(error['message'], 100).rstrip('.')}"
+        return f"{self.guess.shown}: {told}"
 
 
 def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Spec], dict[str, Spec], dict[str, Any]]:
