@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
@@ -192,7 +192,7 @@ VALUES: dict[str, Callable[[Lengths], Any]] = {
     "True": lambda n: True,
     "None": lambda n: None,
     "pair of sides": lambda n: (round(n.T**0.5),) * 2,
-    "triple of sides": lambda n: (2, round(n.T**0.5), round(n.T**0.5)),
+    "triple of sides": lambda n: (2, ceil((n.T / 2) ** 0.5), ceil((n.T / 2) ** 0.5)),
     "number of key heads": lambda n: n.axis("G"),
     "another width": lambda n: n.axis("U"),
     "length of a page": lambda n: PAGE,

@@ -46,8 +46,8 @@ _MENDED = 10
 _WITH = 3
 # Numbers of one call; the memory of all that are sent at once is theirs too.
 _MOST = 1 << 21
-# As how many times the numbers of the smallest call of those that run is too large.
-_LARGER = 32
+# Numbers of a call that is only looked into where no smaller one runs.
+_LARGE = 1 << 16
 # Changes that were tried already, one after the other, before another call is changed.
 _STALE = 1000
 # Words of what a library raises, and what it wants there.
@@ -93,8 +93,8 @@ class Search(Suggestions):
                         nodes[alike] = _Node(tried, self._changed(tried))
             ran = [tried for tried in made if tried.error is None]
             least = min((tried.guess.size for tried in ran), default=0)
-            # What is much larger takes long, and shows the same.
-            yield [tried for tried in ran if tried.guess.size <= _LARGER * least]
+            # What is large takes long, and shows what smaller ones do.
+            yield [tried for tried in ran if tried.guess.size <= max(_LARGE, least)]
             if batch and guesses is first:
                 continue
             if not batch:
