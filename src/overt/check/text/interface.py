@@ -21,8 +21,8 @@ class Interface(Promises):
         self.description = description
         self.name = description["name"]
         self.overrides = overrides
-        # whether it is what makes an instance, or begins with that
-        self.making = description["kind"] == "function" or rows is description["constructor"]
+        # whether it makes an instance
+        self.making = rows is description["constructor"]
         self.arguments = settled([Argument(role=overrides.get(row["name"]) or self._role(row), **row) for row in rows])
         if rows is description["parameters"]:
             self.arguments = self._asked()
@@ -103,7 +103,8 @@ class Interface(Promises):
             asked[path[0]] |= {*names[:1]} if kind != "list" else set()
         found = {}
         # Methods of what is yet to be made make nothing for it.
-        makers = [m for m in self.description["makers"] if m["name"][0] != "." or not self.making]
+        making = self.making or self.description["kind"] == "function"
+        makers = [m for m in self.description["makers"] if m["name"][0] != "." or not making]
         for a in self.arguments:
             wanted = asked[a.name]
             all_asked = wanted | self.read.methods.get((a.name,), set())
