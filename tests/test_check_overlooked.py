@@ -134,28 +134,6 @@ class NotAsChosen(nn.Module):
         s = (q @ k.mT / math.sqrt(q.size(-1))).masked_fill((back < 0) | (back > c.window), -math.inf)
         return (s.softmax(-1) @ v).transpose(1, 2).flatten(2)
 
-class RepeatedInTime(Dropped):
-    def __init__(self, width, heads, kv_heads):
-        super().__init__(width, heads, 0.0)
-        self.kv_heads = kv_heads
-        self.wk, self.wv = (nn.Linear(width, kv_heads * self.kopf) for _ in range(2))
-
-    def more(self, x):
-        """x (B, T, G, d)"""
-        x = x.unflatten(-1, (self.kv_heads, -1))
-        x = x.repeat_interleave(self.koepfe // self.kv_heads, 1)  # RepeatedInTime
-        return x.reshape(len(x), -1, self.koepfe, self.kopf)
-
-    def forward(self, x):
-        q, k, v = self.wq(x).unflatten(-1, (self.koepfe, -1)), self.more(self.wk(x)), self.more(self.wv(x))
-        w = (torch.einsum("bthd,bshd->bhts", q, k) / math.sqrt(self.kopf)).softmax(-1)
-        return torch.einsum("bhts,bshd->bthd", w, v).flatten(2)
-
-class RepeatedInHeads(RepeatedInTime):
-    def more(self, x):
-        """x (B, T, G, d)"""
-        return x.unflatten(-1, (self.kv_heads, -1)).repeat_interleave(self.koepfe // self.kv_heads, 2)
-
 def turn(x, angles):
     c, s = angles[:, None].cos(), angles[:, None].sin()
     a, b = x.chunk(2, -1)
@@ -262,8 +240,6 @@ def unskewed(x, p, heads):
         ("Added", {"mask_bool_as_float"}, "# Added"),
         ("AsChosen", set(), ""),
         ("NotAsChosen", {"window_off_by_one", "gqa_tile", "softcap_missing"}, ""),
-        ("RepeatedInTime", {"gqa_repeat_wrong_axis"}, "# RepeatedInTime"),
-        ("RepeatedInHeads", set(), ""),
         ("TurnedBack", {"unknown"}, "# TurnedBack"),
         ("TurnedAlike", set(), ""),
         ("copied", {"shared_projection"}, "# copied"),

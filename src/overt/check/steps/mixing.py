@@ -9,7 +9,7 @@ import numpy as np
 from overt.check.steps import pipeline, projections
 from overt.check.steps.judged import UNKNOWN
 from overt.check.steps.masking import Masked
-from overt.check.steps.origins import PRODUCTS, Origin, constant_over, places
+from overt.check.steps.origins import PRODUCTS, Origin, constant_over
 from overt.check.steps.pipeline import constant, near
 from overt.check.text.lines import twice
 from overt.recorder.operations import Line
@@ -244,25 +244,16 @@ class Mixing(Masked):
             return
         view = self.k.views[0] if self.k.views else core.scores.number
         line = self._repeats() or self.operations[view].line
-        if self._repeats(along=True):
-            says = "Keys are repeated along the positions, and then taken for more heads."
-            self.fail("groups", "gqa_repeat_wrong_axis", line, says)
-        elif np.array_equal(row, np.arange(len(row)) // (len(row) // G)):
+        if np.array_equal(row, np.arange(len(row)) // (len(row) // G)):
             self.note("groups", "held", "head h reads key head h // (H/G)", line)
         elif np.array_equal(row, np.arange(len(row)) % G):
             says = "Query head h reads key head h mod G."
             self.fail("groups", "gqa_tile", line, says, np.arange(len(row)) // (len(row) // G), row)
 
-    def _repeats(self, along: bool = False) -> Line | None:
-        """The line that repeats the keys; along: where that makes their positions more, and nothing else."""
+    def _repeats(self) -> Line | None:
+        """The line that repeats the keys."""
         several = (self.operations[n] for n in self.k.views)
-        found = next((op for op in several if op.operands and op.host.size > op.operands[0].size), None)
-        if found is None or not along:
-            return None if found is None else found.line
-        x, y = found.operands[0], found.host
-        longer = [axis for axis in range(x.ndim) if x.ndim == y.ndim and x.shape[axis] < y.shape[axis]]
-        at = places(self.k.form / self.k.factor, x) if len(longer) == 1 and x.shape[longer[0]] > 1 else None
-        return found.line if at is not None and np.ptp(at[longer[0]], 1).any() else None
+        return next((op.line for op in several if op.operands and op.host.size > op.operands[0].size), None)
 
     def _returned(self) -> None:
         """What is returned beside the output: weights, scores in their place, or log-sum-exps."""
