@@ -32,7 +32,6 @@ ELSEWHERE = {
     ("numpy_mistakes", "attend_and_weights", "weights_after_dropout"),
     ("numpy_mistakes", "attend_remembered", "cache_key"),
     ("other_styles", "ScaledEmbedding", "embed_scale"),
-    ("other_styles", "DropAfterEval", "dropout_stuck_off"),
     ("second_sight", "causal_upper", "mask_inverted"),
     ("torch_mistakes", "get_alibi_bias", "alibi_sign"),
     ("torch_mistakes", "sdpa_softcap_forgotten", "softcap_missing"),

@@ -303,11 +303,15 @@ def _first_ones(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
     wrong = any(finding.kind in ("mistake", "unknown") for finding in findings.found.values())
     if wrong or facts.get("causal") != 0 or "term" not in facts or n.T != n.S or some >= n.T or n.T in (n.B, n.H):
         return
-    fewer = guess.sized(T=some, S=some)
+    fewer, kinds = guess.sized(T=some, S=some), guess.by_name
+    long = [name for name in caller.arrays(guess) if {"T", "S"} & {*calls.axes_of(kinds[name])}]
+    if len({kinds[name].replace("S", "T") for name in long}) > 1:
+        # Of a table that is given, the last rows may be those of the nearest.
+        return
     first = {
-        name: x[tuple(slice(some if a in ("T", "S") else None) for a in calls.axes_of(guess.by_name[name]))]
+        name: x[tuple(slice(some if a in ("T", "S") else None) for a in calls.axes_of(kinds[name]))]
         for name, x in caller.arrays(guess).items()
-        if {"T", "S"} & {*calls.axes_of(guess.by_name[name])}
+        if {"T", "S"} & {*calls.axes_of(kinds[name])}
     }
     whole, alone = caller.ask([Way(guess), Way(fewer, arrays=first)])
     if whole.failed or alone.failed or not (whole.outputs and alone.outputs):
