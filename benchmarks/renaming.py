@@ -426,8 +426,9 @@ class Calls:
                     held = [copy.deepcopy(x) for x in tensors(args[0])] if method else []
                     given = copy.deepcopy((args[bool(method) :], kwargs))
                     for x in tensors(given):
-                        # Where a gradient is asked for, a copy may belong to its graph.
-                        _ = x.detach_() if isinstance(x, torch.Tensor) else None
+                        if isinstance(x, torch.Tensor):
+                            # Where a gradient is asked for, a copy may belong to its graph.
+                            x.detach_()
                     made.append((how, held, method, *given))
                 except (RuntimeError, TypeError):
                     # What a trace follows cannot be copied.

@@ -173,8 +173,7 @@ MASKS = (
 LISTED = "list of lengths"
 WHOLE = (
     "lengths", "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "bounds", "bounds in T",
-    "edges", "pairs of edges", "sources", "targets", "sorts of edges",
-    "pages",
+    "edges", "pairs of edges", "sources", "targets", "sorts of edges", "pages",
 )  # fmt: skip
 VALUES: dict[str, Callable[[Lengths], Any]] = {
     "width of all": lambda n: n.W,

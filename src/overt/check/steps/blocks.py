@@ -142,7 +142,7 @@ class Blocks(Mixing):
         numbers = [n for n, op in enumerate(self.operations) if (op.line, op.name) == (line, name)]
         alike = [one for n in numbers if (one := product(self.operations, n)) and one.queries.shape == q.shape]
         blocks = [one.keys for one in alike if near(one.queries, q) and len(one.keys) == len(core.scores.keys)]
-        keys = np.concatenate(blocks, axis=1)
+        keys = np.concatenate(blocks or [core.scores.keys], axis=1)
         if values.shape[0] == keys.shape[0] and values.shape[1] == keys.shape[1]:
             raw, weights = (q @ keys.swapaxes(1, 2)).reshape(-1, keys.shape[1]), core.weights
             read = tempered(raw, weights.reshape(raw.shape)) if weights.size == raw.size else None

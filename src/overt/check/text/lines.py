@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from overt.check.text.syntax import family, is_own, parsed, statements
+from overt.check.text.syntax import assigned, family, is_own, parsed, statements
 
 # So often what decides takes it from elsewhere in its turn.
 _DEPTH = 4
@@ -59,13 +59,9 @@ def twice(file: str, line: int) -> int | None:
     functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
     known: dict[str, str] = {}
     for node in statements(functions[-1]) if functions else ():
-        if not isinstance(node, ast.Assign) or len(node.targets) > 1:
-            continue
-        target, value = node.targets[0], node.value
-        pairs = [(target, value)]
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-            pairs = [*zip(target.elts, value.elts, strict=False)]
-        for one, made in pairs:
+        # What has several names at once is computed once.
+        several = isinstance(node, ast.Assign) and len(node.targets) > 1
+        for one, made in assigned(node) if not several else ():
             computed = any(isinstance(n, ast.Call | ast.BinOp) for n in ast.walk(made))
             if computed and known.setdefault(ast.unparse(made), ast.unparse(one)) != ast.unparse(one):
                 return made.lineno
