@@ -232,6 +232,69 @@ def skewed(x, p, heads):
 def unskewed(x, p, heads):
     """x (B, T, D); p: Wq, Wk, Wv (D, D) and Er (H, T, D / H), whose last row is of distance 0.  Causal."""
     return relative(x, {"Wq": p["Wq"], "Wk": p["Wk"], "Wv": p["Wv"], "Er": p["Er"]}, heads, False)
+
+def sharpened(memory, keys, strength):
+    \"\"\"Cosines of memory (B, N, W) and keys (B, R, W), times strength (B, R)\"\"\"
+    norms = np.linalg.norm(keys, axis=-1)[:, :, None] * np.linalg.norm(memory, axis=-1)[:, None]
+    z = strength[..., None] * (keys @ memory.swapaxes(1, 2)) / (norms + 1e-8)
+    w = np.exp(z - z.max(-1, keepdims=True))
+    return w / w.sum(-1, keepdims=True)
+
+def near(n, left, right):
+    \"\"\"True where seen: a frame sees itself, the `left` frames before it and the `right` frames after it.\"\"\"
+    away = torch.arange(n) - torch.arange(n)[:, None]
+    return (away >= -left) & (away <= right)
+
+def nearer(n, left, right):
+    \"\"\"True where seen: a frame sees itself, the `left` frames before it and the `right` frames after it.\"\"\"
+    away = torch.arange(n) - torch.arange(n)[:, None]
+    return (away > -left) & (away <= right)  # Nearer
+
+class Near(nn.Module):
+    def __init__(self, dim, left=16, right=2):
+        super().__init__()
+        self.qkv, self.sides, self.made = nn.Linear(dim, 3 * dim), (left, right), near
+
+    def forward(self, frames):
+        q, k, v = self.qkv(frames).chunk(3, -1)
+        seen = self.made(q.shape[1], *self.sides)
+        return (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(~seen, -math.inf).softmax(-1) @ v
+
+class Nearer(nn.Module):
+    def __init__(self, dim, left=16, right=2):
+        super().__init__()
+        self.left, self.right, self.qkv = left, right, nn.Linear(dim, 3 * dim)
+
+    def forward(self, frames):
+        q, k, v = self.qkv(frames).chunk(3, -1)
+        seen = nearer(q.shape[1], self.left, self.right)
+        return (q @ k.mT * q.shape[-1] ** -0.5).masked_fill(~seen, -math.inf).softmax(-1) @ v
+
+class OneKeyHead(nn.Module):
+    first, later = 1, 0
+
+    def __init__(self, width, n_heads):
+        super().__init__()
+        assert n_heads & (n_heads - 1) == 0, "a power of two"
+        self.heads, self.d = n_heads, width // n_heads
+        self.qkv = nn.Linear(width, width + 2 * self.d)
+        self.register_buffer("slopes", 2.0 ** (-8 / n_heads * torch.arange(self.first, n_heads + self.first)))  # slopes
+
+    def forward(self, x):
+        \"\"\"x (B, T, D); causal, with ALiBi.\"\"\"
+        B, T, W = x.shape
+        q, k, v = self.qkv(x).split([W, self.d, self.d], -1)
+        s = torch.einsum("bthd,bsd->bhts", q.view(B, T, self.heads, self.d), k) * self.d**-0.5
+        away = torch.arange(T)[:, None] - torch.arange(T)
+        s = s - self.slopes.to(x.dtype)[:, None, None] * away
+        s = s.masked_fill(away < -self.later, -math.inf)  # later
+        return torch.einsum("bhts,bsd->bthd", s.softmax(-1), v).reshape(B, T, W)
+
+class OneKeyHeadFromZero(OneKeyHead):
+    first = 0
+
+class OneKeyHeadAhead(OneKeyHead):
+    later = 1
 '''
 
 
@@ -255,6 +318,12 @@ def unskewed(x, p, heads):
         pytest.param("by_heads", set(), "", marks=NEEDS_JAX),
         ("skewed", {"unknown"}, "# skewed"),
         ("unskewed", set(), ""),
+        ("sharpened", set(), ""),
+        ("Near", set(), ""),
+        ("Nearer", {"window_off_by_one"}, "# Nearer"),
+        ("OneKeyHead", set(), ""),
+        ("OneKeyHeadFromZero", {"alibi_slopes"}, "# slopes"),
+        ("OneKeyHeadAhead", {"causal_off_by_one"}, "# later"),
     ],
 )
 def test_each(session: Session, file: Path, name: str, wrong: set[str], marked: str) -> None:

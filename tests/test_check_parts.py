@@ -108,12 +108,41 @@ class WindowBias(nn.Module):
 
     def forward(self):
         return self.table[self.index].permute(2, 0, 1)
+
+def of_any_name(number, width):
+    """Nothing here says what it is."""
+    each = torch.exp(torch.arange(width // 2) * (-np.log(10_000) / (width // 2 - 1)))
+    each = torch.arange(number)[:, None] + each
+    return torch.cat([each.sin(), each.cos()], 1)
+
+class Rows(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        half = width // 1
+        self.register_buffer("each", 10_000 ** -(torch.arange(half) / half))
+
+    def forward(self, x):
+        both = torch.arange(x.shape[1])[:, None] * self.each
+        return torch.cat([both.sin(), both.cos()], -1)
+
+def near_keys(t, s, w):
+    i, j = torch.arange(t)[:, None] + s + t, torch.arange(s)
+    return (j <= i) & (j > i - w)
+
+def columns(I, Wq, Wk, Wv):
+    """Self-attention with tokens as columns: I is (d, N)"""
+    Q, K, V = Wq @ I, Wk @ I, Wv @ I
+    A = K.T @ Q / np.sqrt(Q.shape[0])
+    e = np.exp(A - A.max(0))
+    return V @ (e * e.sum(0))
 '''
 
 
 @pytest.mark.parametrize(
-    ("name", "line"), [("softmax", 8), ("merge", 12), ("softmax_of_squares", 0), ("WindowBias", 24)]
-)
+    ("name", "line"),
+    [("softmax", 8), ("merge", 12), ("softmax_of_squares", 0), ("WindowBias", 24), ("of_any_name", 32),
+     ("Rows", 38), ("near_keys", 46), ("columns", 54)],
+)  # fmt: skip
 def test_what_one_change_makes_a_part_is_located(session: Session, tmp_path: Path, name: str, line: int) -> None:
     file = tmp_path / f"slipped_{name}.py"
     file.write_text(SLIPPED)

@@ -117,6 +117,15 @@ class TimesHeads(Base):
         q, k, v = self.split(x)
         return self.join(q @ k.mT / math.sqrt(self.width * self.heads), v)  # TimesHeads
 
+def undivided(q, k, v):
+    s = q @ k.mT * q.shape[-1] ** -0.5
+    return (s + s.logsumexp(-1, keepdim=True)).exp() @ v  # undivided
+
+def of_some_keys(q, k, v):
+    s = q @ k.mT * q.shape[-1] ** -0.5
+    lse = s.logsumexp(-1)
+    return (s - s.amax(-1, keepdim=True)).exp() @ v, lse
+
 def halved(q, k, v):  # halved
     "q, k, v: (T, D)"
     out = np.zeros((len(q), v.shape[1]))
@@ -126,10 +135,10 @@ def halved(q, k, v):  # halved
         out[i] = sum(x / sum(e) * value for x, value in zip(e, v))
     return out
 '''
-WRONG = dict.fromkeys(("SignOfScale", "uncapped", "late", "online", "TimesHeads", "halved"), "unknown") | {
+WRONG = dict.fromkeys(("SignOfScale", "uncapped", "late", "online", "TimesHeads", "halved", "undivided"), "unknown") | {
     "Raised": "mask_sign_inf"
 }
-RIGHT = ("BothSigns", "Lowered", "capped", "pointed", "newest", "alibi_slopes_of_any")
+RIGHT = ("BothSigns", "Lowered", "capped", "pointed", "newest", "alibi_slopes_of_any", "of_some_keys")
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -62,9 +62,9 @@ class Findings:
         """Forget all."""
         self.found, self.convention, self.ledger = {}, {}, []
 
-    def entered(self, step: str, why: str = "", *, tried: bool = True) -> None:
-        """One step that was tried and held, or that was not tried."""
-        self.ledger.append(Entry(step, "held" if tried else "not tried", why))
+    def entered(self, step: str, why: str = "", *, tried: bool = True, failed: str | None = None) -> None:
+        """One step that was tried and held, that failed by a mistake, or that was not tried."""
+        self.ledger.append(Entry(step, "failed" if failed else "held" if tried else "not tried", why, mistake=failed))
 
     def conclude(self, told: Sequence[dict[str, Any]]) -> None:
         """Findings and ledger of recordings: what is known, or else what is only located."""

@@ -158,7 +158,10 @@ def check(
     if found or unsure:
         one = min(found or unsure[:1], key=Found.rank)
         one = kinder(Caller(session, face, one.handle), one, made)
-        if one.faults and one.doubtful:
+        unclear = one.doubtful if one.faults else not one.weighs
+        if unclear and slips.attends(session, face, Caller(session, face, one.handle), one.guess, findings):
+            return
+        if one.faults and unclear:
             raise CallError(
                 f"{face.name} runs, with {one.guess.shown}, but what its arguments are is not sure enough to judge it "
                 "by: give a call with --example"

@@ -28,7 +28,12 @@ class Reading(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        return all(same(seen, meant) for seen, meant in self.pairs)
+        return all(np.size(seen) and same(seen, meant) for seen, meant in self.pairs)
+
+    @property
+    def kinds(self) -> list[Kind | None]:
+        """What its mistakes are."""
+        return [kind for _, kind in self.mistakes]
 
     @property
     def key(self) -> tuple[object, ...]:

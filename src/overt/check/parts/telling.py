@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations, islice, pairwise, permutations, product
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from overt.check.mistakes import MISTAKES
 from overt.check.parts import heads, masks, positions
 from overt.check.parts.part import Given, Part, Reading
 from overt.check.process.session import Here, Session
+from overt.check.report import Kind
 from overt.check.steps.definitions import same
 from overt.check.text.edits import Edit
 from overt.check.text.interface import Interface
@@ -189,7 +190,7 @@ class _Found:
         return (
             not self.meant,
             -self.agreed,
-            sum(kind not in ("convention", "risk") for _, kind in names),
+            sum(map(_bad, self.reading.kinds)),
             len(names),
             rank,
         )
@@ -206,7 +207,7 @@ class Parts:
         self.named = " ".join([self.text, *(row.name.lower() for row in rows)])
         # right readings of a meant part that nearly fit: their part, and what was seen and expected
         self.near: list[tuple[Part, np.ndarray, np.ndarray]] = []
-        # calls of parts that are meant, which came back, how the instance was made, and how many numbers that gave
+        # calls of parts, which came back, how the instance was made, and how many numbers that gave
         self.ran: list[tuple[Part, _Call, tuple[tuple[str, str], ...], int]] = []
         self.made: tuple[tuple[str, str], ...] = ()
         self.changed: set[str] = set()
@@ -230,7 +231,9 @@ class Parts:
         if self.changed:
             findings.add("inplace")
         findings.convention |= {"kind": best.part.name, **dict(best.reading.told)}
-        findings.entered(best.part.name, f"{best.part.source}, called with {', '.join(k for _, k in best.call.kinds)}")
+        called = f"{best.part.source}, called with {', '.join(k for _, k in best.call.kinds)}"
+        failed = next((name for name, kind in best.reading.mistakes if _bad(kind)), None)
+        findings.entered(best.part.name, called, failed=failed)
         return True
 
     def nearest(self, findings: Findings) -> bool:
@@ -242,9 +245,9 @@ class Parts:
         )
         findings.add(
             "unknown", certain=False, example=differing(seen, meant),
-            message=f"This {part.name} gives wrong numbers ({part.source}), and no known mistake gives them.",
+            message=f"Read as {part.name} ({part.source}), it gives wrong numbers, and no known mistake gives them.",
         )  # fmt: skip
-        findings.entered(part.name)
+        findings.entered(part.name, part.source, failed="unknown")
         return True
 
     def mended(self, findings: Findings) -> bool:
@@ -254,27 +257,31 @@ class Parts:
             return False
         findings.add(
             "unknown", kind="unknown", certain=False, line=edit.line, look="(?!)",
-            message=f"This {part.name} gives wrong numbers ({part.source}), and right ones with "
+            message=f"Read as {part.name} ({part.source}), it gives wrong numbers, and right ones with "
             f"{edit.text} in the place of {edit.was}.", mend=f"Write {edit.text} for {edit.was}.",
         )  # fmt: skip
-        findings.entered(part.name)
+        findings.entered(part.name, part.source, failed="unknown")
         return True
 
     def _slip(self) -> tuple[Edit, Part] | None:
         """A change of its text that gives the numbers of a definition."""
         ran = {(part.name, call.kinds): call for part, call, _, _ in self.ran}
-        meant = [part for part in PARTS if any(part.name == one for one, _ in ran)]
-        # The smallest instance tells as much as others, and sooner.
-        making = min(self.ran, key=lambda one: one[-1])[2] if self.ran else ()
+        some = [part for part in PARTS if any(part.name == one for one, _ in ran)]
+        # Where nothing says what it is, it may be any.
+        meant = [part for part in some if any(word in self.named for word in part.words)] or some
+        # The smallest instance, which is the quickest; and the one that names ask for.
+        makings = dict.fromkeys(one[2] for one in (*sorted(self.ran, key=lambda one: one[-1])[:1], *self.ran[:1]))
         # Of what runs in more calls while changes are tried, nothing more is known.
         self.ran = []
         calls = {part.name: [[call for (one, _), call in ran.items() if one == part.name]] for part in meant}
 
-        def fits() -> Part | None:
+        def fits(making: tuple[tuple[str, str], ...]) -> Part | None:
             tries = (one for pair in self._instances([making]) for one in self._explained(*pair, meant, calls))
-            return next((one.part for one in tries if not (one.reading.mistakes or one.reading.vague)), None)
+            right = (one for one in tries if not one.reading.vague and not any(map(_bad, one.reading.kinds)))
+            return next((one.part for one in right), None)
 
-        return slips.mended(self.session, self.face, fits) if meant else None
+        slips_of = (slips.mended(self.session, self.face, partial(fits, making)) for making in makings if meant)
+        return next(filter(None, slips_of), None)
 
     def _instances(
         self, constructors: Iterable[tuple[tuple[str, str], ...]] | None = None
@@ -340,8 +347,7 @@ class Parts:
                     outs = first.get(call.kinds)
                     if outs is None:
                         continue
-                    if any(word in self.named for word in part.words):
-                        self.ran.append((part, call, self.made, sum(out.size for out in outs)))
+                    self.ran.append((part, call, self.made, sum(out.size for out in outs)))
                     held = self._held(part, call, arrays[0], 0, outs, meant)
                     for number in range(1, len(_PROBLEMS)):
                         size = _PROBLEMS[number][0]
@@ -441,6 +447,11 @@ class Parts:
                 known = "error" not in one
                 found[kinds] = [out[o["key"]] for o in one["outputs"]] or None if known else None
         return found
+
+
+def _bad(kind: Kind | None) -> bool:
+    """Whether what is of a kind makes numbers wrong; None is the catalogue's."""
+    return kind not in ("convention", "risk")
 
 
 def _items(way: str) -> list[str]:

@@ -35,9 +35,8 @@ def biases(core: Core, data: Sequence[bool], intended: Mapping[str, Any], facts:
         if min(*gap.shape, core.scores.queries.shape[1]) < 3:
             yield Told("bias", None, operation.line, "a bias of so few positions tells nothing")
             continue
-        cells = _by_head(core, gap)
-        if cells is not None:
-            yield from _linear(cells, core.operations[: number + 1], facts, intended)
+        told = (list(_linear(cells, core.operations[: number + 1], facts, intended)) for cells in _by_head(core, gap))
+        yield from next(filter(None, told), ())
 
 
 def shifted(core: Core, data: Sequence[bool]) -> Iterator[Told]:
@@ -93,17 +92,27 @@ def _product(core: Core, data: Sequence[bool], source: int | None) -> np.ndarray
     return None
 
 
-def _by_head(core: Core, gap: np.ndarray) -> np.ndarray | None:
-    """A bias, rows × keys, as (H, T, S): axes along which it is the same are samples."""
-    # Differences of scores in float32.
-    same = partial(np.allclose, rtol=1e-5, atol=1e-6, equal_nan=True)
+def _by_head(core: Core, gap: np.ndarray) -> Iterator[np.ndarray]:
+    """A bias, rows × keys, as (H, T, S): axes along which it is the same are samples.
+
+    Where queries have more axes than keys, one is that of positions, and others are heads that share their keys.
+    """
     labels = [a for axis, a in enumerate(core.mix.labels[0]) if axis not in core.key_axes]
     whole = gap.reshape(*core.shape, gap.shape[1])
     rows = [labels.index(a) for a in core.mix.rows]
     batch = [labels.index(a) for a in core.mix.batch]
-    whole = whole.transpose([*batch, *rows, whole.ndim - 1])
-    whole = whole.reshape(*whole.shape[: len(batch)], -1, whole.shape[-1])
-    for axis in reversed(range(len(batch))):
+    flat = whole.transpose([*batch, *rows, whole.ndim - 1])
+    yield _heads(flat.reshape(*flat.shape[: len(batch)], -1, flat.shape[-1]))
+    for along in reversed(rows) if len(rows) > 1 else ():
+        shared = [*batch, *(axis for axis in rows if axis != along)]
+        yield _heads(whole.transpose([*shared, along, whole.ndim - 1]))
+
+
+def _heads(whole: np.ndarray) -> np.ndarray:
+    """(…, T, S) as (H, T, S)."""
+    # Differences of scores in float32.
+    same = partial(np.allclose, rtol=1e-5, atol=1e-6, equal_nan=True)
+    for axis in reversed(range(whole.ndim - 2)):
         first = np.take(whole, [0], axis)
         if same(whole, first):
             whole = first

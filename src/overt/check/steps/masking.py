@@ -34,7 +34,20 @@ class Masked(Scale):
                 self.note("mask", "not tried", "no mask was given")
             return
         self._overflowed()
-        self._hidden_as_said(self._batched(hidden))
+        self._hidden_as_said(self._once(hidden))
+
+    def _once(self, hidden: np.ndarray) -> np.ndarray:
+        """The cells that are hidden, (batch, queries, keys); once where heads share keys and hide the same."""
+        core = self.core
+        labels = [a for axis, a in enumerate(core.mix.labels[0]) if axis not in core.key_axes]
+        cells = hidden.reshape(*core.shape, hidden.shape[-1])
+        alike = [axis for axis in map(labels.index, core.mix.rows) if (cells == cells.take([0], axis)).all()]
+        if len(core.mix.rows) - len(alike) != 1:
+            return self._batched(hidden)
+        order = [labels.index(a) for a in core.mix.batch + core.mix.rows if labels.index(a) not in alike]
+        cells = cells[tuple(0 if axis in alike else slice(None) for axis in range(cells.ndim))]
+        order = [axis - sum(one < axis for one in alike) for axis in order]
+        return cells.transpose([*order, cells.ndim - 1]).reshape(-1, *np.array(cells.shape)[[order[-1], -1]])
 
     def _hidden_as_said(self, cells: np.ndarray) -> None:
         """The cells that are hidden, (batch, queries, keys), against whatever says which these are to be."""
@@ -261,6 +274,9 @@ class Masked(Scale):
                 self.facts["causal"] = offset
                 if offset == wanted or masked:
                     self.note("causal", "held", "a query sees no later key", self.mask_line)
+                elif queries == keys and offset > wanted + 1 and not self.intended.get("causal"):
+                    # So many of the next ones may be meant to be seen.
+                    self.facts |= {"reach": None, "ahead": offset, "mask made": self._made_at(T, S)}
                 elif (queries == keys and not (late and found == 0)) or (
                     # What is as long as this piece may be a sequence of its own.
                     abs(wanted) > 1 and abs(offset - wanted) == 1 and found != S - T
@@ -273,19 +289,24 @@ class Masked(Scale):
                     says = "A query does not see itself." if wrong else "The first query stands at the first key."
                     self.fail("causal", "causal_top_left", self._shaped_at(), says, kind="mistake" if wrong else None)
                 return
-            bands = (back for back in range(S - 1) if np.array_equal(one, (ahead > late) | (ahead < late - back)))
-            if (back := next(bands, None)) is not None:
-                # Where what lies too far back came to differ from the query's own place.
-                made = [x.line for x in self._before(given=False) if x.host.ndim > 1 and x.host.shape[-2:] == (T, S)
-                        and (x.host[..., -1, 0] != x.host[..., -1, -1]).any()]  # fmt: skip
-                line = made[-1] if made else self.mask_line
-                self.facts |= {"reach": back, "mask made": line.number if line else None}
+            sides = ((back, on) for back in range(S - 1) for on in range(S - 1))
+            bands = ((back, on) for back, on in sides
+                     if np.array_equal(one, (ahead > late + on) | (ahead < late - back)))  # fmt: skip
+            if (band := next(bands, None)) is not None:
+                self.facts |= {"reach": band[0], "ahead": band[1], "mask made": self._made_at(T, S)}
                 return
             past = next((o for o in range(-T, S + 1) if np.array_equal(one, ahead <= o)), None)
             if not masked and past is not None and T > 2:
                 says = "The past is hidden, and not the future."
                 self.fail("causal", "mask_inverted", self.mask_line, says, right, one)
                 return
+
+    def _made_at(self, T: int, S: int) -> int | None:
+        """The line where what lies too far back came to differ from the query's own place."""
+        made = [x.line for x in self._before(given=False) if x.host.ndim > 1 and x.host.shape[-2:] == (T, S)
+                and (x.host[..., -1, 0] != x.host[..., -1, -1]).any()]  # fmt: skip
+        line = made[-1] if made else self.mask_line
+        return line.number if line else None
 
     def _fill(self, cells: np.ndarray) -> int:
         """How many of the last keys are zeros that nobody sees: they fill up a block."""

@@ -10,7 +10,7 @@ from overt.check.steps import pipeline, projections
 from overt.check.steps.judged import UNKNOWN
 from overt.check.steps.masking import Masked
 from overt.check.steps.origins import PRODUCTS, Origin, constant_over
-from overt.check.steps.pipeline import constant, near
+from overt.check.steps.pipeline import constant, near, permuted
 from overt.check.text.lines import twice
 from overt.recorder.operations import Line
 from overt.recorder.products import Product
@@ -83,6 +83,9 @@ class Mixing(Masked):
             self.note("softmax", "not tried", "the scores before it were not understood", line)
         elif times is not None:
             self.fail("softmax", UNKNOWN, times.line, "The mixed values are multiplied by the sums of their weights.")
+        elif self.phase == "exp" and not divided and [permuted(x, core.mix.output) for x in self.outputs] == [True]:
+            says = "The weights of a query do not sum to 1, and nothing divides what is returned."
+            self.fail("softmax", UNKNOWN, line, says, right[live], self.weights[live])
         elif self.phase == "exp" and not divided:
             self.note("softmax", "not tried", "exponentials, whose sums are taken somewhere else", line)
         elif self.rounded is not None and np.allclose(right[live], self.weights[live], rtol=2**-5, atol=2**-8):

@@ -61,7 +61,11 @@ class Walk(State):
                 self.odd.append("sigmoid")
                 self.note("softmax", "not tried", "each weight is the sigmoid of its score", line)
                 break
-            if phase == "raw" and kind.name in ("rowscale", "unknown") and self._cosines(y):
+            if (
+                phase == "raw"
+                and kind.name in ("rowscale", "unknown")
+                and (self._cosines(core.steps[0][1], y) or self._cosines(x, y))
+            ):
                 self.learned, self.before = True, None
                 continue
             if kind.name in ("term", "bias", "unknown") and self._largest(x, y):
@@ -233,13 +237,12 @@ class Walk(State):
         sources = self.operations[number].sources
         return len(sources) == 2 and sources[1] in path and sources[0] not in path
 
-    def _cosines(self, y: np.ndarray) -> bool:
-        """Whether scores were divided by the norms of their queries and keys."""
+    def _cosines(self, x: np.ndarray, y: np.ndarray) -> bool:
+        """Whether scores x were divided by the norms of their queries and keys."""
         queries, keys = (np.linalg.norm(one.form, axis=2) for one in (self.q, self.k))
-        bare = self.core.steps[0][1]
         norms = self._laid(queries[:, :, None] * keys[:, None])
         with np.errstate(all="ignore"):
-            return norms is not None and constant(y * norms / bare, tolerance=1e-4)
+            return norms is not None and constant(y * norms / x, tolerance=1e-4)
 
     def _laid(self, cells: np.ndarray) -> np.ndarray | None:
         """Cells (batch, rows, columns) of the scores as rows × keys."""

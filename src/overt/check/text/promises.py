@@ -386,13 +386,13 @@ class Promises:
 
     def counts_itself(self, name: str = "") -> tuple[bool, bool]:
         """Whether a window is said to count the query, and whether it is said not to."""
-        # What the module says of a number by its name is said of that, and what stands behind a field.
+        # What the module, or what is called, says of a number by its name is said of that, and what stands behind a field.
         # A sentence may have several lines, of which none begins with another name.
         ends = r"(?<=[.;])\s+|\n\s*\n|\n(?=\s*(?:[-*`]|\w+ *[:=(\[]|\w+ {2}))"
         lines = re.split(ends, self.description.get("told", "").lower())
         lines += [line for m in self.description.get("makers", ()) if m["class"] for line in m["source"].lower().splitlines()
                   if "#" in line]  # fmt: skip
-        lines += re.split(ends, self._configured)
+        lines += re.split(ends, "\n\n".join([self._configured, *_words(self.description["helpers"])]).lower())
         told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
         return counted(re.sub(r"\s+", " ", told))
 

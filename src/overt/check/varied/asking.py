@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -374,22 +374,32 @@ def sees(caller: Caller, way: Way) -> np.ndarray | None:
     return np.stack([np.abs(row).max(1) > _SAME * top for row in rows], 1)
 
 
-def reach(caller: Caller, guess: Guess, values: Mapping[str, Any] | None = None) -> tuple[int | None, int | None]:
-    """How many positions back every query sees, no further, and none that come later; None where it is not so.
+class Band(NamedTuple):
+    """How many positions back and ahead every query sees, and no further; None where no end is seen.
 
     And the line that makes it so, where a mask does.
     """
+
+    back: int | None = None
+    ahead: int | None = None
+    line: int | None = None
+
+
+def reach(caller: Caller, guess: Guess, values: Mapping[str, Any] | None = None) -> Band:
+    """The positions that every query sees, where they are a band around its own."""
     for length in (_POSITIONS, guess.lengths.T):
         wide = guess.sized(T=length, S=length)
         way = Way(wide, values=values or {})
         # By what its mask hides, or else by what changes its output; behind several layers it sees further.
         facts = caller.ask([replace(way, extra={"record": {}})])[0].judged.get("facts", {})
-        if facts.get("reach") is not None:
-            return int(facts["reach"]), facts["mask made"]
+        if "reach" in facts:
+            return Band(facts["reach"], facts["ahead"], facts["mask made"])
         cells = sees(caller, way)
         if cells is None:
             continue
         away = np.arange(length) - np.arange(length)[:, None]
-        bands = ((away >= -left) & (away <= 0) for left in range(length - 1))
-        return next((left for left, band in enumerate(bands) if np.array_equal(cells, band)), None), None
-    return None, None
+        sides = ((back, on) for back in range(length - 1) for on in range(length - 1))
+        return next(
+            (Band(*side) for side in sides if np.array_equal(cells, (away >= -side[0]) & (away <= side[1]))), Band()
+        )
+    return Band()

@@ -244,7 +244,7 @@ def _window(
     facts: Mapping[str, Any],
     findings: Findings,
 ) -> None:
-    """A number that says how far back a query sees, by how far it does."""
+    """Numbers that say how far back, or ahead, a query sees, by how far it does."""
     # Where nothing is hidden, a number that is not called so is none.
     roles = (
         ("window",) if not facts.get("hidden") and "causal" not in facts else ("window", "model_dim", "length", None)
@@ -262,10 +262,11 @@ def _window(
         if one is None or two is None or not differ(one.ask([first])[0], two.ask([second])[0]):
             # It is no window, or fails.
             continue
-        (back, made_at), (further, _) = reach(one, guess, first.values), reach(two, guess, second.values)
-        if back is not None and further == back + 1:
-            _counted(caller, name, 2, back, made_at or facts.get("mask made"), findings)
-            return
+        band, wider = reach(one, guess, first.values), reach(two, guess, second.values)
+        for side, further in ((band.back, wider.back), (band.ahead, wider.ahead)):
+            if side is not None and further == side + 1:
+                _counted(caller, name, 2, side, band.line or facts.get("mask made"), findings)
+                break
 
 
 def _counted(caller: Caller, name: str, window: int, back: int, line: int | None, findings: Findings) -> None:

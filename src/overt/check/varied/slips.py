@@ -42,8 +42,8 @@ def mended(session: Session | Here, face: Interface, fits: Callable[[], T | None
 
 
 def attends(session: Session | Here, face: Interface, caller: Caller, guess: Guess, findings: Findings) -> bool:
-    """Enter the one change with which what is given queries, keys and values attends, where it does not as it is."""
-    if caller.handle is not None or not all(face.has(role) for role in "qkv"):
+    """Enter the one change with which a call attends, and nothing is wrong, where it does not as it is."""
+    if caller.handle is not None:
         return False
 
     def fits() -> bool | None:
@@ -60,7 +60,7 @@ def attends(session: Session | Here, face: Interface, caller: Caller, guess: Gue
     findings.convention["called with"] = str(guess)
     findings.add(
         "unknown", kind="unknown", certain=False, line=edit.line, look="(?!)",
-        message=f"It does not attend, and does with {edit.text} in the place of {edit.was}.",
+        message=f"It does not attend as it is, and does with {edit.text} in the place of {edit.was}.",
         mend=f"Write {edit.text} for {edit.was}.",
     )  # fmt: skip
     return True
