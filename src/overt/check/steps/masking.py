@@ -96,9 +96,10 @@ class Masked(Scale):
         return low[-1] if low else self.mask_line
 
     def _shaped_at(self) -> Line | None:
-        """Where what hides and was not given got its shape, as from ones that hid nothing."""
-        shaped = [x.line for x in self._before(given=False) if not constant(x.host.astype(float))]
-        return shaped[-1] if shaped else self.mask_line
+        """Where what hides and was not given got its shape: from ones that hid nothing, or from distances."""
+        shaped = [(len(np.unique(x.host)) == 2, x.line) for x in self._before(given=False)
+                  if not constant(x.host.astype(float))]  # fmt: skip
+        return next((line for two, line in shaped[::-1] if two), shaped[-1][1] if shaped else self.mask_line)
 
     def _overflowed(self) -> None:
         """Finite numbers whose sum is infinite, and hides: two masks of the lowest number of a dtype."""

@@ -124,7 +124,10 @@ def _taken(statement: ast.stmt, step: str) -> Iterator[ast.expr]:
             given = [*call.args[1:2], *(k.value for k in call.keywords if k.arg in ("dim", "axis"))]
             yield from (x for x in given if isinstance(x, ast.Name)) if "softmax" in _name(call).lower() else ()
         if step == "causal" and _name(call) in ("where", "masked_fill", "masked_fill_"):
-            yield from (n for n in ast.walk(call.args[0]) if isinstance(n, ast.Name)) if call.args else ()
+            inner = [n for one in call.args[:1] for n in ast.walk(one)]
+            # What is compared there is made a mask there.
+            compared = any(isinstance(n, ast.Compare) for n in inner)
+            yield from (n for n in inner if isinstance(n, ast.Name) and not compared)
 
 
 def _decides(place: _Place, step: str, handed: bool = False) -> bool:
