@@ -164,7 +164,9 @@ class Suggestions(Likely):
         claimed = {self._axis(a.name, lengths) for a in mine.arguments}
         for a in mine.arguments:
             here = (*path, a.name)
-            kind = SUGGESTED.get(constructor_role(a.name) or "")
+            # As many words as there are, whatever the length is.
+            means = constructor_role(a.name) or ""
+            kind = "another width" if means == "vocab" else SUGGESTED.get(means)
             inner = next((m for m in mine.makers.get(a.name, ()) if m["class"]), None)
             # What has a number unless it is told is no array of the same name.
             other = a.name != path[0] and dict(guess.kinds).get((a.name,), "")[:3] != "by "
@@ -275,7 +277,7 @@ class Suggestions(Likely):
             # Of several names for what nothing more is asked of, such as h and w, each may be a number.
             lists = {path[:1] for path in held if held[path] == "list" and len(path) == 2}
             sure = {path[:1] for path in held if len(path) > 2 or path in asked.behind | asked.before | asked.parted}
-            sure |= {path[:1] for path in lists for n in [*asked.called] if n[:1] == path and len(asked.called[n]) > 2}
+            sure |= {n[:1] for n, name in asked.called.items() if len(name) > 2 or role(name) in ("k", "v")}
             kinds = {path: kind for path, kind in kinds.items() if path[:1] not in lists - sure}
             yield from self._completed(required, kinds, lengths)
             # Widths that have words of their own may be one.

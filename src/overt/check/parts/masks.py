@@ -61,6 +61,32 @@ def masked(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
                 yield Reading([(y.reshape(whole.shape), meant)], (("mask", told),), wrong(*names))
 
 
+def segments(g: Given, outs: list[np.ndarray]) -> Iterator[Reading]:
+    """Over the numbers with one index, such as the edges that end at a node.  Veličković et al. 2018, equation 3."""
+    x, at, y = g["scores"], g["ends"], outs[0]
+    if y.shape != x.shape:
+        return
+
+    def over(some: np.ndarray) -> np.ndarray:
+        return np.stack([some[at == one].sum(0) for one in at])
+
+    top = np.stack([x[at == one].max(0) for one in at])
+    with np.errstate(all="ignore"):
+        powers, plain = np.exp(x - top), np.exp(x)
+        shared = np.exp(x - x.max())
+        ways = {
+            "": powers / over(powers),
+            "softmax_partial_max": powers / over(plain),
+            "no_max": plain / over(plain),
+            "softmax_axis_head_or_batch": shared / shared.sum(0),
+            "no_exp_norm": x / over(x),
+        }
+        for name, meant in ways.items():
+            yield Reading([(y, meant)], (), wrong(name))
+        yield Reading([(y, shared / over(shared))], (), (("global_max", "risk"),))
+        yield Reading([(y, powers)], (), wrong("softmax_missing"), vague=True)
+
+
 def forms(y: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
     """What a mask hides: booleans, or 0 and 1, either way; or numbers that are added, the wrong way too."""
     if y.dtype == bool or set(np.unique(y)) <= {0, 1}:

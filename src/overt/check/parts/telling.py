@@ -44,6 +44,9 @@ PARTS = (
         tuple(f"scores={axes}{more}" for axes in _SCORES for more in ("", " axis=axis")),
         ("scores=S", "scores=S axis=axis"),
     ), masks.plain, "Vaswani et al. 2017, equation 1"),
+    Part("softmax over segments", ("softmax", "segment", "scatter", "edge"), (
+        tuple(f"scores={axes} ends=ends{more}" for axes in ("T", "TH") for more in (" length=nodes", "")),
+    ), masks.segments, "Veličković et al. 2018, equation 3"),
     Part("masked softmax", ("softmax", "mask"), ((
         *(f"scores={axes} mask={how} {axes}" for axes in _SCORES for how in ("keep", "0/1", "added")),
         *(f"scores={axes} mask={how} TS" for axes in _SCORES[1:] for how in ("keep", "0/1", "added")),
@@ -109,7 +112,8 @@ _NUMBERS: dict[str, Callable[[Lengths], float]] = {
     "length": lambda n: n.T, "keys": lambda n: n.S, "far": lambda n: 70 + n.T, "farther": lambda n: 140 + n.S,
     "width": lambda n: n.D, "all": lambda n: n.W, "count": lambda n: 200 + n.H, "heads": lambda n: n.H,
     "more heads": lambda n: 3 * n.H, "repeats": lambda n: 3, "batch": lambda n: n.B, "window": lambda n: n.T // 2,
-    "start": lambda n: _START, "point": lambda n: n.T // 2, "zero": lambda n: 0, "axis": lambda n: -1,
+    "start": lambda n: _START, "point": lambda n: n.T // 2, "nodes": lambda n: 3, "zero": lambda n: 0,
+    "axis": lambda n: -1,
 }  # fmt: skip
 _ARRAYS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "points": lambda n, r: np.arange(n.T) + _START,
@@ -119,6 +123,7 @@ _ARRAYS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "real": lambda n, r: (np.arange(n.T) < n.T - 1 - np.arange(n.B)[:, None]).astype(int),
     "tokens": lambda n, r: r.permutation(n.B * n.T).reshape(n.B, n.T) % 5 + 1,
     "table": lambda n, r: r.normal(size=(200 + n.H, n.W)),
+    "ends": lambda n, r: np.arange(n.T) * 2 % 3,
     "ones": lambda n, r: np.ones((n.B, n.S), int),
     "slopes": lambda n, r: 2.0 ** -np.arange(1, n.H + 1),
 }

@@ -96,7 +96,8 @@ class Blocks(Mixing):
             return False
         with np.errstate(all="ignore"):
             logs = np.stack([np.log(np.exp(s).sum(1)) for s, _ in parts], 1)
-        outs = np.stack([_mixed(s, v).reshape(len(s), -1) for s, v in parts], 1)
+        # Where a block sees nothing, nothing of it counts.
+        outs = np.nan_to_num(np.stack([_mixed(s, v).reshape(len(s), -1) for s, v in parts], 1))
         shape = (len(parts[0][1]), -1, parts[0][1].shape[2])
         if self._appears((pipeline.softmax(logs, (1,))[..., None] * outs).sum(1).reshape(shape), self.core.mix.number):
             return False

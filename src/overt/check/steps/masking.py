@@ -273,7 +273,7 @@ class Masked(Scale):
             if found is not None:
                 offset, wanted = found - late, keys - queries
                 self.facts["causal"] = offset
-                if offset == wanted or masked:
+                if offset == wanted or masked or (offset == wanted - 1 and "one hidden" in self.facts):
                     self.note("causal", "held", "a query sees no later key", self.mask_line)
                 elif queries == keys and offset > wanted + 1 and not self.intended.get("causal"):
                     # So many of the next ones may be meant to be seen.

@@ -278,6 +278,9 @@ class Walk(State):
         if self.before is not None and self.weights is None:
             self.before = np.where(cells, -np.inf, self.before)
         self.hiding.append(number)
+        if (cells.sum(1) == 1).all():
+            # Of every query one key, such as its own.
+            self.facts["one hidden"] = True
 
     def _filled(self, number: int, x: np.ndarray, y: np.ndarray) -> None:
         """What hidden scores become: a number that larger scores outdo, unless somebody gave it."""

@@ -84,6 +84,14 @@ def last(node: ast.Compare, up: set[str]) -> bool:
     return isinstance(node.ops[0], ast.LtE | ast.Gt if left else ast.GtE | ast.Lt)
 
 
+def scaled(node: ast.AST) -> ast.AST:
+    """What is multiplied with, or divided by, a name or a number."""
+    match node:
+        case ast.BinOp(op=ast.Mult() | ast.Div(), left=one, right=ast.Name() | ast.Constant() | ast.Attribute()):
+            return one
+    return node
+
+
 def bare(node: ast.AST) -> ast.AST:
     """What is made an array, or has parts that a name picks."""
     names = ("array", "asarray", "tensor", "as_tensor")

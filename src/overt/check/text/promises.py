@@ -99,7 +99,11 @@ class Promises:
     @cached_property
     def shaped(self) -> str:
         """Documentation and comments; what stands behind an argument, or where it is kept, is about that argument."""
-        return f"{self.described}\n{behind(self.description['source'])}"
+        source = self.description["source"]
+        # What has height and width at its end is an image.
+        sides = re.findall(r"\b(h\w*), *(w\w*) *= *(\w+)\.shape\[-2:\]", source, re.IGNORECASE)
+        images = [f"{name} (B, C, {high}, {wide})" for high, wide, name in sides]
+        return "\n".join([self.described, behind(source), *images])
 
     @cached_property
     def code(self) -> str:
@@ -171,7 +175,12 @@ class Promises:
         if re.search(r"\badditive mask\b", self.prose) and "bool" not in self.prose:
             return "additive"
         given: dict[str, str] = self.description["masks"]
-        return given.get(found[0].name)
+        if found[0].name in given:
+            return given[found[0].name]
+        # What the module says of masks is said of the one that there is.
+        every = re.split(r"\n\s*\n|(?<=[.;])\s", self.description.get("told", "").lower())
+        told = {self._mask_in(" ".join(line.split()), "bool" in line) for line in every if "mask" in line} - {None}
+        return told.pop() if len(told) == 1 and not others else None
 
     def told_booleans(self, name: str) -> bool:
         """Whether what is said of an argument is of booleans, or of a mask."""

@@ -155,7 +155,13 @@ def _joined(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: 
             handed = [value for name, value in zip(parameters_of(other), call.args, strict=False) if name in joined]
             inside += [x for value in handed if isinstance(value, ast.Name | ast.JoinedStr | ast.BinOp)
                        for x in ast.walk(value) if isinstance(x, ast.Name)]  # fmt: skip
-    return {x.id for x in (*sums, *inside) if isinstance(x, ast.Name)}
+    found = {x.id for x in (*sums, *inside) if isinstance(x, ast.Name)}
+    # What such a text was made of before has its part in it.
+    made = [(place.id, value) for node in ast.walk(function) for place, value in assigned(node)
+            if isinstance(place, ast.Name) and isinstance(value, ast.JoinedStr)]  # fmt: skip
+    for name, text in made[::-1]:
+        found |= {x.id for x in ast.walk(text) if isinstance(x, ast.Name)} if name in found else set()
+    return found
 
 
 def _asked(
@@ -394,7 +400,7 @@ def contracted(source: str, names: Sequence[str], found: Mapping[Path, Shape]) -
             continue
         assert isinstance(node, ast.Call)
         letters = [part.strip() for part in equation.value.partition("->")[0].split(",")]
-        paths = [_paths(operand, known, texts) for operand in node.args[1:]]
+        paths = [_paths(numeric.scaled(operand), known, texts) for operand in node.args[1:]]
         if len(letters) != len(paths) or not all(part.isalpha() for part in letters):
             continue
         words = {

@@ -300,7 +300,7 @@ def _hidden(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findin
             empty.reshape(-1, array.shape[-1])[0] = way.hides
         behind[..., 2] = way.hides
         plain, other = caller.ask([way, replace(way, arrays={**way.arrays, name: empty})])
-        if other.outputs and not plain.failed and np.isnan(other.outputs[0]).any() > np.isnan(plain.outputs[0]).any():
+        if other.outputs and not plain.failed and np.isnan(other.outputs[0]).sum() > np.isnan(plain.outputs[0]).sum():
             findings.add("full_row_nan")
         elif other.outputs and way.guess.dtype in ("float64", "float32"):
             # A fill that half precision has no number for is −∞ there.
