@@ -489,7 +489,8 @@ def _lengths(
         # They were given.
         return ladder
     sides = [n for shape in reply["shapes"] if len(shape) > 1 for n in shape if n > 1]
-    widths = sorted(dict.fromkeys(sides), key=lambda n: -sides.count(n)) or [built.W if built else 12]
+    # Of a packed projection, what goes in is narrower.
+    widths = sorted(dict.fromkeys(sides), key=lambda n: (-sides.count(n), n)) or [built.W if built else 12]
     if built is not None:
         # What several inputs side by side are multiplied with has a multiple of their width.
         widths += [built.W] * (sized and built.W not in widths and any(width % built.W == 0 for width in widths))

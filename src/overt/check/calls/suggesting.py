@@ -277,7 +277,9 @@ class Suggestions(Likely):
             # Of several names for what nothing more is asked of, such as h and w, each may be a number.
             lists = {path[:1] for path in held if held[path] == "list" and len(path) == 2}
             sure = {path[:1] for path in held if len(path) > 2 or path in asked.behind | asked.before | asked.parted}
-            sure |= {n[:1] for n, name in asked.called.items() if len(name) > 2 or role(name) in ("k", "v")}
+            sure |= {
+                n[:1] for n, name in asked.called.items() if len(name) > 2 or role(name) in ("k", "v") or n in found
+            }
             kinds = {path: kind for path, kind in kinds.items() if path[:1] not in lists - sure}
             yield from self._completed(required, kinds, lengths)
             # Widths that have words of their own may be one.
@@ -432,6 +434,9 @@ def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[
     )
     if place == 0 and rank > 2 and shape.axes[0] in ("n", "N"):
         axis = "B" if samples else "T"
+    if place == 0 and rank == 3 and shape.axes[0] in ("g", "G") and samples:
+        # Graphs, where nothing stands before them.
+        axis = "B"
     # Numbers of samples and positions alone are tokens.
     tokens = axis == "T" and rank == 2 and bool(re.fullmatch(AXIS_WORDS["B"], shape.axes[0].lower()))
     likely: tuple[str, ...] = ()

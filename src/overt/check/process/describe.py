@@ -256,7 +256,7 @@ def _constructor(cls: Any) -> list[dict[str, Any]]:
 def arguments_of(call: Any, skip: bool = False) -> list[dict[str, Any]]:
     """What can be said about each argument of something that is called; without the first, where that is skipped."""
     try:
-        found = list(inspect.signature(call).parameters.values())
+        found = list(inspect.signature(_wrapped(call)).parameters.values())
     except (TypeError, ValueError):
         # Functions written in C tell their arguments in the first line of their documentation.
         head = re.match(r"\w+\((.*?)\)\s*->", (getattr(call, "__doc__", None) or "").strip(), re.DOTALL)
@@ -274,6 +274,16 @@ def arguments_of(call: Any, skip: bool = False) -> list[dict[str, Any]]:
         row = {"name": p.name, "required": p.default is p.empty, "default": default}
         rows.append(row | {"annotation": told, "kind": kind})
     return rows
+
+
+def _wrapped(call: Any) -> Any:
+    """The one function that another one closes over, which takes whatever that takes and says nothing of it."""
+    inner = [cell.cell_contents for cell in getattr(call, "__closure__", None) or ()]
+    functions = [x for x in inner if inspect.isfunction(x)]
+    several = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+    code = getattr(call, "__code__", None)
+    vague = code is not None and code.co_flags & several == several and code.co_argcount < 2
+    return _wrapped(functions[0]) if vague and len(functions) == 1 else call
 
 
 def _doc(cls: type) -> str:

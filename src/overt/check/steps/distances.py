@@ -53,41 +53,60 @@ def shifted(core: Core, data: Sequence[bool]) -> Iterator[Told]:
         operation = core.operations[number]
         if operation.name not in ADDS or operation.host.shape != shape:
             continue
-        for source, x in zip(operation.sources, operation.operands, strict=True):
-            if source is None or source in path or x.shape != shape:
-                continue
-            made = _product(core, data, source)
+        for source, x in _terms(core.operations, number, path):
+            made, keys = _product(core, data, source) or (None, False)
             if made is None or made.ndim != x.ndim or made.shape[rows[0]] != shape[rows[0]]:
                 continue
+            # Of keys, a row for each of them was made before they were laid along the columns.
+            mine, among = (columns[0], made.ndim - 2) if keys else (rows[0], rows[0])
             order = np.argsort(made, axis=None)
             at = order[np.searchsorted(made.ravel()[order], x.ravel()).clip(max=made.size - 1)]
             known = (made.ravel()[at] == x.ravel()).reshape(shape) & seen
-            own = np.unravel_index(at, made.shape)[rows[0]].reshape(shape)
+            own = np.unravel_index(at, made.shape)[among].reshape(shape)
             if len(np.unique(made)) < made.size or known.sum() < seen.sum() / 3:
                 continue
             # Of each query the nearest that it sees, where later ones are hidden.
             last = np.moveaxis(seen, columns[0], -1)[..., ::-1].argmax(-1)[..., None]
             nearest = np.take_along_axis(np.moveaxis(x, columns[0], -1)[..., ::-1], last, -1)
-            wanted = np.arange(shape[rows[0]]).reshape([-1 if n == rows[0] else 1 for n in range(len(shape))])
+            wanted = np.arange(shape[mine]).reshape([-1 if n == mine else 1 for n in range(len(shape))])
             if (known & (own != wanted)).any():
-                says = "What is added to the scores of a query was made of another one."
+                says = f"What is added to the scores of a {'key' if keys else 'query'} was made of another one."
                 yield Told("bias", "unknown", core.operations[source].line, says)
-            elif not seen.all() and not nearest.any():
+            elif not seen.all() and not nearest.any() and not keys:
                 says = "To the score of the nearest key nothing is added, so what is meant for it went to another."
                 yield Told("bias", "unknown", core.operations[source].line, says)
             else:
-                yield Told("bias", "", operation.line, "what is added to the scores of a query was made of it")
+                says = f"what is added to the scores of a {'key' if keys else 'query'} was made of it"
+                yield Told("bias", "", operation.line, says)
 
 
-def _product(core: Core, data: Sequence[bool], source: int | None) -> np.ndarray | None:
-    """The product with a parameter, or of the queries with what else was given, that an array was taken out of."""
+def _terms(operations: Sequence[Operation], number: int, path: set[int]) -> Iterator[tuple[int, np.ndarray]]:
+    """What a sum adds to what is on a path, each term of it, however they are put together."""
+    operation = operations[number]
+    for source, x in zip(operation.sources, operation.operands, strict=True):
+        if source is None or source in path or x.shape != operation.host.shape:
+            continue
+        if operations[source].name in ADDS:
+            yield from _terms(operations, source, path)
+        else:
+            yield source, x
+
+
+def _product(core: Core, data: Sequence[bool], source: int | None) -> tuple[np.ndarray, bool] | None:
+    """The product with a parameter, or of queries or keys with what else was given, that an array was taken out of.
+
+    And whether it was one of the keys.
+    """
     operations = core.operations
     while source is not None:
         made = contracted(operations, source)
         if made is not None:
             sides = [s is not None and data[s] for s in made.sources]
-            asked = any(np.array_equal(x, core.scores.left) for x in (made.left, made.right))
-            return operations[source].host if sum(sides) == 1 or asked else None
+            asked, keys = (any(np.array_equal(x, one) for x in (made.left, made.right))
+                           for one in (core.scores.left, core.scores.right))  # fmt: skip
+            turned = core.scores.right.swapaxes(-1, -2) if core.scores.right.ndim > 1 else core.scores.right
+            keys = keys or any(np.array_equal(x, turned) for x in (made.left, made.right))
+            return (operations[source].host, keys and not asked) if sum(sides) == 1 or asked or keys else None
         source = next((s for s in operations[source].sources if s is not None and data[s]), None)
     return None
 

@@ -277,7 +277,8 @@ class Mixing(Masked):
                 continue
             if any(like(array, y) for y in scores) and np.isfinite(array).any() and self.phase != "raw":
                 # What has a name of its own, or lies beside the weights, is what it is.
-                if not returned and (re.fullmatch(r"[.\d]*", name) or re.search(_WEIGHTS, name, re.I)):
+                told = returned or self.intended.get("returns scores")
+                if not told and (re.fullmatch(r"[.\d]*", name) or re.search(_WEIGHTS, name, re.I)):
                     self.fail("weights", "returns_scores", None, "Scores are returned in the place of weights.")
             elif array.size == len(final) and self.before is not None:
                 with np.errstate(all="ignore"):

@@ -68,6 +68,8 @@ class Scale(Walk):
             mistake = None
         if mistake == "":
             self.note("scale", "held", f"1/√{width}", line)
+        elif "term" in self.facts and any(abs(total * (n * width) ** 0.5 - 1) < 1e-3 for n in (2, 3)):
+            self.note("scale", "held", f"1/√{width} shared with other terms (He et al. 2021)", line)
         elif mistake is None and self.bent is not None and self.bent[0] == total:
             says = f"What tanh made of the scores divided by {want / total:.4g} is not multiplied by that again."
             self.fail("softcap", UNKNOWN, self.bent[1], says, want, total)

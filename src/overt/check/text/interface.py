@@ -120,7 +120,7 @@ class Interface(Promises):
             made += [m for m in alike if m["name"][0] == "." and m not in made]
             made.sort(key=lambda m: m not in alike)
             # What asks for the same, or for other arrays, is no maker.
-            made = [m for m in made if not any(row["name"] == a.name or role(row["name"]) in ("x", "q", "v")
+            made = [m for m in made if not any(row["name"] == a.name or role(row["name"]) in ("x", "q", "v", "cache")
                                                for row in m["parameters"]
                                                # Capitals are sizes.
                                                if not re.fullmatch(r"[A-Z]", row["name"]))]  # fmt: skip

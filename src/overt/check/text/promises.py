@@ -27,6 +27,8 @@ from overt.check.text.usage import definition, scope, source_of
 # Which rows or columns something is said to be.
 _RANGE = r"\b[\w*]+ ?(?:\.\.+|:|…) ?[\w*]+(?: ?- ?1)? "
 
+# What is no weight yet.
+_SCORED = r"logits|scores|energies"
 # Numbers so low that they hide.
 _LOW = r"-\s*(1e\d|(jnp\.|np\.|torch\.|math\.)?inf)|−∞|finfo\([^)]*\)\.min|[\"']-inf"
 
@@ -60,6 +62,7 @@ class Promises:
             )),
             "asks": self._asks,
             "unscaled": self.declared_unscaled,
+            "returns scores": self.returns_scores,
             "scaled": self.description.get("scaled"),
             "by width": self.declared_by_width,
             # Keys and values are said to have one source.
@@ -236,6 +239,7 @@ class Promises:
             rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
             # What stands in brackets behind it is a remark.
             rest = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", rest)
+            rest = re.sub(r"\bno(ne|body)?\b( \w+)? (may|can|must) (attend|look|see)", "hidden", rest)
             if re.search(
                 r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
                 rest,
@@ -385,12 +389,18 @@ class Promises:
     def batches_first(self) -> bool | None:
         """Whether the first axis is said to be that of the samples; None where nothing, or both, is said."""
         samples, more = r"(b|bs|bsz|n_?batch|batch(_?size)?|batches|samples)", r"\s*,\s*[\w*]+"
-        shapes = r"[(\[]\s*{}\s*,\s*{}" + rf"(?={more}|\s*[)\]])"
+        two = r"[(\[]\s*{}\s*,\s*{}"
+        shapes, wide = two + rf"(?={more}|\s*[)\]])", two + rf"(?={more})"
         text = (self.described + self.description.get("source", "")).lower()
         text = re.sub(r"\b(\w+)\s+[x×]\s+(\w+)\s+[x×]\s+(\w+)", r"(\1, \2, \3", text)
         first = re.search(shapes.format(samples, r"[\w*]+"), self.prose)
         second = re.search(shapes.format(r"[a-z]\w*", samples), text)
         late = second or re.search(r"(sequence|time|seq|length)[- ](first|major)|batch_first\s*=\s*false", text)
+        # A mask, or tokens, may have samples first where what has a width does not.
+        if re.search(wide.format(r"[a-z]\w*", samples), text) and not re.search(
+            wide.format(samples, r"[\w*]+"), self.prose
+        ):
+            return False
         return None if first and second else True if first and not late else False if late else None
 
     def counts_itself(self, name: str = "") -> tuple[bool, bool]:
@@ -438,12 +448,22 @@ class Promises:
     def declared_unscaled(self) -> bool:
         """Whether the scale is said to be somebody else's business, or there is none, as in Luong's product."""
         text = self.name.lower() + " " + self.prose
+        # What the whole file is about says it in so many words.
+        beyond = rf"\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?(sqrt|√|square))"
         return bool(
             re.search(
                 r"pre-?scaled|already scaled|unscaled|luong|(?<!scaled )\bdot attention|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|(do|does|did|is|are) not scale|plain (inner|dot) products?|t5",
                 text,
             )
+            or re.search(beyond, " ".join(f"{self._all_prose} {self.description.get('told', '')}".lower().split()))
         )
+
+    @cached_property
+    def returns_scores(self) -> bool:
+        """Whether what is returned is said to be scores, and no weights."""
+        told = " ".join(self._all_prose.split())
+        said = r"\b(second|results?|returns?|returned|outputs?)\b[^.;]{0,40}\b"
+        return bool(re.search(rf"{said}({_SCORED}|unnormali[sz]ed)|{said}before the softmax", told))
 
 
 def _words(source: str) -> list[str]:
@@ -456,7 +476,12 @@ def _words(source: str) -> list[str]:
 def behind(source: str) -> str:
     """Comments that begin with a shape and stand behind an argument, or where it is kept, each after its name."""
     place = r"^[ \t]*(?:self\.\w+ *= *)?(\w+)(?:: *[^#=\n]+(?:=[^#\n]*)?|,|)[ \t]*# *([(\[].*)$"
-    return "\n".join(f"{name} {text}" for name, text in re.findall(place, source, re.MULTILINE))
+    found = [f"{name} {text}" for name, text in re.findall(place, source, re.MULTILINE)]
+    # Names for what lies in one thing, and as many shapes.
+    several = r"^[ \t]*\w+(?:, *\w+)+ *= *(\w+)[ \t]*# *([(\[].*)$"
+    for name, text in re.findall(several, source, re.MULTILINE):
+        found += [f'{name}["{n}"] {shape}' for n, shape in enumerate(re.findall(r"[(\[][^()\[\]]*[)\]]", text))]
+    return "\n".join(found)
 
 
 def _about(names: list[str], text: str) -> Iterator[str]:

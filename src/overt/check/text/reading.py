@@ -125,7 +125,12 @@ def read(source: str, names: Sequence[str]) -> Read:
         texts = {name: passed.get(name, [name])[:1] for name in names if name in _joined(own, functions)}
         found.texts |= {(name,): some[0] for name, some in texts.items()}
         found.applied |= _applied(own, names)
-        _asked(own, {name: [(name,)] for name in names}, texts, functions, found, 0)
+        # What is declared in a class is given to whoever makes it.
+        fields = {x.target.id for x in getattr(own, "body", ())
+                  if isinstance(x, ast.AnnAssign) and isinstance(x.target, ast.Name)}  # fmt: skip
+        known: dict[str, list[Path]] = {name: [(name,)] for name in names}
+        known |= {f"self.{name}": [(name,)] for name in names if name in fields}
+        _asked(own, known, texts, functions, found, 0)
     return found
 
 
@@ -253,6 +258,8 @@ def _asked(
         if isinstance(node.func, ast.Attribute) and node.func.attr not in _OF_ARRAYS:
             for path in _paths(node.func.value, known, texts):
                 found.methods.setdefault(path, set()).add(node.func.attr)
+                # What something that is given is asked for by.
+                found.indices.update(one for x in node.args for one in _paths(x, known, texts) if one[1:] == ("0",))
         for elements in (x.elts for x in node.args if isinstance(x, ast.Tuple) and len(x.elts) == 2):
             # A state of two arrays, (h, c), which a layer takes as one.
             state = [path for x in elements if isinstance(x, ast.Name) for path in _paths(x, known, texts)[:1]]

@@ -33,8 +33,11 @@ def definition(thing: Any) -> Any:
 
 
 def scope(thing: Any) -> dict[str, Any]:
-    """What the module of a thing has, by its names."""
-    return {**vars(sys.modules.get(getattr(definition(thing), "__module__", None) or "", object))}
+    """What the module of a thing has, by its names, and the classes that stand in its own."""
+    own = definition(thing)
+    bases = own.__mro__[-2::-1] if isinstance(own, type) else ()
+    nested = {name: x for base in bases for name, x in vars(base).items() if isinstance(x, type)}
+    return {**nested, **vars(sys.modules.get(getattr(own, "__module__", None) or "", object))}
 
 
 def source_of(thing: Any) -> tuple[str, int]:
