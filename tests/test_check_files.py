@@ -345,6 +345,82 @@ def paged(q, pool, rids):
         found.append(torch.einsum("hn,nhd->hd", s.softmax(-1), v))
     return torch.stack(found)
 
+def layer_of(d_model, heads, max_len, seed=0):
+    r = np.random.default_rng(seed)
+    return {"wq": r.normal(size=(d_model, d_model)), "rel": r.normal(size=(heads, max_len, d_model // heads))}
+
+def skewed(p, x, heads):
+    """x [B, L, D].  Causal; the last row of rel is the distance 0."""
+    B, L, D = x.shape
+    q = (x @ p["wq"]).reshape(B, L, heads, -1).transpose(0, 2, 1, 3)
+    e = np.einsum("bhld,hrd->bhlr", q, p["rel"][:, p["rel"].shape[1] - L :])
+    e = np.pad(e, ((0, 0), (0, 0), (0, 0), (1, 0))).reshape(B, heads, L + 1, L)[:, :, 1:]
+    s = (q @ x.reshape(B, L, heads, -1).transpose(0, 2, 3, 1) + e) / math.sqrt(q.shape[-1])
+    w = softmax(np.where(np.triu(np.ones((L, L), bool), 1), -1e9, s))
+    return (w @ x.reshape(B, L, heads, -1).transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3).reshape(B, L, D)
+
+class Axis(nn.Module):
+    """Along the second last axis of x."""
+    def __init__(self, dim):
+        super().__init__()
+        self.qkv, self.d = nn.Linear(dim, 3 * dim), dim
+
+    def scale(self, q):
+        return self.d**-0.5
+
+    def forward(self, x, near=None):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        s = q @ k.mT * self.scale(q)
+        if near is not None:
+            # near[i, j] True: i sees j
+            s = s.masked_fill(~near, -1e9)
+        return s.softmax(-1) @ v
+
+class AxisByLength(Axis):
+    def scale(self, q):
+        return q.shape[-2] ** -0.5
+
+def in_a_cache(p, x, cache, heads):
+    """x [T, dim]; cache (k, v) each [S, Hkv, D]; query heads h and h + 1 share a key head"""
+    T = x.shape[0]
+    q = (x @ p["q"]).reshape(T, heads, -1)
+    k, v = cache[0], cache[1]
+    k, v = (np.repeat(t, heads // t.shape[1], 1) for t in (k, v))
+    return np.einsum("hts,shd->thd", softmax(np.einsum("thd,shd->hts", q, k) / math.sqrt(q.shape[-1])), v)
+
+class Memories(nn.Module):
+    def __init__(self, words, dim):
+        super().__init__()
+        self.e = nn.Embedding(words, dim)
+
+    def match(self, s):
+        return s.softmax(-1)
+
+    def forward(self, question, stories):
+        """question (B, D), stories (B, M, D)"""
+        return torch.einsum("bm,bmd->bd", self.match(torch.einsum("bd,bmd->bm", question, stories)), stories)
+
+class MemoriesTogether(Memories):
+    def match(self, s):
+        return s.flatten().softmax(0).reshape(s.shape)
+
+class Words(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.q, self.kv = heads, nn.Linear(dim, dim), nn.Linear(dim, 2 * dim)
+
+    def of(self, k, v):
+        return v
+
+    def forward(self, seen, said):
+        q = self.q(seen).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.kv(said).chunk(2, -1))
+        return ((q @ k.mT * q.shape[-1] ** -0.5).softmax(-1) @ self.of(k, v)).transpose(1, 2).flatten(2)
+
+class WordsOfKeys(Words):
+    def of(self, k, v):
+        return k
+
 def weights_of_all(vocab=50, d=16, seed=0):
     r = np.random.default_rng(seed)
     return {"words": r.normal(size=(vocab, d)), "qkv": {"w": r.normal(size=(d, 3 * d)), "b": r.normal(size=3 * d)}}
@@ -381,6 +457,14 @@ def weights_of_all(vocab=50, d=16, seed=0):
         ("Bare", ["returns_scores"]),
         ("Sided", []),
         ("paged", []),
+        ("skewed", []),
+        ("Axis", []),
+        ("AxisByLength", ["scale_seqlen"]),
+        ("in_a_cache", []),
+        ("Memories", []),
+        ("MemoriesTogether", ["softmax_global"]),
+        ("Words", []),
+        ("WordsOfKeys", ["unknown"]),
     ],
 )
 def test_each(mistakes: Mistakes, name: str, wanted: list[str]) -> None:

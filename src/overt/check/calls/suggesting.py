@@ -303,7 +303,8 @@ class Suggestions(Likely):
                 told = self.told(a)
                 told = told if told in VALUES or (told or "").startswith(OWN) else None
                 if inside and not (told or "").startswith(OWN):
-                    told = self.interface.read.of((a.name,)) or "dictionary"
+                    listed = f"{len(inside)} of them" if all(path[-1].isdigit() for path in inside) else "dictionary"
+                    told = self.interface.read.of((a.name,)) or listed
                 elif a.role not in INPUTS and (axis := self._axis(a.name, lengths)) is not None:
                     told = f"length of {axis}"
                 # Of nothing there is nothing to see.
@@ -447,9 +448,11 @@ def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[
     elif sides is not None:
         likely = ("W", "U")
     elif axis == "H" and rank > 2 and place < rank - 1:
-        likely = ("H", "G")
+        likely = ("G", "H") if "kv" in shape.axes[place].lower() else ("H", "G")
     elif place == rank - 1 and not shape.sort and rank > 1 and not tokens:
-        likely = ("D", "W", "U") if rank > 3 and sides is None else ("W", "U")
+        # Beside key heads stands the width of one.
+        heads = rank > 3 or any(re.fullmatch(r"(n_?|num_?)?(h_?)?kv_?(h|heads)?", axis.lower()) for axis in shape.axes)
+        likely = ("D", "W", "U") if heads and sides is None else ("W", "U")
     elif axis == "T" or place < rank - 1 or shape.sort:
         likely = ("S", "T") if shape.sort in ("mask", "0 and 1") and place == rank - 1 else ("T", "S")
     return next((letter for letter in likely if letter not in taken), None)

@@ -225,7 +225,9 @@ def softmax_mistake(core: Core, before: np.ndarray, after: np.ndarray) -> tuple[
         mixed = core.operations[core.mix.number].detail not in ("returned", "logarithms")
         rows = bool(over & set(core.mix.rows)) and (mixed or any(_asks(core, a) for a in axes if a < len(labels)))
         if keys:
-            return ("softmax_global" if rows else "softmax_heads_and_keys"), True
+            # All that there is are samples, where none of it are queries.
+            every = over == {a for a, length in zip(labels, shape, strict=False) if length > 1}
+            return ("softmax_global" if rows or every else "softmax_heads_and_keys"), True
         return ("softmax_axis_q" if rows and len(over) == 1 else "softmax_axis_head_or_batch"), True
     with np.errstate(all="ignore"):
         if np.allclose(x / x.sum(-1, keepdims=True), y, rtol=1e-4, equal_nan=True):

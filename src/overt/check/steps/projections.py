@@ -111,7 +111,7 @@ def beside(
     one = None if made is None else operations[made.number]
     for n in idle:
         op = operations[n]
-        piece = not users[n] and op.name in PIECES and op.sources[:1] != (None,)
+        piece = op.name in PIECES and op.sources[:1] != (None,)
         if piece and any(op.sources[:1] == x.sources[:1] and op.host.shape == x.host.shape for x in mine):
             return True
         if one is not None and (op.name, op.host.shape, _moving(op)) == (one.name, one.host.shape, _moving(one)):

@@ -51,6 +51,9 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
     found: dict[Path, Shape] = {}
     nameless: list[Shape] = []
     known = _any(names)
+    # Two things by their names, and the shape of each.
+    each = rf"(?<![\w.])({known})(:?) \(\w+, *\w+\),?:? (?:each |both )?([\[(](?:{_AXIS})(?:, *(?:{_AXIS}))+[\])])"
+    text = re.sub(each, r'\1["0"] \3; \1["1"] \3', text)
     text = _bracketed(text, known)
     held = [*asked]
     inside = {path[-1]: path[:-1] for path in reversed(held) if path[-1] not in names}
@@ -64,6 +67,9 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         axes = _axes(place[1])
         if len(axes) > 1 and all(axis in names for axis in axes) and (len(axes) > 2 or len(axes[0]) > 1):
             # Arguments, as they are passed.
+            continue
+        if place[0][0] == "[" and (word := re.search(r"(\w+)$", text[: place.start()])) and not name.fullmatch(word[1]):
+            # Something is taken out of something else.
             continue
         # What closes a bracket that was open ends a shape that was not understood.
         between = re.sub(r"^[^()]*\)", "", text[ends[number] : place.start()])

@@ -161,6 +161,9 @@ def scaled(
     odd = next((one["odd scale"] for one in told if one.get("odd scale")), None)
     if not odd or odd["scale"] not in [one["scale"] for one in told] or "scale" not in facts:
         return
+    if any(name.startswith("scale_") for name in findings.found):
+        # What is wrong with it is known.
+        return
 
     first = made.of(caller)
     given = [*guess.kinds, *(first[0].kinds if first is not None else ())]

@@ -250,6 +250,11 @@ class Continued:
 
     # Calls.
 
+    def _draws(self, maker: str) -> bool:
+        """Whether what a function or a class of the module makes is random."""
+        made = (m["source"] for some in self.face.makers.values() for m in some if m["name"] == maker)
+        return any(re.search(r"rand|normal|uniform|rng\b", source) for source in made)
+
     def _spec(
         self, way: _Way, start: int, end: int, first: int | None, prefix: str
     ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -261,7 +266,7 @@ class Continued:
         arrays |= {prefix + name: x for name, x in whole.items() if arrays[prefix + name].shape == x.shape}
         # A window is as long in all pieces, and what is drawn is drawn alike.
         kwargs |= {name: spec for name, spec in once.items()
-                   if self.kinds[name] == "side" or ("by" in spec and "'random': True" in str(spec))}  # fmt: skip
+                   if self.kinds[name] == "side" or ("by" in spec and self._draws(spec["by"]))}  # fmt: skip
         for name, axis in self.axes.items():
             some = whole[name].take(range(start, end), axis)
             arrays[prefix + name] = whole[name] if name in self.tables else some

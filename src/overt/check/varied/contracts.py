@@ -305,8 +305,8 @@ def _first_ones(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
     if wrong or facts.get("causal") != 0 or "term" not in facts or n.T != n.S or some >= n.T or n.T in (n.B, n.H):
         return
     fewer, kinds = guess.sized(T=some, S=some), guess.by_name
-    long = [name for name in caller.arrays(guess) if {"T", "S"} & {*calls.axes_of(kinds[name])}]
-    if len({kinds[name].replace("S", "T") for name in long}) > 1:
+    moving = [name for name in caller.arrays(guess) if {"T", "S"} & {*calls.axes_of(kinds[name])}]
+    if len({kinds[name].replace("S", "T") for name in moving}) > 1:
         # Of a table that is given, the last rows may be those of the nearest.
         return
     first = {
@@ -314,7 +314,10 @@ def _first_ones(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
         for name, x in caller.arrays(guess).items()
         if {"T", "S"} & {*calls.axes_of(kinds[name])}
     }
-    whole, alone = caller.ask([Way(guess), Way(fewer, arrays=first)])
+    # What is made as long as it is stays as long.
+    made = {path[0] for path, kind in guess.kinds if kind[:3] == "by "}
+    long = {".".join(path): n.T for path, kind in guess.kinds if kind == "length" and path[0] in made}
+    whole, alone = caller.ask([Way(guess), Way(fewer, arrays=first, values=long)])
     if whole.failed or alone.failed or not (whole.outputs and alone.outputs):
         return
     cut = [slice(b if (a, b) == (n.T, some) else None)

@@ -7,13 +7,15 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import numpy as np
+
 from overt.check.calls.call import Guess
 from overt.check.findings import Findings
 from overt.check.process.session import EndedError, Here, Session
 from overt.check.text.edits import Edit, edited, edits, own
 from overt.check.text.interface import Interface
 from overt.check.varied import outside
-from overt.check.varied.asking import Caller
+from overt.check.varied.asking import Caller, Way
 
 T = TypeVar("T")
 # Seconds for changes of a text; and steps that attention has.
@@ -44,6 +46,10 @@ def mended(session: Session | Here, face: Interface, fits: Callable[[], T | None
 def attends(session: Session | Here, face: Interface, caller: Caller, guess: Guess, findings: Findings) -> bool:
     """Enter the one change with which a call attends, and nothing is wrong, where it does not as it is."""
     if caller.handle is not None:
+        return False
+    (plain,) = caller.ask([Way(guess)])
+    if not all(face.has(role) for role in "qkv") and not all(np.isfinite(x).all() for x in plain.outputs):
+        # Of numbers that it was given, one may not be meant.
         return False
 
     def fits() -> bool | None:
