@@ -290,11 +290,10 @@ class Masked(Scale):
                     says = "A query does not see itself." if wrong else "The first query stands at the first key."
                     self.fail("causal", "causal_top_left", self._shaped_at(), says, kind="mistake" if wrong else None)
                 return
-            sides = ((back, on) for back in range(S - 1) for on in range(S - 1))
-            bands = ((back, on) for back, on in sides
-                     if np.array_equal(one, (ahead > late + on) | (ahead < late - back)))  # fmt: skip
-            if (band := next(bands, None)) is not None:
-                self.facts |= {"reach": band[0], "ahead": band[1], "mask made": self._made_at(T, S)}
+            back, on = late - int(ahead[~one].min()), int(ahead[~one].max()) - late
+            band = min(back, on) >= 0 and max(back, on) < S - 1
+            if band and np.array_equal(one, (ahead > late + on) | (ahead < late - back)):
+                self.facts |= {"reach": back, "ahead": on, "mask made": self._made_at(T, S)}
                 return
             past = next((o for o in range(-T, S + 1) if np.array_equal(one, ahead <= o)), None)
             if not masked and past is not None and T > 2:

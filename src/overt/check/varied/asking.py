@@ -398,8 +398,8 @@ def reach(caller: Caller, guess: Guess, values: Mapping[str, Any] | None = None)
         if cells is None:
             continue
         away = np.arange(length) - np.arange(length)[:, None]
-        sides = ((back, on) for back in range(length - 1) for on in range(length - 1))
-        return next(
-            (Band(*side) for side in sides if np.array_equal(cells, (away >= -side[0]) & (away <= side[1]))), Band()
-        )
+        back, ahead = (-away[cells].min(), away[cells].max()) if cells.any() else (-1, -1)
+        banded = min(back, ahead) >= 0 and max(back, ahead) < length - 1
+        banded = banded and np.array_equal(cells, (away >= -back) & (away <= ahead))
+        return Band(int(back), int(ahead)) if banded else Band()
     return Band()
