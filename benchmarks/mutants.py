@@ -17,6 +17,7 @@ import contextlib
 import copy
 import json
 import random
+import resource
 import statistics
 import tempfile
 import time
@@ -58,6 +59,8 @@ LARGE = 1e3
 # Seconds for all calls of a mutant, since some count in steps of zero, and for a verdict.
 PATIENCE = 5.0
 VERDICT = 60.0
+# Bytes that a mutant may take: a length that is changed may become endless.
+MEMORY = 8 << 30
 
 
 @dataclass(frozen=True)
@@ -284,6 +287,7 @@ def main() -> None:
     if options.candidates:
         chosen = random.Random(options.seed).sample(chosen, min(options.candidates, len(chosen)))
     outcomes = []
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for path, name in chosen:

@@ -10,13 +10,15 @@ from typing import Any
 
 from overt.check.mistakes import MISTAKES, SYMPTOMS
 from overt.check.report import Entry, Finding, Kind, Report
-from overt.check.text.lines import decided, made_in
+from overt.check.text.lines import decided, function_at, made_in
 
 # What is looked for in these is rather the last such line.
 _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
 # What is wrong in these is rather how something is used than what it is.
 _USED = ("scale_inverted", "scale_missing", "scale_double", "mask_inverted")
 
+# What is wrong in these happens from one call to the next, and in no constructor.
+_LATER = ("cache_key", "dropout_stuck_off")
 # What is wrong in these is made of sizes alone.
 _MADE = ("alibi_slopes",)
 
@@ -145,6 +147,8 @@ class Findings:
                 for start, some in texts for pattern in (look.split("|")[0], look)
             )  # fmt: skip
             hits = next(filter(None, found), [])
+            if name in _LATER and file:
+                hits = [n for n in hits if function_at(file, n) != "__init__"] or hits
             line = hits[-1 if name in _LAST else 0] if hits else None
         if line is None or not file:
             return None

@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from overt.recorder.flow import sums_to_one
+from overt.recorder.flow import CASTS, sums_to_one
 from overt.recorder.operations import Operation
 
 _MATRICES = {"matmul", "mm", "bmm", "mv", "baddbmm", "addmm", "addbmm", "addmv"}
@@ -224,6 +224,8 @@ def _summed_up(operations: Sequence[Operation], number: int) -> Product | None:
     """A product entry by entry that is then summed over axes, as one contraction."""
     operation = operations[number]
     source = operation.sources[0] if operation.sources else None
+    while source is not None and operations[source].name in CASTS:
+        source = operations[source].sources[0]
     if source is None:
         return None
     times, whole = operations[source], operations[source].host

@@ -172,7 +172,7 @@ class Suggestions(Likely):
             other = a.name != path[0] and dict(guess.kinds).get((a.name,), "")[:3] != "by "
             if a.name in guess.names and other and (a.name,) not in kinds and type(a.default) is not int:
                 guess = guess.given(here, f"like {a.name}")
-            elif not a.required and (kind not in _NUMBERS or type(a.default) is not int):
+            elif not a.required and (kind not in (*_NUMBERS, "number of key heads") or type(a.default) is not int):
                 continue
             elif not a.required and kind == "width of all" and "W" in claimed and not self._axis(a.name, lengths):
                 # That width is another one's.
@@ -194,6 +194,9 @@ class Suggestions(Likely):
                 guess = guess.given(here, "length of a page" if re.search(r"size|len", a.name) else many)
             elif inner is not None and depth < 2:
                 guess = self._by(guess, here, inner, depth + 1)
+            elif re.search(rf"\b(zeros|empty|ones|full)\([^\n]*\b{a.name}\b", maker["source"]) and kind == "2":
+                # A cap is that of what there is room for.
+                guess = guess.given(here, "length")
             elif kind in VALUES:
                 guess = guess.given(here, kind)
             else:
@@ -241,7 +244,7 @@ class Suggestions(Likely):
         made = [row for some in self.interface.makers.values() for m in some for row in m["parameters"]]
         named = {row["name"]: row["default"] for row in made if type(row["default"]) is int} | dict(self.named)
         for size in (self.ladder[0], *self.ladder[3:4]):
-            kinds, lengths = lettered(found, size, named)
+            kinds, lengths = lettered(found, size, named, makes=self.makes)
             self._found = {*found}
             self._words = {axis: letter for path, shape in found.items()
                            for axis, letter in zip(shape.axes, axes_of(kinds[path]), strict=False)}  # fmt: skip
@@ -364,11 +367,16 @@ def _laid(layout: str) -> dict[str, str]:
 
 
 def lettered(
-    found: Mapping[Path, Shape], lengths: Lengths, named: Mapping[str, int], words: Mapping[str, str] | None = None
+    found: Mapping[Path, Shape],
+    lengths: Lengths,
+    named: Mapping[str, int],
+    words: Mapping[str, str] | None = None,
+    *,
+    makes: bool = False,
 ) -> tuple[dict[Path, str], Lengths]:
     """Documented shapes as kinds: a letter for each word, with the length that its name has, or one of its own.
 
-    words: letters that are known.
+    words: letters that are known.  makes: whether a constructor takes these.
     """
     letters: dict[str, str] = dict(words or {})
     lengths = replace(lengths, U=lengths.axis("U"))
@@ -397,6 +405,9 @@ def lettered(
             edges = axis not in PLAIN and (shape.sort == "ends" or (axis in graph and re.fullmatch(shapes.EDGES, axis)))
             known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
             letter = axis if axis in PLAIN else _letter(shape, place, sides, set(letters.values()), len(first) < 2)
+            if makes and letter in ("T", "S") and _called(axis) is None:
+                # A constructor takes matrices; what nothing calls a length is the width of what they meet.
+                letter = "W"
             if heads and axis == own[-1] and "D" not in letters.values():
                 letter = "D"
             elif heads and axis == own[0]:
@@ -424,15 +435,18 @@ def lettered(
     return kinds, lengths
 
 
+def _called(axis: str) -> str | None:
+    """The letter that the word for an axis stands for."""
+    return next((letter for letter, words in AXIS_WORDS.items() if re.fullmatch(words, axis.lower())), None)
+
+
 def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[str], samples: bool) -> str | None:
     """The letter of an axis by its word and its place, of those that no other word has.
 
     samples: whether what comes first may be samples without being called so.
     """
     rank = len(shape.axes)
-    axis = next(
-        (letter for letter, words in AXIS_WORDS.items() if re.fullmatch(words, shape.axes[place].lower())), None
-    )
+    axis = _called(shape.axes[place])
     if place == 0 and rank > 2 and shape.axes[0] in ("n", "N"):
         axis = "B" if samples else "T"
     if place == 0 and rank == 3 and shape.axes[0] in ("g", "G") and samples:

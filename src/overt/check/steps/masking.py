@@ -117,7 +117,9 @@ class Masked(Scale):
         found: dict[str, np.ndarray] = {}
         for operation in self.operations:
             for origin, x in zip(operation.origins, operation.operands, strict=True):
-                if origin.startswith("argument") and masklike(x) and x.ndim and x.size > 1:
+                # Zeros alone are room for what comes.
+                mask = masklike(x) and (x.dtype.kind == "b" or x.any())
+                if origin.startswith("argument") and mask and x.ndim and x.size > 1:
                     found.setdefault(origin, x)
         return list(found.values())
 

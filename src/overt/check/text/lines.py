@@ -52,6 +52,13 @@ def decided(file: str, line: int, step: str) -> int:
     return line
 
 
+def function_at(file: str, line: int) -> str | None:
+    """The name of the function that a line is in."""
+    nodes = statements(parsed("".join(linecache.getlines(file))))
+    inside = [n.name for n in nodes if isinstance(n, ast.FunctionDef) and n.lineno <= line <= (n.end_lineno or 0)]
+    return inside[-1] if inside else None
+
+
 def twice(file: str, line: int) -> int | None:
     """The line of the function around a line that computes for one name what was computed for another one before."""
     tree = parsed("".join(linecache.getlines(file)))

@@ -190,6 +190,14 @@ class Promises:
         words = r"\bbool|\b(true|false|masks?|hides?|hidden|padding)\b|\b[01] (=|for|where) [a-z]"
         return bool(re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*({words})", self.prose))
 
+    def told_mask(self, name: str) -> str | None:
+        """The role that what is said of an argument gives it: a mask, or one of keys alone."""
+        for line in re.split(r"\n|(?<=[.;])\s", self.prose):
+            said = re.match(rf"\W*{re.escape(name.lower())}\b\W*[:=(–—]", line)
+            if said and self._mask_in(line, "bool" in line):
+                return "padding" if re.search(r"\b(tokens?|pad\w*)\b", line) else "mask"
+        return None
+
     def told_to_hide(self, name: str) -> bool:
         """Whether very negative numbers in an argument are said to hide, or a function that is called like it gives some."""
         made = (

@@ -123,7 +123,11 @@ def read(source: str, names: Sequence[str]) -> Read:
         # A method may be called with texts of its own class.
         passed = texts_in([*ast.walk(own)], {})
         texts = {name: passed.get(name, [name])[:1] for name in names if name in _joined(own, functions)}
-        found.texts |= {(name,): some[0] for name, some in texts.items()}
+        # What is a place in an array too is a number in a text.
+        places = _placed(own, functions) & {*texts}
+        texts |= dict.fromkeys(places, ["0"])
+        found.numbers.update((name,) for name in places)
+        found.texts |= {(name,): some[0] for name, some in texts.items() if name not in places}
         found.applied |= _applied(own, names)
         # What is declared in a class is given to whoever makes it.
         fields = {x.target.id for x in getattr(own, "body", ())
@@ -166,6 +170,19 @@ def _joined(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: 
             if isinstance(place, ast.Name) and isinstance(value, ast.JoinedStr)]  # fmt: skip
     for name, text in made[::-1]:
         found |= {x.id for x in ast.walk(text) if isinstance(x, ast.Name)} if name in found else set()
+    return found
+
+
+def _placed(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: int = 0) -> set[str]:
+    """Names that say where along an axis of an array something lies, here or in what they are handed on to."""
+    keys = [x.slice.elts for x in ast.walk(function) if isinstance(x, ast.Subscript) and isinstance(x.slice, ast.Tuple)]
+    found = {x.id for elements in keys for x in elements if isinstance(x, ast.Name)}
+    for call in ast.walk(function):
+        other = functions.get(called(call) or "")
+        if isinstance(call, ast.Call) and other is not None and other is not function and depth < DEPTH:
+            placed = _placed(other, functions, depth + 1)
+            pairs = zip(parameters_of(other), call.args, strict=False)
+            found |= {value.id for name, value in pairs if name in placed and isinstance(value, ast.Name)}
     return found
 
 
@@ -250,6 +267,10 @@ def _asked(
                 found.flags.update(_paths(flags, known, texts))
             case ast.Call(func=ast.Attribute(value=flags, attr="to" | "astype"), args=[kind]) if "bool" in ast.dump(
                 kind
+            ):
+                found.flags.update(_paths(flags, known, texts))
+            case ast.Call(func=ast.Attribute(attr="where"), args=[flags, _, _]) | ast.Call(
+                func=ast.Attribute(attr="masked_fill" | "masked_fill_"), args=[flags, _]
             ):
                 found.flags.update(_paths(flags, known, texts))
         if not isinstance(node, ast.Call):

@@ -116,6 +116,8 @@ def constructor_role(name: str) -> str | None:
              "base", "key_length", "Wq", "Wk", "Wv", "Wo", "x", "k", "q", "v")  # fmt: skip
     if name in ("h", "H", "nh"):
         return "heads"
+    if name in ("kv", "hkv", "kvh", "h_kv"):
+        return "groups"
     if name in ("d", "D", "k", "e", "c", "C", "E", "dim"):
         return "model_dim"
     found = next((r for r in order if role(name, (r,))), None)
