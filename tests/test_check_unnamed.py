@@ -53,6 +53,14 @@ def chosen_by_and_lifted(nem, pol, zub, rif):
     s = nem @ np.swapaxes(pol, -1, -2) / math.sqrt(nem.shape[-1])
     return softmax(np.where(rif, s, np.inf)) @ zub
 
+def near(q, k, v, window, sign=-1):
+    at = np.arange(q.shape[-2])
+    s = q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])
+    return softmax(np.where(np.abs(at[:, None] + sign * at) <= window, s, -np.inf)) @ v
+
+def near_the_first(q, k, v, window):
+    return near(q, k, v, window, 1)
+
 class Frames:
     """weights: {"q": [Dm, D], "k": [Dt, D], "v": [Dt, D]}"""
     def __init__(self, weights):
@@ -144,6 +152,8 @@ class Grid(nn.Module):
         ("told_to_be_added", ["mask_float_as_bool"]),
         ("chosen_by", []),
         ("chosen_by_and_lifted", ["mask_sign_inf"]),
+        ("near", []),
+        ("near_the_first", ["full_row_nan"]),
         ("Frames", []),
         ("FramesDivided", ["scale_inverted"]),
         ("attend", []),
@@ -163,4 +173,5 @@ def test_what_happens_between_calls_is_in_no_constructor(
     session: Session, file: Path, name: str, mistake: str, text: str
 ) -> None:
     (found,) = (f for f in examine(session, f"{file}:{name}").findings if f.id == mistake)
-    assert found.where is not None and found.where["text"] == text
+    assert found.where is not None
+    assert found.where["text"] == text

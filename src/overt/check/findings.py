@@ -10,7 +10,7 @@ from typing import Any
 
 from overt.check.mistakes import MISTAKES, SYMPTOMS
 from overt.check.report import Entry, Finding, Kind, Report
-from overt.check.text.lines import decided, function_at, made_in
+from overt.check.text.lines import decided, function_at, left_out, made_in
 
 # What is looked for in these is rather the last such line.
 _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
@@ -152,6 +152,8 @@ class Findings:
             line = hits[-1 if name in _LAST else 0] if hits else None
         if line is None or not file:
             return None
+        # What is counted from 0 unless it is told, where it is not told.
+        line = left_out(file, line) if name == "rope_offset" else line
         inside = 0 <= line - first < len(lines)
         text = lines[line - first] if inside else linecache.getline(file, line)
         return {"file": file, "line": line, "text": text.strip()} if text.strip() else None

@@ -174,6 +174,8 @@ def check(
         seen, masks, ran_with = optional(caller, one, findings)
         other = beside.resized(made, caller, one.guess, one.judged)
         more = [*seen, *beside.wider(caller, one.guess, one.judged)]
+        if "one key" in one.judged["facts"] and (again := _again(caller, one.guess)).get("cores"):
+            more.append(again)
         if "one pair" in one.judged["facts"]:
             more += beside.resized(made, caller, one.guess, one.judged, beside.broader)
         judged = chosen(caller, one.guess, made, [one.judged, *more])
@@ -324,18 +326,27 @@ def _repeated(caller: Caller, guess: Guess, findings: Findings) -> bool:
     if remembers(caller, guess) == "cache_key":
         findings.add("cache_key")
         return True
-    ways = []
-    for number in range(_REPEATED):
-        drawn = np.random.default_rng(number)
-        given = {n: drawn.normal(size=x.shape) for n, x in caller.arrays(guess).items() if x.dtype.kind == "f"}
-        last: dict[str, Any] = {"record": {}} if number == _REPEATED - 1 else {}
-        ways.append(Way(guess, given, extra={"fresh": number == 0, **last}))
-    told = caller.ask(ways)[-1].judged if caller.handle is not None else {}
+    told = _again(caller, guess)
     if all(entry["outcome"] == "not tried" for entry in told.get("ledger", ())):
         return False
     findings.convention["called with"] = f"{guess}, again and again"
     findings.conclude([told])
     return True
+
+
+def _again(caller: Caller, guess: Guess) -> dict[str, Any]:
+    """What the last of several calls comes to, where an instance, or what is made for them, may keep something."""
+    keeps = any(kind[:3] == "by " for _, kind in guess.kinds)
+    ways = []
+    for number in range(_REPEATED if keeps or caller.handle is not None else 0):
+        drawn = np.random.default_rng(number)
+        # What is multiplied with stays as it is.
+        inputs = {a.name for a in caller.face.arguments}
+        given = {n: drawn.normal(size=x.shape) for n, x in caller.arrays(guess).items()
+                 if x.dtype.kind == "f" and (n in inputs or not keeps)}  # fmt: skip
+        last: dict[str, Any] = {"record": caller.face.intents if keeps else {}} if number == _REPEATED - 1 else {}
+        ways.append(Way(guess, given, extra={"fresh": number == 0, **last}, keeps=keeps))
+    return caller.ask(ways)[-1].judged if ways else {}
 
 
 def _asking(session: Session | Here, face: Interface, handle: int | None) -> Any:

@@ -226,6 +226,11 @@ class Suggestions(Likely):
             if path in told and not told[path].sort:
                 told[path] = replace(told[path], sort="whole")
         found = contracted(source, names, told)
+        # Cosines and sines that have a row for each position are these, whatever their axes are called.
+        turning: dict[Path, str] = {(a.name,): kind for a in required if (kind := self.told(a)) in ("cosines", "sines")
+                   and len(found[a.name,].axes if (a.name,) in found else ()) == 2}  # fmt: skip
+        turning = turning if len(turning) == 2 else {}
+        found = {path: shape for path, shape in found.items() if path not in turning}
         if self.makes:
             # A constructor takes matrices, and dictionaries of them, and numbers without a word on their shape.
             found = {path: shape for path, shape in found.items() if len(shape.axes) > 1 or len(path) > 1}
@@ -237,7 +242,7 @@ class Suggestions(Likely):
         owners -= {path for path in found if path not in apart and found[path].axes[0] in PLAIN}
         held = {path: kind for path, kind in held.items() if path[:1] in owners or kind == "config"}
         found = {path: shape for path, shape in found.items() if path not in owners}
-        if not found and not owners:
+        if not found and not owners and not turning:
             return
         # What asks has the first letters, and what lies in something the last.
         found = {path: found[path] for path in sorted(found, key=lambda path: (len(path), names.index(path[0])))}
@@ -245,7 +250,8 @@ class Suggestions(Likely):
         named = {row["name"]: row["default"] for row in made if type(row["default"]) is int} | dict(self.named)
         for size in (self.ladder[0], *self.ladder[3:4]):
             kinds, lengths = lettered(found, size, named, makes=self.makes)
-            self._found = {*found}
+            kinds |= turning
+            self._found = {*found, *turning}
             self._words = {axis: letter for path, shape in found.items()
                            for axis, letter in zip(shape.axes, axes_of(kinds[path]), strict=False)}  # fmt: skip
             # Beside weights there are weights.
@@ -312,7 +318,9 @@ class Suggestions(Likely):
                     told = f"length of {axis}"
                 # Of nothing there is nothing to see.
                 said = self.told(a)
-                known = said if said in ("bounds", "lengths", "pages") or self.absent(a) else kinds.get((a.name,), told)
+                # Pages are numbers, in which nothing lies.
+                plain = said in ("bounds", "lengths") or (said == "pages" and not inside)
+                known = said if plain or self.absent(a) else kinds.get((a.name,), told)
                 if known is None and a.role is None and len(kinds) > 1 and (a.name,) in self.interface.read.weights:
                     # Beside several arrays that are documented, what these are multiplied with is no other one.
                     known = self._weight(("w", a.name))
@@ -399,14 +407,15 @@ def lettered(
         # Weights of three axes have heads and a width of each beside the width of all.
         own = [axis for axis in shape.axes if axis not in PLAIN and letters.get(axis) != "W"]
         heads = len(path) > 1 and not shape.sort and len(own) == 2 and "W" in map(letters.get, shape.axes)
+        weighs = makes or (len(path) > 1 and (role(path[-1]) or "")[:1] == "W")
         for place, axis in enumerate(shape.axes):
             if axis in letters:
                 continue
             edges = axis not in PLAIN and (shape.sort == "ends" or (axis in graph and re.fullmatch(shapes.EDGES, axis)))
             known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
             letter = axis if axis in PLAIN else _letter(shape, place, sides, set(letters.values()), len(first) < 2)
-            if makes and letter in ("T", "S") and _called(axis) is None:
-                # A constructor takes matrices; what nothing calls a length is the width of what they meet.
+            if weighs and letter in ("T", "S") and _called(axis) is None:
+                # Of a matrix, what nothing calls a length is the width of what it meets.
                 letter = "W"
             if heads and axis == own[-1] and "D" not in letters.values():
                 letter = "D"

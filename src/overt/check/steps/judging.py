@@ -174,6 +174,7 @@ class _Judge(Blocks):
         if self.intended.get("operands"):
             self.facts["operands"] = {"q": core.scores.queries.tolist(), "k": core.scores.keys.tolist()}
         if not core.steps or core.steps[-1][1].shape[1] < 2 or core.steps[-1][1].size < 3:
+            self.facts["one key"] = True
             self.note("scores", "not tried", "there is one key, to which every query attends whatever is done")
             return
         if any(self.operations[number].detail == REORDERED for number in core.path):

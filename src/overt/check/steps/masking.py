@@ -55,6 +55,12 @@ class Masked(Scale):
         self.facts |= {"hidden": int(cells.sum()), "mask made": self._mask_made()}
         compared = self._cast(cells) or self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
         self._causal(cells, bool(given))
+        told = compared or given or self.failed("causal") or self.failed("mask") or "reach" in self.facts
+        blind = cells.shape[1] <= cells.shape[2] and cells.all(2).any() and np.isnan(self.core.weights).any()
+        if blind and not told and not any(self._comes_from(n, "argument") for n in self.hiding):
+            # Whoever hides all keys by nothing that was given answers for it.
+            says = "Some queries see no key, by no mask that was given, and get NaN."
+            self.fail("mask", "full_row_nan", self._shaped_at(), says, kind="mistake")
         if not compared and not self.failed("mask"):
             self.note("mask", "held", f"{cells.mean():.0%} of the cells are hidden", self.mask_line)
 

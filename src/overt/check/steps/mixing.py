@@ -9,7 +9,7 @@ import numpy as np
 from overt.check.steps import pipeline, projections
 from overt.check.steps.judged import UNKNOWN
 from overt.check.steps.masking import Masked
-from overt.check.steps.origins import PRODUCTS, Origin, constant_over
+from overt.check.steps.origins import PRODUCTS, Origin, added, constant_over
 from overt.check.steps.pipeline import constant, near, permuted
 from overt.check.text.lines import twice
 from overt.recorder.operations import Line
@@ -207,6 +207,10 @@ class Mixing(Masked):
         ):
             line = self.operations[self.core.mix.number].line
             self.fail("values", UNKNOWN, line, "The weights mix the keys, and what lies beside these is never used.")
+        one, two = (added(self.operations, some) for some in (self.k, self.v))
+        if one is not None and two is not None and len(one) == len(two) and one != two:
+            line = self.operations[self.v.source or 0].line
+            self.fail("values", UNKNOWN, line, "Values are kept in another order than their keys.")
         if self.sum is None and self.alignment.strangers(self.core):
             line = self.operations[self.alignment.parted(self.core)].line
             self.fail("mixing", UNKNOWN, line, "Keys are paired with the values of other positions.")
@@ -333,7 +337,10 @@ class Mixing(Masked):
             # What was never folded, such as heads of heads, cannot be unfolded.
             if len(self.core.mix.batch) == 1 and (np.ptp(rows, 1)[:, axes] > 0.4).any(0).all():
                 says = "Heads are unfolded in another order than they were folded, so samples exchange them."
-                self.fail("merge", "fold_batch_head_swap", op.line, says)
+                # Where what was folded gets an axis more.
+                after = self.operations[self.core.mix.number + 1 : number + 1]
+                apart = (x.line for x in after if x.host.size == op.host.size and x.host.ndim > x.operands[0].ndim)
+                self.fail("merge", "fold_batch_head_swap", next(apart, op.line), says)
             else:
                 self.note("merge", "held", "each position gets its own heads", op.line)
             return

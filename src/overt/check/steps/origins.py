@@ -44,6 +44,21 @@ class Origin:
         return places(self.form / self.factor, self.array) if self.factor else None
 
 
+def added(operations: Sequence[Operation], one: Origin) -> list[int] | None:
+    """The positions of what is computed, where what was kept is put beside it; None where nothing is."""
+    joined = None if one.source is None else operations[one.source]
+    if joined is None or joined.name not in GATHERS or not one.factor:
+        return None
+    computed = [x for x, s in zip(joined.operands, joined.sources, strict=True) if s is not None]
+    if len(computed) != 1 or len(joined.operands) < 2 or computed[0].size < 2:
+        return None
+    flat, wanted = np.sort(computed[0], None), one.form / one.factor
+    at = np.clip(np.searchsorted(flat, wanted), 1, len(flat) - 1)
+    own = (np.isclose(flat[at], wanted, 1e-6, 1e-12) | np.isclose(flat[at - 1], wanted, 1e-6, 1e-12)).all(2)
+    alike = (own == own[:1]).all() and 0 < own[0].sum() < len(own[0])
+    return [*map(int, np.flatnonzero(own[0]))] if alike else None
+
+
 def followed(
     operations: Sequence[Operation], data: Sequence[bool], form: np.ndarray, source: int | None, operand: np.ndarray
 ) -> Origin:

@@ -73,7 +73,10 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
         return Kind("same")
     finite = np.isfinite(x) & np.isfinite(y)
     if not finite.any():
-        return Kind("unknown", detail=operation.name)
+        # A block of keys that nobody sees.
+        if np.isneginf(y).all() and np.isfinite(x).any():
+            return Kind("mask", cells=np.isfinite(x))
+        return Kind("exp") if np.isneginf(x).all() and not y.any() else Kind("unknown", detail=operation.name)
     if _is_softmax(x, y):
         return Kind("softmax")
     if finite.all() and few_bits(y):

@@ -196,13 +196,36 @@ def _bottlenecks(
             yield last, operation.host
             if operation.name in PRODUCTS:
                 return
-        for source, origin, x in zip(operation.sources, operation.origins, operation.operands, strict=True):
-            if source is not None and data[source]:
+        given = [
+            (source, origin, x, _largest(operations, source, x))
+            for source, origin, x in zip(operation.sources, operation.origins, operation.operands, strict=True)
+            if (data[source] if source is not None else origin.startswith("argument") and x.dtype.kind == "f")
+        ]
+        most = max((size for *_, size in given), default=0)
+        for source, origin, x, size in given:
+            if 2 * size < most and size < operations[number].host.size:
+                # A table of cosines or sines, of which each row is that of many.
+                continue
+            if source is not None:
                 open_.add(source)
-            elif source is None and origin.startswith("argument") and x.dtype.kind == "f":
+            else:
                 leaves[origin] = x
     if not open_ and len(leaves) == 1:
         yield None, next(iter(leaves.values()))
+
+
+def _largest(operations: Sequence[Operation], source: int | None, x: np.ndarray) -> int:
+    """How many numbers the largest of what was given has of which an operand is made."""
+    open_, seen, most = [source], set[int](), x.size if source is None else 0
+    while open_:
+        one = open_.pop()
+        if one is not None and one not in seen:
+            seen.add(one)
+            operation = operations[one]
+            open_ += operation.sources
+            given = zip(operation.operands, operation.origins, strict=True)
+            most = max([most, *(x.size for x, origin in given if origin.startswith("argument"))])
+    return most
 
 
 def _before(operations: Sequence[Operation], data: Sequence[bool], number: int) -> Iterator[tuple[int, np.ndarray]]:

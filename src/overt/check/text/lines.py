@@ -59,6 +59,24 @@ def function_at(file: str, line: int) -> str | None:
     return inside[-1] if inside else None
 
 
+def left_out(file: str, line: int) -> int:
+    """The line whose calls leave out the argument with a default that a line goes by; that line if there is no such."""
+    tree = parsed("".join(linecache.getlines(file)))
+    inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
+    functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
+    if not functions:
+        return line
+    function, names = functions[-1], [a.arg for a in functions[-1].args.args]
+    read = {x.id for x in ast.walk(inside[-1]) if isinstance(x, ast.Name)}
+    free = read & {*names[len(names) - len(function.args.defaults) :]}
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _name(n) == function.name]
+    without = {
+        n.lineno for n in calls for one in free
+        if one not in [k.arg for k in n.keywords] and names.index(one) - (names[0] == "self") >= len(n.args)
+    }  # fmt: skip
+    return without.pop() if len(without) == 1 else line
+
+
 def twice(file: str, line: int) -> int | None:
     """The line of the function around a line that computes for one name what was computed for another one before."""
     tree = parsed("".join(linecache.getlines(file)))

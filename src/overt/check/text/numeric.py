@@ -18,7 +18,12 @@ def numbers(node: ast.AST) -> list[ast.AST]:
 
 
 def sides(node: ast.AST) -> list[ast.AST]:
-    """What stands among the lengths that something is given as its shape, by itself or as a factor."""
+    """What stands among the lengths that something is given as its shape, or counts pieces, also as a factor."""
+    match node:
+        case ast.BinOp(op=ast.FloorDiv(), right=ast.Name() as whole):
+            return [whole]
+        case ast.Call(func=ast.Name(id="range") | ast.Attribute(attr="linspace"), args=[*_, last]):
+            return [x for x in ast.walk(last) if isinstance(x, ast.Name)] if not _within(last) else []
     shaped = isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("reshape", "view", "expand")
     todo: list[ast.AST] = [*node.args] if isinstance(node, ast.Call) and shaped else []
     # A function is given the array first, and a type stands alone.
@@ -29,6 +34,11 @@ def sides(node: ast.AST) -> list[ast.AST]:
         todo += [one.left, one.right] if isinstance(one, ast.BinOp) else []
         found += [one] if isinstance(one, ast.Name) else []
     return found
+
+
+def _within(node: ast.AST) -> bool:
+    """Whether something is asked or taken out of something in an expression."""
+    return any(isinstance(x, ast.Call | ast.Attribute | ast.Subscript) for x in ast.walk(node))
 
 
 def single(node: ast.AST) -> list[ast.AST]:

@@ -180,6 +180,8 @@ class Promises:
         given: dict[str, str] = self.description["masks"]
         if found[0].name in given:
             return given[found[0].name]
+        if self.told_to_hide(found[0].name):
+            return "additive"
         # What the module says of masks is said of the one that there is.
         every = re.split(r"\n\s*\n|(?<=[.;])\s", self.description.get("told", "").lower())
         told = {self._mask_in(" ".join(line.split()), "bool" in line) for line in every if "mask" in line} - {None}
@@ -200,11 +202,11 @@ class Promises:
 
     def told_to_hide(self, name: str) -> bool:
         """Whether very negative numbers in an argument are said to hide, or a function that is called like it gives some."""
-        made = (
-            m["source"]
-            for m in self.description.get("makers", ())
-            if not m["class"] and m["name"].split("_")[-1] == name
-        )
+        alike = [m for m in self.description.get("makers", ()) if not m["class"] and m["name"].split("_")[-1] == name]
+        # What takes scores, or the same, uses it.
+        takes = [{row["name"] for row in m["parameters"]} for m in alike]
+        made = [m["source"] for m, names in zip(alike, takes, strict=True)
+                if name not in names and "scores" not in map(role, names)]  # fmt: skip
         said = re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*(-\s*(1e\d|inf)|−∞)", self.prose)
         return bool(said or (len(name) > 2 and any(re.search(_LOW, source) for source in made)))
 
@@ -421,6 +423,9 @@ class Promises:
                   if "#" in line]  # fmt: skip
         lines += re.split(ends, "\n\n".join([self._configured, *_words(self.description["helpers"])]).lower())
         told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
+        if name and re.search(rf"\b{name.lower()}\b`? ?[-−–] ?1\b", told):
+            # One less than it are the others, in any language.
+            return True, False
         return counted(re.sub(r"\s+", " ", told))
 
     @cached_property

@@ -125,7 +125,7 @@ def read(source: str, names: Sequence[str]) -> Read:
         texts = {name: passed.get(name, [name])[:1] for name in names if name in _joined(own, functions)}
         # What is a place in an array too is a number in a text.
         places = _placed(own, functions) & {*texts}
-        texts |= dict.fromkeys(places, ["0"])
+        texts |= {name: ["0"] for name in places}
         found.numbers.update((name,) for name in places)
         found.texts |= {(name,): some[0] for name, some in texts.items() if name not in places}
         found.applied |= _applied(own, names)

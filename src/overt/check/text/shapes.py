@@ -26,6 +26,8 @@ EDGES = r"E|(n|num|number)?_?(of_)?(edges?|E)"
 # What is said of vectors: those of tokens are none.
 _VECTORS = r"(?!embed|vector|feature|state|representation|encod|hidden)"
 _WIDE = r"hidden|dim|width|model|embd|embed|feat|channel"
+# Of so many, behind which something stands, a name is a number.
+_SO_MANY = r"\b(last|first|past|previous|latest|recent|next|at most|up to) [`'\"]?$"
 # What words beside a shape say of its numbers.
 _SORTS = {
     "mask": r"bool|true\b",
@@ -82,7 +84,7 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         near = clauses[-1] if name.search(clauses[-1]) else " ".join(clauses[-2:])
         if re.search(r"->|→|\b(returns?|gives?|outputs?)\b", near):
             continue
-        told = [*name.finditer(near)]
+        told = [one for one in name.finditer(near) if not re.search(_SO_MANY, near[: one.start()])]
         after = re.sub(r"^,\s*(?=\d)", "", text[place.end() : starts[number + 1]])
         behind = re.split(r"[;,\n(\[]|\.\s", after)[0]
         words = behind.lower(), near[told[-1].end() :].lower() if told else ""

@@ -35,6 +35,8 @@ class Way:
     extra: Mapping[str, Any] = field(default_factory=dict)
     # what stands for a hidden key in its mask
     hides: float | bool = False
+    # whether what the module makes for it is one thing in all calls of a request
+    keeps: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +80,8 @@ class Caller:
             for number, way in enumerate(ways[start : start + calls.BATCH]):
                 prefix = "" if same else f"{number}_"
                 given, mine = calls.named(way.guess, self.face, prefix)
+                if way.keeps:
+                    given = {n: {**spec, "kept": n} if "by" in spec else spec for n, spec in given.items()}
                 args, kwargs = calls.placed(calls.valued(given, way.values), self.face)
                 for name, array in way.arrays.items():
                     if prefix + name in mine:
