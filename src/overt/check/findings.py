@@ -148,7 +148,9 @@ class Findings:
             )  # fmt: skip
             hits = next(filter(None, found), [])
             if name in _LATER and file:
-                hits = [n for n in hits if function_at(file, n) != "__init__"] or hits
+                at = {n: function_at(file, n) for n in hits}
+                called = [n for n in hits if at[n] == self.description["method"]]
+                hits = called or [n for n in hits if at[n] != "__init__"] or hits
             line = hits[-1 if name in _LAST else 0] if hits else None
         if line is None or not file:
             return None

@@ -73,6 +73,9 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
     if axis is not None:
         # It has at least one axis more than that.
         least = int(axis[1] or axis[2]) + 1
+        # Each sample has a mask before heads have.
+        masks = [path for path in here or kinds if is_mask(kinds[path]) and axes_of(kinds[path])[:1] != ("B",)]
+        yield from (guess.given(path, with_axes(kinds[path], ("B", *axes_of(kinds[path])))) for path in masks)
         for count in (least, least + 1):
             some = [kind for kind in FLOATS if len(kind) == count and not set("PX3") & set(kind)][:4]
             yield from (guess.given(path, with_axes(kinds[path], kind)) for path in here or kinds for kind in some)

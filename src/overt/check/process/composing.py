@@ -223,6 +223,10 @@ def train(thing: Any, mode: bool) -> None:
     """Into training or out of it, as modules do it or with two methods."""
     if not callable(getattr(thing, "train", None)):
         return
+    modules = getattr(thing, "modules", None)
+    if callable(modules) and {getattr(m, "training", None) for m in modules()} == {mode}:
+        # What is in its mode already may forget what it keeps where it is told again.
+        return
     try:
         thing.train(mode)
     except TypeError:

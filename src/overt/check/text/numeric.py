@@ -110,6 +110,19 @@ def bare(node: ast.AST) -> ast.AST:
     return node.args[0] if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in names else node
 
 
+def viewed(node: ast.AST) -> ast.AST:
+    """What something is a view of, or says of several whether any or all of them are so."""
+    views = ("any", "all", "unsqueeze", "reshape", "view", "transpose", "expand")
+    while True:
+        match node:
+            case ast.Subscript(value=inner, slice=ast.Tuple() | ast.Slice() | ast.Constant(value=None)):
+                node = inner
+            case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in views:
+                node = inner
+            case _:
+                return node
+
+
 def root(node: ast.AST) -> str | None:
     """The name of what something is taken out of, or is a view of."""
     while isinstance(node, ast.Subscript | ast.Attribute | ast.Call):

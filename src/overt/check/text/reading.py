@@ -264,15 +264,16 @@ def _asked(
                 found.absent.update(known[own])
         match node:
             case ast.UnaryOp(op=ast.Invert(), operand=flags) | ast.Call(func=ast.Attribute(value=flags, attr="bool")):
-                found.flags.update(_paths(flags, known, texts))
+                found.flags.update(_paths(numeric.viewed(flags), known, texts))
             case ast.Call(func=ast.Attribute(value=flags, attr="to" | "astype"), args=[kind]) if "bool" in ast.dump(
                 kind
             ):
                 found.flags.update(_paths(flags, known, texts))
-            case ast.Call(func=ast.Attribute(attr="where"), args=[flags, _, _]) | ast.Call(
-                func=ast.Attribute(attr="masked_fill" | "masked_fill_"), args=[flags, _]
+            case (
+                ast.Call(func=ast.Attribute(attr="where"), args=[flags, _, _])
+                | ast.Call(func=ast.Attribute(attr="masked_fill" | "masked_fill_"), args=[flags, _])
             ):
-                found.flags.update(_paths(flags, known, texts))
+                found.flags.update(_paths(numeric.viewed(flags), known, texts))
         if not isinstance(node, ast.Call):
             continue
         found.layers.update(path for path in _paths(node.func, known, texts) if len(path) == 1)

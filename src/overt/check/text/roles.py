@@ -121,7 +121,7 @@ def constructor_role(name: str) -> str | None:
     if name in ("d", "D", "k", "e", "c", "C", "E", "dim"):
         return "model_dim"
     found = next((r for r in order if role(name, (r,))), None)
-    widths = r"dim|units?$|feats?$|features|width|channels|hidden|emb|_size$"
+    widths = r"dim|units?$|feats?$|features|width|channels|hid|emb|_size$"
     return found or ("model_dim" if re.search(widths, name.lower()) else None)
 
 

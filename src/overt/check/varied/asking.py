@@ -191,6 +191,7 @@ def probe(
         return
     _changed(caller.ask([plain, *others] if others else ways), findings)
     kept = remembers(caller, guess) if "inplace" not in findings.found else None
+    kept = kept or ("cache_key" if _named(caller, guess) else None)
     if kept is not None:
         findings.add(kept)
         return
@@ -226,6 +227,22 @@ def remembers(caller: Caller, guess: Guess) -> str | None:
         if not (differ(a, b) or b.failed or fresh.failed) and differ(caller.ask([Way(guess, near)])[0], b):
             return None if _forgets(caller, [Way(guess), Way(guess, other)]) else "cache_key"
     return None
+
+
+def _named(caller: Caller, guess: Guess) -> bool:
+    """Whether by a name that may be given with a call it answers what was asked before, whatever asks now."""
+    given = {name: x for name, x in caller.arrays(guess).items() if x.dtype.kind == "f"}
+    kinds, free = dict(guess.kinds), [a for a in caller.face.arguments if a.default is None and not a.required]
+    free = [a for a in free if a.role is None and (a.name,) not in kinds]
+    for a in free if len(given) > 1 else ():
+        first, array = next(iter(given.items()))
+        other = {first: np.random.default_rng(5).normal(size=array.shape)}
+        named = guess.given((a.name,), "0")
+        plain, without = caller.ask([Way(guess), Way(guess, other)])
+        one, two = caller.ask([Way(named), Way(named, other)], same=True)
+        if differ(plain, without) and not (one.failed or two.failed or differ(one, plain) or differ(one, two)):
+            return True
+    return False
 
 
 def _forgets(caller: Caller, ways: Sequence[Way]) -> bool:
