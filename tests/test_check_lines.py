@@ -38,7 +38,6 @@ ELSEWHERE = {
     ("torch_mistakes", "sdpa_softcap_forgotten", "kv_len_mismatch"),
     ("torch_mistakes", "sdpa_causal_corner", "kv_len_mismatch"),
     ("torch_mistakes", "DroppedWeights", "weights_after_dropout"),
-    ("torch_mistakes", "StuckDropout", "dropout_stuck_off"),
 }
 # Of 60 mistakes in triples: how many are told at all, and how many with a right line.
 TRIPLE_TOLD = 60

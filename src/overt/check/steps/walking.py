@@ -57,7 +57,7 @@ class Walk(State):
                     # The largest of each row is 0 already.
                     shifted, shifted_at = "row", line
                 continue
-            ends = core.steps[at:] if phase == "raw" and np.isfinite(x).any() else []
+            ends = core.steps[at:] if phase == "raw" and (x > pipeline.LOW).any() else []
             if any(near(_sigmoid(sign * x), end) for sign in (1, -1) for _, end in ends):
                 self.odd.append("sigmoid")
                 self.note("softmax", "not tried", "each weight is the sigmoid of its score", line)

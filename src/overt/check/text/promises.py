@@ -180,11 +180,10 @@ class Promises:
         given: dict[str, str] = self.description["masks"]
         if found[0].name in given:
             return given[found[0].name]
-        if self.told_to_hide(found[0].name):
-            return "additive"
         # What the module says of masks is said of the one that there is.
         every = re.split(r"\n\s*\n|(?<=[.;])\s", self.description.get("told", "").lower())
-        told = {self._mask_in(" ".join(line.split()), "bool" in line) for line in every if "mask" in line} - {None}
+        told = {self._mask_in(" ".join(line[line.index("mask") :].split()), "bool" in line)
+                for line in every if "mask" in line} - {None}  # fmt: skip
         return told.pop() if len(told) == 1 and not others else None
 
     def told_booleans(self, name: str) -> bool:
@@ -203,10 +202,9 @@ class Promises:
     def told_to_hide(self, name: str) -> bool:
         """Whether very negative numbers in an argument are said to hide, or a function that is called like it gives some."""
         alike = [m for m in self.description.get("makers", ()) if not m["class"] and m["name"].split("_")[-1] == name]
-        # What takes scores, or the same, uses it.
-        takes = [{row["name"] for row in m["parameters"]} for m in alike]
-        made = [m["source"] for m, names in zip(alike, takes, strict=True)
-                if name not in names and "scores" not in map(role, names)]  # fmt: skip
+        # What takes a mask, or what is attended to, uses one.
+        uses = {"q", "k", "v", "x", "context", "scores", "mask"}
+        made = [m["source"] for m in alike if not uses & {role(row["name"]) for row in m["parameters"]}]
         said = re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*(-\s*(1e\d|inf)|−∞)", self.prose)
         return bool(said or (len(name) > 2 and any(re.search(_LOW, source) for source in made)))
 
@@ -221,7 +219,8 @@ class Promises:
     @staticmethod
     def _mask_in(line: str, booleans: bool) -> str | None:
         """keep, drop or additive, where a line says it; booleans: whether it is said beside that it may be of these."""
-        # What it is made of says nothing yet.
+        # Its shape, and what it is made of, say nothing yet.
+        line = re.sub(r"[(\[][a-z]\w*(, ?[\w* ]+)+,?[)\]]", "", line)
         line = re.sub(r"\b(ones|1s?|0s?|zeros)\b( ?/ ?| and | or )(zeros|0s?|1s?|ones)\b", "numbers", line)
         line = re.sub(
             r"\b(in|at) (row|column|position|place|entry|index)\b[^.;]{0,40}?(?=means?\b|indicates?\b)", "", line
@@ -245,7 +244,7 @@ class Promises:
             line,
         )
         if yes:
-            rest = line[yes.start() :][:70]
+            rest = line[yes.end(1) :][:70]
             rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
             # What stands in brackets behind it is a remark.
             rest = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", rest)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.check.text.syntax import parsed, statements
+from overt.check.text.syntax import parameters_of, parsed, statements
 
 _LENGTH = 5
 _FACTORS = (ast.Mult, ast.Div)
@@ -55,7 +55,7 @@ def _lines(thing: Any) -> tuple[str, int]:
     return textwrap.dedent("".join(lines)), line
 
 
-def masks(thing: Any, call: Any) -> dict[str, str]:
+def masks(thing: Any, call: Any, deep: int = 3) -> dict[str, str]:
     """Of arguments that are given masks: "keep", "drop" or "additive", where the file always says the same.
 
     What a function of the file makes of a length is known where it hides the future, and tokens by what they are
@@ -93,8 +93,14 @@ def masks(thing: Any, call: Any) -> dict[str, str]:
                 with suppress(TypeError):
                     given = signature.bind_partial(*first, *node.args, **named).arguments
                     for name, value in given.items():
-                        if not isinstance(value, ast.Constant):
-                            found.setdefault(name, set()).add(_kind(value, made, vars(module)))
+                        if isinstance(value, ast.Constant):
+                            continue
+                        kind, outer = _kind(value, made, vars(module)), vars(module).get(function.name)
+                        handed = isinstance(value, ast.Name) and value.id in parameters_of(function)
+                        if kind is None and handed and deep and inspect.isfunction(outer):
+                            # What it was given itself.
+                            kind = masks(outer, outer, deep - 1).get(ast.unparse(value))
+                        found.setdefault(name, set()).add(kind)
     return {name: kind for name, kinds in found.items() if len(kinds) == 1 and (kind := next(iter(kinds))) is not None}
 
 
@@ -194,21 +200,24 @@ def _name(node: ast.AST) -> str | None:
 
 
 def _made(function: Callable[..., Any] | None) -> str | None:
-    """What sort of mask a function makes of a length."""
+    """What sort of mask a function makes of a length, or of booleans."""
     if not inspect.isfunction(function):
         return None
     needed = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
     if len(needed) != 1:
         return None
-    try:
-        x = np.asarray(function(_LENGTH))
-    except Exception:
+    torch, seen = sys.modules.get("torch"), np.arange(_LENGTH)[None] < _LENGTH - 1
+    for given in (_LENGTH, seen, *([torch.as_tensor(seen)] if torch is not None else [])):
+        with suppress(Exception):
+            x = np.asarray(function(given))
+            break
+    else:
         return None
-    if x.dtype.kind not in "bfiu" or x.shape[-2:] != (_LENGTH, _LENGTH) or x.size != _LENGTH**2:
-        return None
-    x = x.reshape(_LENGTH, _LENGTH)
     low = x < -1e3
     if x.dtype.kind == "f" and low.any() and ((x == 0) | low).all():
         return "additive"
-    past = np.tri(_LENGTH, dtype=bool)
+    square = x.dtype.kind in "bfiu" and x.shape[-2:] == (_LENGTH, _LENGTH) and x.size == _LENGTH**2
+    if given is not _LENGTH or not square:
+        return None
+    x, past = x.reshape(_LENGTH, _LENGTH), np.tri(_LENGTH, dtype=bool)
     return "keep" if np.array_equal(x, past) else "drop" if np.array_equal(x, ~past) else None
