@@ -10,7 +10,7 @@ from typing import Any
 
 from overt.check.mistakes import MISTAKES, SYMPTOMS
 from overt.check.report import Entry, Finding, Kind, Report
-from overt.check.text.lines import decided, function_at, left_out, made_in
+from overt.check.text.lines import called_at, decided, documented, function_at, left_out, made_in
 
 # What is looked for in these is rather the last such line.
 _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
@@ -19,6 +19,8 @@ _USED = ("scale_inverted", "scale_missing", "scale_double", "mask_inverted")
 
 # What is wrong in these happens from one call to the next, and in no constructor.
 _LATER = ("cache_key", "dropout_stuck_off")
+# What is wrong in these is an order, which whoever calls a step decides.
+_ORDERED = ("softcap_after_mask", "mask_after_softmax")
 # What is wrong in these is made of sizes alone.
 _MADE = ("alibi_slopes",)
 
@@ -110,6 +112,9 @@ class Findings:
             line = decided(fault["file"], fault["line"], fault.get("step", "")) if name not in _USED else fault["line"]
             text = linecache.getline(fault["file"], line).strip()
             where = {"file": fault["file"], "line": line, "text": text}
+        if where is not None and name in _ORDERED:
+            line = called_at(where["file"], where["line"], self.description["method"] or self.description["name"])
+            where = where | {"line": line, "text": linecache.getline(where["file"], line).strip()}
         if where is not None and name in _MADE:
             # It was made by what is called there.
             line = made_in(where["file"], where["line"], MISTAKES[name].look)
@@ -141,9 +146,10 @@ class Findings:
         if line is None and look:
             # Its own source before the rest of the file, and in each what it is rather made of.
             texts = [(first, lines), (1, linecache.getlines(file) if file else [])]
+            told = documented(file) if file else set()
             found = (
-                [n + start for n, text in enumerate(some)
-                 if not text.strip().startswith(("#", "def ", '"""', "class ", "@")) and re.search(pattern, text)]
+                [n + start for n, text in enumerate(some) if n + start not in told
+                 and not text.strip().startswith(("#", "def ", '"""', "class ", "@")) and re.search(pattern, text)]
                 for start, some in texts for pattern in (look.split("|")[0], look)
             )  # fmt: skip
             hits = next(filter(None, found), [])

@@ -100,6 +100,8 @@ class Suggestions(Likely):
                     kind = told[a.name] or roles[a.name]
                     # Of one row of tokens, what is packed into it has several.
                     kind = "bounds in T" if kind == "bounds" and family["x"] == "TW" else kind
+                    # What one state of each sample may see is no matter of queries.
+                    kind = "mask (B, S)" if kind == "mask (T, S)" and family["q"] == "BW" else kind
                     guess = guess.given((a.name,), family.get(kind, kind))
                 yield guess
         given = [a for a in required if not self.absent(a)]
@@ -230,7 +232,7 @@ class Suggestions(Likely):
         turning: dict[Path, str] = {(a.name,): kind for a in required if (kind := self.told(a)) in ("cosines", "sines")
                    and len(found[a.name,].axes if (a.name,) in found else ()) == 2}  # fmt: skip
         turning = turning if len(turning) == 2 else {}
-        found = {path: shape for path, shape in found.items() if path not in turning}
+        found = {path: shape for path, shape in found.items() if path not in turning and path not in asked.texts}
         if self.makes:
             # A constructor takes matrices, and dictionaries of them, and numbers without a word on their shape.
             found = {path: shape for path, shape in found.items() if len(shape.axes) > 1 or len(path) > 1}

@@ -59,6 +59,21 @@ def function_at(file: str, line: int) -> str | None:
     return inside[-1] if inside else None
 
 
+def documented(file: str) -> set[int]:
+    """The lines of a file that are documentation."""
+    nodes = ast.walk(parsed("".join(linecache.getlines(file))))
+    told = [n for n in nodes if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)]
+    return {line for n in told for line in range(n.lineno, (n.end_lineno or n.lineno) + 1)}
+
+
+def called_at(file: str, line: int, called: str) -> int:
+    """The one line of what is called that calls the function which a line is in; that line if there is none."""
+    tree, name = parsed("".join(linecache.getlines(file))), function_at(file, line)
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == called != name]
+    found = {n.lineno for f in functions for n in ast.walk(f) if isinstance(n, ast.Call) and _name(n) == name}
+    return found.pop() if len(found) == 1 else line
+
+
 def left_out(file: str, line: int) -> int:
     """The line whose calls leave out the argument with a default that a line goes by; that line if there is no such."""
     tree = parsed("".join(linecache.getlines(file)))

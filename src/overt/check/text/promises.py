@@ -70,7 +70,9 @@ class Promises:
             # Of keys and values, or of all.
             "shares": bool(re.search(r"\b(shar(ed?|es|ing)|tied?|same (matrix|projection|weights?|linear))\b|\bk ?= ?v\b", around)),
             "pairs": len(lengths) > 1 and "1" not in lengths,
-            "alibi": bool(re.search(r"alibi|press et al|linear bias", around)),
+            "alibi": bool(re.search(
+                r"alibi|press et al|linear bias", around + self.description.get("told", "").lower()
+            )),
             # Of what is turned, queries and keys are named, and values not.
             "rotates q and k": any(
                 re.search(r"\bquer|\bq\b", line) and re.search(r"\bkeys?\b|\bk\b", line) and not re.search(r"value|\bv\b", line)

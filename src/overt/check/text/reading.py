@@ -73,6 +73,9 @@ class Read:
     embeds: set[str] = field(default_factory=set)
     # arguments that are called
     layers: set[Path] = field(default_factory=set)
+    # what is looked for before it is asked for, and what is written
+    sought: set[Path] = field(default_factory=set)
+    stored: set[Path] = field(default_factory=set)
 
     @property
     def weights(self) -> set[Path]:
@@ -96,7 +99,12 @@ class Read:
     def ends(self) -> dict[Path, str]:
         """What asks for more is no array."""
         owners = {path[:-1] for path in self.held}
-        return {path: kind for path, kind in self.held.items() if path not in owners}
+        return {path: kind for path, kind in self.held.items() if path not in owners and not self.filled(path[:-1])}
+
+    def filled(self, path: Path) -> bool:
+        """Whether there need be nothing in something: all of it is looked for, or written beside that."""
+        inside = {one for one in self.held if one[:-1] == path}
+        return bool(inside & self.sought) and inside <= self.sought | self.stored
 
 
 def read(source: str, names: Sequence[str]) -> Read:
@@ -235,6 +243,11 @@ def _asked(
                 | ast.Compare(ops=[_], comparators=[ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1))])
             ):
                 found.negative.update(_paths(node.left, known, texts))
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            owners = _paths(node.comparators[0], known, texts)
+            found.sought.update((*path, text) for path in owners for text in spelt(node.left, texts))
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            found.stored.update(_paths(node, known, texts))
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
             alike = set.intersection(
                 *({n.id for n in ast.walk(x) if isinstance(n, ast.Name)} for x in (node.left, node.comparators[0]))

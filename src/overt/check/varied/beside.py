@@ -196,6 +196,13 @@ def scaled(
         expected = facts["scale"] * (away.get("scored width", 1) / facts["scored width"]) ** power
         if "scale" in away and abs(away["scale"] / expected - 1) > _WIDER * _LOOSE:
             says = "The factor of the scores goes with lengths, samples or heads, and not with the width alone."
+            twice = made.other(caller, heads) if heads else None
+            scales = {min(heads.values()): look(twice, guess).get("facts", {}).get("scale", 0)} if twice else {}
+            scales |= {n // 2: facts["scale"] for n in scales}
+            if scales and all(abs(scale * n**0.5 - 1) < _LOOSE for n, scale in scales.items()):
+                fault = {"mistake": "scale_num_heads", "kind": None, "step": "scale", "expected": "", "actual": ""}
+                findings.tell(fault | {"file": odd["file"], "line": odd["line"]})
+                return
     if says:
         fault = {"mistake": "unknown", "kind": "unknown", "step": "scale", "says": says, "expected": "", "actual": ""}
         findings.tell(fault | {"file": odd["file"], "line": odd["line"]})
