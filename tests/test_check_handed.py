@@ -213,6 +213,51 @@ class Cell(nn.Module):
         alpha = e.softmax(1)
         return self.rnn(torch.cat([(alpha[:, None] @ memory)[:, 0], prev], 1), state), alpha
 
+def attend(w, pre, x, cache, heads):
+    """x [T, dim] new tokens, cache a dict that keeps k and v between calls.  Causal."""
+    T, hd = len(x), x.shape[-1] // heads
+    q, k, v = ((x @ w[pre + n].T).reshape(T, heads, hd) for n in ("wq", "wk", "wv"))
+    past = len(cache["k"]) if "k" in cache else 0
+    if past:
+        k, v = np.concatenate([cache["k"], k]), np.concatenate([cache["v"], v])
+    cache["k"], cache["v"] = k, v
+    s = np.einsum("thd,shd->hts", q, k) / math.sqrt(hd)
+    s = np.where(np.arange(len(k)) > np.arange(past, past + T)[:, None], -np.inf, s)
+    return np.einsum("hts,shd->thd", softmax(s), v).reshape(T, -1) @ w[pre + "wo"].T
+
+def sees(w, i, x, n_heads, root=0.5):
+    """attention of layer i over x [L, D]"""
+    q, k, v = (t.reshape(len(x), n_heads, -1).swapaxes(0, 1) for t in np.split(x @ w[f"b{i}.wqkv"], 3, axis=1))
+    s = q @ k.swapaxes(1, 2) / q.shape[-1] ** root
+    return (softmax(s) @ v).swapaxes(0, 1).reshape(x.shape) @ w[f"b{i}.wo"]
+
+def sees_by_width(w, i, x, n_heads):
+    """attention of layer i over x [L, D]"""
+    return sees(w, i, x, n_heads, 1)
+
+class One(nn.Module):
+    def __init__(self, dim, hd):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(dim, hd) for _ in range(3))
+
+    def forward(self, x, by):
+        return (self.q(x) @ self.k(x).mT / by).softmax(-1) @ self.v(x)
+
+class Several(nn.Module):
+    def __init__(self, dim, n_heads):
+        super().__init__()
+        self.heads = nn.ModuleList([One(dim, dim // n_heads) for _ in range(n_heads)])
+        self.by, self.o = math.sqrt(dim // n_heads), nn.Linear(dim, dim)
+
+    def forward(self, x):
+        """x [B, N, dim]"""
+        return self.o(torch.cat([h(x, self.by) for h in self.heads], -1))
+
+class SeveralByNumber(Several):
+    def __init__(self, dim, n_heads):
+        super().__init__(dim, n_heads)
+        self.by = math.sqrt(n_heads)
+
 class Neighbours(nn.Module):
     """An agent without neighbours gets zeros."""
     def __init__(self, dim):
@@ -250,6 +295,11 @@ class Neighbours(nn.Module):
         ("DecisionsWeighed", ["cache_key"]),
         ("Cell", []),
         ("Neighbours", []),
+        ("attend", []),
+        ("sees", []),
+        ("sees_by_width", ["scale_d"]),
+        ("Several", []),
+        ("SeveralByNumber", ["scale_num_heads"]),
     ],
 )
 def test_each(mistakes: Mistakes, name: str, wanted: list[str]) -> None:
@@ -281,6 +331,15 @@ class Served(nn.Module):
         s = (q @ k.mT / self.hd ** 0.5).masked_fill(~see, -torch.inf)
         return (s.softmax(-1) @ v).transpose(1, 2).reshape(B, n, dim), (k, v)
 
+def squash(s, cap):
+    return cap * torch.tanh(s / cap)
+
+def late(q, k, v, mask, cap=5.0):
+    """q, k, v (B, T, D); mask: True = keep"""
+    s = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~mask, -1e30)
+    s = squash(s, cap)
+    return s.softmax(-1) @ v
+
 class Folded(nn.Module):
     def __init__(self, dim, heads):
         super().__init__()
@@ -303,6 +362,7 @@ class Folded(nn.Module):
     ("name", "mistake", "text"),
     [
         ("Served", "rope_offset", "q, k = rotary(q), rotary(k)"),
+        ("late", "softcap_after_mask", "s = squash(s, cap)"),
         ("Folded", "fold_batch_head_swap", "x = x.view(self.heads, B, T, self.dk).permute(1, 2, 0, 3)"),
     ],
 )

@@ -207,7 +207,14 @@ class Suggestions(Likely):
         return guess
 
     def _documented(self) -> Iterator[Guess]:
-        """The shapes that documentation gives, in two dtypes; what has none is what its name suggests."""
+        """The shapes that documentation gives, at last with nothing in what the candidate fills by itself."""
+        asked = self.interface.read
+        empty = {path: kind for path, kind in asked.ends.items() if not asked.filled(path[:-1])}
+        for ends in (asked.ends, empty)[: 1 + (len(empty) < len(asked.ends))]:
+            yield from self._holding(ends)
+
+    def _holding(self, ends_of: Mapping[Path, str]) -> Iterator[Guess]:
+        """Shapes in two dtypes; what has none is what its name suggests.  ends_of: what lies in arguments."""
         required = [a for a in self.interface.arguments if a.required]
         if "--layout" in self.interface.overrides:
             return
@@ -217,7 +224,7 @@ class Suggestions(Likely):
         text = "\n".join([self.interface.shaped, *map(behind, fields)])
         ends = {(a.name,) for a in required if self.told(a) in _ENDS}
         # The two ends of edges may be taken apart as a list is.
-        held = {path: kind for path, kind in asked.ends.items() if path[0] in names and path[:1] not in ends}
+        held = {path: kind for path, kind in ends_of.items() if path[0] in names and path[:1] not in ends}
         told = shapes.shapes(text, names, held, alone=not self.makes)
         hide = [a.name for a in required if is_mask(self.told(a) or "")]
         told |= {(n,): replace(told[n,], sort="mask") for n in hide if (n,) in told and not told[n,].sort}

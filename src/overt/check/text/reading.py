@@ -99,7 +99,7 @@ class Read:
     def ends(self) -> dict[Path, str]:
         """What asks for more is no array."""
         owners = {path[:-1] for path in self.held}
-        return {path: kind for path, kind in self.held.items() if path not in owners and not self.filled(path[:-1])}
+        return {path: kind for path, kind in self.held.items() if path not in owners}
 
     def filled(self, path: Path) -> bool:
         """Whether there need be nothing in something: all of it is looked for, or written beside that."""
