@@ -11,8 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from overt.check.calls import call as calls
 from overt.check.calls.call import Guess, Lengths, Tried
 from overt.check.calls.search import Search
@@ -24,12 +22,12 @@ from overt.check.text.interface import Interface
 from overt.check.text.roles import LAYOUTS, constructor_role
 from overt.check.text.syntax import blocks, parsed
 from overt.check.varied import beside, continuing, contracts, effects, outside, slips
-from overt.check.varied.asking import Caller, Way, probe, remembers
+from overt.check.varied.asking import Caller, Way, probe
 from overt.check.varied.choices import chosen
 from overt.check.varied.varying import Found, kinder, kinds_of, names, optional, square
 
-# Calls of one request that are looked into, and of all; and calls one after the other.
-_CALLS, _RAN, _REPEATED = 4, 8, 4
+# Calls of one request that are looked into, and of all.
+_CALLS, _RAN = 4, 8
 # Calls of one instance before it is the turn of another one.
 _TURN = 200
 _NAMELESS = ("NameError", "UnboundLocalError", "MemoryError", "SystemExit", "KeyboardInterrupt")
@@ -174,7 +172,7 @@ def check(
         seen, masks, ran_with = optional(caller, one, findings)
         other = beside.resized(made, caller, one.guess, one.judged)
         more = [*seen, *beside.wider(caller, one.guess, one.judged)]
-        if "one key" in one.judged["facts"] and (again := _again(caller, one.guess)).get("cores"):
+        if "one key" in one.judged["facts"] and (again := continuing.again(caller, one.guess)).get("cores"):
             more.append(again)
         if "one pair" in one.judged["facts"]:
             more += beside.resized(made, caller, one.guess, one.judged, beside.broader)
@@ -194,7 +192,7 @@ def check(
         effects.check(made, caller, one.guess, findings)
         return
     callers = [(Caller(session, face, handle), guess) for handle, guess in ran_on[:_CALLS]]
-    if any(_repeated(caller, guess, findings) for caller, guess in callers):
+    if any(continuing.repeated(caller, guess, findings) for caller, guess in callers):
         return
     # What runs and does not attend does not attend where all axes are equal.
     for handle, search, _ in searches if not ran else ():
@@ -319,34 +317,6 @@ def _perhaps(face: Interface, error: Mapping[str, Any]) -> bool:
     names = {x.id for x in held if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)}
     names |= {a.asname or a.name for x in held if isinstance(x, ast.Import | ast.ImportFrom) for a in x.names}
     return any(f"'{name}'" in error["message"] for name in names)
-
-
-def _repeated(caller: Caller, guess: Guess, findings: Findings) -> bool:
-    """Whether calls attend together that do not each: one token at a time, or weights that were remembered."""
-    if remembers(caller, guess) == "cache_key":
-        findings.add("cache_key")
-        return True
-    told = _again(caller, guess)
-    if all(entry["outcome"] == "not tried" for entry in told.get("ledger", ())):
-        return False
-    findings.convention["called with"] = f"{guess}, again and again"
-    findings.conclude([told])
-    return True
-
-
-def _again(caller: Caller, guess: Guess) -> dict[str, Any]:
-    """What the last of several calls comes to, where an instance, or what is made for them, may keep something."""
-    keeps = any(kind[:3] == "by " for _, kind in guess.kinds)
-    ways = []
-    for number in range(_REPEATED if keeps or caller.handle is not None else 0):
-        drawn = np.random.default_rng(number)
-        # What is multiplied with stays as it is.
-        inputs = {a.name for a in caller.face.arguments}
-        given = {n: drawn.normal(size=x.shape) for n, x in caller.arrays(guess).items()
-                 if x.dtype.kind == "f" and (n in inputs or not keeps)}  # fmt: skip
-        last: dict[str, Any] = {"record": caller.face.intents if keeps else {}} if number == _REPEATED - 1 else {}
-        ways.append(Way(guess, given, extra={"fresh": number == 0, **last}, keeps=keeps))
-    return caller.ask(ways)[-1].judged if ways else {}
 
 
 def _asking(session: Session | Here, face: Interface, handle: int | None) -> Any:

@@ -19,6 +19,7 @@ from typing import Any
 
 from overt.check.text.counting import counted
 from overt.check.text.lines import makers_in
+from overt.check.text.meaning import meaning
 from overt.check.text.roles import Argument, role
 from overt.check.text.shapes import layout_of, unpacked
 from overt.check.text.syntax import parsed
@@ -164,7 +165,7 @@ class Promises:
         own = self._paragraph(name)
         for part, text in ((re.split(r"(?<=[.;])\s", own), own), (lines, self.prose)):
             # What is said of booleans elsewhere is said of what it is made into.
-            said = {verdict for line in part if (verdict := self._mask_in(line, "bool" in text))}
+            said = {verdict for line in part if (verdict := meaning(line, "bool" in text))}
             if said:
                 # Who says both leaves it open.
                 return said.pop() if len(said) == 1 else None
@@ -184,7 +185,7 @@ class Promises:
             return given[found[0].name]
         # What the module says of masks is said of the one that there is.
         every = re.split(r"\n\s*\n|(?<=[.;])\s", self.description.get("told", "").lower())
-        told = {self._mask_in(" ".join(line[line.index("mask") :].split()), "bool" in line)
+        told = {meaning(" ".join(line[line.index("mask") :].split()), "bool" in line)
                 for line in every if "mask" in line} - {None}  # fmt: skip
         return told.pop() if len(told) == 1 and not others else None
 
@@ -197,7 +198,7 @@ class Promises:
         """The role that what is said of an argument gives it: a mask, or one of keys alone."""
         for line in re.split(r"\n|(?<=[.;])\s", self.prose):
             said = re.match(rf"\W*{re.escape(name.lower())}\b\W*[:=(–—]", line)
-            if said and self._mask_in(line, "bool" in line):
+            if said and meaning(line, "bool" in line):
                 return "padding" if re.search(r"\b(tokens?|pad\w*)\b", line) else "mask"
         return None
 
@@ -217,66 +218,6 @@ class Promises:
             self.prose, re.DOTALL | re.MULTILINE,
         )  # fmt: skip
         return " ".join(found.group(2).split()) if found else ""
-
-    @staticmethod
-    def _mask_in(line: str, booleans: bool) -> str | None:
-        """keep, drop or additive, where a line says it; booleans: whether it is said beside that it may be of these."""
-        # Its shape, and what it is made of, say nothing yet.
-        line = re.sub(r"[(\[][a-z]\w*(, ?[\w* ]+)+,?[)\]]", "", line)
-        line = re.sub(r"\b(ones|1s?|0s?|zeros)\b( ?/ ?| and | or )(zeros|0s?|1s?|ones)\b", "numbers", line)
-        line = re.sub(
-            r"\b(in|at) (row|column|position|place|entry|index)\b[^.;]{0,40}?(?=means?\b|indicates?\b)", "", line
-        )
-        added = re.search(
-            r"additive|\badded to\b|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*(inf\w*|[\d.]+e\d+)\s+(to|where|for|at|means|on|=|elsewhere|otherwise)|−∞|zeros? .*-\s*inf",
-            line,
-        )
-        if added and not (booleans and re.search(r"\b(true|false)\b", line)):
-            # Where booleans are spoken of too, and not here, these are something else.
-            return None if booleans else "additive"
-        marked = re.search(
-            r"\b(invalid|pad\w*|masked|ignored|hidden|valid|real|visible|kept|allowed)\b[^.;,]{0,40}?"
-            r"\b(?:indicated|marked|denoted|flagged|represented)\s+(?:by|as|with)\W{0,3}(?:true|1s?|ones?)\b",
-            line,
-        )
-        if marked:
-            return "drop" if marked.group(1)[:3] in ("inv", "pad", "mas", "ign", "hid") else "keep"
-        yes = re.search(
-            r"(?<![\w.])(true|1s?|ones|non-?zero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|indicates?|is|are|will be|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
-            line,
-        )
-        if yes:
-            rest = line[yes.end(1) :][:70]
-            rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
-            # What stands in brackets behind it is a remark.
-            rest = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", rest)
-            rest = re.sub(r"\bno(ne|body)?\b( \w+)? (may|can|must) (attend|look|see)", "hidden", rest)
-            if re.search(
-                r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
-                rest,
-            ) and not re.search(
-                r"not (masked|padded|padding|ignored|hidden)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept",
-                rest,
-            ):
-                return "drop"
-            if re.search(
-                r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|present|exists?\b",
-                rest,
-            ):
-                return "keep"
-        no = re.search(
-            r"(?<![\w.-])(false|0s?|zeros?)(?![\w.])\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
-            line,
-        )
-        if (
-            no
-            and re.search(r"mask|ignore|pad|drop|hid|block|not", line[no.start() :][:50])
-            and not re.search(r"not (masked|ignored|padded)", line[no.start() :][:50])
-        ):
-            return "keep"
-        if no and re.search(r"keep|attend|allow|visible|valid", line[no.start() :][:50]):
-            return "drop"
-        return None
 
     @cached_property
     def boolean_mask(self) -> bool:

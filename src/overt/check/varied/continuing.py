@@ -21,7 +21,7 @@ from overt.check.calls.call import Guess
 from overt.check.findings import Findings
 from overt.check.steps.definitions import same
 from overt.check.text.roles import constructor_role
-from overt.check.varied.asking import Caller
+from overt.check.varied.asking import Caller, Way, remembers
 
 _ALL, _CUT = 5, 4
 # So many tokens that not all of them are kept.
@@ -35,6 +35,8 @@ _LOOSE = 1e-4
 _SIZES = ("heads", "groups", "head_dim", "model_dim")
 # Plans in one request; methods that are tried.
 _BATCH, _METHODS = 12, 5
+# Calls that may attend together.
+_TIMES = 4
 # Axes of what has one number a token.
 _ALONG = {"tokens": 1, "tokens of one": 0, "positions": 0, "positions (B, T)": 1, "turns": 0, "cosines": 0, "sines": 0}
 _ALONG |= {"half cosines": 0, "half sines": 0}
@@ -58,6 +60,34 @@ class _Way:
 def check(caller: Caller, guess: Guess, findings: Findings) -> None:
     """Make a call that works in pieces."""
     Continued(caller, guess).check(findings)
+
+
+def repeated(caller: Caller, guess: Guess, findings: Findings) -> bool:
+    """Whether calls attend together that do not each: one token at a time, or weights that were remembered."""
+    if remembers(caller, guess) == "cache_key":
+        findings.add("cache_key")
+        return True
+    told = again(caller, guess)
+    if all(entry["outcome"] == "not tried" for entry in told.get("ledger", ())):
+        return False
+    findings.convention["called with"] = f"{guess}, again and again"
+    findings.conclude([told])
+    return True
+
+
+def again(caller: Caller, guess: Guess) -> dict[str, Any]:
+    """What the last of several calls comes to, where an instance, or what is made for them, may keep something."""
+    keeps = any(kind[:3] == "by " for _, kind in guess.kinds)
+    ways = []
+    for number in range(_TIMES if keeps or caller.handle is not None else 0):
+        drawn = np.random.default_rng(number)
+        # What is multiplied with stays as it is.
+        inputs = {a.name for a in caller.face.arguments}
+        given = {n: drawn.normal(size=x.shape) for n, x in caller.arrays(guess).items()
+                 if x.dtype.kind == "f" and (n in inputs or not keeps)}  # fmt: skip
+        last: dict[str, Any] = {"record": caller.face.intents if keeps else {}} if number == _TIMES - 1 else {}
+        ways.append(Way(guess, given, extra={"fresh": number == 0, **last}, keeps=keeps))
+    return caller.ask(ways)[-1].judged if ways else {}
 
 
 class Continued:

@@ -1,0 +1,63 @@
+"""What a line says that a mask means: which of its values keep, hide, or are added."""
+
+from __future__ import annotations
+
+import re
+
+
+def meaning(line: str, booleans: bool) -> str | None:
+    """keep, drop or additive, where a line says it; booleans: whether it is said beside that it may be of these."""
+    # Its shape, and what it is made of, say nothing yet.
+    line = re.sub(r"[(\[][a-z]\w*(, ?[\w* ]+)+,?[)\]]", "", line)
+    line = re.sub(r"\b(ones|1s?|0s?|zeros)\b( ?/ ?| and | or )(zeros|0s?|1s?|ones)\b", "numbers", line)
+    line = re.sub(r"\b(in|at) (row|column|position|place|entry|index)\b[^.;]{0,40}?(?=means?\b|indicates?\b)", "", line)
+    added = re.search(
+        r"additive|\badded to\b|0\s*/\s*-\s*(inf|1e|float|∞)|-\s*(inf\w*|[\d.]+e\d+)\s+(to|where|for|at|means|on|=|elsewhere|otherwise)|−∞|zeros? .*-\s*inf",
+        line,
+    )
+    if added and not (booleans and re.search(r"\b(true|false)\b", line)):
+        # Where booleans are spoken of too, and not here, these are something else.
+        return None if booleans else "additive"
+    marked = re.search(
+        r"\b(invalid|pad\w*|masked|ignored|hidden|valid|real|visible|kept|allowed)\b[^.;,]{0,40}?"
+        r"\b(?:indicated|marked|denoted|flagged|represented)\s+(?:by|as|with)\W{0,3}(?:true|1s?|ones?)\b",
+        line,
+    )
+    if marked:
+        return "drop" if marked.group(1)[:3] in ("inv", "pad", "mas", "ign", "hid") else "keep"
+    yes = re.search(
+        r"(?<![\w.])(true|1s?|ones|non-?zero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|indicates?|is|are|will be|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
+        line,
+    )
+    if yes:
+        rest = line[yes.end(1) :][:70]
+        rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
+        # What stands in brackets behind it is a remark.
+        rest = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", rest)
+        rest = re.sub(r"\bno(ne|body)?\b( \w+)? (may|can|must) (attend|look|see)", "hidden", rest)
+        if re.search(
+            r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
+            rest,
+        ) and not re.search(
+            r"not (masked|padded|padding|ignored|hidden)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept",
+            rest,
+        ):
+            return "drop"
+        if re.search(
+            r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|present|exists?\b",
+            rest,
+        ):
+            return "keep"
+    no = re.search(
+        r"(?<![\w.-])(false|0s?|zeros?)(?![\w.])\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
+        line,
+    )
+    if (
+        no
+        and re.search(r"mask|ignore|pad|drop|hid|block|not", line[no.start() :][:50])
+        and not re.search(r"not (masked|ignored|padded)", line[no.start() :][:50])
+    ):
+        return "keep"
+    if no and re.search(r"keep|attend|allow|visible|valid", line[no.start() :][:50]):
+        return "drop"
+    return None
