@@ -189,6 +189,8 @@ def check(
         contracts.check(caller, one.guess, one.judged["facts"], findings)
         contracts.options(caller, one.guess, made, one.judged["facts"], findings)
         continuing.check(caller, one.guess, findings)
+        if "one key" in one.judged["facts"]:
+            continuing.stepped(caller, one.guess, findings)
         effects.check(made, caller, one.guess, findings)
         return
     callers = [(Caller(session, face, handle), guess) for handle, guess in ran_on[:_CALLS]]

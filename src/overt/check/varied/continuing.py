@@ -21,6 +21,7 @@ from overt.check.calls.call import Guess
 from overt.check.findings import Findings
 from overt.check.steps.definitions import same
 from overt.check.text.roles import constructor_role
+from overt.check.varied import reordering
 from overt.check.varied.asking import Caller, Way, remembers
 
 _ALL, _CUT = 5, 4
@@ -60,6 +61,19 @@ class _Way:
 def check(caller: Caller, guess: Guess, findings: Findings) -> None:
     """Make a call that works in pieces."""
     Continued(caller, guess).check(findings)
+
+
+def stepped(caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Whether what moves the samples between two steps of a token each moves all that was kept."""
+    steps = []
+    for number in range(2):
+        kwargs, arrays = calls.named(guess, caller.face, f"{number} ")
+        args, kwargs = calls.placed(kwargs, caller.face)
+        drawn = np.random.default_rng(_LONG + number)
+        moving = {f"{number} {name}" for name, kind in guess.by_name.items() if calls.is_floats(kind)}
+        arrays |= {name: drawn.normal(size=x.shape) for name, x in arrays.items() if name in moving}
+        steps.append((caller.spec(args, kwargs, dtype=guess.dtype, fresh=number == 0), arrays))
+    reordering.check(caller, guess.by_name, steps, findings)
 
 
 def repeated(caller: Caller, guess: Guess, findings: Findings) -> bool:
@@ -389,6 +403,9 @@ class Continued:
             if whole_too or top_left is None:
                 findings.entered("cache", "pieces give what all at once gives" if whole_too else "one token at a time")
                 self._slid(way, findings)
+                cut = ((0, _CUT), (_CUT, _ALL))
+                pieces = [self._spec(way, *some, (None, 0)[n], f"0.{n} ") for n, some in enumerate(cut)]
+                reordering.check(self.caller, self.kinds, pieces, findings)
                 return True
         if top_left is not None:
             findings.add("causal_top_left", kind="mistake", line=chunk["facts"].get("mask made") or top_left["line"])

@@ -1,0 +1,106 @@
+"""Samples that change places between two calls, as beams do: the keys and the values that are kept go with them.
+
+Any other method may move them.  Where the next call attends to the keys of the samples in their new places, its output
+must be as if they had been there from the start; and where it does not, its output must be as if nothing had moved.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from overt.check.calls import call as calls
+from overt.check.findings import Findings
+from overt.check.steps.definitions import same
+from overt.check.text.lines import function_at
+from overt.check.varied.asking import Caller
+
+Piece = tuple[dict[str, Any], dict[str, np.ndarray]]
+
+_LOOSE = 1e-4
+_METHODS = 6
+
+
+def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], findings: Findings) -> None:
+    """Of two calls of which the later goes on from the earlier, with what moves the samples between them."""
+    told = caller.face.description
+    others = [name for name in told["methods"] if name != told["method"]] if caller.handle is not None else []
+    (first, before), (last, after) = pieces
+    axes = {name: axis for name, kind in kinds.items() if (axis := _samples(kind)) is not None}
+    apart = [name for name in before if name.split(" ", 1)[-1] in axes]
+    samples = {before[name].shape[axes[name.split(" ", 1)[-1]]] for name in apart}
+    if not others or len(samples) != 1 or samples == {1}:
+        return
+    order = np.arange(samples.pop())[::-1].copy()
+    turned = {name: x.take(order, axes[name.split(" ", 1)[-1]]) if name in apart else x for name, x in before.items()}
+    given = [*last["args"], *last["kwargs"].values()]
+    # What keeps the keys, where the instance does not itself.
+    holder = next((spec for spec in given if "kept" in spec or "result" in spec), None)
+    last = last | {"record": {"causal": None, "operands": True}}
+    stay, go = (_seen(caller, [first, last], some | after) for some in (before, turned))
+    if stay is None or go is None or same(stay[1], go[1], _LOOSE):
+        return
+    for name, args, result in _calls(others[:_METHODS], holder):
+        move = {"method": name, "args": args, "kwargs": {}, "guess": True, "backend": last["backend"]}
+        later = last if result is None else last | {"kwargs": _handed(last["kwargs"], result)}
+        found = _seen(caller, [first, move, later], before | after | {"order": order})
+        if found is None or any(x.shape != y.shape for x, y in zip(found, go, strict=True)):
+            continue
+        keys, all_ = ([same(x, y, _LOOSE) for x, y in zip(found, some, strict=True)] for some in (go, stay))
+        if keys[1] or all_[1]:
+            # It moves all of it, or nothing.
+            if keys[1]:
+                findings.entered("samples that change places", f"{name} moves what was kept")
+            return
+        if keys[0] != all_[0]:
+            moved, left = ("keys", "values") if keys[0] else ("values", "keys")
+            findings.add(
+                "unknown", line=_line(told["file"], name),
+                message=f"{name} moves the {moved} that were kept to other samples, and leaves their {left}.",
+                mend="Move all that was kept by the same order.",
+            )  # fmt: skip
+            return
+
+
+def _samples(kind: str) -> int | None:
+    """The axis of the samples of a kind of argument."""
+    axes = calls.axes_of(kind)
+    alone = "1" in axes or kind == "tokens" or kind.endswith("(B, T)")
+    return axes.index("B") if "B" in axes else 0 if alone else None
+
+
+def _calls(names: Sequence[str], holder: Any) -> Iterator[tuple[str, list[Any], int | None]]:
+    """Ways to call what may move samples, and which result takes the holder's place."""
+    order = {"array": "order"}
+    for name in names:
+        if holder is None:
+            yield name, [order], None
+            continue
+        for args in ([holder, order], [order, holder]):
+            yield name, args, None if "kept" in holder else 1
+
+
+def _handed(kwargs: Mapping[str, Any], result: int) -> dict[str, Any]:
+    """Arguments with what another call returned in the place of what the first one did."""
+    return {name: {"result": result, "item": None} if "result" in spec else spec for name, spec in kwargs.items()}
+
+
+def _seen(
+    caller: Caller, specs: list[dict[str, Any]], arrays: dict[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The keys and the output of the last of some calls; None where one fails."""
+    reply, out = caller.session.ask({"op": "call", "handle": caller.handle, "calls": specs}, arrays)
+    replies = reply.get("replies", [reply])
+    operands = replies[-1].get("judged", {}).get("facts", {}).get("operands")
+    if any("error" in one for one in replies) or operands is None or not replies[-1]["outputs"]:
+        return None
+    return np.asarray(operands["k"]), out[replies[-1]["outputs"][0]["key"]]
+
+
+def _line(file: str | None, method: str) -> int | None:
+    """The last line of a method, by which all of it has moved."""
+    lines = linecache.getlines(file) if file else []
+    return next((n for n in range(len(lines), 0, -1) if function_at(str(file), n) == method), None)
