@@ -28,8 +28,8 @@ from overt.check.varied.varying import Found, kinder, kinds_of, names, optional,
 
 # Calls of one request that are looked into, and of all.
 _CALLS, _RAN = 4, 8
-# Calls of one instance before it is the turn of another one.
-_TURN = 200
+# Calls of one instance before it is the turn of one that came as far, and turns before that of the least called.
+_TURN, _LEAST = 200, 4
 _NAMELESS = ("NameError", "UnboundLocalError", "MemoryError", "SystemExit", "KeyboardInterrupt")
 # Seconds after which no other call is looked for, of all other methods together too, and after one that attends.
 _SECONDS, _MORE = 20.0, 1.5
@@ -140,15 +140,19 @@ def check(
         enough = look(handle, next(searches[-1][2], []))
         if enough or time.monotonic() > end:
             break
-    # Of several instances, that whose calls came furthest is called on, in turns with others that came as far.
+    # Of several instances, that whose calls came furthest is called on, in turns with others that came as far; now and
+    # then the one that was called least, for what is no right instance may come far.
     going = list(searches)
+    turn = 0
     while (
         not enough
         and going
         and time.monotonic() < end
         and sum(len(search.tried) for _, search, _ in searches) < calls.MOST
     ):
+        turn += 1
         best = max(going, key=lambda one: (one[1].reached, -(len(one[1].tried) // _TURN)))
+        best = best if turn % _LEAST else min(going, key=lambda one: len(one[1].tried))
         some = next(best[2], None)
         if some is None or (len(searches) > 1 and len(best[1].tried) >= calls.MOST // 2):
             going.remove(best)

@@ -110,7 +110,7 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
                 )
                 # What is only added up is no score, unless something is made of it that sums to 1.
                 summed = "ones" in scores.origins and not core.normal
-                attends = core.two or core.normal or _summed_beside(core) or _once_normal(core)
+                attends = core.two or core.normal or _summed_beside(core) or _once_normal(core) or _partly(core)
                 if attends and not (heads or summed or _compared(core, scored, data)):
                     found.append((_rank(core), core))
     if not found:
@@ -312,6 +312,16 @@ def _once_normal(core: Core) -> bool:
     """Whether the weights, none of them negative, were made of what summed to 1, as where some are then hidden."""
     weights = core.weights
     return bool((weights >= 0).all()) and _softmaxed(core)
+
+
+def _partly(core: Core) -> bool:
+    """Whether the weights, none of them negative, are made beside a sum of exponentials of what they are made of."""
+    if not (core.weights >= 0).all():
+        return False
+    summed = [op.operands[0] for op in core.operations[: core.mix.number] if op.name in SUMMED and op.operands]
+    made = [core.operations[i].host for i in core.path]
+    with np.errstate(over="ignore"):
+        return any(x.shape == y.shape and equal(x, np.exp(y)) for x in summed for y in made)
 
 
 def _softmaxed(core: Core) -> bool:

@@ -143,6 +143,10 @@ class Likely:
                 return "below 4: T" if path in asked.indices else "below 3: BT"
             if path in asked.picking and argument.role is None and not argument.annotation:
                 return "below 4: BT"
+        others = sum(a.required and a.role in (None, *INPUTS) for a in self.interface.arguments)
+        if said is None and not self.makes and argument.role is None and others > 2 and path in asked.columns:
+            # One number for each key, beside queries and keys.
+            return "BS"
         beside = next((a.role for a in self.interface.arguments if a.name == asked.added.get(argument.name)), None)
         own = hides or self.makes or argument.role in (*FAMILIES[0], "bias", "params")
         if said is None and beside in FAMILIES[0] and not own:

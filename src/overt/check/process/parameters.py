@@ -11,11 +11,14 @@ import numpy as np
 
 from overt.check.process import wire
 from overt.check.process.describe import is_keras
+from overt.check.steps.definitions import waves
+from overt.recorder.flow import masklike
 
 
 def parameters(thing: Any, seed: int | None, out: wire.Arrays | None = None) -> list[dict[str, Any]]:
     """Every float array of two axes or fewer that an instance owns, filled with numbers of a seed.
 
+    What was made by a rule, such as sines of positions or a mask, stays as it is.
     A row says where it is, how large, and whether an optimizer would find it; ``out``, if given, gets the numbers.
     """
     rows = []
@@ -30,7 +33,7 @@ def parameters(thing: Any, seed: int | None, out: wire.Arrays | None = None) -> 
         if len(shape) == 1 and "Norm" in kind:
             values = values * 0.1 + (1 if path.endswith(("weight", "gamma", "scale")) else 0)
         # A number that was learned is somebody's choice: a temperature, a gate.
-        if seed is not None and shape:
+        if seed is not None and shape and not _ruled(_read(array)):
             array = _fill(owner, path, array, values)
         if out is not None:
             out[path] = np.array(_read(array), np.float64)
@@ -42,6 +45,20 @@ def parameters(thing: Any, seed: int | None, out: wire.Arrays | None = None) -> 
             }
         )
     return rows
+
+
+def _ruled(array: np.ndarray) -> bool:
+    """Whether numbers were made by a rule, and neither drawn nor the same for all: a mask, a progression, waves."""
+    rows = array.reshape([n for n in array.shape if n != 1]).astype(float)
+    if rows.size < 3 or not np.ptp(rows) or not np.isfinite(rows).all():
+        return bool(rows.size > 2 and np.isinf(rows).any() and masklike(rows))
+    if rows.ndim == 1:
+        steps, ratios = np.diff(rows), rows[1:] / np.where(rows[:-1] == 0, np.nan, rows[:-1])
+        return bool(np.allclose(steps, steps[0], rtol=1e-4) or np.allclose(ratios, ratios[0], rtol=1e-4))
+    if masklike(rows):
+        # A matrix that changes nothing is what weights begin with.
+        return not (rows.ndim == 2 and np.array_equal(rows, np.eye(*rows.shape)))
+    return rows.ndim == 2 and waves(rows)
 
 
 def _trainable(array: Any) -> bool:

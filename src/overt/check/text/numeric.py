@@ -60,6 +60,19 @@ def single(node: ast.AST) -> list[ast.AST]:
     return terms
 
 
+def column(node: ast.AST) -> list[ast.AST]:
+    """What is given an axis of one number behind its own."""
+    match node:
+        case (
+            ast.Call(func=ast.Attribute(value=x, attr="unsqueeze"), args=[last])
+            | ast.Call(func=ast.Attribute(attr="unsqueeze" | "expand_dims"), args=[x, last])
+        ) if ast.unparse(last) == "-1":
+            return [x]
+        case ast.Subscript(value=x, slice=ast.Tuple(elts=[*_, ast.Constant(value=None)])):
+            return [x]
+    return []
+
+
 def counts_up(node: ast.AST) -> bool:
     """Whether it is one number after the other, or made of such."""
     return any(getattr(x.func, "attr", "") == "arange" for x in ast.walk(node) if isinstance(x, ast.Call))

@@ -379,10 +379,10 @@ class Promises:
     @cached_property
     def declared_grouped(self) -> bool:
         """Whether it is said that consecutive query heads share a key head."""
-        told = self.prose + self.description.get("told", "").lower()
+        told = self._all_prose + self.description.get("told", "").lower()
         return bool(
             re.search(
-                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|as in llama|query heads .*\bneighbou?rs|query heads 0\W{1,3}[1-9]",
+                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|as in llama|query heads .*\bneighbou?rs|query heads 0\W{1,3}(?:[1-9]|\w+`? ?- ?1)",
                 "\n".join([told, *(line for line in self._configured.splitlines() if "head" in line)]),
             )
         )

@@ -19,6 +19,7 @@ from overt.check.text.syntax import DEPTH, assigned, called, family, is_own, par
 _OF_ARRAYS = frozenset((*dir(np.ndarray), "at", "data", "device", "grad", "mH", "mT", "requires_grad"))
 # Functions that add up what their second argument says the places of.
 _ADDING = r"(?s:.*)\b(index_add_?|scatter_(add|reduce)_?|add\.at|segment_(sum|max))"
+_JOINS = ("cat", "concat", "concatenate", "stack")
 _PRODUCTS = {"matmul", "dot", "mm", "bmm", "linear"}
 
 
@@ -65,6 +66,8 @@ class Read:
     # what is asked for its size or shape, and what is made booleans or turned round as these are
     sized: set[Path] = field(default_factory=set)
     flags: set[Path] = field(default_factory=set)
+    # what is given an axis of one number behind its own
+    columns: set[Path] = field(default_factory=set)
     # what lies in a list and has parts by numbers itself, such as the states of layers
     parted: set[Path] = field(default_factory=set)
     # what says where others are added up
@@ -235,6 +238,7 @@ def _asked(
             if one and two and len(one[0]) == len(two[0]) == 1 and one != two:
                 found.added.setdefault(two[0][0], one[0][0])
         found.single.update(path for x in numeric.single(node) for path in _paths(x, known, texts) if len(path) > 1)
+        found.columns.update(path for x in numeric.column(node) for path in _paths(x, known, texts))
         found.numbers.update(path for x in numeric.numbers(node) for path in _paths(x, known, texts))
         found.sides.update(path for x in numeric.sides(node) for path in _paths(x, known, texts))
         match node:
@@ -295,7 +299,9 @@ def _asked(
                 found.methods.setdefault(path, set()).add(node.func.attr)
                 # What something that is given is asked for by.
                 found.indices.update(one for x in node.args for one in _paths(x, known, texts) if one[1:] == ("0",))
-        for elements in (x.elts for x in node.args if isinstance(x, ast.Tuple) and len(x.elts) == 2):
+        # What a library fills may be given two lengths.
+        joined = isinstance(node.func, ast.Name) or is_own(node.func) or ast.unparse(node.func).endswith(_JOINS)
+        for elements in (x.elts for x in node.args if joined and isinstance(x, ast.Tuple) and len(x.elts) == 2):
             # A state of two arrays, (h, c), which a layer takes as one.
             state = [path for x in elements if isinstance(x, ast.Name) for path in _paths(x, known, texts)[:1]]
             found.sized.update(state if len(state) == 2 else ())

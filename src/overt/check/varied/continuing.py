@@ -227,7 +227,9 @@ class Continued:
             a.name for a in self.face.arguments
             if a.name not in self.kinds and not a.required and (a.default is None or type(a.default) is int)
         ]  # fmt: skip
-        counts: list[str | None] = [name for name in numbers if self.kinds.get(name)] or [None, *numbers[:4]]
+        # A number that must be given may be another one, such as that of a layer.
+        counts: list[str | None] = [name for name in numbers if self.kinds.get(name)]
+        counts = [*counts, None] if counts else [None, *numbers[:4]]
         holders = [name for name, kind in own.items() if kind == "None"]
         holders += [
             a.name for a in self.face.arguments if a.name not in self.kinds and not a.required and a.default is None
