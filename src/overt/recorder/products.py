@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from overt.recorder.flow import CASTS, sums_to_one
+from overt.recorder.flow import CASTS, VIEWS, sums_to_one
 from overt.recorder.operations import Operation
 
 _MATRICES = {"matmul", "mm", "bmm", "mv", "baddbmm", "addmm", "addbmm", "addmv"}
@@ -231,20 +231,21 @@ def _summed_up(operations: Sequence[Operation], number: int) -> Product | None:
     times, whole = operations[source], operations[source].host
     if whole.shape != operation.operands[0].shape or whole.ndim < 1 or not whole.size:
         return None
+    # Axes that are put together, or taken apart, beside the sum are still those of the product.
+    laid = source
+    while operations[laid].name in VIEWS and (before := operations[laid].sources[0]) is not None:
+        if not np.array_equal(operations[before].host.ravel(), whole.ravel()):
+            break
+        laid = before
+    axes = None
+    if laid != source and operations[laid].name in _TIMES:
+        axes = _axes(operations[laid].host, operation.host)
+        times, whole = (operations[laid], operations[laid].host) if axes else (times, whole)
     if times.name not in _TIMES or len(times.operands) != 2:
         # A sum of one array is a product with ones.
         ones = np.ones(whole.shape[-1])
         times = replace(operation, operands=(operation.operands[0], ones), sources=(source, None), origins=("", "ones"))
-    axes = next(
-        (
-            group
-            for n in (1, 2)
-            for group in combinations(range(whole.ndim), n)
-            if whole.sum(axis=group).size == operation.host.size
-            and np.allclose(whole.sum(axis=group).ravel(), operation.host.ravel(), rtol=1e-4, atol=1e-7)
-        ),
-        None,
-    )
+    axes = axes or _axes(whole, operation.host)
     if axes is None:
         return None
     letters = string.ascii_lowercase[: whole.ndim]
@@ -263,6 +264,16 @@ def _summed_up(operations: Sequence[Operation], number: int) -> Product | None:
         "", times.origins,
     )  # fmt: skip
     return _product(shaped, number, (parts[0], parts[1]), (0, 1), (labels[0], labels[1], out))
+
+
+def _axes(whole: np.ndarray, result: np.ndarray) -> tuple[int, ...] | None:
+    """The axes, one or two, over which an array was summed to a result, in whatever form."""
+    groups = (group for n in (1, 2) for group in combinations(range(whole.ndim), n))
+    for group in groups:
+        total = whole.sum(axis=group)
+        if total.size == result.size and np.allclose(total.ravel(), result.ravel(), rtol=1e-4, atol=1e-7):
+            return group
+    return None
 
 
 def outer_sum(operation: Operation, number: int) -> Product | None:

@@ -69,6 +69,7 @@ class Suggestions(Likely):
             inputs = ("context",) if len(unknown) == 1 or "context" in told.values() else ("k", "v", "x")
         roles = {name: inputs[min(n, len(inputs) - 1)] for n, name in enumerate(unknown)}
         asked = {told[a.name] or roles[a.name] for a in required}
+        inputs_told = bool({*FAMILIES[0]} & {*told.values()})
         # Where one array asks another, what is called values is more likely a parameter.
         pairs = [{"q": one, "x": one, "context": two, "v": "W"} for one, two in _PAIRS]
         families: Sequence[dict[str, str]] = FAMILIES
@@ -103,6 +104,12 @@ class Suggestions(Likely):
                     # What one state of each sample may see is no matter of queries.
                     kind = "mask (B, S)" if kind == "mask (T, S)" and family["q"] == "BW" else kind
                     guess = guess.given((a.name,), family.get(kind, kind))
+                if asked & {*_ENDS} and (beside := unknown[not inputs_told :]):
+                    # Beside nodes and the ends of edges there may be what is known of each edge.
+                    edges = replace(guess, lengths=lengths.resized("i", DEGREE * lengths.T))
+                    for name in beside:
+                        edges = edges.given((name,), "iW")
+                    yield edges
                 yield guess
         given = [a for a in required if not self.absent(a)]
         arrays = [a.name for a in given if told[a.name] not in (*OTHERS, *FUNCTIONS, *HOLDERS)]

@@ -8,7 +8,8 @@ import re
 def meaning(line: str, booleans: bool) -> str | None:
     """keep, drop or additive, where a line says it; booleans: whether it is said beside that it may be of these."""
     # Its shape, and what it is made of, say nothing yet.
-    line = re.sub(r"[(\[][a-z]\w*(, ?[\w* ]+)+,?[)\]]", "", line)
+    values = r"(?![^)\]]*\b(inf\w*|true|false|\d+e\d+)\b)"
+    line = re.sub(rf"[(\[]{values}(?=[^)\]]*[a-z])[\w*+/ -]+(, ?[\w*+/ -]+)+,?[)\]]", "", line)
     line = re.sub(r"\b(ones|1s?|0s?|zeros)\b( ?/ ?| and | or )(zeros|0s?|1s?|ones)\b", "numbers", line)
     line = re.sub(r"\b(in|at) (row|column|position|place|entry|index)\b[^.;]{0,40}?(?=means?\b|indicates?\b)", "", line)
     added = re.search(
@@ -26,7 +27,7 @@ def meaning(line: str, booleans: bool) -> str | None:
     if marked:
         return "drop" if marked.group(1)[:3] in ("inv", "pad", "mas", "ign", "hid") else "keep"
     yes = re.search(
-        r"(?<![\w.])(true|1s?|ones|non-?zero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|indicates?|is|are|will be|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
+        r"(?<![\w.-])(true|1s?|ones|non-?zero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|indicates?|is|are|will be|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
         line,
     )
     if yes:

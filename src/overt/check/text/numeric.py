@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from overt.check.text.syntax import is_own
+
 
 def numbers(node: ast.AST) -> list[ast.AST]:
     """Of an expression what can only be a number: in a text, beside whole numbers, or before what counts up."""
@@ -60,17 +62,21 @@ def single(node: ast.AST) -> list[ast.AST]:
     return terms
 
 
-def column(node: ast.AST) -> list[ast.AST]:
-    """What is given an axis of one number behind its own."""
-    match node:
-        case (
-            ast.Call(func=ast.Attribute(value=x, attr="unsqueeze"), args=[last])
-            | ast.Call(func=ast.Attribute(attr="unsqueeze" | "expand_dims"), args=[x, last])
-        ) if ast.unparse(last) == "-1":
-            return [x]
-        case ast.Subscript(value=x, slice=ast.Tuple(elts=[*_, ast.Constant(value=None)])):
-            return [x]
-    return []
+def columns(node: ast.AST) -> list[ast.AST]:
+    """What is given an axis of one number behind its own, for a layer or a matrix to map it."""
+    mapped = [*node.args] if isinstance(node, ast.Call) and is_own(node.func) else []
+    mapped += [node.left] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult) else []
+    found: list[ast.AST] = []
+    for one in mapped:
+        match one:
+            case (
+                ast.Call(func=ast.Attribute(value=x, attr="unsqueeze"), args=[last])
+                | ast.Call(func=ast.Attribute(attr="unsqueeze" | "expand_dims"), args=[x, last])
+            ) if ast.unparse(last) == "-1":
+                found.append(x)
+            case ast.Subscript(value=x, slice=ast.Tuple(elts=[*_, ast.Constant(value=None)])):
+                found.append(x)
+    return found
 
 
 def counts_up(node: ast.AST) -> bool:

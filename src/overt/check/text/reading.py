@@ -66,7 +66,7 @@ class Read:
     # what is asked for its size or shape, and what is made booleans or turned round as these are
     sized: set[Path] = field(default_factory=set)
     flags: set[Path] = field(default_factory=set)
-    # what is given an axis of one number behind its own
+    # what is given an axis of one number behind its own, to be mapped
     columns: set[Path] = field(default_factory=set)
     # what lies in a list and has parts by numbers itself, such as the states of layers
     parted: set[Path] = field(default_factory=set)
@@ -238,7 +238,7 @@ def _asked(
             if one and two and len(one[0]) == len(two[0]) == 1 and one != two:
                 found.added.setdefault(two[0][0], one[0][0])
         found.single.update(path for x in numeric.single(node) for path in _paths(x, known, texts) if len(path) > 1)
-        found.columns.update(path for x in numeric.column(node) for path in _paths(x, known, texts))
+        found.columns.update(path for x in numeric.columns(node) for path in _paths(x, known, texts))
         found.numbers.update(path for x in numeric.numbers(node) for path in _paths(x, known, texts))
         found.sides.update(path for x in numeric.sides(node) for path in _paths(x, known, texts))
         match node:
