@@ -145,9 +145,8 @@ class Search(Suggestions):
                 yield from (replace(more, wanted=guess.wanted + 1) for more in self._with(guess, argument))
             for argument in free if not (named or error.get("guarded")) else ():
                 yield from self._with(guess, argument) if not argument.required else ()
-        if guess.dtype == "float64" and re.search(
-            r"Float.*Double|float.*double|double.*float", str(error.get("message"))
-        ):
+        mixed_widths = r"(?i)float.*double|double.*float"
+        if guess.dtype == "float64" and re.search(mixed_widths, str(error.get("message"))):
             # It makes arrays of its own, of the usual width.
             yield replace(guess, dtype="float32")
         others = (replace(guess, lengths=replace(lengths, more=guess.lengths.more)) for lengths in self.ladder)

@@ -219,8 +219,6 @@ class Candidate:
             kwargs = Giver(thing, message.get("backend", "numpy"), lambda name: library.give(arrays[name])).each(
                 message.get("kwargs", {})
             )
-            if is_keras(thing):
-                sys.modules["keras"].config.set_floatx("float64")
             thing = thing(**kwargs)
         if not is_keras(type(thing)) and hasattr(thing, "double") and hasattr(thing, "eval"):
             thing.double()

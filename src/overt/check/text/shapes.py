@@ -83,7 +83,8 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         # What is said just before, in the same sentence, with the last name's own colon.
         clauses = re.split(r":\s", re.split(r"[;.]\s|\n\s*\n", " " + between)[-1])
         near = clauses[-1] if name.search(clauses[-1]) else " ".join(clauses[-2:])
-        if re.search(r"->|→|\b(returns?|gives?|outputs?)\b", near):
+        line = near.rpartition("\n")[2]
+        if re.search(r"->|→|\b(returns?|gives?|outputs?)\b", line if name.search(line) else near):
             continue
         told = [one for one in name.finditer(near) if not re.search(_SO_MANY, near[: one.start()])]
         after = re.sub(r"^,\s*(?=\d)", "", text[place.end() : starts[number + 1]])
