@@ -24,13 +24,14 @@ from overt.check.calls.call import (
     is_floats,
     is_mask,
 )
+from overt.check.calls.lettering import lettered
 from overt.check.calls.likely import FAMILIES, LETTERS, SUGGESTED, Likely
 from overt.check.text import shapes
 from overt.check.text.interface import Interface
 from overt.check.text.promises import behind
 from overt.check.text.reading import contracted
 from overt.check.text.roles import INPUTS, Argument, constructor_role, keeping, role
-from overt.check.text.shapes import AXIS_WORDS, Path, Shape, layout_of, unpacked
+from overt.check.text.shapes import Path, layout_of, unpacked
 
 # Ways to give numbers to a constructor.
 _WAYS = 40
@@ -45,6 +46,8 @@ _PAIRS = (
 _PAGED = r"page|block"
 # Layouts that are tried first where they are named: others run in their place.
 _NAMED = ("THD", "HTD", "TBD", "BTHD")
+# What is said of these by their names is a number.
+_COUNTS = ("number of heads", "number of key heads", "width of a head")
 # What the ends of a graph's edges are.
 _ENDS = ("edges", "sources", "targets")
 # What a constructor is given first, where no name tells.
@@ -179,7 +182,10 @@ class Suggestions(Likely):
             inner = next((m for m in mine.makers.get(a.name, ()) if m["class"]), None)
             # What has a number unless it is told is no array of the same name.
             other = a.name != path[0] and dict(guess.kinds).get((a.name,), "")[:3] != "by "
-            if a.name in guess.names and other and (a.name,) not in kinds and type(a.default) is not int:
+            if re.search(rf"\bself\.{a.name}\[[^\]]*[\"']", maker["source"]):
+                # It holds others by texts.
+                guess = guess.given(here, "dictionary")
+            elif a.name in guess.names and other and (a.name,) not in kinds and type(a.default) is not int:
                 guess = guess.given(here, f"like {a.name}")
             elif not a.required and (kind not in (*_NUMBERS, "number of key heads") or type(a.default) is not int):
                 continue
@@ -225,7 +231,7 @@ class Suggestions(Likely):
         required = [a for a in self.interface.arguments if a.required]
         if "--layout" in self.interface.overrides:
             return
-        names = [a.name for a in required]
+        names, one = [a.name for a in required], {a.name: a for a in required}
         source, asked = self.interface.description["source"], self.interface.read
         fields = dict.fromkeys(m["source"] for some in self.interface.makers.values() for m in some if m["class"])
         text = "\n".join([self.interface.shaped, *map(behind, fields)])
@@ -233,6 +239,8 @@ class Suggestions(Likely):
         # The two ends of edges may be taken apart as a list is.
         held = {path: kind for path, kind in ends_of.items() if path[0] in names and path[:1] not in ends}
         told = shapes.shapes(text, names, held, alone=not self.makes)
+        # What is called heads is their number, and a shape behind that word is something else's.
+        told = {path: shape for path, shape in told.items() if len(path) > 1 or self.told(one[path[0]]) not in _COUNTS}
         hide = [a.name for a in required if is_mask(self.told(a) or "")]
         told |= {(n,): replace(told[n,], sort="mask") for n in hide if (n,) in told and not told[n,].sort}
         # What has two axes, and neither of them is 2, is said of edges, and no ends of theirs.
@@ -388,110 +396,3 @@ def _laid(layout: str) -> dict[str, str]:
     query = layout if "H" in layout else layout.replace("D", "W")
     key = query.replace("T", "S").replace("H", "G")
     return {"q": query, "k": key, "v": key, "x": query, "context": key}
-
-
-def lettered(
-    found: Mapping[Path, Shape],
-    lengths: Lengths,
-    named: Mapping[str, int],
-    words: Mapping[str, str] | None = None,
-    *,
-    makes: bool = False,
-) -> tuple[dict[Path, str], Lengths]:
-    """Documented shapes as kinds: a letter for each word, with the length that its name has, or one of its own.
-
-    words: letters that are known.  makes: whether a constructor takes these.
-    """
-    letters: dict[str, str] = dict(words or {})
-    lengths = replace(lengths, U=lengths.axis("U"))
-    spare = shapes.unseen("")
-    # What queries and keys do not share are positions, and beside these lie heads, whatever they are called.
-    arrays = [shape.axes for shape in found.values() if not shape.sort and len(shape.axes) == 4]
-    for one, two in [arrays[:2]] if len(arrays) > 1 and not words else []:
-        apart = [place for place in range(4) if one[place] != two[place]]
-        if apart in ([1], [2]) and one[3 - apart[0]] not in PLAIN:
-            letters |= {one[apart[0]]: "T", two[apart[0]]: "S", one[3 - apart[0]]: "H"}
-    sizes = {axis: lengths.axis(letter) for axis, letter in letters.items()} if not words else {}
-    unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
-    # A graph has an array of edges; elsewhere their letter is a width.
-    graph = {s.axes[-1] for s in found.values() if s.sort == "whole" or s.axes[0] == "2" or len(s.axes) == 1}
-    # What is first in some arrays alone are no samples, unless it is called so.
-    first = {s.axes[0] for s in found.values() if not s.sort and len(s.axes) > 2}
-    # Masks have axes that arrays have.
-    for path, shape in sorted(found.items(), key=lambda item: item[1].sort in ("mask", "0 and 1")):
-        sides = shapes.image(shape.axes)
-        # Weights of three axes have heads and a width of each beside the width of all.
-        own = [axis for axis in shape.axes if axis not in PLAIN and letters.get(axis) != "W"]
-        heads = len(path) > 1 and not shape.sort and len(own) == 2 and "W" in map(letters.get, shape.axes)
-        weighs = makes or (len(path) > 1 and (role(path[-1]) or "")[:1] == "W")
-        for place, axis in enumerate(shape.axes):
-            if axis in letters:
-                continue
-            edges = axis not in PLAIN and (shape.sort == "ends" or (axis in graph and re.fullmatch(shapes.EDGES, axis)))
-            known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
-            letter = axis if axis in PLAIN else _letter(shape, place, sides, set(letters.values()), len(first) < 2)
-            if weighs and letter in ("T", "S") and _called(axis) is None:
-                # Of a matrix, what nothing calls a length is the width of what it meets.
-                letter = "W"
-            if heads and axis == own[-1] and "D" not in letters.values():
-                letter = "D"
-            elif heads and axis == own[0]:
-                letter = next((one for one in "HG" if one not in letters.values()), letter)
-            if letter is None or edges or (known is not None and (axis.isdigit() or not axis.isidentifier())):
-                letter = axis if axis in PLAIN else next(spare)
-                known = known or next(unlike, 12)
-            if known is not None and letter not in PLAIN:
-                lengths = lengths.resized(letter, known)
-            letters[axis] = letter
-            sizes[axis] = lengths.axis(letter)
-    kinds: dict[Path, str] = {}
-    for path, shape in found.items():
-        axes = [letters[axis] for axis in shape.axes]
-        begins, stops = (shape.sort == "whole" and re.fullmatch(shapes.EDGES, shape.axes[n]) for n in (0, -1))
-        ends = shape.sort == "ends" and len(axes) < 3
-        if len(axes) == 2 and (begins or (ends and axes[1] == "2")):
-            kinds[path] = "pairs of edges"
-        elif stops or ends:
-            kinds[path] = "edges" if len(axes) > 1 else "targets" if "sources" in kinds.values() else "sources"
-        elif shape.sort in ("mask", "0 and 1"):
-            kinds[path] = f"{shape.sort} ({', '.join(axes)})"
-        else:
-            kinds[path] = "below 3: " * (shape.sort == "whole") + "".join(axes)
-    return kinds, lengths
-
-
-def _called(axis: str) -> str | None:
-    """The letter that the word for an axis stands for."""
-    return next((letter for letter, words in AXIS_WORDS.items() if re.fullmatch(words, axis.lower())), None)
-
-
-def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[str], samples: bool) -> str | None:
-    """The letter of an axis by its word and its place, of those that no other word has.
-
-    samples: whether what comes first may be samples without being called so.
-    """
-    rank = len(shape.axes)
-    axis = _called(shape.axes[place])
-    if place == 0 and rank > 2 and shape.axes[0] in ("n", "N"):
-        axis = "B" if samples else "T"
-    if place == 0 and rank == 3 and shape.axes[0] in ("g", "G") and samples:
-        # Graphs, where nothing stands before them.
-        axis = "B"
-    # Numbers of samples and positions alone are tokens.
-    tokens = axis == "T" and rank == 2 and bool(re.fullmatch(AXIS_WORDS["B"], shape.axes[0].lower()))
-    likely: tuple[str, ...] = ()
-    if sides is not None and place in sides:
-        likely = ("h", "w")[sides.index(place) :][:1]
-    elif axis == "B" or (samples and place == 0 and rank > 2 and (axis is None or sides is not None)):
-        likely = ("B",)
-    elif sides is not None:
-        likely = ("W", "U")
-    elif axis == "H" and rank > 2 and place < rank - 1:
-        likely = ("G", "H") if "kv" in shape.axes[place].lower() else ("H", "G")
-    elif place == rank - 1 and not shape.sort and rank > 1 and not tokens:
-        # Beside key heads stands the width of one.
-        heads = rank > 3 or any(re.fullmatch(r"(n_?|num_?)?(h_?)?kv_?(h|heads)?", axis.lower()) for axis in shape.axes)
-        likely = ("D", "W", "U") if heads and sides is None else ("W", "U")
-    elif axis == "T" or place < rank - 1 or shape.sort:
-        likely = ("S", "T") if shape.sort in ("mask", "0 and 1") and place == rank - 1 else ("T", "S")
-    return next((letter for letter in likely if letter not in taken), None)

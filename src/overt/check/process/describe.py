@@ -111,6 +111,8 @@ def _makers(thing: Any) -> list[dict[str, Any]]:
             # What a function may hand on has the names of a class, or stands in it as keywords or texts.
             words = re.findall(r"self\.(\w+)" if classed else r"\w+", source)
             words += [*_public(made), *getattr(made, "__annotations__", ())] if classed else []
+            # Operators are no names that somebody chose.
+            words += [own for own, x in vars(made).items() if own[:2] == "__" and inspect.isfunction(x)]
             with suppress(TypeError, ValueError):
                 rows = arguments_of(made)
                 found.append(

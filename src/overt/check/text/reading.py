@@ -233,6 +233,10 @@ def _asked(
                 turned = _paths(node.right.value, known, texts)
                 found.behind.update(turned)
                 found.linear.update(turned)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and spelt(node.right, texts):
+            # What is divided by a text is no number: it goes on to what has that name.
+            for path in _paths(node.left, known, texts):
+                found.methods.setdefault(path, set()).add("__truediv__")
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             one, two = (_paths(x, known, texts) for x in (node.left, node.right))
             if one and two and len(one[0]) == len(two[0]) == 1 and one != two:

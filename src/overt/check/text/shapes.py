@@ -70,10 +70,10 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         if len(axes) > 1 and all(axis in names for axis in axes) and (len(axes) > 2 or len(axes[0]) > 1):
             # Arguments, as they are passed.
             continue
-        if place[0][0] == "[" and (word := re.search(r"(\w+)$", text[: place.start()])):
+        word = re.search(r"(\w+)$", text[: place.start()]) if place[0][0] == "[" else None
+        if word and (not name.fullmatch(word[1]) or all(axis.isdigit() for axis in axes)):
             # Something is taken out of something else, or one of those that lie in it.
-            if not name.fullmatch(word[1]) or all(axis.isdigit() for axis in axes):
-                continue
+            continue
         # What closes a bracket that was open ends a shape that was not understood.
         between = re.sub(r"^[^()]*\)", "", text[ends[number] : place.start()])
         told_of = rf"[\"']\w+[\"']:\s*$|(?<![\w.])({known}):?\s*$" if place[0][0] == "[" else r"[\"']\w+[\"']:\s*$"
