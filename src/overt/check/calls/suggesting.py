@@ -162,7 +162,14 @@ class Suggestions(Likely):
                 for path in self.interface.read.indices:
                     if path[1:] == ("0",) and any(map(_keeps, chain(*makers.values()))):
                         guess = guess.given(path[:1], EACH + guess.first[:1])
+                # What is called inside may be as wide as a head.
+                inner = [path for path, kind in guess.kinds if len(path) > 1 and kind == "width of all"
+                         and any("takes" in m for m in makers.get(path[0], ()))]  # fmt: skip
                 yield guess
+                for path in inner:
+                    guess = guess.given(path, "width of a head")
+                if inner:
+                    yield guess
 
     def _by(self, guess: Guess, path: Path, maker: Mapping[str, Any], depth: int) -> Guess:
         """With what a maker makes at one place, of numbers that names suggest, or of arguments of the same names."""

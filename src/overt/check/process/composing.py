@@ -154,19 +154,21 @@ def _before(cls: Any, method: str, has: Iterable[str]) -> tuple[str | None, list
     trees = {name: _tree(f) for name, f in functions.items()}
     made = {"__init__", "__post_init__", "setup"} & set(trees)
     known = set(has) | set(dir(cls)) | set(getattr(cls, "__annotations__", ())) | set(functions)
-    for name in made:
+    # So does what making it calls.
+    called = {n.attr for name in made for n in ast.walk(trees[name]) if is_own(n)} & set(trees)  # type: ignore[attr-defined]
+    for name in made | called:
         texts = (n.value for n in ast.walk(trees[name]) if isinstance(n, ast.Constant) and isinstance(n.value, str))
         known |= _set(trees[name]) | set(texts)
-    open_, called, read = [method], set[str](), set[str]()
+    open_, seen, read = [method], set[str](), set[str]()
     while open_:
         name = open_.pop()
-        if name in trees and name not in called:
-            called.add(name)
+        if name in trees and name not in seen:
+            seen.add(name)
             names = {n.attr for n in ast.walk(trees[name]) if is_own(n) and isinstance(n.ctx, ast.Load)}  # type: ignore[attr-defined]
             open_ += names & set(functions)
             read |= names
     others = {name: _set(tree) & read for name, tree in trees.items()
-              if name not in called | made and name[:2] != "__" and _set(tree) & read}  # fmt: skip
+              if name not in seen | made and name[:2] != "__" and _set(tree) & read}  # fmt: skip
     best = max(others, key=lambda name: len(others[name] - known), default=None)
     return best if best is not None and others[best] - known else None, [*others]
 

@@ -151,8 +151,10 @@ class Interface(Promises):
         for module in self.description.get("modules", ()) if given or named else ():
             takes = module["takes"]
             needed = sum(row["required"] for row in takes)
-            fits = needed <= len(given) + len(named) <= len(takes) and {*named} <= {row["name"] for row in takes}
-            if fits and 2 * alike(takes) > len(given) + len(named):
+            many = len(given) + len(named)
+            fits = needed <= many <= len(takes) and {*named} <= {row["name"] for row in takes}
+            # What is given one thing alone has the name of its class.
+            if fits and (2 * alike(takes) > many > 1 or name.lower() == module["name"].lower()):
                 found.append(module)
         return sorted(found, key=lambda module: -alike(module["takes"]))
 

@@ -84,7 +84,14 @@ def left_out(file: str, line: int) -> int:
     function, names = functions[-1], [a.arg for a in functions[-1].args.args]
     read = {x.id for x in ast.walk(inside[-1]) if isinstance(x, ast.Name)}
     free = read & {*names[len(names) - len(function.args.defaults) :]}
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _name(n) == function.name]
+    called = {function.name}
+    owner = next((n.name for n in inside[::-1] if isinstance(n, ast.ClassDef)), None)
+    if owner is not None and function.name in ("__call__", "forward", "call"):
+        # Instances are called by the names that they are given, or by that of their class in small.
+        made = [place for n in ast.walk(tree) for place, value in assigned(n)
+                if isinstance(value, ast.Call) and _name(value) == owner]  # fmt: skip
+        called = {owner.lower()} | {getattr(x, "attr", getattr(x, "id", "")) for x in made}
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _name(n) in called]
     without = {
         n.lineno for n in calls for one in free
         if one not in [k.arg for k in n.keywords] and names.index(one) - (names[0] == "self") >= len(n.args)

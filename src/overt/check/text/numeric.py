@@ -38,6 +38,18 @@ def sides(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def heads(node: ast.AST) -> list[ast.AST]:
+    """What counts heads: a width is divided by it without a rest, or it stands in a shape before a last −1."""
+    match node:
+        case ast.BinOp(op=ast.FloorDiv() | ast.Mod(), right=ast.Name() | ast.Attribute() as number):
+            return [number]
+        case ast.Call(func=ast.Attribute(attr="reshape" | "view"), args=args):
+            sizes = args[0].elts if len(args) == 1 and isinstance(args[0], ast.Tuple) else args
+            if len(sizes) > 2 and ast.unparse(sizes[-1]) == "-1":
+                return [sizes[-2]]
+    return []
+
+
 def _within(node: ast.AST) -> bool:
     """Whether something is asked or taken out of something in an expression."""
     return any(isinstance(x, ast.Call | ast.Attribute | ast.Subscript) for x in ast.walk(node))

@@ -53,6 +53,8 @@ class Read:
     numbers: set[Path] = field(default_factory=set)
     # what is one of several lengths, or a factor of one
     sides: set[Path] = field(default_factory=set)
+    # what counts heads, by what is made of it
+    heads: set[Path] = field(default_factory=set)
     # what lies in something and is a number: it is made whole, with what it is multiplied with, or something is by it
     single: set[Path] = field(default_factory=set)
     # methods that are called of something, and that no array has
@@ -152,13 +154,11 @@ def read(source: str, names: Sequence[str]) -> Read:
 def _applied(own: ast.AST, names: Sequence[str]) -> dict[str, tuple[list[str], list[str]]]:
     """Arguments that are called, here or where an instance keeps them, and what with."""
     kept = {name: name for name in names}
-    for node in ast.walk(own):
-        match node:
-            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self")) as place], value=ast.Name(id=name)):
-                kept |= {ast.unparse(place): name} if name in names else {}
+    for place, value in (pair for node in ast.walk(own) for pair in assigned(node)):
+        kept |= {ast.unparse(place): ast.unparse(value)} if is_own(place) and ast.unparse(value) in names else {}
     calls = [node for node in ast.walk(own) if isinstance(node, ast.Call) and ast.unparse(node.func) in kept]
     some = {kept[ast.unparse(n.func)]: ([*map(ast.unparse, n.args)], [str(k.arg) for k in n.keywords]) for n in calls}
-    return {name: given for name, given in some.items() if sum(map(len, given)) > 1}
+    return {name: given for name, given in some.items() if any(given)}
 
 
 def _joined(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: int = 0) -> set[str]:
@@ -244,6 +244,7 @@ def _asked(
         found.single.update(path for x in numeric.single(node) for path in _paths(x, known, texts) if len(path) > 1)
         found.columns.update(path for x in numeric.columns(node) for path in _paths(x, known, texts))
         found.numbers.update(path for x in numeric.numbers(node) for path in _paths(x, known, texts))
+        found.heads.update(path for x in numeric.heads(node) for path in _paths(x, known, texts))
         found.sides.update(path for x in numeric.sides(node) for path in _paths(x, known, texts))
         match node:
             case (
