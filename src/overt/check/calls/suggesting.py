@@ -42,6 +42,8 @@ _PAIRS = (
     ("BTW", "BSW"), ("BW", "BSW"), ("1BW", "BSW"), ("1BW", "SBW"), ("BW", "SBW"), ("TW", "SW"), ("W", "SW"),
     ("BHTD", "BGSD"), ("BW", "BSU"),
 )  # fmt: skip
+# As wide as models are that are used.
+_REAL = 768
 # What is said of a cache that has pages.
 _PAGED = r"page|block"
 # Layouts that are tried first where they are named: others run in their place.
@@ -278,7 +280,8 @@ class Suggestions(Likely):
         # What asks has the first letters, and what lies in something the last.
         found = {path: found[path] for path in sorted(found, key=lambda path: (len(path), names.index(path[0])))}
         made = [row for some in self.interface.makers.values() for m in some for row in m["parameters"]]
-        named = {row["name"]: row["default"] for row in made if type(row["default"]) is int} | dict(self.named)
+        # What makes a model as large as a real one makes a small one as well.
+        named = {row["name"]: n for row in made if type(n := row["default"]) is int and n < _REAL} | dict(self.named)
         for size in (self.ladder[0], *self.ladder[3:4]):
             kinds, lengths = lettered(found, size, named, makes=self.makes)
             kinds |= turning
