@@ -27,11 +27,28 @@ class _Seen(NamedTuple):
 
 
 def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Log) -> Any:
-    """Call a function of JAX arrays and note what it does; gives its result."""
+    """Call a function of JAX arrays and note what it does; gives its result.
+
+    Where whole numbers decide what is done, such as lengths in a loop, these are what they are and are not traced.
+    """
     import jax
 
     flat, tree = jax.tree_util.tree_flatten((args, kwargs))
     dynamic = [i for i, x in enumerate(flat) if isinstance(x, jax.Array | np.ndarray)]
+    try:
+        return _run(function, flat, tree, dynamic, log)
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError):
+        known = [i for i in dynamic if flat[i].dtype.kind == "f"]
+        if known == dynamic:
+            raise
+        # What JAX computes of its own arrays is traced, and of NumPy's it is not.
+        given = [np.asarray(x) if i in dynamic and i not in known else x for i, x in enumerate(flat)]
+        return _run(function, given, tree, known, log)
+
+
+def _run(function: Callable[..., Any], flat: list[Any], tree: Any, dynamic: Sequence[int], log: Log) -> Any:
+    """The same, of the leaves of arguments, those with some numbers as what is traced."""
+    import jax
 
     def call(*arrays: Any) -> Any:
         filled = list(flat)
@@ -42,6 +59,7 @@ def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Lo
 
     given = [flat[i] for i in dynamic]
     closed, shape = jax.make_jaxpr(call, return_shape=True)(*given)
+    args, kwargs = jax.tree_util.tree_unflatten(tree, flat)
     # A tree of JAX has the names of a dictionary in another order than the dictionary.
     order = {id(x): i for i, x in enumerate(x for x in leaves((args, list(kwargs.values()))) if hasattr(x, "shape"))}
     seen = [_Seen(host(x), None, f"argument {order.get(id(x), i)}") for i, x in enumerate(given)]
