@@ -89,8 +89,11 @@ class Core:
         return tuple(n for axis, n in enumerate(self.weights.shape) if axis not in self.key_axes)
 
 
-def cores(operations: Sequence[Operation]) -> list[Core]:
-    """The attentions of a recording, in order.  Fused ones must have been expanded: see ``attentions``."""
+def cores(operations: Sequence[Operation], *, free: bool = False) -> list[Core]:
+    """The attentions of a recording, in order.  Fused ones must have been expanded: see ``attentions``.
+
+    free: whether weights that are no product of two things need not sum to 1.
+    """
     data = carriers(operations)
     products = [contracted(operations, i) for i in range(len(operations))]
     scored = [outer_sum(op, i) if op.name in _PLUS else products[i] for i, op in enumerate(operations)]
@@ -111,7 +114,7 @@ def cores(operations: Sequence[Operation]) -> list[Core]:
                 # What is only added up is no score, unless something is made of it that sums to 1.
                 summed = "ones" in scores.origins and not core.normal
                 attends = core.two or core.normal or _summed_beside(core) or _once_normal(core) or _partly(core)
-                if attends and not (heads or summed or _compared(core, scored, data)):
+                if (attends or free) and not (heads or summed or _compared(core, scored, data)):
                     found.append((_rank(core), core))
     if not found:
         return []
@@ -173,10 +176,15 @@ def _lines(core: Core) -> list[tuple[str, Line | None]]:
     return [(core.operations[n].name, core.operations[n].line) for n in numbers]
 
 
-def attentions(operations: Sequence[Operation]) -> tuple[list[Operation], list[Core], list[int]]:
-    """Operations with every fused attention written out, their cores, and the number that each operation had before."""
+def attentions(
+    operations: Sequence[Operation], *, free: bool = False
+) -> tuple[list[Operation], list[Core], list[int]]:
+    """Operations with every fused attention written out, their cores, and the number that each operation had before.
+
+    free: whether weights that are no product of two things need not sum to 1.
+    """
     written, before = expand(operations)
-    found = cores(written)
+    found = cores(written, free=free)
     if apart := {core.mix.number: one for core in found if (one := _over_heads(core)) is not None}:
         written, numbers = unsummed(written, apart)
         found, before = cores(written), [before[i] for i in numbers]

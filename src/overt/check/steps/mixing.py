@@ -34,7 +34,9 @@ class Mixing(Masked):
                 self.fail("softmax", "softmax_axis_q", line, "The weights of a key sum to 1, over the queries.")
                 return
         if self.phase == "raw" or self.weights is None or self.before is None:
-            if np.isnan(final).all():
+            if self.intended.get("no softmax"):
+                self.note("softmax", "not tried", "it says that there is none", line)
+            elif np.isnan(final).all():
                 self.note("softmax", "not tried", "of NaN nothing can be said", line)
             elif not self.odd:
                 self.fail("softmax", "softmax_missing", line, "The scores mix the values without a softmax.")

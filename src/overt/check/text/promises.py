@@ -64,6 +64,7 @@ class Promises:
             "asks": self._asks,
             "unscaled": self.declared_unscaled,
             "returns scores": self.returns_scores,
+            "no softmax": self.declared_free,
             "scaled": self.description.get("scaled"),
             "by width": self.declared_by_width,
             # Keys and values are said to have one source.
@@ -413,6 +414,13 @@ class Promises:
             )
             or re.search(beyond, " ".join(f"{self._all_prose} {self.description.get('told', '')}".lower().split()))
         )
+
+    @cached_property
+    def declared_free(self) -> bool:
+        """Whether it is said that the weights need not sum to 1."""
+        told = " ".join(f"{self._all_prose} {self.description.get('told', '')}".lower().split())
+        without = r"\b(no|without( an?| the| any)?|not( \w+){0,3} through an?|instead of( an?| the)?|in place of( an?| the)?) softmax\b"
+        return bool(re.search(rf"{without}|\bsoftmax(-| )free\b", told))
 
     @cached_property
     def returns_scores(self) -> bool:
