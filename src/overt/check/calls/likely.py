@@ -184,7 +184,7 @@ class Likely:
     @property
     def _texts(self) -> list[str]:
         """Texts that the code compares something with: what an argument may be."""
-        return [f"text: {text}" for text in compared(self.interface.description["source"])]
+        return [f"text: {text}" for text in compared(self.interface.whole)]
 
     def _means(self, name: str) -> bool:
         """Whether a name says that something is no weight."""
