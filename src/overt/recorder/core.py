@@ -176,9 +176,7 @@ def _lines(core: Core) -> list[tuple[str, Line | None]]:
     return [(core.operations[n].name, core.operations[n].line) for n in numbers]
 
 
-def attentions(
-    operations: Sequence[Operation], *, free: bool = False
-) -> tuple[list[Operation], list[Core], list[int]]:
+def attentions(operations: Sequence[Operation], *, free: bool = False) -> tuple[list[Operation], list[Core], list[int]]:
     """Operations with every fused attention written out, their cores, and the number that each operation had before.
 
     free: whether weights that are no product of two things need not sum to 1.

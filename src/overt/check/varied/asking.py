@@ -320,7 +320,11 @@ def _hidden(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findin
         else:
             empty.reshape(-1, array.shape[-1])[0] = way.hides
         behind[..., 2] = way.hides
-        plain, other = caller.ask([way, replace(way, arrays={**way.arrays, name: empty})])
+        recorded = {**way.extra, "record": caller.face.intents}
+        plain, other = caller.ask([way, replace(way, arrays={**way.arrays, name: empty}, extra=recorded)])
+        # Where two masks hide the same, their numbers meet.
+        for fault in (f for f in other.judged.get("faults", ()) if f["mistake"] == "mask_finfo_sum"):
+            findings.tell(fault)
         if other.outputs and not plain.failed and np.isnan(other.outputs[0]).sum() > np.isnan(plain.outputs[0]).sum():
             findings.add("full_row_nan")
         elif other.outputs and way.guess.dtype in ("float64", "float32"):
@@ -366,10 +370,13 @@ def _masks(caller: Caller, way: Way) -> list[tuple[str, np.ndarray]]:
     return [(n, x) for n, x in given.items() if kinds.get(n, "").startswith(("mask", "added")) and x.shape[-1] > 2]
 
 
-def sees(caller: Caller, way: Way) -> np.ndarray | None:
-    """Which queries (rows) another key and value at each position (columns) changes the output of; None if unknown."""
+def sees(caller: Caller, way: Way, axis: str = "T") -> np.ndarray | None:
+    """Which queries (rows) another key and value at each position (columns) changes the output of; None if unknown.
+
+    axis: the letter of that along which the queries lie.
+    """
     kinds = {".".join(path): kind for path, kind in way.guess.kinds if calls.is_floats(kind)}
-    letter = "S" if any("S" in kind for kind in kinds.values()) else "T"
+    letter = "S" if any("S" in kind for kind in kinds.values()) else axis
     along = {name: kind.index(letter) for name, kind in kinds.items() if kind.count(letter) == 1}
     if not along:
         return None
@@ -377,20 +384,21 @@ def sees(caller: Caller, way: Way) -> np.ndarray | None:
     ways = [way]
     for position in range(way.guess.lengths.axis(letter)):
         moved = {}
-        for name, axis in along.items():
+        for name, place in along.items():
             moved[name] = given[name].copy()
-            row = np.moveaxis(moved[name], axis, 0)
+            row = np.moveaxis(moved[name], place, 0)
             row[position] = drawn.normal(size=row[position].shape) * 2
         ways.append(replace(way, arrays={**way.arrays, **moved}))
     plain, *others = caller.ask(ways)
     if plain.failed or not plain.outputs or any(other.failed or not other.outputs for other in others):
         return None
     whole = plain.outputs[0]
-    axes = [axis for axis, n in enumerate(whole.shape) if n == way.guess.lengths.T]
+    length = way.guess.lengths.axis(axis)
+    axes = [place for place, n in enumerate(whole.shape) if n == length]
     if not whole.size or len(axes) != 1 or any(other.outputs[0].shape != whole.shape for other in others):
         return None
     top = max(float(np.nanmax(np.abs(whole), initial=0)), 1e-12)
-    rows = [np.moveaxis(other.outputs[0] - whole, axes[0], 0).reshape(way.guess.lengths.T, -1)
+    rows = [np.moveaxis(other.outputs[0] - whole, axes[0], 0).reshape(length, -1)
             for other in others]  # fmt: skip
     return np.stack([np.abs(row).max(1) > _SAME * top for row in rows], 1)
 

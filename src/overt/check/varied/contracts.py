@@ -19,7 +19,7 @@ from overt.check.findings import Findings
 from overt.check.text.interface import Interface
 from overt.check.text.roles import constructor_role, role
 from overt.check.text.syntax import parsed
-from overt.check.varied.asking import Caller, Way, differ, reach, values_in
+from overt.check.varied.asking import Caller, Way, differ, reach, sees, values_in
 from overt.check.varied.beside import Made
 from overt.check.varied.beside import numbers as told
 
@@ -200,6 +200,42 @@ def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], 
     _window(caller, guess, made, numbers, facts, findings)
     if not any(finding.kind in ("mistake", "unknown") for finding in findings.found.values()):
         _blocks(caller, guess, made, numbers, facts, findings)
+        _displaced(caller, guess, made, numbers, findings)
+
+
+def _displaced(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int], findings: Findings) -> None:
+    """Whether what is given back for each position still is of that one, where a number moves positions inside."""
+    moving = [name for name, was in numbers.items() if type(was) is int and was == 0]
+    letter = next((letter for letter in "Tw" if letter in guess.first), None)
+    if letter is None or not moving:
+        return
+    # No other axis is as long.
+    n = 2 * guess.lengths.axis(letter)
+    long = Way(replace(guess, lengths=guess.lengths.resized(letter, n).resized("S", n)))
+    plain = sees(caller, long, letter)
+    if plain is None or (plain != plain.T).any():
+        return
+    lines = [*enumerate(caller.face.description["source"].splitlines(), caller.face.description["line"])]
+    for name in moving:
+        other = made.other(caller, {name: 1})
+        cells = sees(other, long, letter) if other is not None else None
+        if cells is not None and not _mutual(cells, 0) and any(_mutual(cells, step) for step in range(1, n)):
+            findings.add(
+                "unknown", line=next((n for n, text in lines[::-1] if "roll(" in text), None),
+                message=f"With {name}=1 what is given back for a position is that of another one.",
+                mend="Move the positions back by as much, the other way.",
+            )  # fmt: skip
+            return
+
+
+def _mutual(cells: np.ndarray, step: int) -> bool:
+    """Whether of two positions each sees the other or neither does, were the rows so many further down.
+
+    That a position sees itself may be by what goes past the attention.
+    """
+    known = ~np.eye(len(cells), dtype=bool)
+    cells, known = np.roll(cells, step, 0), np.roll(known, step, 0)
+    return bool((cells == cells.T)[known & known.T].all())
 
 
 def _blocks(

@@ -210,9 +210,11 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
             judged = answer.judged
             told.append(judged)
             if right and any(judged["facts"].get(fact) for fact in ("polarity", "hidden")):
-                hides = judged["facts"].get("polarity") == "drop"
+                polarity = judged["facts"].get("polarity")
                 kind = dict(way.guess.kinds).get((argument.name,), "")
-                hiding.append(replace(way, extra={}, hides=-np.inf if kind in _ADDED else hides))
+                # Beside lengths it may not be seen which of its values hides.
+                values = (-np.inf,) if kind in _ADDED else (polarity == "drop",) if polarity else (False, True)
+                hiding += [replace(way, extra={}, hides=value) for value in values]
             _meant(caller.face, argument, judged, findings)
     for path, kind in found.guess.kinds:
         if len(path) > 1 and kind == "lengths":
