@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,19 +35,33 @@ def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Lo
 
     flat, tree = jax.tree_util.tree_flatten((args, kwargs))
     dynamic = [i for i, x in enumerate(flat) if isinstance(x, jax.Array | np.ndarray)]
+    # A tree of JAX has the names of a dictionary in another order than the dictionary.
+    given = (x for x in leaves((args, list(kwargs.values()))) if hasattr(x, "shape"))
+    order = {id(x): f"argument {i}" for i, x in enumerate(given)}
+    origins = {place: order.get(id(flat[place]), f"argument {n}") for n, place in enumerate(dynamic)}
     try:
-        return _run(function, flat, tree, dynamic, log)
+        return _run(function, flat, tree, dynamic, origins, log)
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError):
         known = [i for i in dynamic if flat[i].dtype.kind == "f"]
         if known == dynamic:
             raise
         # What JAX computes of its own arrays is traced, and of NumPy's it is not.
-        given = [np.asarray(x) if i in dynamic and i not in known else x for i, x in enumerate(flat)]
-        return _run(function, given, tree, known, log)
+        flat = [np.asarray(x) if i in dynamic and i not in known else x for i, x in enumerate(flat)]
+        return _run(function, flat, tree, known, origins, log)
 
 
-def _run(function: Callable[..., Any], flat: list[Any], tree: Any, dynamic: Sequence[int], log: Log) -> Any:
-    """The same, of the leaves of arguments, those with some numbers as what is traced."""
+def _run(
+    function: Callable[..., Any],
+    flat: list[Any],
+    tree: Any,
+    dynamic: Sequence[int],
+    origins: Mapping[int, str],
+    log: Log,
+) -> Any:
+    """The same, of the leaves of arguments.
+
+    dynamic: the numbers of those that are traced; origins: what each array is, by its number.
+    """
     import jax
 
     def call(*arrays: Any) -> Any:
@@ -59,10 +73,7 @@ def _run(function: Callable[..., Any], flat: list[Any], tree: Any, dynamic: Sequ
 
     given = [flat[i] for i in dynamic]
     closed, shape = jax.make_jaxpr(call, return_shape=True)(*given)
-    args, kwargs = jax.tree_util.tree_unflatten(tree, flat)
-    # A tree of JAX has the names of a dictionary in another order than the dictionary.
-    order = {id(x): i for i, x in enumerate(x for x in leaves((args, list(kwargs.values()))) if hasattr(x, "shape"))}
-    seen = [_Seen(host(x), None, f"argument {order.get(id(x), i)}") for i, x in enumerate(given)]
+    seen = [_Seen(host(x), None, origins[i]) for i, x in zip(dynamic, given, strict=True)]
     results = _Walk(log).evaluate(closed.jaxpr, closed.consts, seen, None)
     arrays = [back(kind, one.host) for kind, one in zip(closed.out_avals, results, strict=True)]
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shape), arrays)

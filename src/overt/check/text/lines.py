@@ -67,8 +67,16 @@ def documented(file: str) -> set[int]:
 
 
 def called_at(file: str, line: int, called: str) -> int:
-    """The one line of what is called that calls the function which a line is in; that line if there is none."""
+    """The one line of what is called that calls the function which a line is in; that line if there is none.
+
+    Or if that function makes what the line makes in several steps, and so decides on their order itself.
+    """
     tree, name = parsed("".join(linecache.getlines(file))), function_at(file, line)
+    own = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.lineno <= line <= (n.end_lineno or 0)]
+    made = [(x.lineno, ast.unparse(place)) for n in own[-1:] for x in ast.walk(n) if isinstance(x, ast.Assign)
+            for place, _ in assigned(x)]  # fmt: skip
+    if any(one == other and number != line for at, one in made if at == line for number, other in made):
+        return line
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == called != name]
     found = {n.lineno for f in functions for n in ast.walk(f) if isinstance(n, ast.Call) and _name(n) == name}
     return found.pop() if len(found) == 1 else line
@@ -134,7 +142,12 @@ def made_in(file: str, line: int, look: str) -> int:
     functions = {n.name: n for n in statements(tree) if isinstance(n, ast.FunctionDef) and n not in inner}
     for _ in range(_DEPTH):
         inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
-        called = {_name(n) for n in ast.walk(inside[-1]) if isinstance(n, ast.Call)} if inside else set()
+        here = [*ast.walk(inside[-1])] if inside else []
+        # What the instance keeps is made where it is kept.
+        read = {ast.unparse(n) for n in here if is_own(n)}
+        kept = (pair for x in ast.walk(tree) for pair in assigned(x))
+        here += [n for place, value in kept if is_own(place) and ast.unparse(place) in read for n in ast.walk(value)]
+        called = {_name(n) for n in here if isinstance(n, ast.Call)}
         made: list[ast.stmt] = []
         for function in (functions[name] for name in called & {*functions}):
             plain = (n for n in statements(function) if not isinstance(n, ast.Expr) and not hasattr(n, "body"))
