@@ -142,7 +142,7 @@ def _each(n: Lengths, x: np.ndarray) -> np.ndarray:
 
 
 OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
-    "lengths": lambda n, r: np.linspace(max(1, n.S - 2), n.S, n.B).astype(int),
+    "lengths": lambda n, r: np.linspace(n.S, max(1, n.S - 2), n.B).astype(int),
     "tokens": lambda n, r: r.integers(0, 4, (n.B, n.T)),
     "one token": lambda n, r: r.integers(0, 4, n.B),
     "tokens of one": lambda n, r: r.integers(0, 4, n.T),
@@ -421,7 +421,7 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
             # What is asked for each of several has keys and values of each.
             each = next((k for k in kinds.values() if k.startswith(EACH)), None)
             if each is not None:
-                more["lengths"] = np.linspace(max(1, n.S - 1), n.S, n.axis(each[-1])).astype(int).tolist()
+                more["lengths"] = np.linspace(n.S, max(1, n.S - 1), n.axis(each[-1])).astype(int).tolist()
             # What it does not write to, or call a method of, is not empty either.
             code = interface.description["source"] + interface.description["reached"]
             written = re.search(rf"\b{re.escape(path[-1])}\.\w+(\(|\[[^\]]*\]\s*=[^=])", code)

@@ -406,7 +406,7 @@ class Promises:
         text = self.name.lower() + " " + self.prose
         # What the whole file is about says it in so many words.
         root = r"(1 ?/ ?)?(sqrt|√|square root|scale\b|scaling)"
-        beyond = rf"\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\bthere is no {root}"
+        beyond = rf"\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\bthere is no {root}|\bno scaling( factor)?\b"
         return bool(
             re.search(
                 r"pre-?scaled|already scaled|unscaled|luong|(?<!scaled )\bdot attention|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|(do|does|did|is|are) not scale|plain (inner|dot) products?|t5",
