@@ -114,7 +114,9 @@ def cores(operations: Sequence[Operation], *, free: bool = False) -> list[Core]:
                 # What is only added up is no score, unless something is made of it that sums to 1.
                 summed = "ones" in scores.origins and not core.normal
                 attends = core.two or core.normal or _summed_beside(core) or _once_normal(core) or _partly(core)
-                if (attends or free) and not (heads or summed or _compared(core, scored, data)):
+                # What meets a parameter is a projection.
+                attends = attends or (free and moving(mix, data)[1])
+                if attends and not (heads or summed or _compared(core, scored, data)):
                     found.append((_rank(core), core))
     if not found:
         return []

@@ -211,7 +211,7 @@ class Likely:
         last = path[-1].lower()
         if re.match(r"b(ias)?$|b_|beta|gamma|g$|scale|norm", last) or re.search(r"(^|_)ln|norm", path[-2].lower()):
             return "P" if whole in ("WP", "P") else "W"
-        if re.match(r"v(_.*)?$", last):
+        if re.match(r"v(_(?!proj|lin|kernel|w).*)?$", last):
             # The vector of an additive score.
             return "W"
         return whole if whole in ("WP", "WW") else "WW"

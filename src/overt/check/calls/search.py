@@ -58,6 +58,9 @@ _WANTED = {
 }  # fmt: skip
 
 
+_WEIGHTS = r"(weights?|bias|kernel|gamma|beta|(^|[._])[wb])$"
+
+
 @dataclass(eq=False)
 class _Node:
     """A call that failed, and the changes of it that were not tried yet."""
@@ -135,7 +138,9 @@ class Search(Suggestions):
                 alike = [k for p, k in guess.kinds if p[:-1] == path and re.sub(r"\d+", "", p[-1]) == bare]
                 # Beside weights there are weights.
                 alike += [k for p, k in guess.kinds if p[:-1] == path and is_floats(k) and set(k) <= set("WPDHGK")][-1:]
-                for kind in dict.fromkeys([*alike, *self._likely(missing["name"], taken, path)]):
+                # What is called a weight by its last word is one.
+                weight = [self._weight((*path, missing["name"]))] if re.search(_WEIGHTS, missing["name"]) else []
+                for kind in dict.fromkeys([*weight, *alike, *self._likely(missing["name"], taken, path)]):
                     yield guess.given((*path, missing["name"]), kind)
         if not self.makes and ("NoneType" in str(error.get("message")) or error.get("guarded")):
             # What may be left out is wanted here: what is None in this line, or whatever is.

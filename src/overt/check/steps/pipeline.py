@@ -132,13 +132,16 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
         if not left.size or constant(left, tolerance=1e-4):
             return Kind("zero", 1.0 if not left.size else float(np.median(left)), zero)
     changed = finite & ~np.isclose(x, y, rtol=1e-6, atol=1e-12)
+    if finite.all() and 1 < changed.sum() < changed.size:
+        value = float(y[changed][0])
+        # Two cells may have the same number by chance, but no such one.
+        if len(np.unique(y[changed])) == 1 and not (y >= 0).all() and (changed.sum() > 2 or abs(value) > -LOW):
+            return Kind("fill", value, changed)
     if finite.all() and 2 < changed.sum() < changed.size:
-        if len(np.unique(y[changed])) == 1 and not (y >= 0).all():
-            return Kind("fill", float(y[changed][0]), changed)
         less = gap[changed & live]
         if less.size and constant(less) and less[0] < -2:
             return Kind("weak", float(less[0]), changed)
-    if constant(ratio, 1, 1e-4) and (ratio[known] > 0).all():
+    if constant(ratio, 1, 1e-4) and (ratio[known] > 0).all() and not y[live & ~known].any():
         return Kind("rowscale")
     return _measured(x, y, operation, dependent, finite, gap)
 

@@ -124,9 +124,9 @@ class Walk(State):
             elif kind.name in ("fill", "weak") and phase == "raw":
                 small = kind.name == "fill" and abs(kind.number) < 1e-3
                 says = f"Hidden scores {'become' if kind.name == 'fill' else 'lose only'} {abs(kind.number):.4g}."
-                self.fail(
-                    "mask", "mask_times_scores" if small else "mask_fill_too_small", line, says, -np.inf, y[kind.cells]
-                )
+                name = "mask_times_scores" if small else "mask_fill_too_small"
+                name = "mask_sign_inf" if kind.name == "fill" and kind.number > _RAISED else name
+                self.fail("mask", name, line, says, -np.inf, y[kind.cells])
                 self._hide(kind.cells, number)
             elif kind.name == "add01" and phase == "raw":
                 self.fail("mask", "mask_bool_as_float", line, "0 and 1 are added to the scores.", x, y)

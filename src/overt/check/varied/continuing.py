@@ -191,6 +191,9 @@ class Continued:
         plain = _Way({}, {})
         told = self._ask([plain], ((0, _ALL),), {"causal": None})[0][0].get("judged", {})
         facts, held = told.get("facts", {}), [e for e in told.get("ledger", ()) if e["step"].endswith("causal")]
+        if any("belong to several positions" in e["why"] for e in told.get("ledger", ())):
+            # It was called in a way in which it attends to something else.
+            return
         # All of it attends to one sequence, and to nothing that is cut with it, as a memory would be.
         moving = [name for name in self.axes if self.kinds[name][:6] == "tokens" or self.kinds[name] not in _ALONG]
         if facts.get("causal") != 0 or not self.face.declared_causal or len(moving) > 1 or len(held) < told["cores"]:
