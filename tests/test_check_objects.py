@@ -329,7 +329,7 @@ class Grouped(nn.Module):
         later = torch.ones(t, t, dtype=torch.bool).triu(1)
         return (q @ k.mT / self.d**0.5).masked_fill(later, -torch.inf).softmax(-1) @ v
 ''',
-    "packed": '''"""Rows of query_key_value are grouped per attention head: head 0 has rows for q, then for k, then for v."""
+    "packed": '''"""Rows of query_key_value are grouped per attention head: head 0 has rows for q, then k, then v."""
 import numpy as np
 
 def packed(x, p, prefix, heads):

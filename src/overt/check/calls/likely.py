@@ -111,7 +111,8 @@ class Likely:
             # What is a length is no array, whatever it is called; the least that divides most.
             return "2"
         if said is None and self.makes and path in asked.heads and constructor_role(argument.name) is None:
-            return "number of heads"
+            # What divides a number of heads is that of the heads that they share.
+            return "number of key heads" if asked.heads & asked.divided.get(path, set()) else "number of heads"
         if said is None and asked.filled(path):
             return "dictionary"
         if said is None and path in asked.texts:

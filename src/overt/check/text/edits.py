@@ -98,10 +98,13 @@ def _changed(node: ast.AST) -> Iterator[tuple[int, ast.AST]]:
     """What may be meant by a node, with how far that is from it."""
     if isinstance(node, ast.BinOp):
         for kind in _OTHERS.get(type(node.op), ()):
-            yield 0, ast.BinOp(node.left, kind(), node.right)
+            # A power of what is no number here may take for ever.
+            if kind is not ast.Pow or isinstance(node.right, ast.Constant):
+                yield 0, ast.BinOp(node.left, kind(), node.right)
     elif isinstance(node, ast.AugAssign):
         for kind in _OTHERS.get(type(node.op), ()):
-            yield 0, ast.AugAssign(node.target, kind(), node.value)
+            if kind is not ast.Pow or isinstance(node.value, ast.Constant):
+                yield 0, ast.AugAssign(node.target, kind(), node.value)
     elif isinstance(node, ast.Compare) and len(node.ops) == 1:
         for kind in _OTHERS.get(type(node.ops[0]), ()):
             yield 0, ast.Compare(node.left, [kind()], node.comparators)

@@ -53,8 +53,9 @@ class Read:
     numbers: set[Path] = field(default_factory=set)
     # what is one of several lengths, or a factor of one
     sides: set[Path] = field(default_factory=set)
-    # what counts heads, by what is made of it
+    # what counts heads, by what is made of it, and what such a number divides
     heads: set[Path] = field(default_factory=set)
+    divided: dict[Path, set[Path]] = field(default_factory=dict)
     # what lies in something and is a number: it is made whole, with what it is multiplied with, or something is by it
     single: set[Path] = field(default_factory=set)
     # methods that are called of something, and that no array has
@@ -245,6 +246,9 @@ def _asked(
         found.columns.update(path for x in numeric.columns(node) for path in _paths(x, known, texts))
         found.numbers.update(path for x in numeric.numbers(node) for path in _paths(x, known, texts))
         found.heads.update(path for x in numeric.heads(node) for path in _paths(x, known, texts))
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv | ast.Mod):
+            for path in _paths(node.right, known, texts):
+                found.divided.setdefault(path, set()).update(_paths(node.left, known, texts))
         found.sides.update(path for x in numeric.sides(node) for path in _paths(x, known, texts))
         match node:
             case (

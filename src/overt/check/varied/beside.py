@@ -117,7 +117,8 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
         own = maker.by_role.get("groups")
         # A configuration may tell of them, or any number whose name says nothing.
         named: list[tuple[str, ...]] = [(own.name,)] if own is not None else []
-        named += [path for path, _ in first.kinds if constructor_role(path[-1]) == "groups"]
+        named += [path for path, kind in first.kinds
+                  if kind == "number of key heads" or constructor_role(path[-1]) == "groups"]  # fmt: skip
         if named:
             other = made.other(caller, {}, replace(first.given(named[0], "number of key heads"), lengths=lengths))
             judged = other.recorded(replace(guess, lengths=lengths))[0] if other is not None else {}
