@@ -42,6 +42,10 @@ class Asked(SimpleNamespace):
         super().__init__(**parts)
         self.path = path
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How to copy it, as a namespace does not know its path."""
+        return type(self), (self.path, {**vars(self)})
+
 
 def _changed(config: Any, fields: Mapping[str, Any]) -> Any:
     """The same with other values in some of its fields."""
