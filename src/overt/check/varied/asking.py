@@ -240,7 +240,8 @@ def _named(caller: Caller, guess: Guess) -> bool:
         named = guess.given((a.name,), "0")
         plain, without = caller.ask([Way(guess), Way(guess, other)])
         one, two = caller.ask([Way(named), Way(named, other)], same=True)
-        if differ(plain, without) and not (one.failed or two.failed or differ(one, plain) or differ(one, two)):
+        # What is asked anew comes to what it would without the name.
+        if differ(plain, without) and differ(two, without) and not (one.failed or differ(one, plain)):
             return True
     return False
 
