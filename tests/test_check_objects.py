@@ -251,6 +251,64 @@ class Slots(nn.Module):
 
 class SlotsOfTwo(Slots):
     both = True
+
+class CausalSteps(nn.Module):
+    """token_ok (B, T): True = a real step"""
+    first, keys = 1, True
+
+    def __init__(self, dim, most):
+        super().__init__()
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.register_buffer("future", torch.ones(most, most, dtype=torch.bool).triu(self.first))
+
+    def forward(self, x, token_ok):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        s = (q @ k.mT / x.shape[-1] ** 0.5).masked_fill(self.future[: x.shape[1], : x.shape[1]], -1e30)
+        return s.masked_fill(~(token_ok[:, None] if self.keys else token_ok[:, :, None]), -1e30).softmax(-1) @ v
+
+class CausalStepsAhead(CausalSteps):
+    first = 2
+
+class CausalStepsOfQueries(CausalSteps):
+    keys = False
+
+class Prompted(nn.Module):
+    """What is asked of a prompt is kept by its name."""
+    all_of_it = False
+
+    def __init__(self, dim):
+        super().__init__()
+        self.q, self.kv, self.kept = nn.Linear(dim, dim), nn.Linear(dim, 2 * dim), {}
+
+    def forward(self, x, words, prompt_id=None):
+        if prompt_id in self.kept:
+            p, k, v = self.kept[prompt_id]
+        else:
+            k, v = self.kv(words).chunk(2, -1)
+            p = (self.q(x) @ k.mT / x.shape[-1] ** 0.5).softmax(-1)
+            if prompt_id is not None:
+                self.kept[prompt_id] = p, k, v
+        if not self.all_of_it:
+            p = (self.q(x) @ k.mT / x.shape[-1] ** 0.5).softmax(-1)
+        return x + p @ v
+
+class PromptedWhole(Prompted):
+    all_of_it = True
+
+class Configured:
+    """Causal; keys and values are kept between calls."""
+    def __init__(self, cfg, state):
+        self.cfg, self.w, self.k, self.v = cfg, state["w_qkv"], None, None
+
+    def __call__(self, x):
+        """x [T, hidden]: the next T tokens of one text"""
+        q, k, v = (x @ self.w.T).reshape(len(x), 3, self.cfg.n_head, self.cfg.head_dim).transpose(1, 2, 0, 3)
+        if self.k is not None:
+            k, v = np.concatenate([self.k, k], 1), np.concatenate([self.v, v], 1)
+        self.k, self.v = k, v
+        later = np.arange(k.shape[1])[None] > np.arange(k.shape[1] - len(x), k.shape[1])[:, None]
+        s = np.where(later, -np.inf, q @ k.swapaxes(1, 2) / np.sqrt(self.cfg.head_dim))
+        return (softmax(s) @ v).swapaxes(0, 1).reshape(len(x), -1)
 '''
 
 
@@ -275,6 +333,12 @@ class SlotsOfTwo(Slots):
         ("of_layer_from_the_left", ["causal_top_left"]),
         ("Slots", []),
         ("SlotsOfTwo", ["mask_finfo_sum"]),
+        ("CausalSteps", []),
+        ("CausalStepsAhead", ["causal_off_by_one"]),
+        ("CausalStepsOfQueries", ["pad_on_query"]),
+        ("Prompted", []),
+        ("PromptedWhole", ["cache_key"]),
+        ("Configured", []),
     ],
 )
 def test_objects_are_what_they_are(mistakes: Mistakes, name: str, wanted: list[str]) -> None:

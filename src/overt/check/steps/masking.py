@@ -159,11 +159,13 @@ class Masked(Scale):
                 continue
             if len(np.unique(seen.reshape(len(seen), -1), axis=0)) != len(seen):
                 continue
+            # By itself, or beside a causal mask, which may let the next key in.
+            beside = [np.zeros((T, S), bool), *(np.triu(np.ones((T, S), bool), S - T + k) for k in (1, 2))]
             for polarity, hides in (("keep", ~seen), ("drop", seen)):
-                ways = ([[b for b in range(len(seen)) if np.array_equal(hides[b] | more, cells[n])] for n in range(N)]
-                        for more in (np.zeros((T, S), bool), np.triu(np.ones((T, S), bool), S - T + 1)))  # fmt: skip
-                # By itself, or beside a causal mask.
-                who = next((w for w in ways if all(len(some) == 1 for some in w)), None)
+                ways = [[[b for b in range(len(seen)) if np.array_equal(hides[b] | more, cells[n])] for n in range(N)]
+                        for more in beside]  # fmt: skip
+                number = next((i for i, w in enumerate(ways) if all(len(some) == 1 for some in w)), 0)
+                who = ways[number] if all(len(some) == 1 for some in ways[number]) else None
                 # One sample's mask for all of them is none: what it hides is hidden anyway.
                 if who is None or (len(seen) > 1 and len({w[0] for w in who}) == 1):
                     continue
@@ -171,6 +173,7 @@ class Masked(Scale):
                     says = "The zeros of an additive mask, which mean visible, hide."
                     self.fail("mask", "mask_float_as_bool", self.mask_line, says)
                     return True
+                self._let_in(number == 2, beside[1], cells)
                 self.facts["polarity"] = "additive" if additive else polarity
                 samples = [w[0] for w in who]
                 per = N // len(seen)
@@ -185,7 +188,10 @@ class Masked(Scale):
             whole = [any(np.array_equal(h, c) for h in (s.T if s.shape[0] == s.shape[1] else s for s in seen))
                      for c in cells]  # fmt: skip
             whole += [all(np.array_equal(~c.T if T == S else c, c) for c in cells)]
-            if mask.ndim == 2 and T == S and self._on_queries(~seen[:, 0], cells):
+            rows = enumerate(beside if mask.ndim == 2 and T == S else ())
+            number = next((i for i, more in rows if self._on_queries(~seen[:, 0], cells, more)), -1)
+            if number >= 0:
+                self._let_in(number == 2, beside[1], cells)
                 self.fail("mask", "pad_on_query", self._placed_at(), "Whole queries are hidden, and no keys.")
                 return True
         return False
@@ -251,12 +257,18 @@ class Masked(Scale):
         self.fail("mask", "mask_fold_order", self._repeated_at(), says, mine, theirs)
         return True
 
-    def _on_queries(self, padded: np.ndarray, cells: np.ndarray) -> bool:
-        """Whether the rows of padded positions are hidden, and not their columns."""
+    def _let_in(self, found: bool, right: np.ndarray, cells: np.ndarray) -> None:
+        """Whether beside what was given the next key is seen, where none may be."""
+        if found and self.intended.get("causal"):
+            says = "A query sees the next key."
+            self.fail("causal", "causal_off_by_one", self._shaped_at(), says, right, cells[0])
+
+    def _on_queries(self, padded: np.ndarray, cells: np.ndarray, more: np.ndarray) -> bool:
+        """Whether the rows of padded positions are hidden, beside some cells of all, and not their columns."""
         N = len(cells)
         per = N // len(padded) if N % len(padded) == 0 else 0
         return bool(per) and any(
-            all(np.array_equal(cells[n], np.repeat(p[:, None], cells.shape[2], 1)) for n, p in rows)
+            all(np.array_equal(cells[n], np.repeat(p[:, None], cells.shape[2], 1) | more) for n, p in rows)
             for flip in (padded, ~padded)
             for rows in ([(n, flip[n // per]) for n in range(N)], [(n, flip[n % len(padded)]) for n in range(N)])
         )
