@@ -56,8 +56,7 @@ _WANTED = {
     "list of": HOLDERS, "must be Tensor": FLOATS, "unpack": HOLDERS, "subscriptable": HOLDERS, "indices": HOLDERS,
     "NoneType": (*FLOATS, *MASKS, *OTHERS), "mask": MASKS, "bool": MASKS, "Long": WHOLE,
 }  # fmt: skip
-
-
+# The last words of what weights are called.
 _WEIGHTS = r"(weights?|bias|kernel|gamma|beta|(^|[._])[wb])$"
 
 

@@ -154,7 +154,7 @@ def _before(cls: Any, method: str, has: Iterable[str]) -> tuple[str | None, list
     trees = {name: _tree(f) for name, f in functions.items()}
     made = {"__init__", "__post_init__", "setup"} & set(trees)
     known = set(has) | set(dir(cls)) | set(getattr(cls, "__annotations__", ())) | set(functions)
-    # So does what making it calls.
+    # What making it calls sets something too.
     called = {n.attr for name in made for n in ast.walk(trees[name]) if is_own(n)} & set(trees)  # type: ignore[attr-defined]
     for name in made | called:
         texts = (n.value for n in ast.walk(trees[name]) if isinstance(n, ast.Constant) and isinstance(n.value, str))

@@ -100,7 +100,7 @@ class Promises:
     @cached_property
     def described(self) -> str:
         """Documentation and comments alone."""
-        source, method = self.description["source"], self.description["method"]
+        source, method = self.description["source"], self.description.get("method")
         # What is called may be said to do that where it is defined, which is what the class is built on.
         given = "" if method is None or f"def {method}(" in source else self.description.get("body", "")
         beside = _about([a.name for a in self.arguments], self.description.get("told", ""))

@@ -50,12 +50,10 @@ def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], fin
         if found is None or any(x.shape != y.shape for x, y in zip(found, go, strict=True)):
             continue
         keys, all_ = ([same(x, y, _LOOSE) for x, y in zip(found, some, strict=True)] for some in (go, stay))
-        if keys[1] or all_[1]:
-            # It moves all of it, or nothing.
-            if keys[1]:
-                findings.entered("samples that change places", f"{name} moves what was kept")
+        if keys[1]:
+            findings.entered("samples that change places", f"{name} moves what was kept")
             return
-        if keys[0] != all_[0]:
+        if not all_[1] and keys[0] != all_[0]:
             moved, left = ("keys", "values") if keys[0] else ("values", "keys")
             findings.add(
                 "unknown", line=_line(told["file"], name),
