@@ -133,7 +133,8 @@ def _check(
     face = Interface(description, description["parameters"], overrides)
     if description["kind"] != "function" and description["method"] is None:
         found = False
-        for method in description["methods"][:_METHODS]:
+        # What asks an object that was told something says all of what tells it.
+        for method in (description["asking"] or description["methods"])[:_METHODS]:
             reply, _ = session.ask({"op": "method", "name": method})
             if "error" in reply or not reply["description"]["parameters"]:
                 continue

@@ -260,10 +260,11 @@ def begun(
     handed: only where it is given what another method returns, as its module does it.
     """
     told = face.description
-    if told["kind"] == "function" or (handed and not told.get("hands")):
-        return False
     method, library = told["method"], any(base.startswith(("torch.nn", "keras")) for base in told["bases"])
-    names = [f"{name} then {method}" for name in told.get("hands", ())] if handed else []
+    lives = [life for life in (told.get("life"),) if life and life != method]
+    if told["kind"] == "function" or (handed and not told.get("hands") and not lives):
+        return False
+    names = [*lives, *(f"{name} then {method}" for name in told.get("hands", ()))] if handed else []
     if method not in ("forward", "call", "__call__") and not handed:
         names += [name for name in told["methods"] if name != method and name[:1] != "_"][:_CALLS]
     starts = () if handed else told.get("starts", ())
@@ -272,7 +273,7 @@ def begun(
     making = ["__init__", *told.get("makes", ())] if maker is not None and not library and maker.arguments else []
     made = [f"{name} then {other}" for name in making for other in (names if handed else [method])]
     end = time.monotonic() + _SECONDS
-    for name in [*made, *names[: 2 * _CALLS]]:
+    for name in dict.fromkeys([*lives, *made, *names[: 2 * _CALLS]]) if handed else [*made, *names[: 2 * _CALLS]]:
         if time.monotonic() > end:
             break
         reply, _ = session.ask({"op": "method", "name": name})

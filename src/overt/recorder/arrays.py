@@ -239,18 +239,22 @@ def _proxied(function: Any, same: Mapping[int, np.ndarray]) -> Iterator[None]:
     code = function if hasattr(function, "__globals__") else getattr(function, "__func__", None)
     if code is None:
         code = type(function).__call__ if callable(function) else None
-    scope = getattr(code, "__globals__", None)
-    if scope is None:
-        module = sys.modules.get(type(function).__module__)
-        scope = {} if module is None else vars(module)
+    scopes = [getattr(code, "__globals__", {})]
+    # What stands for a function of another module says so.
+    module = sys.modules.get(getattr(function, "__module__", None) or type(function).__module__)
+    if module is not None and vars(module) is not scopes[0] and module.__name__.partition(".")[0] != "numpy":
+        scopes.append(vars(module))
     own = {id(getattr(np, name)) for name in _MAKERS}
-    saved = {name: x for name, x in scope.items() if x is np or id(x) in own or type(x) is np.ndarray}
-    scope.update({name: _Proxy() if x is np else _maker(x) if id(x) in own else same.get(id(x), x.view(Watched))
-                  for name, x in saved.items()})  # fmt: skip
+    saved = [{name: x for name, x in scope.items() if x is np or id(x) in own or type(x) is np.ndarray}
+             for scope in scopes]  # fmt: skip
+    for scope, found in zip(scopes, saved, strict=True):
+        scope.update({name: _Proxy() if x is np else _maker(x) if id(x) in own else same.get(id(x), x.view(Watched))
+                      for name, x in found.items()})  # fmt: skip
     try:
         yield
     finally:
-        scope.update(saved)
+        for scope, found in zip(scopes, saved, strict=True):
+            scope.update(found)
 
 
 def _watch(x: Any) -> Any:

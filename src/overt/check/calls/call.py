@@ -43,7 +43,7 @@ class Lengths:
         own = {
             "h": side, "w": side, "P": 3 * self.W, "r": self.D // 2, "1": 1, "2": 2, "3": 3, "N": self.B * self.T,
             "X": self.B * self.H, "E": 2 * self.D, "G": self.G or self.H, "U": self.U or 2 * self.W,
-            "n": self.B * -(-self.S // PAGE), "p": PAGE, "K": (self.G or self.H) * self.D,
+            "n": self.B * -(-self.S // PAGE), "p": PAGE, "K": (self.G or self.H) * self.D, "Y": self.S,
         }  # fmt: skip
         return own[letter] if letter in own else int(getattr(self, letter))
 
@@ -171,6 +171,8 @@ MASKS = (
     "mask (B H, T, S)", "0 and 1 (T, S)", "0 and 1 (B, S)", "0 and 1 (B, 1, 1, S)", "added (T, S)",
     "added (B, 1, T, S)", "added (B, T, S)", "added (B, S)", "added (B, 1, 1, S)",
 )  # fmt: skip
+# The axis of keys in what several calls share, each of which gets one.
+EACH_CALL = "Y"
 # Lengths that no array holds.
 LISTED = "list of lengths"
 WHOLE = (
@@ -237,7 +239,7 @@ def axes_of(kind: str) -> tuple[str, ...]:
     if is_mask(kind):
         return tuple(axis.strip() for axis in kind.partition("(")[2].rstrip(")").split(","))
     below = re.fullmatch(r"below \d+: (\w+)", kind)
-    return tuple(below[1] if below else kind if is_floats(kind) else "")
+    return tuple((below[1] if below else kind if is_floats(kind) else "").replace(EACH_CALL, "S"))
 
 
 def with_axes(kind: str, axes: Sequence[str]) -> str:
@@ -245,6 +247,12 @@ def with_axes(kind: str, axes: Sequence[str]) -> str:
     if is_mask(kind):
         return f"{kind.partition('(')[0]}({', '.join(axes)})"
     return kind.rpartition(": ")[0] + ": " * (": " in kind) + "".join(axes)
+
+
+def along(kind: str) -> int | None:
+    """The axis of the positions of a kind of array."""
+    axes = () if is_mask(kind) else axes_of(kind)
+    return next((axes.index(letter) for letter in "TS" if letter in axes), None)
 
 
 _NAMES = frozenset((*OTHERS, *VALUES, *FUNCTIONS, *HOLDERS, RANDOM))
@@ -301,6 +309,12 @@ class Guess:
         """With positions first in what begins with samples and positions."""
         kinds = ((p, k[1] + k[0] + k[2:] if re.match(r"B[TS]\w*$", k) and is_floats(k) else k) for p, k in self.kinds)
         return replace(self, kinds=tuple(kinds))
+
+    def shared(self, names: set[str]) -> Guess:
+        """With positions in arrays that several calls share, one in each, where these have none."""
+        kinds = ((p, with_axes(k, (EACH_CALL, *axes_of(k))) if p[0] in names and len(p) == 1 and axes_of(k) and along(k) is None else k)
+                 for p, k in self.kinds)  # fmt: skip
+        return replace(self, kinds=tuple(kinds)) if names else self
 
     def sized(self, **lengths: Any) -> Guess:
         """With other lengths."""
@@ -460,4 +474,10 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
             arrays[key] = random.normal(size=shape) * (n.W**-0.5 if weights else 1)
         return {"array": key}
 
-    return {a.name: spec((a.name,)) for a in interface.arguments if (a.name,) in kinds}, arrays
+    found = {a.name: spec((a.name,)) for a in interface.arguments if (a.name,) in kinds}
+    for a in interface.arguments:
+        if a.each and "array" in found.get(a.name, ()) and (axis := along(kinds[a.name,])) is not None:
+            # The last part has as many as there are queries.
+            cuts = [n.S - n.T] if n.S > n.T else []
+            found[a.name] |= {"parts": cuts, "axis": axis, "rows": EACH_CALL in kinds[a.name,]}
+    return found, arrays

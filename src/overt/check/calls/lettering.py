@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from overt.check.calls.call import DEGREE, PLAIN, Lengths
+from overt.check.calls.call import DEGREE, EACH_CALL, PLAIN, Lengths
 from overt.check.text import shapes
 from overt.check.text.roles import role
 from overt.check.text.shapes import AXIS_WORDS, Path, Shape
@@ -24,7 +24,7 @@ def lettered(
 
     words: letters that are known.  makes: whether a constructor takes these.
     """
-    letters: dict[str, str] = dict(words or {})
+    letters: dict[str, str] = {EACH_CALL: EACH_CALL} | dict(words or {})
     lengths = replace(lengths, U=lengths.axis("U"))
     spare = shapes.unseen("")
     # What queries and keys do not share are positions, and beside these lie heads, whatever they are called.
@@ -52,7 +52,7 @@ def lettered(
             edges = axis not in PLAIN and (shape.sort == "ends" or (axis in graph and re.fullmatch(shapes.EDGES, axis)))
             known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
             letter = axis if axis in PLAIN else _letter(shape, place, sides, set(letters.values()), len(first) < 2)
-            if weighs and letter in ("T", "S") and _called(axis) is None:
+            if weighs and letter in ("T", "S") and called(axis) is None:
                 # Of a matrix, what nothing calls a length is the width of what it meets.
                 letter = "W"
             if heads and axis == own[-1] and "D" not in letters.values():
@@ -82,7 +82,12 @@ def lettered(
     return kinds, lengths
 
 
-def _called(axis: str) -> str | None:
+def one_by_one(shape: Shape) -> Shape:
+    """The shape of one of several, with an axis for these where none of its own is one of positions."""
+    return shape if "T" in map(called, shape.axes) else replace(shape, axes=(EACH_CALL, *shape.axes))
+
+
+def called(axis: str) -> str | None:
     """The letter that the word for an axis stands for."""
     return next((letter for letter, words in AXIS_WORDS.items() if re.fullmatch(words, axis.lower())), None)
 
@@ -93,12 +98,15 @@ def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[
     samples: whether what comes first may be samples without being called so.
     """
     rank = len(shape.axes)
-    axis = _called(shape.axes[place])
+    axis = called(shape.axes[place])
     if place == 0 and rank > 2 and shape.axes[0] in ("n", "N"):
         axis = "B" if samples else "T"
     if place == 0 and rank == 3 and shape.axes[0] in ("g", "G") and samples:
         # Graphs, where nothing stands before them.
         axis = "B"
+    if axis == "T" and rank > 2 and re.fullmatch(r"(n|num)_?kv", shape.axes[place].lower()):
+        # Beside positions, a number of keys and values is that of their heads.
+        axis = "H" if any(called(other) == "T" for other in shape.axes if other != shape.axes[place]) else axis
     # Numbers of samples and positions alone are tokens.
     tokens = axis == "T" and rank == 2 and bool(re.fullmatch(AXIS_WORDS["B"], shape.axes[0].lower()))
     likely: tuple[str, ...] = ()

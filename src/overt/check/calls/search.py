@@ -44,6 +44,8 @@ _TURNS = (0, 0, 1, 0, 0, 2, 0, 1, 3)
 _MENDED = 10
 # Ways to give one argument more.
 _WITH = 3
+# Calls that are tried with narrower numbers before others.
+_NARROW = 4
 # Numbers of one call; the memory of all that are sent at once is theirs too.
 _MOST = 1 << 21
 # Numbers of a call that is only looked into where no smaller one runs.
@@ -78,12 +80,14 @@ class Search(Suggestions):
         first: Iterator[Guess] = chain(self._supplied(), self._documented(), self._first())
         guesses = first
         turn = -1
+        each = {a.name for a in self.interface.arguments if a.each}
         while len(self.tried) < self.most:
             # A few of the first tell already which of several instances is the right one.
             most = BATCH if self.tried else len(FAMILIES)
             # What is compiled takes long for each shape.
             most = min(most, _COMPILED if self.interface.description["backend"] == "jax" else most)
-            fresh = (g for g in (g.alone for g in islice(guesses, _STALE)) if g not in self._known and g.size <= _MOST)
+            some = (g.shared(each).alone for g in islice(guesses, _STALE))
+            fresh = (g for g in some if g not in self._known and g.size <= _MOST)
             batch = list(dict.fromkeys(islice(fresh, most)))
             self._known.update(batch)
             made = [Tried(g, reply) for g, reply in zip(batch, self.ask(batch) if batch else [], strict=True)]
@@ -98,6 +102,9 @@ class Search(Suggestions):
             # What is large takes long, and shows what smaller ones do.
             yield [tried for tried in ran if tried.guess.size <= max(_LARGE, least)]
             if batch and guesses is first:
+                # What makes arrays of its own, of the usual width, is asked with such at once.
+                narrow = [replace(tried.guess, dtype="float32") for tried in made if _mixes(tried)]
+                first = guesses = chain(narrow[:_NARROW], first)
                 continue
             if not batch:
                 nodes = {key: node for key, node in nodes.items() if node.changes is not guesses}
@@ -149,9 +156,7 @@ class Search(Suggestions):
                 yield from (replace(more, wanted=guess.wanted + 1) for more in self._with(guess, argument))
             for argument in free if not (named or error.get("guarded")) else ():
                 yield from self._with(guess, argument) if not argument.required else ()
-        mixed_widths = r"(?i)float.*double|double.*float"
-        if guess.dtype == "float64" and re.search(mixed_widths, str(error.get("message"))):
-            # It makes arrays of its own, of the usual width.
+        if _mixes(tried):
             yield replace(guess, dtype="float32")
         others = (replace(guess, lengths=replace(lengths, more=guess.lengths.more)) for lengths in self.ladder)
         if error.get("raised"):
@@ -223,6 +228,12 @@ def _apart(one: str, two: str) -> tuple[bool, int]:
         return False, len(set(one) ^ set(two)) + abs(len(one) - len(two))
     # What was taken for tokens of several samples may be those of one, before it counts or bounds anything.
     return apart, int(one == "tokens" != two[:6])
+
+
+def _mixes(tried: Tried) -> bool:
+    """Whether a call fails since numbers of two widths meet."""
+    message = str((tried.error or {}).get("message"))
+    return tried.guess.dtype == "float64" and re.search(r"(?i)float.*double|double.*float", message) is not None
 
 
 def _words(message: str) -> str:

@@ -24,7 +24,7 @@ from overt.check.calls.call import (
     is_floats,
     is_mask,
 )
-from overt.check.calls.lettering import lettered
+from overt.check.calls.lettering import lettered, one_by_one
 from overt.check.calls.likely import FAMILIES, LETTERS, SUGGESTED, Likely
 from overt.check.text import shapes
 from overt.check.text.interface import Interface
@@ -73,6 +73,13 @@ class Suggestions(Likely):
             # What is remembered may be projected already, and have more beside it.
             inputs = ("context",) if len(unknown) == 1 or "context" in told.values() else ("k", "v", "x")
         roles = {name: inputs[min(n, len(inputs) - 1)] for n, name in enumerate(unknown)}
+        each = {a.name for a in required if a.each}
+        if each & {*unknown}:
+            # What is kept one by one is asked later.
+            ways = {True: ("k", "v") if len(each & {*unknown}) > 1 else ("context",), False: ("q", "x")}
+            split = {some: [name for name in unknown if (name in each) is some] for some in (True, False)}
+            roles = {name: kind for some, mine in split.items()
+                     for name, kind in zip(mine, (*ways[some], *(ways[some][-1:] * len(mine))), strict=False)}  # fmt: skip
         asked = {told[a.name] or roles[a.name] for a in required}
         inputs_told = bool({*FAMILIES[0]} & {*told.values()})
         # Where one array asks another, what is called values is more likely a parameter.
@@ -94,6 +101,9 @@ class Suggestions(Likely):
             families = [*FAMILIES, *pairs] if "x" in asked else pairs
         if "pages" in asked:
             families = [{"q": "BHD", "k": "npGD", "v": "npGD", "x": "npGD", "context": "npGD"}, *FAMILIES]
+        if each:
+            # Of what is kept one by one, each is a vector.
+            families = [{"q": "W", "x": "W", "k": "W", "v": "W", "context": "W"}, *families]
         # What takes half precision alone says so at its first line.
         first = [(lengths, self.dtypes[0]) for lengths in self.ladder[:2]]
         for lengths, dtype in [*first, *((self.ladder[0], narrow) for narrow in self.dtypes[-1:])]:
@@ -248,8 +258,13 @@ class Suggestions(Likely):
         # The two ends of edges may be taken apart as a list is.
         held = {path: kind for path, kind in ends_of.items() if path[0] in names and path[:1] not in ends}
         told = shapes.shapes(text, names, held, alone=not self.makes)
+        # What two methods take under one name is documented by that.
+        methods = "|".join(map(re.escape, self.interface.description.get("life", "").split(" then ")))
+        bare = {name: re.sub(rf"_({methods})$", "", name) for name in names}
+        told |= {(name,): told[own,] for name, own in bare.items() if (name,) not in told and (own,) in told}
         # What is called heads is their number, and a shape behind that word is something else's.
         told = {path: shape for path, shape in told.items() if len(path) > 1 or self.told(one[path[0]]) not in _COUNTS}
+        told |= {(a.name,): one_by_one(told[a.name,]) for a in required if a.each and (a.name,) in told}
         hide = [a.name for a in required if is_mask(self.told(a) or "")]
         told |= {(n,): replace(told[n,], sort="mask") for n in hide if (n,) in told and not told[n,].sort}
         # What has two axes, and neither of them is 2, is said of edges, and no ends of theirs.
@@ -360,6 +375,9 @@ class Suggestions(Likely):
                     known = self._weight(("w", a.name))
                     self._found.add((a.name,))
                 kind = known or dict(first.kinds)[a.name,]
+                if a.each and kind == "W":
+                    # What is kept one by one is as wide as what asks.
+                    kind = next((k for k in kinds.values() if len(axes_of(k)) == 1), kind)
                 if kind[:6] == "mask (" and self.interface.declared_mask() == "additive":
                     kind = f"added {kind[5:]}"
                 guess = guess.given((a.name,), kind)

@@ -10,15 +10,18 @@ import copy
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial, update_wrapper
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from functools import lru_cache, partial, update_wrapper
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from overt.check.process.arrays import backends
 from overt.check.process.describe import arguments_of, describe, is_keras, rows_of
-from overt.check.process.giving import drawn
+from overt.check.process.giving import drawn, parted
+from overt.check.process.watching import plain
+from overt.check.text.lives import Lives
 from overt.check.text.roles import role
 from overt.check.text.syntax import assigned, is_own, parsed
 from overt.check.text.usage import source_of
@@ -124,9 +127,13 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     told = describe(thing)
     first, cls = told["method"], thing if inspect.isclass(thing) else type(thing)
     usual = first or method
+    if told["kind"] != "function":
+        told["asking"] = [name for name in told["methods"] if lives(cls).asks(name)]
     if told["kind"] == "function" or usual is None or is_keras(cls):
         return told
     told["makes"] = [name for name in vars(cls) if makes(cls, name)]
+    last = usual.split(THEN)[-1]
+    told["life"] = THEN.join([*lives(cls).before(last), last])
     told["hands"] = sorted({*_handed(cls, usual).values()})
     lacks, told["starts"] = _before(cls, usual, () if inspect.isclass(thing) else dir(thing))
     method = method or (f"{lacks}{THEN}{usual}" if lacks else usual)
@@ -208,8 +215,11 @@ def _each(cls: Any, method: str) -> list[tuple[str, str, dict[str, Any]]]:
     # Of two arguments of one name that of the earlier method has another, unless the later is given what it returns.
     names = method.split(THEN)
     hands = {own for own, maker in _handed(cls, names[-1]).items() if maker in names}
-    each = [(name, row["name"], row) for name in names for row in rows_of(cls, name)
-            if name != names[-1] or row["name"] not in hands]  # fmt: skip
+    live = _life(cls, names)
+    each = [(name, row["name"], row | {"each": name in live[:-1] and lives(cls).adds(name)})
+            for name in names for row in rows_of(cls, name)
+            if (name != names[-1] or row["name"] not in hands)
+            and not (name in live and row["name"] in lives(cls).told[name].names)]  # fmt: skip
     later = {(name, own): {one for n, one, _ in each if names.index(n) > names.index(name)} for name, own, _ in each}
     called = {key: f"{key[1]}_{key[0]}" if key[1] in others and not hands else key[1] for key, others in later.items()}
     return [(name, own, {**row, "name": called[name, own], "kind": "either"} if len(names) > 1 else row)
@@ -235,23 +245,71 @@ def train(thing: Any, mode: bool) -> None:
         getattr(thing, "train" if mode else "eval")()
 
 
+@lru_cache(maxsize=16)
+def lives(cls: Any) -> Lives:
+    """What the methods of a class keep in its instances."""
+    own = {name: f for base in cls.__mro__[::-1] if base.__module__ == cls.__module__ for name, f in vars(base).items()}
+    trees = {name: next(iter(_tree(f).body), None) for name, f in own.items() if inspect.isfunction(f)}
+    return Lives({name: tree for name, tree in trees.items() if isinstance(tree, ast.FunctionDef)})
+
+
+def _life(cls: Any, names: Sequence[str]) -> list[str]:
+    """The last of some names, where all are an object's life from when it is made, or none."""
+    own = [*names[makes(cls, names[0]) :]]
+    return own if len(own) > 1 and [*lives(cls).before(own[-1]), own[-1]] == own else []
+
+
 def composed(cls: Any, method: str, thing: Any) -> Callable[..., Any]:
     """Methods of an instance as one function of all their arguments; without an instance, one is made of its own."""
     each, names = _each(cls, method), method.split(THEN)
     hands, told = _handed(cls, names[-1]), [row["name"] for row in _rows(cls, method)]
+    live = _life(cls, names)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(told, args, strict=False)), **kwargs}
         it, result, kept = thing, None, dict[str, Any]()
-        for name in names:
-            mine = {own: given[row["name"]] for n, own, row in each if n == name and row["name"] in given}
-            mine |= {own: kept[maker] for own, maker in hands.items() if name == names[-1] and maker in kept}
+        mine = {name: {own: given[row["name"]] for n, own, row in each if n == name and row["name"] in given}
+                for name in names}  # fmt: skip
+        for name in names[: -len(live) or None]:
+            mine[name] |= {own: kept[maker] for own, maker in hands.items() if name == names[-1] and maker in kept}
             made = makes(cls, name)
-            result = cls(**mine) if name == MAKE else getattr(cls if made else it, name)(**mine)
+            result = cls(**mine[name]) if name == MAKE else getattr(cls if made else it, name)(**mine[name])
             it, kept[name] = result if made else it, result
             # What was made is in training, whatever it is made for.
             train(it, not made and getattr(it, "training", False) is True)
-        return result
+        return _lived(it, live, mine) if live else result
 
     call.__module__ = cls.__module__
     return call
+
+
+# For instances, what was told to a copy of each, that copy, and the names under which it keeps things.
+_living: MutableMapping[Any, tuple[Any, Any, list[Any]]] = WeakKeyDictionary()
+
+
+def _lived(thing: Any, methods: Sequence[str], given: Mapping[str, Mapping[str, Any]]) -> Any:
+    """What a copy of an instance answers that was told what the first methods are given.
+
+    One that was told the same is asked again as it is.
+    """
+    *first, last = methods
+    told, asked = lives(type(thing)).told, given[last]
+    many = any(told[last].names.values())
+    names: list[Any] = [*range(next((len(x) for x in asked.values() if getattr(x, "ndim", 0)), 1) if many else 1)]
+    parts = {name: parted(given[name]) for name in first}
+    numbers = [plain(x) for some in parts.values() for part in some for x in part.values()]
+    before = _living.get(thing)
+    same = before is not None and len(before[2]) == len(names) and len(before[0]) == len(numbers)
+    if before is not None and same and all(x is not None and np.array_equal(x, y) for x, y in zip(numbers, before[0])):
+        _, it, names = before
+    else:
+        it = copy.deepcopy(thing)
+        for name in first:
+            begins, by_name = told[name].begins, told[name].names
+            results = [getattr(it, name)(**part, **dict.fromkeys(by_name, key))
+                       for key in (names if begins or by_name else names[:1]) for part in parts[name]]  # fmt: skip
+            # What is begun may get its name there.
+            names = results if begins and not by_name else names
+        _living[thing] = numbers, it, names
+    keys = {own: names if several else names[0] for own, several in told[last].names.items()}
+    return getattr(it, last)(**asked, **keys)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 from itertools import product
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -95,6 +95,32 @@ def _planted(jax: Any) -> None:
         )
 
 
+class Parted(NamedTuple):
+    """An array whose parts along an axis are given to one call after the other; rows: without that axis."""
+
+    array: Any
+    axis: int
+    cuts: tuple[int, ...]
+    rows: bool
+
+    def part(self, number: int) -> Any:
+        """What one of the calls gets."""
+        ends = (0, *self.cuts, self.array.shape[self.axis])
+        where: Any = number if self.rows else slice(ends[number], ends[number + 1])
+        return self.array[(*[slice(None)] * self.axis, where)]
+
+    @property
+    def calls(self) -> int:
+        """How many calls share it."""
+        return int(self.array.shape[self.axis]) if self.rows else len(self.cuts) + 1
+
+
+def parted(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The arguments of several calls, where some are given in parts."""
+    many = max((x.calls for x in given.values() if isinstance(x, Parted)), default=1)
+    return [{name: x.part(n) if isinstance(x, Parted) else x for name, x in given.items()} for n in range(many)]
+
+
 class _Drawing(np.random.Generator):
     """What draws numbers by their old names too."""
 
@@ -136,6 +162,8 @@ class Giver:
         """One argument."""
         if "jax" in sys.modules:
             _planted(sys.modules["jax"])
+        if "parts" in spec:
+            return Parted(self.array(spec["array"]), spec["axis"], tuple(spec["parts"]), spec["rows"])
         if "array" in spec:
             return self.array(spec["array"])
         if "own" in spec:

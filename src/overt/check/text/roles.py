@@ -86,6 +86,8 @@ class Argument:
     default: Any
     annotation: str
     kind: str
+    # whether several calls share it
+    each: bool = False
 
 
 def plain(name: str) -> str:

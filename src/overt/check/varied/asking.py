@@ -249,7 +249,9 @@ def _named(caller: Caller, guess: Guess) -> bool:
 def _forgets(caller: Caller, ways: Sequence[Way]) -> bool:
     """Whether another method makes an instance forget what it keeps: until then it is meant to."""
     told = caller.face.description
-    starts = [f"{name} then {told['method']}" for name in told.get("starts", ())[:3] if caller.handle is not None]
+    own = (told["method"] or "").split(" then ")
+    others = [name for name in told.get("starts", ())[:3] if name not in own and caller.handle is not None]
+    starts = [f"{name} then {told['method']}" for name in others]
     both = (caller.ask([replace(way, extra={"method": name}) for way in ways], same=True) for name in starts)
     return any(differ(one, two) for one, two in both)
 

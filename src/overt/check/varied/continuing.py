@@ -461,8 +461,8 @@ class Continued:
 
 def _axis(kind: str) -> int | None:
     """The axis of the tokens of a kind of argument."""
-    axes = () if calls.is_mask(kind) else calls.axes_of(kind)
-    return next((axes.index(letter) for letter in "TS" if letter in axes), _ALONG.get(kind))
+    axis = calls.along(kind)
+    return _ALONG.get(kind) if axis is None else axis
 
 
 def _differs(one: np.ndarray, two: np.ndarray) -> int | None:

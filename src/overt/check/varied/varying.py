@@ -89,7 +89,7 @@ class Found(NamedTuple):
 def kinds_of(face: Interface, guess: Guess) -> list[str]:
     """The kinds of the arrays of a call, in their order."""
     kinds = guess.by_name
-    return [kinds[name] for name in calls.specs(guess, face)[2]]
+    return [kinds[name].replace(calls.EACH_CALL, "S") for name in calls.specs(guess, face)[2]]
 
 
 def names(judged: dict[str, Any]) -> set[str]:
