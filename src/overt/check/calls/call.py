@@ -312,9 +312,9 @@ class Guess:
 
     def shared(self, names: set[str]) -> Guess:
         """With positions in arrays that several calls share, one in each, where these have none."""
-        kinds = ((p, with_axes(k, (EACH_CALL, *axes_of(k))) if p[0] in names and len(p) == 1 and axes_of(k) and along(k) is None else k)
-                 for p, k in self.kinds)  # fmt: skip
-        return replace(self, kinds=tuple(kinds)) if names else self
+        lone = {p for p, k in self.kinds if p[0] in names and len(p) == 1 and axes_of(k) and along(k) is None}
+        kinds = ((p, with_axes(k, (EACH_CALL, *axes_of(k))) if p in lone else k) for p, k in self.kinds)
+        return replace(self, kinds=tuple(kinds)) if lone else self
 
     def sized(self, **lengths: Any) -> Guess:
         """With other lengths."""
@@ -332,7 +332,7 @@ class Guess:
         return sum(prod(map(self.lengths.axis, letters)) for letters in axes if letters)
 
     def __str__(self) -> str:
-        told = ", ".join(f"{'.'.join(path)}: {kind}" for path, kind in self.kinds)
+        told = ", ".join(f"{'.'.join(path)}: {kind.replace(EACH_CALL, 'S')}" for path, kind in self.kinds)
         return f"{told} ({self.lengths}, {self.dtype})"
 
 

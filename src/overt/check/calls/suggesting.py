@@ -76,10 +76,10 @@ class Suggestions(Likely):
         each = {a.name for a in required if a.each}
         if each & {*unknown}:
             # What is kept one by one is asked later.
-            ways = {True: ("k", "v") if len(each & {*unknown}) > 1 else ("context",), False: ("q", "x")}
-            split = {some: [name for name in unknown if (name in each) is some] for some in (True, False)}
-            roles = {name: kind for some, mine in split.items()
-                     for name, kind in zip(mine, (*ways[some], *(ways[some][-1:] * len(mine))), strict=False)}  # fmt: skip
+            kept = [name for name in unknown if name in each]
+            asking = [name for name in unknown if name not in each]
+            roles = {name: ("k", "v")[min(n, 1)] if len(kept) > 1 else "context" for n, name in enumerate(kept)}
+            roles |= {name: ("q", "x")[min(n, 1)] for n, name in enumerate(asking)}
         asked = {told[a.name] or roles[a.name] for a in required}
         inputs_told = bool({*FAMILIES[0]} & {*told.values()})
         # Where one array asks another, what is called values is more likely a parameter.

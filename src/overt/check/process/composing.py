@@ -125,7 +125,8 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
         told["constructor"] += [{**row, "name": f"{name}_"} for name in numbers]
         return told | {"parameters": arguments_of(alike), "globals": []}
     told = describe(thing)
-    first, cls = told["method"], thing if inspect.isclass(thing) else type(thing)
+    first = told["method"]
+    cls: Any = thing if inspect.isclass(thing) else type(thing)
     usual = first or method
     if told["kind"] != "function":
         told["asking"] = [name for name in told["methods"] if lives(cls).asks(name)]
@@ -287,27 +288,42 @@ def composed(cls: Any, method: str, thing: Any) -> Callable[..., Any]:
 _living: MutableMapping[Any, tuple[Any, Any, list[Any]]] = WeakKeyDictionary()
 
 
+def _alike(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether all that was given are arrays, and the same ones."""
+    return len(some) == len(others) and all(
+        x is not None and np.array_equal(x, y) for x, y in zip(some, others, strict=True)
+    )
+
+
+def _apart(part: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """The same arguments with other numbers in their arrays."""
+    arrays = [name for name, x in part.items() if number and getattr(x, "ndim", 0) and plain(x) is not None]
+    return {name: x * (1 + number / 8) if name in arrays else x for name, x in part.items()}
+
+
 def _lived(thing: Any, methods: Sequence[str], given: Mapping[str, Mapping[str, Any]]) -> Any:
     """What a copy of an instance answers that was told what the first methods are given.
 
     One that was told the same is asked again as it is.
     """
     *first, last = methods
-    told, asked = lives(type(thing)).told, given[last]
+    cls: Any = type(thing)
+    told, asked = lives(cls).told, given[last]
     many = any(told[last].names.values())
     names: list[Any] = [*range(next((len(x) for x in asked.values() if getattr(x, "ndim", 0)), 1) if many else 1)]
     parts = {name: parted(given[name]) for name in first}
     numbers = [plain(x) for some in parts.values() for part in some for x in part.values()]
     before = _living.get(thing)
-    same = before is not None and len(before[2]) == len(names) and len(before[0]) == len(numbers)
-    if before is not None and same and all(x is not None and np.array_equal(x, y) for x, y in zip(numbers, before[0])):
+    if before is not None and len(before[2]) == len(names) and _alike(numbers, before[0]):
         _, it, names = before
     else:
         it = copy.deepcopy(thing)
         for name in first:
             begins, by_name = told[name].begins, told[name].names
-            results = [getattr(it, name)(**part, **dict.fromkeys(by_name, key))
-                       for key in (names if begins or by_name else names[:1]) for part in parts[name]]  # fmt: skip
+            # Under no two names the same numbers are kept.
+            results = [getattr(it, name)(**_apart(part, n), **dict.fromkeys(by_name, key))
+                       for n, key in enumerate(names if begins or by_name else names[:1])
+                       for part in parts[name]]  # fmt: skip
             # What is begun may get its name there.
             names = results if begins and not by_name else names
         _living[thing] = numbers, it, names

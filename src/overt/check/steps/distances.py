@@ -46,8 +46,10 @@ def shifted(core: Core, data: Sequence[bool]) -> Iterator[Told]:
     rows, columns = ([labels.index(a) for a in axes] for axes in (core.scores.rows, core.scores.columns))
     if place is None or len(rows) != 1 or len(columns) != 1:
         return
-    live = np.zeros(core.scores.result.size, bool)
-    live[place.ravel()] = core.steps[-1][1].ravel() > _SEEN
+    live, weights = np.zeros(core.scores.result.size, bool), core.steps[-1][1]
+    # A row that sees nothing may see all.
+    blind = (weights == weights[:, :1]).all(1, keepdims=True) & (weights.shape[1] > 1)
+    live[place.ravel()] = ((weights > _SEEN) & ~blind).ravel()
     seen, path = live.reshape(shape), {*core.path, core.scores.number}
     for number in core.path:
         operation = core.operations[number]

@@ -202,9 +202,18 @@ class State:
         return found
 
     def _samples(self) -> list[int] | None:
-        """Of each row of the batch of the core, which sample its queries come from: heads are a later axis."""
+        """Of each row of the batch of the core, which sample its queries or keys come from: heads are a later axis."""
         for at, axes in self._own_axes().values():
             return [int(b) for b in at[:, 0, axes[0]]]
+        assert self.core.place is not None
+        asked = self.alignment.side(self.core, 0)
+        for keys in self.alignment.side(self.core, 1).values() if not asked else ():
+            at = keys.reshape(-1, keys.shape[-1])[self.core.place]
+            if np.isfinite(at).all():
+                # Of queries that are learned, those of all samples are alike.
+                rows = self._batched(at.mean(1))[:, 0]
+                axes = np.flatnonzero((np.ptp(at, 1).max(0) < 0.4) & (np.ptp(rows, 0) > 0.4))
+                return [int(b) for b in rows[:, axes[0]]] if len(axes) else None
         return None
 
     def _own_keys(self) -> np.ndarray | None:

@@ -18,23 +18,21 @@ class Masked(Scale):
     """What one attention hides."""
 
     def _mask(self) -> None:
-        core = self.core
-        hidden = self.hidden
-        if hidden is None or not hidden.any():
-            dropped = self._unused()
-            if dropped is not None:
-                says = f"The result of {dropped.name} is dropped, so the mask hides nothing."
-                self.fail("mask", "not_inplace", dropped.line, says)
-            elif any(self._comes_from(number, "argument") for number in core.path):
-                self.note("mask", "not tried", "what was given hid nothing in the scores")
-            elif self.promised and core.scores.queries.shape[1] > 1 and not self.failed("mask"):
-                says = "Every query sees the keys that come after it."
-                self.fail("causal", "causal_missing", self.softmax_line, says)
-            elif not self.failed("mask"):
-                self.note("mask", "not tried", "no mask was given")
-            return
-        self._overflowed()
-        self._hidden_as_said(self._once(hidden))
+        core, hidden, dropped = self.core, self.hidden, self._unused()
+        nothing = hidden is None or not hidden.any()
+        if dropped is not None:
+            says = f"The result of {dropped.name} is dropped, so the mask hides nothing."
+            self.fail("mask", "not_inplace", dropped.line, says)
+        elif nothing and any(self._comes_from(number, "argument") for number in core.path):
+            self.note("mask", "not tried", "what was given hid nothing in the scores")
+        elif nothing and self.promised and core.scores.queries.shape[1] > 1 and not self.failed("mask"):
+            says = "Every query sees the keys that come after it."
+            self.fail("causal", "causal_missing", self.softmax_line, says)
+        elif nothing and not self.failed("mask"):
+            self.note("mask", "not tried", "no mask was given")
+        if hidden is not None and not nothing:
+            self._overflowed()
+            self._hidden_as_said(self._once(hidden))
 
     def _once(self, hidden: np.ndarray) -> np.ndarray:
         """The cells that are hidden, (batch, queries, keys); once where heads share keys and hide the same."""

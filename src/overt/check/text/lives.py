@@ -53,16 +53,11 @@ class Lives:
     @cached_property
     def _kept(self) -> set[str]:
         """The attributes that hold something by names."""
-        found = set()
-        for node in (n for f in self.functions.values() for n in ast.walk(f)):
-            match node:
-                case ast.Assign(targets=[target], value=value) if is_own(target):
-                    named = isinstance(value, ast.Dict) or _last(getattr(value, "func", None)) in _BY_NAME
-                    found |= {target.attr} if named else set()  # type: ignore[attr-defined]
-                case ast.AnnAssign(target=target, annotation=kind) if is_own(target):
-                    named = any(_last(n) in _BY_NAME for n in ast.walk(kind))
-                    found |= {target.attr} if named else set()  # type: ignore[attr-defined]
-        return found
+        nodes = [n for f in self.functions.values() for n in ast.walk(f)]
+        pairs = [(target, [value, getattr(value, "func", value)]) for n in nodes for target, value in assigned(n)]
+        pairs += [(n.target, [*ast.walk(n.annotation)]) for n in nodes if isinstance(n, ast.AnnAssign)]
+        return {target.attr for target, said in pairs  # type: ignore[attr-defined]
+                if is_own(target) and any(isinstance(x, ast.Dict) or _last(x) in _BY_NAME for x in said)}  # fmt: skip
 
     def _handed(self, function: ast.FunctionDef, told: _Told, known: Mapping[str, _Told]) -> None:
         """Add what the methods do that a method calls, and which of its arguments they take for names."""
@@ -88,8 +83,9 @@ class Lives:
         asked = self.told.get(method)
         if asked is None:
             return []
-        gives = {name: (one.fills | one.sets) & asked.reads for name, one in self.told.items()
-                 if name not in self._inner(method) and name[:1] != "_" and _free(self.functions[name], one)}  # fmt: skip
+        others = (name for name in self.told if name not in self._inner(method) and name[:1] != "_")
+        gives = {name: (one.fills | one.sets) & asked.reads
+                 for name in others if _free(self.functions[name], one := self.told[name])}  # fmt: skip
         lacking = set().union(*gives.values()) & (self._empty | set().union(*(self.told[name].fills for name in gives)))
         lacking -= asked.fills | asked.sets
         chain: list[str] = []
@@ -161,18 +157,8 @@ def _told(function: ast.FunctionDef, kept: set[str]) -> _Told:
         for source, several in sources.get(_id(key), {}).items():
             told.names.setdefault(source, several)
 
-    locals_ = set(sources) | {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     for node in ast.walk(function):
-        if isinstance(node, ast.AugAssign):
-            pairs = [(node.target, node)]
-        else:
-            pairs = assigned(node)
-        for target, value in pairs:
-            # A number that counts is no sum of what was given.
-            parts = [n for n in ast.walk(value) if isinstance(n, ast.Name | ast.Attribute)]
-            mine = is_own(target) and any(is_own(n) and n.attr == target.attr for n in parts)  # type: ignore[attr-defined]
-            if mine and any(isinstance(n, ast.Name) and n.id in locals_ - {"self"} for n in parts):
-                told.fills.add(target.attr)  # type: ignore[attr-defined]
+        told.fills.update(_grown(node, {*sources, *held}))
         if is_own(node):
             inner = told.reads if isinstance(node.ctx, ast.Load) else told.sets  # type: ignore[attr-defined]
             inner.add(node.attr)  # type: ignore[attr-defined]
@@ -199,20 +185,42 @@ def _told(function: ast.FunctionDef, kept: set[str]) -> _Told:
     return told
 
 
+def _grown(node: ast.AST, names: set[str]) -> set[str]:
+    """The attributes of the instance that a statement adds one of some names to, and not only a number that counts."""
+    pairs: list[tuple[ast.expr, ast.AST]] = [*assigned(node)]
+    pairs += [(node.target, node.value)] if isinstance(node, ast.AugAssign) else []
+    found = set()
+    for target, value in pairs:
+        own = target.attr if isinstance(target, ast.Attribute) and is_own(target) else None
+        again = isinstance(node, ast.AugAssign) or any(is_own(n) and n.attr == own for n in ast.walk(value))  # type: ignore[attr-defined]
+        if own is not None and again and any(_id(n) in names for n in ast.walk(value)):
+            found.add(own)
+    return found
+
+
 def _sources(function: ast.FunctionDef) -> dict[str, dict[str, bool]]:
     """For names in a function, the arguments that they are, or are one of (True)."""
     found = {name: {name: False} for name in parameters_of(function)}
     for node in ast.walk(function):
-        if isinstance(node, ast.For | ast.comprehension):
-            over = [_id(n) for n in ast.walk(node.iter) if isinstance(n, ast.Name)]
-            inside = {source: True for name in over for source in found.get(name, ())}
-            for target in (n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)):
-                found[target] = {**inside, **found.get(target, {})}
+        for target, over in _drawn(node.target, node.iter) if isinstance(node, ast.For | ast.comprehension) else ():
+            sources = {source: True for n in ast.walk(over) for source in found.get(_id(n), ())}
+            for one in (n.id for n in ast.walk(target) if isinstance(n, ast.Name)):
+                found[one] = {**sources, **found.get(one, {})}
     return found
 
 
+def _drawn(target: ast.expr, over: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """What a loop names, and what each of these goes through."""
+    match target, over:
+        case ast.Tuple(elts=targets), ast.Call(func=ast.Name(id="zip"), args=several):
+            return [pair for one, each in zip(targets, several, strict=False) for pair in _drawn(one, each)]
+        case ast.Tuple(elts=[_, one]), ast.Call(func=ast.Name(id="enumerate"), args=[each, *_]):
+            return _drawn(one, each)
+    return [(target, over)]
+
+
 def _held(function: ast.FunctionDef) -> dict[str, set[str]]:
-    """For names in a function, the attributes of the instance that they are parts of."""
+    """For names that a function sets, the attributes of the instance that they are parts of."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(function):
         for target, value in assigned(node):

@@ -369,8 +369,9 @@ class Promises:
                   if "#" in line]  # fmt: skip
         lines += re.split(ends, "\n\n".join([self._configured, *_words(self.description["helpers"])]).lower())
         told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
-        if name and re.search(rf"\b{name.lower()}\b`? ?[-−–] ?1\b", told):
-            # One less than it are the others, in any language.
+        one = rf"\b{name.lower()}\b"
+        if name and re.search(rf"{one}`? ?[-−–] ?1\b|[-−–] ?{one} ?\+ ?1\b", told):
+            # One less than it are the others, or so far back is the first, in any language.
             return True, False
         return counted(re.sub(r"\s+", " ", told))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -299,7 +299,8 @@ def _asked(
                 ast.Call(func=ast.Attribute(attr="where"), args=[flags, _, _])
                 | ast.Call(func=ast.Attribute(attr="masked_fill" | "masked_fill_"), args=[flags, _])
             ):
-                found.flags.update(_paths(numeric.viewed(flags), known, texts))
+                for part in _conditions(flags):
+                    found.flags.update(_paths(numeric.viewed(part), known, texts))
         if not isinstance(node, ast.Call):
             continue
         found.layers.update(path for path in _paths(node.func, known, texts) if len(path) == 1)
@@ -341,6 +342,18 @@ def _asked(
             if any(handed.values()):
                 inside = {name: paths for name, paths in handed.items() if paths}
                 _asked(other, inside, spelled, functions, found, depth + 1)
+
+
+def _conditions(node: ast.expr) -> Iterator[ast.expr]:
+    """The conditions that one is put together of."""
+    match node:
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=one, right=two):
+            yield from _conditions(one)
+            yield from _conditions(two)
+        case ast.UnaryOp(op=ast.Invert(), operand=one):
+            yield from _conditions(one)
+        case _:
+            yield node
 
 
 def _sliced(nodes: Sequence[ast.AST], known: Mapping[str, list[Path]], found: Read) -> None:

@@ -189,7 +189,10 @@ def probe(
         # What is dropped by chance is hidden by no mask.
         findings.found.pop("mask_after_softmax", None)
         return
-    _changed(caller.ask([plain, *others] if others else ways), findings)
+    # A mask that has all axes may be written to as it is.
+    whole = [Way(guess.given(path, calls.with_axes(kind, ("B", "H", "T", "S"))))
+             for path, kind in guess.kinds if calls.is_mask(kind) and "1" in calls.axes_of(kind)]  # fmt: skip
+    _changed(caller.ask([plain, *others, *whole] if others else [*ways, *whole]), findings)
     kept = remembers(caller, guess) if "inplace" not in findings.found else None
     kept = kept or ("cache_key" if _named(caller, guess) else None)
     if kept is not None:

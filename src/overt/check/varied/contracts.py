@@ -92,8 +92,10 @@ def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: F
     rows = {len(given[name]) for name in first} - ({guess.lengths.T, guess.lengths.S} if letters == "B" else set())
     along = [span for span in facts.get("spans", ()) if span["keys"] in rows]
     if not along and face.batches_first:
-        # Samples may be folded with something else that they have.
-        along = [s for s in facts.get("spans", ()) if s["fused"] and any(s["keys"] % n == 0 for n in rows if n > 1)]
+        # Samples may be folded with something else that they have; what is as long as an axis is that.
+        own = {length for x in given.values() for length in x.shape[1:]}
+        along = [s for s in facts.get("spans", ()) if s["fused"] and s["keys"] not in own
+                 and any(s["keys"] % n == 0 for n in rows if n > 1)]  # fmt: skip
     rank = min((given[name].ndim for name in first), default=0)
     if not along or face.batches_first is False or (letters == "TS" and rank < 3):
         return

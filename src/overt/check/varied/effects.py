@@ -76,7 +76,7 @@ def _gradients(caller: Caller, guess: Guess, findings: Findings) -> None:
     if cut:
         # Of a memory, or of what nobody knows, it may be cut on purpose.
         asking = {a.name for a in caller.face.arguments if a.role in ("q", "k", "v", "x", "qkv")}
-        chosen = re.search(r"no_grad|inference_mode", caller.face.code) or not asking & set(cut)
+        chosen = re.search(r"no_grad|inference_mode|\.tolist\(", caller.face.whole) or not asking & set(cut)
         says = f"No gradient reaches {', '.join(cut)}: it cannot be trained through."
         findings.add("gradient_cut", kind="risk" if chosen else None, message=says)
         return
