@@ -22,7 +22,7 @@ import numpy as np
 
 from overt.check.process import wire
 from overt.check.process.arrays import Backend, alike, backends, leaves, marks
-from overt.check.process.composing import THEN, applied, closing, composed, described, makes, train
+from overt.check.process.composing import THEN, applied, closing, composed, described, living, makes, train
 from overt.check.process.describe import is_keras, is_linen
 from overt.check.process.failing import guards, refused, statement
 from overt.check.process.giving import Asked, Giver, LackedError, drawn, is_written
@@ -291,6 +291,7 @@ class Candidate:
         replies: list[dict[str, Any]] = []
         cache: dict[str, Any] = {}
         self.kept, self.handle = {}, message.get("handle")
+        living.clear()
         told = time.monotonic()
         for number, call in enumerate(message["calls"]):
             if time.monotonic() - told > _SILENT:

@@ -11,6 +11,7 @@ from overt.check.text.syntax import assigned, is_own, parameters_of
 
 # Methods of containers and arrays that put something into them.
 _ADDS = {"append", "appendleft", "extend", "insert", "add", "update", "setdefault", "copy_", "index_copy_", "scatter_"}
+_DROPS = {"pop", "popitem", "popleft", "clear", "remove", "delete"}
 # What makes something that is kept by names, and methods that ask for one name of it.
 _BY_NAME = {"dict", "defaultdict", "OrderedDict", "Dict", "Mapping", "MutableMapping"}
 _ASKS = {"get", "pop", "setdefault"}
@@ -106,8 +107,9 @@ class Lives:
 
     def asks(self, method: str) -> bool:
         """Whether a method asks an object that was told something, and does not only throw that away."""
-        told = self.told.get(method)
-        return told is not None and not told.drops and bool(_free(self.functions[method], told) and self.before(method))
+        told, chain = self.told.get(method), self.before(method)
+        given = {name for one in chain for name in self.told[one].fills | self.told[one].sets}
+        return told is not None and not told.drops & given and bool(chain and _free(self.functions[method], told))
 
     def adds(self, method: str) -> bool:
         """Whether a method puts something beside what is there, so that it may be called again and again."""
@@ -165,8 +167,9 @@ def _told(function: ast.FunctionDef, kept: set[str]) -> _Told:
         match node:
             case ast.Subscript(value=ast.Attribute(attr=name) as owner, slice=key) if is_own(owner) and name in kept:
                 named(key)
-                (told.takes if isinstance(node.ctx, ast.Load) else told.begins).add(name)
-                if not isinstance(node.ctx, ast.Load):
+                kinds = {ast.Load: told.takes, ast.Store: told.begins, ast.Del: told.drops}
+                kinds[type(node.ctx)].add(name)
+                if isinstance(node.ctx, ast.Store):
                     told.sets.add(name)
             case ast.Subscript(value=owner, ctx=ast.Store()):
                 told.fills.update(attributes(owner))
@@ -174,7 +177,8 @@ def _told(function: ast.FunctionDef, kept: set[str]) -> _Told:
                 told.fills.update(held.get(name, ()))
             case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args):
                 own = owner.attr if is_own(owner) else None  # type: ignore[attr-defined]
-                told.drops.update({own} if own in kept and name in ("pop", "clear") else ())
+                if name in _DROPS:
+                    told.drops.update(attributes(node))
                 if own in kept and name in _ASKS and args:
                     named(args[0])
                     told.begins.update({own} if name == "setdefault" else ())

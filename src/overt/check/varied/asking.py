@@ -125,8 +125,8 @@ class Caller:
 
 def _renamed(specs: Any, old: str, new: str) -> Any:
     """Specs with another array in place of one."""
-    if specs == {"array": old}:
-        return {"array": new}
+    if isinstance(specs, dict) and specs.get("array") == old:
+        return {**specs, "array": new}
     if isinstance(specs, dict):
         return {name: _renamed(spec, old, new) for name, spec in specs.items()}
     return [_renamed(spec, old, new) for spec in specs] if isinstance(specs, list) else specs

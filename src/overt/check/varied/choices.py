@@ -31,10 +31,12 @@ def chosen(caller: Caller, guess: Guess, made: Made, told: Sequence[dict[str, An
             answers += other.ask([Way(guess, extra=extra)]) if other is not None else []
         if not any(answer.judged.get("facts", {}).get("weights returned") for answer in answers):
             return [*told]
-    return [
-        {**one, **{part: [x for x in one[part] if x["mistake"] != "returns_scores"] for part in ("faults", "ledger")}}
-        for one in told
-    ]
+    return [without(one, "returns_scores") for one in told]
+
+
+def without(judged: Mapping[str, Any], mistake: str) -> dict[str, Any]:
+    """The same recording, of which one thing is no mistake."""
+    return {**judged, **{part: [x for x in judged[part] if x["mistake"] != mistake] for part in ("faults", "ledger")}}
 
 
 def _taken_back(caller: Caller, guess: Guess) -> bool:

@@ -18,6 +18,7 @@ from overt.check.text.roles import Argument, constructor_role
 from overt.check.text.syntax import used
 from overt.check.varied import beside
 from overt.check.varied.asking import Answer, Caller, Way, differ
+from overt.check.varied.choices import without
 
 # Pairs of arguments that are given together.
 _PAIRS = 10
@@ -241,7 +242,9 @@ def _attended(caller: Caller, argument: Argument, found: Found) -> list[dict[str
             given, seen = list(caller.arrays(guess)), judged["facts"]["attended"]
             attended = {given[n].partition(".")[0] for n in seen if n < len(given)}
             if name in attended:
-                return [judged]
+                # What looks at itself in order may look at all of something else.
+                whole = attended == {name} and "causal" in found.judged["facts"]
+                return [without(judged, "causal_missing") if whole else judged]
     return []
 
 
