@@ -103,6 +103,24 @@ class Notes:
         """question (dim,) -> (e,)"""
         return self.weights(page, question) @ self.pages[page][1]
 
+class Shelf:
+    """ask(q) = softmax(q K^T / sqrt(d)) V for queries q (n, d)"""
+
+    def __init__(self, dim, out_dim):
+        self.keys, self.values, self.known = np.zeros((0, dim)), np.zeros((0, out_dim)), {}
+
+    def remove(self, index):
+        self.keys, self.values = np.delete(self.keys, index, axis=0), np.delete(self.values, index, axis=0)
+
+    def add(self, key, value):
+        self.keys, self.values = np.vstack([self.keys, key]), np.vstack([self.values, value])
+
+    def ask(self, q):
+        what = (self.keys.tobytes(), q.tobytes())
+        if what not in self.known:
+            self.known[what] = softmax(q @ self.keys.T / math.sqrt(q.shape[1]))
+        return self.known[what] @ self.values
+
 class Interests(nn.Module):
     """x [B, L, C], lens [B]: learned queries look at the first lens of each sample."""
     def __init__(self, dim, n_head=2, n=4):
@@ -209,6 +227,7 @@ WRONG = {
     "Streams": ("repeat_interleave(self.rep, 1)", "repeat(1, self.rep, 1)", "gqa_tile"),
     "Memory": ("softmax(s * self.scale)", "softmax(s * self.scale**2)", "scale_d"),
     "Notes": ("if True", "if name not in self.known", "cache_key"),
+    "Shelf": ("q.tobytes())", "q.shape)", "cache_key"),
     "Interests": ("hidden.repeat_interleave(self.h, 0)", "hidden.repeat(self.h, 1)", "mask_fold_order"),
     "Fenster": ("(i - j < self.w)", "(i - j <= self.w)", "window_off_by_one"),
     "Secret": ("s = s.masked_fill(secret", "s.masked_fill(secret", "not_inplace"),
@@ -252,6 +271,7 @@ def test_order_of_a_life() -> None:
     assert methods["Notes"].before("read") == ["write"]
     assert not methods["Notes"].adds("write")
     assert methods["Fenster"].before("__call__") == []
+    assert methods["Shelf"].before("ask") == ["add"]
 
 
 def test_arrays_are_watched_in_the_module_that_a_function_names() -> None:

@@ -104,7 +104,7 @@ class Search(Suggestions):
             if batch and guesses is first:
                 # What makes arrays of its own, of the usual width, is asked with such at once.
                 narrow = [replace(tried.guess, dtype="float32") for tried in made if _mixes(tried)]
-                first = guesses = chain(narrow[:_NARROW], first)
+                first = guesses = chain(narrow[:_NARROW], first) if narrow else first
                 continue
             if not batch:
                 nodes = {key: node for key, node in nodes.items() if node.changes is not guesses}

@@ -84,7 +84,8 @@ class Lives:
         asked = self.told.get(method)
         if asked is None:
             return []
-        others = (name for name in self.told if name not in self._inner(method) and name[:1] != "_")
+        inner = self._inner(method)
+        others = (name for name in self.told if name not in inner and name[:1] != "_")
         gives = {name: (one.fills | one.sets) & asked.reads
                  for name in others if _free(self.functions[name], one := self.told[name])}  # fmt: skip
         lacking = set().union(*gives.values()) & (self._empty | set().union(*(self.told[name].fills for name in gives)))
