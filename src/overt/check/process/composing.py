@@ -10,10 +10,9 @@ import copy
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial, update_wrapper
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -284,8 +283,9 @@ def composed(cls: Any, method: str, thing: Any) -> Callable[..., Any]:
     return call
 
 
-# For instances of one request, what was told to a copy of each, that copy, and the names under which it keeps things.
-living: MutableMapping[Any, tuple[Any, Any, list[Any]]] = WeakKeyDictionary()
+# For instances of one request by their identity (some have no hash): these, what was told to a copy of each, that copy,
+# and the names under which it keeps things.
+living: dict[int, tuple[Any, list[Any], Any, list[Any]]] = {}
 
 
 def _alike(some: Sequence[Any], others: Sequence[Any]) -> bool:
@@ -313,9 +313,9 @@ def _lived(thing: Any, methods: Sequence[str], given: Mapping[str, Mapping[str, 
     names: list[Any] = [*range(next((len(x) for x in asked.values() if getattr(x, "ndim", 0)), 1) if many else 1)]
     parts = {name: parted(given[name]) for name in first}
     numbers = [plain(x) for some in parts.values() for part in some for x in part.values()]
-    before = living.get(thing)
-    if before is not None and len(before[2]) == len(names) and _alike(numbers, before[0]):
-        _, it, names = before
+    before = living.get(id(thing))
+    if before is not None and len(before[3]) == len(names) and _alike(numbers, before[1]):
+        *_, it, names = before
     else:
         it = copy.deepcopy(thing)
         for name in first:
@@ -326,6 +326,6 @@ def _lived(thing: Any, methods: Sequence[str], given: Mapping[str, Mapping[str, 
                        for part in parts[name]]  # fmt: skip
             # What is begun may get its name there.
             names = results if begins and not by_name else names
-        living[thing] = numbers, it, names
+        living[id(thing)] = thing, numbers, it, names
     keys = {own: names if several else names[0] for own, several in told[last].names.items()}
     return getattr(it, last)(**asked, **keys)
