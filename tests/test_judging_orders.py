@@ -55,6 +55,53 @@ def test_another_order_of_the_products_is_attention(code: Callable[..., Any]) ->
     assert any(entry.outcome == "held" for entry in told.ledger)
 
 
+def grown(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, kept: float, forgets: bool) -> torch.Tensor:
+    """A state to which one key after the other is added; whether what divides forgets as the state does."""
+    q, k = functional.elu(q) + 1, functional.elu(k) + 1
+    state, total, out = 0, torch.zeros_like(q[:, 0]), []
+    for t in range(q.shape[1]):
+        state = kept * state + k[:, t, :, None] * v[:, t, None]
+        total = (kept if forgets else 1) * total + k[:, t]
+        out.append(torch.einsum("hd,hdm->hm", q[:, t], state) / (q[:, t] * total).sum(-1, keepdim=True))
+    return torch.stack(out, 1)
+
+
+def filled(q: np.ndarray, k: np.ndarray, v: np.ndarray, kept: np.ndarray, forgets: bool) -> np.ndarray:
+    """The same, in place; each number of a key is forgotten at its own pace."""
+    q, k = np.abs(q), np.abs(k)
+    state, total, out = np.zeros((q.shape[-1], v.shape[-1])), np.zeros(q.shape[-1]), []
+    for a, b, c in zip(q, k, v, strict=True):
+        state *= kept[:, None]
+        state += np.outer(b, c)
+        total = (kept if forgets else 1) * total + b
+        out.append(a @ state / (a @ total))
+    return np.stack(out)
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.8])
+@pytest.mark.parametrize("forgets", [True, False])
+def test_a_state_that_grows_is_attention_to_all_that_was_added(kept: float, forgets: bool) -> None:
+    x = drawn((3, 5, 4), (3, 5, 4), (3, 5, 6))
+    alone = [y[0].numpy() for y in x]
+    for told in (judged(grown, *x, kept, forgets), judged(filled, *alone, np.linspace(kept, 1, 4), forgets)):
+        assert told.cores >= 4
+        wrong = kept < 1 and not forgets
+        assert {fault.mistake for fault in told.faults} == ({"unknown"} if wrong else set())
+
+
+def test_an_update_by_what_the_state_says_is_attention_to_what_was_added() -> None:
+    def delta(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        k = functional.normalize(k, dim=-1)
+        state, out = q.new_zeros(3, 4, 6), []
+        for t in range(q.shape[1]):
+            said = (k[:, t, None] @ state)[:, 0]
+            state = state + k[:, t, :, None] @ (v[:, t] - said)[:, None]
+            out.append((q[:, t, None] @ state)[:, 0])
+        return torch.stack(out, 1)
+
+    assert judged(delta, *drawn((3, 5, 4), (3, 5, 4), (3, 5, 6))).cores
+
+
 class Pools(nn.Module):
     """Words and then sentences, pooled by the same lines; the weights of the seen ones sum to 1, or not."""
 

@@ -23,6 +23,7 @@ from overt.check.steps.pipeline import constant, near
 from overt.recorder.core import Core, apart, attentions
 from overt.recorder.flow import carriers, reaches
 from overt.recorder.operations import Line, Operation
+from overt.recorder.products import Product, contracted
 from overt.recorder.reordered import REORDERED
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -180,13 +181,7 @@ class _Judge(Blocks):
             self.note("scores", "not tried", "there is one key, to which every query attends whatever is done")
             return
         if any(self.operations[number].detail == REORDERED for number in core.path):
-            line = self.operations[core.mix.number].line
-            seen, all_ = (x.sum(1) for x in (core.steps[-1][1], core.steps[0][1]))
-            if np.ptp(seen - all_) and self._divided(all_) and not self._divided(seen):
-                says = "What is mixed for a query is divided by a sum over all keys, and not over those that it sees."
-                self.fail("mixing", UNKNOWN, line, says, seen, all_)
-            else:
-                self.note("mixing", "held", "keys and values are multiplied first, so there can be no softmax", line)
+            self._reordered()
             return
         if self._keyless():
             return
@@ -250,6 +245,35 @@ class _Judge(Blocks):
                 self.fail(one.step, one.mistake, one.line, one.says, one.expected, one.actual)
             else:
                 self.note(one.step, "not tried" if one.mistake is None else "held", one.says, one.line)
+
+    def _reordered(self) -> None:
+        """Weights that were computed nowhere, since keys and values were multiplied first: what divides the result."""
+        core = self.core
+        line = self.operations[core.mix.number].line
+        seen, all_ = (x.sum(1) for x in (core.steps[-1][1], core.steps[0][1]))
+        other = self._divisor(seen)
+        if np.ptp(seen - all_) and self._divided(all_) and not self._divided(seen):
+            says = "What is mixed for a query is divided by a sum over all keys, and not over those that it sees."
+            self.fail("mixing", UNKNOWN, line, says, seen, all_)
+        elif other is not None:
+            says = "What is mixed for a query is divided by something else than the sum of the weights it was mixed by."
+            self.fail("mixing", UNKNOWN, self.operations[other.number].line, says, seen, other.result.ravel())
+        else:
+            self.note("mixing", "held", "keys and values are multiplied first, so there can be no softmax", line)
+
+    def _divisor(self, sums: np.ndarray) -> Product | None:
+        """What divides the result, a product of the same queries, where it is not these sums."""
+        core, query = self.core, self.core.scores.left.reshape(-1)
+        for number in range(core.scores.number, len(self.operations) if (sums > 0).all() else 0):
+            one = contracted(self.operations, number)
+            if one is None or number == core.mix.number or one.result.size != len(sums):
+                continue
+            divisor, asked = one.result.reshape(-1), any(near(x.reshape(-1), query) for x in (one.left, one.right))
+            if asked and not near(divisor, sums, 1e-3) and (divisor > 0).all():
+                divided = self._divided(divisor)
+                if divided is not None and divided is not self.operations[core.mix.number]:
+                    return one
+        return None
 
     # Scores that are added up, and what a decoder makes of its context.
 
