@@ -9,6 +9,7 @@ import pytest
 from overt.check.calls.call import Guess, Lengths
 from overt.check.checking import examine
 from overt.check.process.session import Session
+from overt.check.text.meaning import meaning
 
 CODE = '''"""Attention of a story teller.
 
@@ -161,3 +162,20 @@ def test_what_is_said_and_what_is_done(name: str, wanted: set[str], target: Path
 def test_a_call_has_so_many_numbers() -> None:
     guess = Guess(((("x",), "BTW"), (("w",), "WW"), (("n",), "number of heads")), Lengths(2, 3, 5, 7, 4, 12))
     assert guess.size == 2 * 5 * 12 + 12 * 12
+
+
+@pytest.mark.parametrize(
+    ("line", "means"),
+    [
+        ("padding (true = no token)", "drop"),
+        ("true where there is no word", "drop"),
+        ("true at positions without a key", "drop"),
+        ("1.0 = empty slot, 0.0 = passage", "drop"),
+        ("true for real tokens, no padding", "keep"),
+        ("1.0 = word, 0.0 = no word", "keep"),
+        ("0.0 where padded", "keep"),
+        ("the version is 1.0", None),
+    ],
+)
+def test_what_a_line_says_of_a_mask(line: str, means: str | None) -> None:
+    assert meaning(line, booleans=False) == means

@@ -121,7 +121,7 @@ class Findings:
             where = where | {"line": line, "text": linecache.getline(where["file"], line).strip()}
         example = found.example
         if example is None and fault["expected"]:
-            example = {"expected": fault["expected"], "actual": fault["actual"]}
+            example = {name: fault[name] for name in ("expected", "actual") if fault[name]}
         self.found[name] = replace(found, where=where, example=example)
 
     def report(self, target: str) -> Report:

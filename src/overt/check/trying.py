@@ -187,12 +187,16 @@ def check(
             # What is documented runs as it is.
             beside.turned(replace(caller, handle=handle), search.tried, one.guess, findings)
         beside.grouped(made, caller, one.guess, findings)
-        beside.scaled(made, caller, one.guess, [told["facts"] for told in (one.judged, *other)], findings)
+        facts = [told["facts"] for told in (one.judged, *other)]
+        beside.scaled(made, caller, one.guess, facts, findings)
+        beside.filled(caller, one.guess, facts, findings)
         raw = made.training(caller)
         probe(caller, one.guess, masks, one.judged["facts"], findings, ran_with, raw or caller)
         contracts.check(caller, one.guess, one.judged["facts"], findings)
         contracts.options(caller, one.guess, made, one.judged["facts"], findings)
-        continuing.check(caller, one.guess, findings)
+        if (one.judged["cores"], facts[0].get("queries")) != (1, 1):
+            # Where each position asks by itself, these are samples.
+            continuing.check(caller, one.guess, findings)
         if "one key" in one.judged["facts"]:
             continuing.stepped(caller, one.guess, findings)
         effects.check(made, caller, one.guess, findings)

@@ -33,6 +33,12 @@ def lettered(
         apart = [place for place in range(4) if one[place] != two[place]]
         if apart in ([1], [2]) and one[3 - apart[0]] not in PLAIN:
             letters |= {one[apart[0]]: "T", two[apart[0]]: "S", one[3 - apart[0]]: "H"}
+    # What stands in front of all axes of another one are the positions that it asks.
+    floats = [shape.axes for shape in found.values() if not shape.sort]
+    for one in floats if not words else ():
+        asks = len(one) == 3 and one[0] not in PLAIN and called(one[0]) != "B" and one[1:] in floats
+        if asks and called(one[1]) == "H":
+            letters |= {one[0]: "S", one[1]: "H"}
     sizes = {axis: lengths.axis(letter) for axis, letter in letters.items()} if not words else {}
     unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
     # A graph has an array of edges; elsewhere their letter is a width.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -34,6 +35,24 @@ def seen(core: Core, operands: tuple[Origin, Origin, Origin]) -> dict[str, Any]:
     alike = given and np.array_equal(keys.array, values.array)
     facts["keys and values"] = given and not alike and keys.array.shape[-2] == values.array.shape[-2]
     return facts
+
+
+def blank(found: Sequence[Core]) -> dict[str, Any] | None:
+    """How many keys with values are zeros in every sample and have weight all the same, and where they are scored."""
+    count, line = 0, None
+    for core in found:
+        if not core.steps or core.mix.columns == "":
+            continue
+        values = core.mix.form(core.mix.right, core.mix.labels[1], core.mix.columns, core.mix.summed).swapaxes(1, 2)
+        keys, weights = core.scores.keys, core.steps[-1][1]
+        if keys.shape[1] != values.shape[1] or weights.shape[1] != keys.shape[1]:
+            continue
+        none = ~keys.any((0, 2)) & ~values.any((0, 2)) & (weights > 0).all(0)
+        # Of nothing but zeros nothing is seen.
+        if none.any() and not none.all():
+            count += int(none.sum())
+            line = line or core.operations[core.scores.number].line
+    return {"keys": count, **place(line)} if count else None
 
 
 def place(line: Line | None) -> dict[str, Any]:

@@ -48,7 +48,9 @@ class Blocks(Mixing):
             self.note("output", "not tried", "blocks of keys, one of which was not followed", line)
         elif not self._in_base_2(parts):
             says = f"What {many} blocks of keys give together is not softmax of all their scores times the values."
-            self.fail("softmax", UNKNOWN, line, says, made)
+            # The first of them, which is joined to nothing, may have a line of its own.
+            last = self.operations[self.blocks[-1].mix.number].line
+            self.fail("softmax", UNKNOWN, last, says, made)
 
     def _pieces(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> bool:
         """Whether there are keys beside these blocks, in one with so few that nothing of attention was seen in it."""

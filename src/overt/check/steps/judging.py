@@ -86,6 +86,7 @@ def judge(
         {"keys": core.scores.keys.shape[1], "fused": core.operations[core.scores.number].detail == "fused",
          **arrangement.place(core.operations[core.scores.number].line)} for core in found
     ]  # fmt: skip
+    judged.facts["blank"] = arrangement.blank(found)
     empty = [op.host for op in operations if op.name in ("empty", "empty_like", "new_empty") and op.host.size]
     # What was in the memory before is still there.
     left = [float((x == y).mean()) for x in empty for y in outputs if x.shape == y.shape]
@@ -135,17 +136,31 @@ def _continues(core: Core, family: Sequence[Core]) -> bool:
 def _families(found: Sequence[Core]) -> dict[int, list[Core]]:
     """For each core, by id, all of the same lines for the same queries: with other keys, unless the product is one."""
     families: dict[object, list[list[Core]]] = {}
-    home = {}
     for core in found:
         lines = (core.operations[core.mix.number].line, core.operations[core.scores.number].line)
         alike = families.setdefault((lines, core.scores.queries.shape), [])
         # A loop over keys inside one over queries comes to the same family as before.
-        family = next((some for some in reversed(alike) if near(some[0].scores.queries, core.scores.queries)), None)
+        family = next((some for some in reversed(alike) if _asks_as(some[0], core)), None)
         if family is None:
             alike.append(family := [])
         family.append(core)
-        home[id(core)] = family
+    home: dict[int, list[Core]] = {}
+    # The first of the blocks that are joined later may have lines of its own.
+    blocks: list[list[Core]] = []
+    for family in sorted(chain(*families.values()), key=lambda family: family[0].mix.number):
+        joined = all(core.normal for core in family)
+        other = None if joined else next((some for some in blocks if _asks_as(some[0], family[0])), None)
+        if other is None and not joined:
+            blocks.append(family)
+        elif other is not None:
+            other += family
+        home |= {id(core): other or family for core in family}
     return home
+
+
+def _asks_as(core: Core, other: Core) -> bool:
+    """Whether both have the same queries."""
+    return near(core.scores.queries, other.scores.queries)
 
 
 class _Judge(Blocks):

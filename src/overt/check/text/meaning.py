@@ -27,7 +27,7 @@ def meaning(line: str, booleans: bool) -> str | None:
     if marked:
         return "drop" if marked.group(1)[:3] in ("inv", "pad", "mas", "ign", "hid") else "keep"
     yes = re.search(
-        r"(?<![\w.-])(true|1s?|ones|non-?zero|one)(?![\w.])[^.;,0]{0,12}?(=|:|means?|marks?|indicates?|is|are|will be|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
+        r"(?<![\w.-])(true|1(?:\.0)?s?|ones|non-?zero|one)(?!\.?\w)[^.;,0]{0,12}?(=|:|means?|marks?|indicates?|is|are|will be|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
         line,
     )
     if yes:
@@ -36,6 +36,11 @@ def meaning(line: str, booleans: bool) -> str | None:
         # What stands in brackets behind it is a remark.
         rest = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", rest)
         rest = re.sub(r"\bno(ne|body)?\b( \w+)? (may|can|must) (attend|look|see)", "hidden", rest)
+        # Nothing of something is what that is not.
+        some = "tokens?|words?|keys?|frames?|elements?|entr(y|ies)|items?|positions?|nodes?|inputs?|data|content"
+        rest = re.sub(r"\b(no|without|absence of)( any)? (pad|mask)\w*", "kept", rest)
+        rest = re.sub(rf"\b(no|without|absence of)( an?| any| real| valid| actual)* ({some})\b", "hidden", rest)
+        rest = re.sub(r"\b(empty|absent|unused|missing)\b", "hidden", rest)
         if re.search(
             r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
             rest,
@@ -45,12 +50,12 @@ def meaning(line: str, booleans: bool) -> str | None:
         ):
             return "drop"
         if re.search(
-            r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|present|exists?\b",
+            r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|word|frame|present|exists?\b",
             rest,
         ):
             return "keep"
     no = re.search(
-        r"(?<![\w.-])(false|0s?|zeros?)(?![\w.])\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
+        r"(?<![\w.-])(false|0(?:\.0)?s?|zeros?)(?!\.?\w)\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
         line,
     )
     if (

@@ -31,7 +31,7 @@ _SO_MANY = r"\b(last|first|past|previous|latest|recent|next|at most|up to) [`'\"
 # What words beside a shape say of its numbers.
 _SORTS = {
     "mask": r"bool|true\b",
-    "0 and 1": r"0\s*/\s*1\b|1(\.0)? (for|where|at|=)|ones (at|for|where)|binary\b|zeros and ones|ones and zeros",
+    "0 and 1": r"0\s*/\s*1\b|[01](\.0)? (for|where|at|=)|ones (at|for|where)|binary\b|zeros and ones|ones and zeros",
     "whole": r"(u?int(eger)?(32|64|s)?|long|ids?|tokens|ind(ex|ices|exes))\b",
 }
 
@@ -87,7 +87,7 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         if re.search(r"->|→|\b(returns?|gives?|outputs?)\b", line if name.search(line) else near):
             continue
         told = [one for one in name.finditer(near) if not re.search(_SO_MANY, near[: one.start()])]
-        after = re.sub(r"^,\s*(?=\d)", "", text[place.end() : starts[number + 1]])
+        after = re.sub(r"^\s*(float\d*)?,\s*(?=\d)", "", text[place.end() : starts[number + 1]])
         behind = re.split(r"[;,\n(\[]|\.\s", after)[0]
         words = behind.lower(), near[told[-1].end() :].lower() if told else ""
         sort = next(

@@ -78,10 +78,15 @@ def used(source: str, name: str) -> bool:
 
 
 def blocks(source: str) -> bool:
-    """Whether it loops over blocks: numbers that lie apart by another one that has a name."""
-    loops = (node.iter for node in ast.walk(parsed(source)) if isinstance(node, ast.For | ast.comprehension))
-    return any(isinstance(x, ast.Call) and getattr(x.func, "id", "") == "range" and len(x.args) == 3
-               and isinstance(x.args[2], ast.Name | ast.Attribute) for x in loops)  # fmt: skip
+    """Whether it loops over blocks: numbers that lie apart by another one that has a name, or the ends of slices."""
+    nodes = [*ast.walk(parsed(source))]
+    loops = [node for node in nodes if isinstance(node, ast.For | ast.comprehension)]
+    ranges = (x for x in (node.iter for node in loops) if isinstance(x, ast.Call) and getattr(x.func, "id", "") == "range")
+    if any(len(x.args) == 3 and isinstance(x.args[2], ast.Name | ast.Attribute) for x in ranges):
+        return True
+    counted = {x.id for node in loops for x in ast.walk(node.target) if isinstance(x, ast.Name)}
+    slices = (x for x in nodes if isinstance(x, ast.Slice) and x.lower is not None and x.upper is not None)
+    return any(isinstance(x, ast.Name) and x.id in counted for one in slices for x in ast.walk(one))
 
 
 def dropping(source: str) -> set[str]:

@@ -193,8 +193,8 @@ def probe(
     whole = [Way(guess.given(path, calls.with_axes(kind, ("B", "H", "T", "S"))))
              for path, kind in guess.kinds if calls.is_mask(kind) and "1" in calls.axes_of(kind)]  # fmt: skip
     _changed(caller.ask([plain, *others, *whole] if others else [*ways, *whole]), findings)
-    kept = remembers(caller, guess) if "inplace" not in findings.found else None
-    kept = kept or ("cache_key" if _named(caller, guess) else None)
+    # What changes its inputs answers otherwise the second time, whatever it keeps.
+    kept = None if "inplace" in findings.found else remembers(caller, guess) or _named(caller, guess)
     if kept is not None:
         findings.add(kept)
         return
@@ -232,8 +232,8 @@ def remembers(caller: Caller, guess: Guess) -> str | None:
     return None
 
 
-def _named(caller: Caller, guess: Guess) -> bool:
-    """Whether by a name that may be given with a call it answers what was asked before, whatever asks now."""
+def _named(caller: Caller, guess: Guess) -> str | None:
+    """What is kept amiss, where with a name that may be given it answers what was asked before."""
     given = {name: x for name, x in caller.arrays(guess).items() if x.dtype.kind == "f"}
     kinds, free = dict(guess.kinds), [a for a in caller.face.arguments if a.default is None and not a.required]
     free = [a for a in free if a.role is None and (a.name,) not in kinds]
@@ -245,8 +245,8 @@ def _named(caller: Caller, guess: Guess) -> bool:
         one, two = caller.ask([Way(named), Way(named, other)], same=True)
         # What is asked anew comes to what it would without the name.
         if differ(plain, without) and differ(two, without) and not (one.failed or differ(one, plain)):
-            return True
-    return False
+            return "cache_key"
+    return None
 
 
 def _forgets(caller: Caller, ways: Sequence[Way]) -> bool:

@@ -232,6 +232,23 @@ def settled(found: dict[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[
     return found
 
 
+def filled(caller: Caller, guess: Guess, told: Sequence[Mapping[str, Any]], findings: Findings) -> None:
+    """Keys of zeros that fill something up and have weight: as many of them as lengths make room for.
+
+    told: facts of the call, and of it with other lengths.
+    """
+    blank = next((facts["blank"] for facts in told if facts.get("blank")), None)
+    if blank is None:
+        return
+    letter = "S" if any("S" in calls.axes_of(kind) for _, kind in guess.kinds) else "T"
+    longer = [guess.sized(**{letter: guess.lengths.axis(letter) + n}) for n in (1, 2)]
+    others = [one["facts"] for one in caller.recorded(*longer) if one.get("cores")]
+    if len({(facts.get("blank") or {"keys": 0})["keys"] for facts in (*told[:1], *others)}) > 1:
+        says = "Keys of zeros, as many as fill up what was given to a length of its own, take weight from the others."
+        fault = {"mistake": "unknown", "kind": "unknown", "step": "mask", "says": says, "expected": "", "actual": ""}
+        findings.tell(fault | {"file": blank["file"], "line": blank["line"]})
+
+
 def elsewhere(guess: Guess) -> Guess:
     """The same with other lengths; what had to be equal stays so."""
     n = guess.lengths
