@@ -35,10 +35,10 @@ def lettered(
             letters |= {one[apart[0]]: "T", two[apart[0]]: "S", one[3 - apart[0]]: "H"}
     # What stands in front of all axes of another one are the positions that it asks.
     floats = [shape.axes for shape in found.values() if not shape.sort]
-    for one in floats if not words else ():
-        asks = len(one) == 3 and one[0] not in PLAIN and called(one[0]) != "B" and one[1:] in floats
-        if asks and called(one[1]) == "H":
-            letters |= {one[0]: "S", one[1]: "H"}
+    for own in floats if not words else ():
+        asks = len(own) == 3 and own[0] not in PLAIN and called(own[0]) != "B" and own[1:] in floats
+        if asks and called(own[1]) == "H":
+            letters |= {own[0]: "S", own[1]: "H"}
     sizes = {axis: lengths.axis(letter) for axis, letter in letters.items()} if not words else {}
     unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
     # A graph has an array of edges; elsewhere their letter is a width.

@@ -217,6 +217,9 @@ def _reached(thing: Any, functions: list[Any]) -> str:
         given = {type(default).__name__ for default in getattr(function, "__defaults__", None) or ()}
         for name in sorted((_names(function, 4) | given) - found.keys()):
             other = own.get(name)
+            if isinstance(other, str) and "{" in other:
+                # A text in which something is put.
+                found[name] = f"{name} = {other!r}"
             if other is not thing and getattr(other, "__module__", None) == module and callable(other):
                 found[name] = source_of(other)[0]
                 open_ += (

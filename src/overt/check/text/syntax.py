@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
+from string import Formatter
 
 # Functions that hand on to one another.
 DEPTH = 4
@@ -17,11 +18,59 @@ _MANY = 64
 
 @lru_cache(maxsize=16)
 def parsed(source: str) -> ast.Module:
-    """The tree of a source, an empty one where it has none: shared, to be read only."""
+    """The tree of a source, an empty one where it has none: shared, to be read only.
+
+    What ``format`` makes of a text, and the sum of two texts, are written as one in which something is put.
+    """
     try:
-        return ast.parse(source)
+        tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return ast.Module([], [])
+    constants = {place.id: value.value for node in tree.body for place, value in assigned(node)
+                 if isinstance(place, ast.Name) and isinstance(value, ast.Constant)}  # fmt: skip
+    try:
+        _Texts({name: text for name, text in constants.items() if isinstance(text, str)}).visit(tree)
+    except RecursionError:
+        return ast.parse(source)
+    return tree
+
+
+class _Texts(ast.NodeTransformer):
+    """Texts in which something is put, all written in one way."""
+
+    def __init__(self, constants: Mapping[str, str]) -> None:
+        self.constants = constants
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        match node.func:
+            case ast.Attribute(value=ast.Constant(value=str() as text), attr="format"):
+                return self._filled(text, node)
+            case ast.Attribute(value=ast.Name(id=name), attr="format") if name in self.constants:
+                return self._filled(self.constants[name], node)
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        sides = [x.values if isinstance(x, ast.JoinedStr) else [x] for x in (node.left, node.right)]
+        texts = all(isinstance(x, ast.JoinedStr) or isinstance(getattr(x, "value", None), str)
+                    for x in (node.left, node.right))  # fmt: skip
+        if not isinstance(node.op, ast.Add) or not texts:
+            return node
+        return ast.copy_location(ast.JoinedStr([*sides[0], *sides[1]]), node)
+
+    def _filled(self, text: str, node: ast.Call) -> ast.AST:
+        given: dict[str | None, ast.expr] = {str(n): x for n, x in enumerate(node.args)}
+        given |= {k.arg: k.value for k in node.keywords}
+        parts = list[ast.expr]()
+        try:
+            for number, (plain, name, _, _) in enumerate(Formatter().parse(text)):
+                parts += [ast.Constant(plain)] if plain else []
+                if name is not None:
+                    parts.append(ast.FormattedValue(given[name or str(number)], -1))
+        except (KeyError, ValueError):
+            return node
+        return ast.copy_location(ast.fix_missing_locations(ast.JoinedStr(parts)), node)
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
@@ -81,7 +130,9 @@ def blocks(source: str) -> bool:
     """Whether it loops over blocks: numbers that lie apart by another one that has a name, or the ends of slices."""
     nodes = [*ast.walk(parsed(source))]
     loops = [node for node in nodes if isinstance(node, ast.For | ast.comprehension)]
-    ranges = (x for x in (node.iter for node in loops) if isinstance(x, ast.Call) and getattr(x.func, "id", "") == "range")
+    ranges = (
+        x for x in (node.iter for node in loops) if isinstance(x, ast.Call) and getattr(x.func, "id", "") == "range"
+    )
     if any(len(x.args) == 3 and isinstance(x.args[2], ast.Name | ast.Attribute) for x in ranges):
         return True
     counted = {x.id for node in loops for x in ast.walk(node.target) if isinstance(x, ast.Name)}
