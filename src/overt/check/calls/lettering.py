@@ -49,8 +49,8 @@ def lettered(
     for path, shape in sorted(found.items(), key=lambda item: item[1].sort in ("mask", "0 and 1")):
         sides = shapes.image(shape.axes)
         # Weights of three axes have heads and a width of each beside the width of all.
-        own = [axis for axis in shape.axes if axis not in PLAIN and letters.get(axis) != "W"]
-        heads = len(path) > 1 and not shape.sort and len(own) == 2 and "W" in map(letters.get, shape.axes)
+        free = [axis for axis in shape.axes if axis not in PLAIN and letters.get(axis) != "W"]
+        heads = len(path) > 1 and not shape.sort and len(free) == 2 and "W" in map(letters.get, shape.axes)
         weighs = makes or (len(path) > 1 and (role(path[-1]) or "")[:1] == "W")
         for place, axis in enumerate(shape.axes):
             if axis in letters:
@@ -61,9 +61,9 @@ def lettered(
             if weighs and letter in ("T", "S") and called(axis) is None:
                 # Of a matrix, what nothing calls a length is the width of what it meets.
                 letter = "W"
-            if heads and axis == own[-1] and "D" not in letters.values():
+            if heads and axis == free[-1] and "D" not in letters.values():
                 letter = "D"
-            elif heads and axis == own[0]:
+            elif heads and axis == free[0]:
                 letter = next((one for one in "HG" if one not in letters.values()), letter)
             if letter is None or edges or (known is not None and (axis.isdigit() or not axis.isidentifier())):
                 letter = axis if axis in PLAIN else next(spare)
