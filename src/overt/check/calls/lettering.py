@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from overt.check.calls.call import DEGREE, EACH_CALL, PLAIN, Lengths
 from overt.check.text import shapes
-from overt.check.text.roles import role
+from overt.check.text.roles import constructor_role, role
 from overt.check.text.shapes import AXIS_WORDS, Path, Shape
 
 
@@ -57,7 +57,8 @@ def lettered(
                 continue
             edges = axis not in PLAIN and (shape.sort == "ends" or (axis in graph and re.fullmatch(shapes.EDGES, axis)))
             known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
-            letter = axis if axis in PLAIN else _letter(shape, place, sides, set(letters.values()), len(first) < 2)
+            taken = set(letters.values())
+            letter = axis if axis in PLAIN else _letter(shape, place, sides, taken, len(first) < 2, named)
             if weighs and letter in ("T", "S") and called(axis) is None:
                 # Of a matrix, what nothing calls a length is the width of what it meets.
                 letter = "W"
@@ -88,23 +89,28 @@ def lettered(
     return kinds, lengths
 
 
-def one_by_one(shape: Shape) -> Shape:
+def one_by_one(shape: Shape, named: Collection[str]) -> Shape:
     """The shape of one of several, with an axis for these where none of its own is one of positions."""
-    return shape if "T" in map(called, shape.axes) else replace(shape, axes=(EACH_CALL, *shape.axes))
+    several = "T" in [called(axis, named) for axis in shape.axes]
+    return shape if several else replace(shape, axes=(EACH_CALL, *shape.axes))
 
 
-def called(axis: str) -> str | None:
-    """The letter that the word for an axis stands for."""
+def called(axis: str, named: Collection[str] = ()) -> str | None:
+    """The letter that the word for an axis stands for; of what an instance was made with, a number of heads is one."""
+    if axis in named and constructor_role(axis) in ("heads", "groups"):
+        return "H"
     return next((letter for letter, words in AXIS_WORDS.items() if re.fullmatch(words, axis.lower())), None)
 
 
-def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[str], samples: bool) -> str | None:
+def _letter(
+    shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[str], samples: bool, named: Collection[str]
+) -> str | None:
     """The letter of an axis by its word and its place, of those that no other word has.
 
-    samples: whether what comes first may be samples without being called so.
+    samples: whether what comes first may be samples without being called so; named: what an instance was made with.
     """
     rank = len(shape.axes)
-    axis = called(shape.axes[place])
+    axis = called(shape.axes[place], named)
     if place == 0 and rank > 2 and shape.axes[0] in ("n", "N"):
         axis = "B" if samples else "T"
     if place == 0 and rank == 3 and shape.axes[0] in ("g", "G") and samples:
@@ -122,11 +128,13 @@ def _letter(shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[
         likely = ("B",)
     elif sides is not None:
         likely = ("W", "U")
-    elif axis == "H" and rank > 2 and place < rank - 1:
+    elif axis == "H" and (rank > 2 or shape.axes[place] in named) and place < rank - 1:
         likely = ("G", "H") if "kv" in shape.axes[place].lower() else ("H", "G")
     elif place == rank - 1 and not shape.sort and rank > 1 and not tokens:
         # Beside key heads stands the width of one.
-        heads = rank > 3 or any(re.fullmatch(r"(n_?|num_?)?(h_?)?kv_?(h|heads)?", axis.lower()) for axis in shape.axes)
+        kv = r"(n_?|num_?)?(h_?)?kv_?(h|heads)?"
+        heads = rank > 3 or any(re.fullmatch(kv, axis.lower()) or (axis in named and called(axis, named) == "H")
+                                for axis in shape.axes)  # fmt: skip
         likely = ("D", "W", "U") if heads and sides is None else ("W", "U")
     elif axis == "T" or place < rank - 1 or shape.sort:
         likely = ("S", "T") if shape.sort in ("mask", "0 and 1") and place == rank - 1 else ("T", "S")

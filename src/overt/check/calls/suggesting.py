@@ -264,7 +264,7 @@ class Suggestions(Likely):
         told |= {(name,): told[own,] for name, own in bare.items() if (name,) not in told and (own,) in told}
         # What is called heads is their number, and a shape behind that word is something else's.
         told = {path: shape for path, shape in told.items() if len(path) > 1 or self.told(one[path[0]]) not in _COUNTS}
-        told |= {(a.name,): one_by_one(told[a.name,]) for a in required if a.each and (a.name,) in told}
+        told |= {(a.name,): one_by_one(told[a.name,], self.named) for a in required if a.each and (a.name,) in told}
         hide = [a.name for a in required if is_mask(self.told(a) or "")]
         told |= {(n,): replace(told[n,], sort="mask") for n in hide if (n,) in told and not told[n,].sort}
         # What has two axes, and neither of them is 2, is said of edges, and no ends of theirs.

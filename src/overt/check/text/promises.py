@@ -101,10 +101,10 @@ class Promises:
     def described(self) -> str:
         """Documentation and comments alone."""
         source, method = self.description["source"], self.description.get("method")
-        # What is called may be said to do that where it is defined, which is what the class is built on.
-        given = "" if method is None or f"def {method}(" in source else self.description.get("body", "")
+        # What is said where that is defined which is called is said of it first.
+        given = "" if method is None else self.description.get("body", "")
         beside = _about([a.name for a in self.arguments], self.description.get("told", ""))
-        return "\n".join([self.description["doc"], *_words(source), *_words(given), *beside])
+        return "\n".join([self.description["doc"], *_words(given), *_words(source), *beside])
 
     @cached_property
     def shaped(self) -> str:
