@@ -180,6 +180,7 @@ def _before(cls: Any, method: str, has: Iterable[str]) -> tuple[str | None, list
     return best if best is not None and others[best] - known else None, [*others]
 
 
+@lru_cache(maxsize=64)
 def _handed(cls: Any, method: str) -> dict[str, str]:
     """For the arguments of a method, the methods of the same object whose results its module gives it for them."""
     names = [row["name"] for row in rows_of(cls, method) if row["required"] or row["kind"] != "keyword"]
@@ -211,6 +212,7 @@ def _set(tree: ast.AST) -> set[str]:
     return {n.attr for n in ast.walk(tree) if is_own(n) and not isinstance(n.ctx, ast.Load)}  # type: ignore[attr-defined]
 
 
+@lru_cache(maxsize=64)
 def _each(cls: Any, method: str) -> list[tuple[str, str, dict[str, Any]]]:
     # Of two arguments of one name that of the earlier method has another, unless the later is given what it returns.
     names = method.split(THEN)

@@ -183,7 +183,8 @@ def _told(function: ast.FunctionDef, kept: set[str]) -> _Told:
                 if own in kept and name in _ASKS and args:
                     named(args[0])
                     told.begins.update({own} if name == "setdefault" else ())
-                if name in _ADDS:
+                if name in _ADDS and _last(owner) not in ("weight", "bias"):
+                    # What a layer computes with is told by whoever loads it.
                     told.fills.update(attributes(owner))
     # What is taken and put back has grown.
     told.fills.update(told.takes & told.begins)
