@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from overt.check.calls import call as calls
 from overt.check.calls.call import Guess
 from overt.check.findings import Findings
 from overt.check.process.session import EndedError, Here, Session
@@ -45,7 +46,8 @@ def mended(session: Session | Here, face: Interface, fits: Callable[[], T | None
 
 def attends(session: Session | Here, face: Interface, caller: Caller, guess: Guess, findings: Findings) -> bool:
     """Enter the one change with which a call attends, and nothing is wrong, where it does not as it is."""
-    if caller.handle is not None:
+    if caller.handle is not None or not any(calls.is_floats(kind) for _, kind in guess.kinds):
+        # Numbers alone attend to nothing.
         return False
     (plain,) = caller.ask([Way(guess)])
     if not all(face.has(role) for role in "qkv") and not all(np.isfinite(x).all() for x in plain.outputs):
