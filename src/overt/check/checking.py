@@ -14,10 +14,10 @@ from overt.check.calls.call import AXES, ladder
 from overt.check.findings import Findings
 from overt.check.parts.telling import Parts
 from overt.check.process.session import EndedError, Here, Session
-from overt.check.report import CallError, CheckerError, Report
+from overt.check.report import CallError, CheckerError, Report, UnattendedError
 from overt.check.text.interface import Interface
 from overt.check.text.roles import LAYOUTS, MASKS, ROLES, role
-from overt.check.varied import contracts
+from overt.check.varied import contracts, slips
 from overt.errors import ArgumentError, OvertError
 from overt.grid import whole
 
@@ -160,13 +160,15 @@ def _check(
     try:
         if not trying.begun(session, face, maker, findings, ladder(sizes), handed=True):
             trying.check(session, face, maker, findings, ladder(sizes))
-    except CallError:
+    except CallError as error:
         # What does not attend may be a part of what does.
         parts = Parts(session, face, maker)
         if example is None and sizes is None and parts.check(findings):
             return
         # What a call of the checker's own came to is no mistake where another one runs.
-        if not trying.begun(session, face, maker, findings, ladder(sizes)) and not (
+        ran = error.ran if isinstance(error, UnattendedError) else ()
+        slipped = any(slips.attends(session, face, caller, guess, findings) for caller, guess in ran)
+        if not slipped and not trying.begun(session, face, maker, findings, ladder(sizes)) and not (
             parts.mended(findings) or parts.nearest(findings)
         ):
             reply = (trying.overheard(session, face) if example is None else None) or {}

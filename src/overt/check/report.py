@@ -166,7 +166,11 @@ class CallError(ArgumentError):
 
 
 class UnattendedError(CallError):
-    """The candidate could be called, and no attention was found inside."""
+    """The candidate could be called, and no attention was found inside: the caller, and what it was called with."""
+
+    def __init__(self, message: str, *ran: Any) -> None:
+        super().__init__(message)
+        self.ran = ran
 
 
 class CheckerError(OvertError):

@@ -224,10 +224,9 @@ def check(
             f"{face.name} runs, with {ran[0].guess.shown}, and what it computes could not be judged "
             f"({broken[0].strip().splitlines()[-1]}): the checker is wrong here, give it another call with --example"
         )
-    if callers and slips.attends(session, face, *callers[0], findings):
-        return
     if ran:
-        raise UnattendedError(f"{face.name} runs, with {ran[0].guess.shown}, and no attention was found inside")
+        says = f"{face.name} runs, with {ran[0].guess.shown}, and no attention was found inside"
+        raise UnattendedError(says, *callers[:1])
     failed = [tried for _, search, _ in searches for tried in search.tried] or refused
     if _raising(face, failed, findings):
         return
