@@ -257,8 +257,8 @@ def _pairs(operations: Sequence[Operation], number: int) -> tuple[list[_Value], 
 
 
 def _averaged(operations: Sequence[Operation], mix: Product) -> list[_Step] | None:
-    """The steps of values mixed by the mean of several weights."""
-    source = mix.sources[0]
+    """The steps of values mixed by the mean of several weights; what is weighed to one number is no values."""
+    source = mix.sources[0] if mix.columns else None
     for _ in range(3):
         if source is None or operations[source].name not in _MEANS | VIEWS or not operations[source].operands:
             return None
