@@ -168,8 +168,10 @@ def _check(
         # What a call of the checker's own came to is no mistake where another one runs.
         ran = error.ran if isinstance(error, UnattendedError) else ()
         slipped = any(slips.attends(session, face, caller, guess, findings) for caller, guess in ran)
-        if not slipped and not trying.begun(session, face, maker, findings, ladder(sizes)) and not (
-            parts.mended(findings) or parts.nearest(findings)
+        if (
+            not slipped
+            and not trying.begun(session, face, maker, findings, ladder(sizes))
+            and not (parts.mended(findings) or parts.nearest(findings))
         ):
             reply = (trying.overheard(session, face) if example is None else None) or {}
             if not reply.get("judged", {}).get("cores"):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
 from overt.check.steps import pipeline, projections
 from overt.check.steps.judged import UNKNOWN
 from overt.check.steps.masking import Masked
-from overt.check.steps.origins import PRODUCTS, Origin, added, constant_over
+from overt.check.steps.origins import PRODUCTS, Origin, added, constant_over, places
 from overt.check.steps.pipeline import constant, near, permuted
 from overt.check.text.lines import twice
-from overt.recorder.operations import Line
+from overt.recorder.flow import GATHERS, VIEWS
+from overt.recorder.operations import Line, Operation
 from overt.recorder.products import Product
 
 # What returned weights are called.
@@ -213,12 +215,22 @@ class Mixing(Masked):
         if one is not None and two is not None and len(one) == len(two) and one != two:
             line = self.operations[self.v.source or 0].line
             self.fail("values", UNKNOWN, line, "Values are kept in another order than their keys.")
-        if self.sum is None and self.alignment.strangers(self.core):
+        elif self.sum is None and self.alignment.strangers(self.core):
             line = self.operations[self.alignment.parted(self.core)].line
+            self.fail("mixing", UNKNOWN, line, "Keys are paired with the values of other positions.")
+        elif self._taken_apart():
+            line = self.operations[(self.v.views or [self.core.mix.number])[-1]].line
             self.fail("mixing", UNKNOWN, line, "Keys are paired with the values of other positions.")
         if self.alignment.exchanged and not (self.failed("merge") or self.failed("positions")):
             line = self.operations[self.alignment.line_before(self.alignment.exchanged[0])].line
             self.fail("merge", UNKNOWN, line, "What was mixed for a query is put at the place of another.")
+
+    def _taken_apart(self) -> bool:
+        """Whether of keys and values, put beside what was kept, other positions are taken."""
+        core = self.core
+        one, two = (_positions(self.operations, source, form) for source, form in
+                    ((core.scores.sources[1], core.scores.keys), (core.mix.sources[1], self.v.form)))  # fmt: skip
+        return one is not None and two is not None and one[0] == two[0] and one[1] != two[1]
 
     def _grouped(self) -> None:
         """Which key head each query head reads, where there are fewer."""
@@ -367,3 +379,26 @@ class Mixing(Masked):
             return
         if np.allclose(made[live], self.weights[live], rtol=1e-3, atol=1e-6):
             self.note("output", "held", "recomputed from its queries, keys, values, scale and mask")
+
+
+def _positions(operations: Sequence[Operation], number: int | None, form: np.ndarray) -> tuple[int, list[int]] | None:
+    """How many positions there are in what keys or values were put together to, and which of them each is."""
+    joined = _behind(operations, number)
+    while joined is not None and operations[joined].name in GATHERS:
+        # What was taken apart and put together again is still that.
+        number = joined
+        before = {_behind(operations, source) for source in operations[joined].sources}
+        joined = before.pop() if len(before) == 1 else None
+    if number is None or operations[number].name not in GATHERS:
+        return None
+    array = operations[number].host
+    at = places(form, array)
+    along = [] if at is None else [n for n, c in enumerate(at) if (c != c[:, :1]).any() and (c == c[:1, :, :1]).all()]
+    return None if at is None or len(along) != 1 else (int(array.shape[along[0]]), [*map(int, at[along[0]][0, :, 0])])
+
+
+def _behind(operations: Sequence[Operation], number: int | None) -> int | None:
+    """What something was before views and slices of it."""
+    while number is not None and operations[number].name in VIEWS and len(operations[number].operands) == 1:
+        number = operations[number].sources[0]
+    return number

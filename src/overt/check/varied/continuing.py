@@ -37,7 +37,7 @@ _SIZES = ("heads", "groups", "head_dim", "model_dim")
 # Plans in one request; methods that are tried.
 _BATCH, _METHODS = 12, 5
 # Calls that may attend together.
-_TIMES = 4
+_TIMES = 12
 # Axes of what has one number a token.
 _ALONG = {"tokens": 1, "tokens of one": 0, "positions": 0, "positions (B, T)": 1, "turns": 0, "cosines": 0, "sines": 0}
 _ALONG |= {"half cosines": 0, "half sines": 0}
