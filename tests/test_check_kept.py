@@ -58,8 +58,8 @@ def online(q, k, v, block):
         s = np.einsum("hid,hjd->hij", q, k[:, a : a + block])
         new = np.maximum(top, s.max(-1, keepdims=True))
         e, less = np.exp(s - new), np.exp(top - new)
-        total, out = total * less + e.sum(-1, keepdims=True), out * less + np.einsum("hij,hjd->hid", e, v[:, a : a + block])
-        top = new
+        total, top = total * less + e.sum(-1, keepdims=True), new
+        out = out * less + np.einsum("hij,hjd->hid", e, v[:, a : a + block])
     return out / total
 
 
@@ -88,6 +88,25 @@ def layer(weights, number, x, heads=4):
     s = q @ k.swapaxes(-1, -2) / np.sqrt(d // heads)
     e = np.exp(s - s.max(-1, keepdims=True))
     return (e / e.sum(-1, keepdims=True) @ v).transpose(0, 2, 1, 3).reshape(b, n, d)
+
+
+class Flow:
+    """Linear attention (elu + 1) of a stream that forgets, without a softmax and without 1/sqrt(d)."""
+
+    def __init__(self, heads, key_dim, value_dim, keep=0.9):
+        self.keep = keep
+        self.S, self.z = np.zeros((heads, key_dim, value_dim)), np.zeros((heads, key_dim))
+
+    def push(self, k, v):
+        """k (h, key_dim), v (h, value_dim)"""
+        fk = np.where(k > 0, k + 1, np.exp(np.minimum(k, 0)))
+        self.S = self.keep * self.S + np.einsum("hk,hv->hkv", fk, v)
+        self.z = self.keep * self.z + fk
+
+    def read(self, q):
+        """q (h, key_dim) -> (h, value_dim)"""
+        fq = np.where(q > 0, q + 1, np.exp(np.minimum(q, 0)))
+        return np.einsum("hk,hkv->hv", fq, self.S) / (np.einsum("hk,hk->h", fq, self.z)[:, None] + 1e-12)
 
 
 class Reader:
@@ -129,6 +148,7 @@ WRONG = [
     ("online", "np.exp(top - new)", "np.exp(new - top)", "unknown"),
     ("split", "w = np.exp2(sums - sums.max(0))", "w = np.exp(sums - sums.max(0))", "lse_base2"),
     ("layer", "np.sqrt(d // heads)", "np.sqrt(d)", "scale_dmodel"),
+    ("Flow", "self.z = self.keep * self.z + fk", "self.z = self.z + fk", "unknown"),
     ("Reader", "np.where(seen == 1, s, -np.inf)", "s * seen", "mask_times_scores"),
     ("Rows", ".repeat(self.heads, 1, 1)", ".repeat_interleave(self.heads, 0)", "mask_fold_order"),
 ]

@@ -36,7 +36,7 @@ def lettered(
     # What stands in front of all axes of another one are the positions that it asks.
     floats = [shape.axes for shape in found.values() if not shape.sort]
     for own in floats if not words else ():
-        asks = len(own) == 3 and own[0] not in PLAIN and called(own[0]) != "B" and own[1:] in floats
+        asks = len(own) == 3 and own[0] not in (*PLAIN, EACH_CALL) and called(own[0]) != "B" and own[1:] in floats
         if asks and called(own[1]) == "H":
             letters |= {own[0]: "S", own[1]: "H"}
     sizes = {axis: lengths.axis(letter) for axis, letter in letters.items()} if not words else {}

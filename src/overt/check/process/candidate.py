@@ -22,7 +22,7 @@ import numpy as np
 
 from overt.check.process import wire
 from overt.check.process.arrays import Backend, alike, backends, leaves, marks
-from overt.check.process.composing import THEN, applied, closing, composed, described, living, makes, train
+from overt.check.process.composing import THEN, applied, closing, composed, described, grown, living, makes, train
 from overt.check.process.describe import is_keras, is_linen
 from overt.check.process.failing import guards, refused, statement
 from overt.check.process.giving import Asked, Giver, LackedError, drawn, is_written
@@ -226,7 +226,8 @@ class Candidate:
                 thing.eval()
         if not is_keras(type(thing)):
             widen(thing)
-        return self._made(thing, parameters(thing, message.get("seed"), out if message.get("numbers") else None))
+        numbers = out if message.get("numbers") else None
+        return self._made(thing, parameters(thing, message.get("seed"), numbers, state=grown(type(thing))))
 
     def on_example(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """Make what is called of one expression and its arguments of another, in the candidate's module."""

@@ -255,6 +255,11 @@ def lives(cls: Any) -> Lives:
     return Lives({name: tree for name, tree in trees.items() if isinstance(tree, ast.FunctionDef)})
 
 
+def grown(cls: Any) -> set[str]:
+    """What the methods of a class put something into, or add to."""
+    return set().union(*(told.fills for told in lives(cls).told.values()))
+
+
 def _life(cls: Any, names: Sequence[str]) -> list[str]:
     """The last of some names, where all are an object's life from when it is made, or none."""
     own = [*names[makes(cls, names[0]) :]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,13 @@ from overt.check.steps.definitions import waves
 from overt.recorder.flow import masklike
 
 
-def parameters(thing: Any, seed: int | None, out: wire.Arrays | None = None) -> list[dict[str, Any]]:
+def parameters(
+    thing: Any, seed: int | None, out: wire.Arrays | None = None, *, state: Collection[str] = ()
+) -> list[dict[str, Any]]:
     """Every float array of two axes or fewer that an instance owns, filled with numbers of a seed.
 
-    What was made by a rule, such as sines of positions or a mask, stays as it is.
+    What was made by a rule, such as sines of positions or a mask, stays as it is; so do zeros that methods add to, by
+    the names in ``state``.
     A row says where it is, how large, and whether an optimizer would find it; ``out``, if given, gets the numbers.
     """
     rows = []
@@ -33,7 +36,8 @@ def parameters(thing: Any, seed: int | None, out: wire.Arrays | None = None) -> 
         if len(shape) == 1 and "Norm" in kind:
             values = values * 0.1 + (1 if path.endswith(("weight", "gamma", "scale")) else 0)
         # A number that was learned is somebody's choice: a temperature, a gate.
-        if seed is not None and shape and not _ruled(_read(array)):
+        empty = path.partition(".")[0] in state and not _read(array).any()
+        if seed is not None and shape and not empty and not _ruled(_read(array)):
             array = _fill(owner, path, array, values)
         if out is not None:
             out[path] = np.array(_read(array), np.float64)

@@ -160,8 +160,9 @@ def _told(function: ast.FunctionDef, kept: set[str]) -> _Told:
         for source, several in sources.get(_id(key), {}).items():
             told.names.setdefault(source, several)
 
+    given = _made_of(function, {*sources, *held})
     for node in ast.walk(function):
-        told.fills.update(_grown(node, {*sources, *held}))
+        told.fills.update(_grown(node, given))
         if is_own(node):
             inner = told.reads if isinstance(node.ctx, ast.Load) else told.sets  # type: ignore[attr-defined]
             inner.add(node.attr)  # type: ignore[attr-defined]
@@ -201,6 +202,16 @@ def _grown(node: ast.AST, names: set[str]) -> set[str]:
         again = isinstance(node, ast.AugAssign) or any(is_own(n) and n.attr == own for n in ast.walk(value))  # type: ignore[attr-defined]
         if own is not None and again and any(_id(n) in names for n in ast.walk(value)):
             found.add(own)
+    return found
+
+
+def _made_of(function: ast.FunctionDef, names: set[str]) -> set[str]:
+    """Some names in a function, and those of what is made of these."""
+    found = set(names)
+    for node in ast.walk(function):
+        for target, value in assigned(node):
+            if any(_id(n) in found for n in ast.walk(value)):
+                found |= {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
     return found
 
 
