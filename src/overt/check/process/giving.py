@@ -245,9 +245,11 @@ class Giver:
 
     def _holder(self) -> Any:
         """Something that keeps keys: an object of the first class of the candidate's module that needs no arguments."""
-        for name, made in [*scope(self.target).items()]:
-            own = self.target if inspect.isclass(self.target) else type(self.target)
-            if inspect.isclass(made) and made is not own and name[:1] != "_" and not hasattr(made, "parameters"):
+        own = self.target if inspect.isclass(self.target) else type(self.target)
+        classes = [(name, made) for name, made in scope(self.target).items() if inspect.isclass(made)]
+        # Those of libraries that it names are no first choice.
+        for name, made in sorted(classes, key=lambda pair: pair[1].__module__ != self.target.__module__):
+            if made is not own and name[:1] != "_" and not hasattr(made, "parameters"):
                 with suppress(Exception):
                     # What is only declared, or a container of the library, keeps nothing.
                     if any(inspect.isfunction(f) for n, f in vars(made).items() if n[:1] != "_"):
