@@ -170,10 +170,19 @@ def uneven_tiles(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     return out
 
 
+def divided_into_zeros(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Zeros where nothing is seen, into which the others are divided."""
+    s = q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1])
+    seen = np.broadcast_to(np.arange(k.shape[1]) < 5, s.shape)
+    e = np.where(seen, np.exp(s - s.max(-1, keepdims=True, where=seen, initial=-1e300)), 0.0)
+    total = e.sum(-1, keepdims=True)
+    return np.divide(e, total, out=np.zeros_like(e), where=total > 0) @ v
+
+
 FUNCTIONS: list[Callable[..., Any]] = [
     two_passes, ring, query_blocks, linear_kernel, linear_quadratic, efficient, cosine_by_norms, sigmoid_weights,
     squared_relu, gathered, best_keys, quiet, gaussian, renormalised, one_visible, distance_bias, log2,
-    sigmoid_masked, uneven_tiles,
+    sigmoid_masked, uneven_tiles, divided_into_zeros,
 ]  # fmt: skip
 
 

@@ -12,9 +12,11 @@ from overt.check.steps.judged import UNKNOWN
 from overt.check.steps.mixing import Mixing
 from overt.check.steps.pipeline import near, permuted
 from overt.recorder.core import Core
-from overt.recorder.flow import tempered
+from overt.recorder.flow import GATHERS, VIEWS, tempered
 from overt.recorder.products import product
 
+# What leaves the base of a log-sum-exp as it is.
+_KEEPS = VIEWS | GATHERS | {"sub", "subtract", "isub", "rsub", "maximum", "minimum", "max", "amax", "where"}
 # Columns that may lie beside the scores, and axes of scores whose order is tried.
 _BESIDE, _AXES = 4, 6
 
@@ -46,7 +48,7 @@ class Blocks(Mixing):
                 self._hidden_as_said(cells)
         elif self._pieces(parts):
             self.note("output", "not tried", "blocks of keys, one of which was not followed", line)
-        elif not self._in_base_2(parts):
+        elif not self._in_base_2(parts) and not self._powers():
             says = f"What {many} blocks of keys give together is not softmax of all their scores times the values."
             # The first of them, which is joined to nothing, may have a line of its own.
             last = self.operations[self.blocks[-1].mix.number].line
@@ -132,6 +134,28 @@ class Blocks(Mixing):
                         says = "Log-sum-exps of base 2 and e are merged with each other."
                         self.fail("log-sum-exp", "lse_base2", line, says)
                     return
+
+    def _powers(self) -> bool:
+        """Whether a log-sum-exp of one base is raised to a power of the other, where results are merged by it."""
+        if self.before is None or self.failed("log-sum-exp"):
+            return False
+        with np.errstate(all="ignore"):
+            seen = self.before if self.hidden is None else np.where(self.hidden, -np.inf, self.before)
+            logs = np.log(np.exp(seen).sum(1))
+            if not np.isfinite(logs).any() or (logs == np.inf).any() or np.isnan(logs).any():
+                return False
+            alike = [n for n, op in enumerate(self.operations) if op.host.size == logs.size]
+            for factor, power in ((1 / np.log(2), "exp"), (1.0, "exp2")):
+                made = {n for n in alike if permuted(self.operations[n].host, factor * logs)}
+                for number in range(min(made) + 1 if made else 0, len(self.operations) if made else 0):
+                    operation = self.operations[number]
+                    raised = bool(made & {*operation.sources})
+                    if raised and operation.name == power:
+                        says = "Log-sum-exps of base 2 and e are merged with each other."
+                        self.fail("log-sum-exp", "lse_base2", operation.line, says)
+                        return True
+                    made |= {number} if raised and operation.name in _KEEPS else set()
+        return False
 
     def _lost(self) -> None:
         """Scores that come in blocks, or that were lost on the way to the weights: the whole alone can be judged."""

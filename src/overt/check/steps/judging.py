@@ -241,6 +241,7 @@ class _Judge(Blocks):
         parts = self._parts(self.shards) if self.shards else None
         if parts is not None and not self._pieces(parts):
             self._in_base_2(parts)
+        self._powers()
         self._made()
         self._whole()
 

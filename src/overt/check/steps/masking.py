@@ -362,7 +362,8 @@ class Masked(Scale):
             # What is broadcast to more is lost all the same.
             wanted = op.host.size % core.scores.result.size == 0 and op.host.dtype.kind == "f" and op.name not in VIEWS
             kept = any(op.host.shape == o.shape and near(op.host, o) for o in self.outputs)
-            if i in derived and i not in used and wanted and op.name != "setitem" and not kept and self._hides(op):
+            dropped = self.data[i] and i in derived and i not in used and op.name != "setitem"
+            if dropped and wanted and not kept and self._hides(op):
                 return op
         return None
 

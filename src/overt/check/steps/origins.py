@@ -14,7 +14,7 @@ from overt.recorder.operations import Line, Operation
 PRODUCTS = {"mm", "addmm", "bmm", "matmul", "einsum", "dot", "linear", "baddbmm", "dot_general", "tensordot"}
 _SAMPLES = {
     "index", "split", "chunk", "unbind", "select", "repeat", "repeat_interleave", "index_select", "expand",
-    "broadcast_to", "take", "tile", "array_split", "slice", "dynamic_slice",
+    "broadcast_to", "broadcast_in_dim", "take", "tile", "array_split", "slice", "dynamic_slice",
 }  # fmt: skip
 
 # Numbers of a slice by which most places where it does not lie are told.
