@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from overt.check.process.arrays import leaves
+from overt.check.process.describe import is_keras
 from overt.check.process.parameters import parameters
 from overt.check.steps.judging import judge
 from overt.recorder import record_operations
@@ -30,6 +31,9 @@ def watched(
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        if is_keras(type(thing)) and not all(layer.built for layer in thing._flatten_layers()):
+            # Its weights are made by a call, which Keras may make twice for that.
+            function(*args, **kwargs)
         result, operations = record_operations(function, *args, _limit=_MOST, **kwargs)
         returned = [(path, x) for path, leaf in leaves(result) if (x := plain(leaf)) is not None]
         outputs = [x for _, x in returned]
