@@ -311,10 +311,10 @@ def test_wrong_code_is_found_wrong(session: Session, file: Path, name: str, foun
 
 def test_the_time_that_judging_takes_is_no_hang_of_the_candidate(file: Path) -> None:
     with pytest.raises(CallError, match="not understood in time"):
-        overt.check(f"{file}:watched", timeout=1)
+        overt.check(f"{file}:watched", timeout=2)
     # Nor is what takes long without an array attention at all.
     with pytest.raises(CallError, match="holds no array"):
-        overt.check(f"{file}:train", timeout=1)
+        overt.check(f"{file}:train", timeout=2)
 
 
 def test_objects_are_no_message() -> None:

@@ -230,7 +230,10 @@ class Mixing(Masked):
         core = self.core
         one, two = (_positions(self.operations, source, form) for source, form in
                     ((core.scores.sources[1], core.scores.keys), (core.mix.sources[1], self.v.form)))  # fmt: skip
-        return one is not None and two is not None and one[0] == two[0] and one[1] != two[1]
+        if one is None or two is None or one[0] != two[0]:
+            return False
+        # Of equal rows nobody knows which one was taken.
+        return one[1] != two[1] and all(len(set(some)) == len(some) for some in (one[1], two[1]))
 
     def _grouped(self) -> None:
         """Which key head each query head reads, where there are fewer."""

@@ -31,7 +31,7 @@ _SO_MANY = r"\b(last|first|past|previous|latest|recent|next|at most|up to) [`'\"
 # What words beside a shape say of its numbers.
 _SORTS = {
     "mask": r"bool|true\b",
-    "0 and 1": r"0\s*/\s*1\b|[01](\.0)? (for|where|at|=)|ones (at|for|where)|binary\b|zeros and ones|ones and zeros",
+    "0 and 1": r"0\s*/\s*1\b|(1|(?<!\w )0)(\.0)? (for|where|at|=)|ones (at|for|where)|binary\b|zeros and ones|ones and zeros",
     "whole": r"(u?int(eger)?(32|64|s)?|long|ids?|tokens|ind(ex|ices|exes))\b",
 }
 
