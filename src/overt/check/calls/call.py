@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import ceil, prod
 from typing import Any
 
@@ -36,16 +37,18 @@ class Lengths:
 
     def axis(self, letter: str) -> int:
         """The length of an axis; some are made of others."""
-        side = round(self.T**0.5)
         told = dict(self.more)
         if letter in told:
             return told[letter]
+        if letter in "BHTSDW":
+            return int(getattr(self, letter))
+        side = round(self.T**0.5)
         own = {
             "h": side, "w": side, "P": 3 * self.W, "r": self.D // 2, "1": 1, "2": 2, "3": 3, "N": self.B * self.T,
             "X": self.B * self.H, "E": 2 * self.D, "G": self.G or self.H, "U": self.U or 2 * self.W,
             "n": self.B * -(-self.S // PAGE), "p": PAGE, "K": (self.G or self.H) * self.D, "Y": self.S,
         }  # fmt: skip
-        return own[letter] if letter in own else int(getattr(self, letter))
+        return own[letter]
 
     def shape(self, axes: Sequence[str]) -> tuple[int, ...]:
         """The lengths of axes; 0 for one that is several."""
@@ -351,7 +354,7 @@ class Tried:
     def error(self) -> dict[str, Any] | None:
         return self.reply.get("error")
 
-    @property
+    @cached_property
     def reached(self) -> tuple[Any, ...]:
         """How far it came: the places in the candidate's code, from the outermost, and how much was asked for there."""
         error = self.error or {}
@@ -415,10 +418,13 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
     kinds = dict(guess.kinds)
     random = np.random.default_rng(0)
     n = guess.lengths
+    parts: dict[Path, list[Path]] = {}
+    for path in kinds:
+        parts.setdefault(path[:-1], []).append(path)
 
     def spec(path: Path) -> Spec:
         kind, key = kinds[path], prefix + ".".join(path)
-        inside = {p[-1]: spec(p) for p in kinds if p[:-1] == path}
+        inside = {p[-1]: spec(p) for p in parts.get(path, ())}
         if kind in NAMED:
             return {"config" if kind == "config" else "dict": inside, "path": list(path)}
         if kind.endswith(" of them"):

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from overt.check.process import wire
-from overt.check.process.arrays import Backend, alike, backends, leaves, marks
+from overt.check.process.arrays import Backend, alike, backends, leaves, marks, seed_torch
 from overt.check.process.composing import THEN, applied, closing, composed, described, grown, living, makes, train
 from overt.check.process.describe import is_keras, is_linen
 from overt.check.process.failing import guards, refused, statement
@@ -433,7 +433,7 @@ def _seed(seed: int = 0) -> None:
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
+        seed_torch(seed)
 
 
 def _method(thing: Any, name: str | None) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from overt.check.text.syntax import assigned, is_own, parameters_of
+from overt.check.text.syntax import assigned, is_own, parameters_of, walked
 
 # Methods of containers and arrays that put something into them.
 _ADDS = {"append", "appendleft", "extend", "insert", "add", "update", "setdefault", "copy_", "index_copy_", "scatter_"}
@@ -54,7 +54,7 @@ class Lives:
     @cached_property
     def _kept(self) -> set[str]:
         """The attributes that hold something by names."""
-        nodes = [n for f in self.functions.values() for n in ast.walk(f)]
+        nodes = [n for f in self.functions.values() for n in walked(f)]
         pairs = [(target, [value, getattr(value, "func", value)]) for n in nodes for target, value in assigned(n)]
         pairs += [(n.target, [*ast.walk(n.annotation)]) for n in nodes if isinstance(n, ast.AnnAssign)]
         return {target.attr for target, said in pairs  # type: ignore[attr-defined]
@@ -63,7 +63,7 @@ class Lives:
     def _handed(self, function: ast.FunctionDef, told: _Told, known: Mapping[str, _Told]) -> None:
         """Add what the methods do that a method calls, and which of its arguments they take for names."""
         around = _sources(function)
-        for call in (n for n in ast.walk(function) if isinstance(n, ast.Call) and is_own(n.func)):
+        for call in (n for n in walked(function) if isinstance(n, ast.Call) and is_own(n.func)):
             name = call.func.attr  # type: ignore[attr-defined]
             if name not in known or known[name] is told:
                 continue
@@ -121,7 +121,7 @@ class Lives:
         """The attributes that hold nothing when it is made: numbers and weights are no matter of what it is told."""
         found = set(self._kept)
         for name in {"__init__", "__post_init__"} & set(self.functions):
-            pairs = [pair for node in ast.walk(self.functions[name]) for pair in assigned(node)]
+            pairs = [pair for node in walked(self.functions[name]) for pair in assigned(node)]
             bare = {target.id for target, value in pairs if isinstance(target, ast.Name) and _bare(value, set())}
             found |= {target.attr for target, value in pairs if is_own(target) and _bare(value, bare)}  # type: ignore[attr-defined]
         return found
@@ -133,7 +133,7 @@ class Lives:
             name = todo.pop()
             if name in self.functions and name not in seen:
                 seen.add(name)
-                todo += [n.attr for n in ast.walk(self.functions[name]) if is_own(n)]  # type: ignore[attr-defined]
+                todo += [n.attr for n in walked(self.functions[name]) if is_own(n)]  # type: ignore[attr-defined]
         return seen
 
     def _lacks(self, name: str) -> bool:
@@ -161,7 +161,7 @@ def _told(function: ast.FunctionDef, kept: set[str]) -> _Told:
             told.names.setdefault(source, several)
 
     given = _made_of(function, {*sources, *held})
-    for node in ast.walk(function):
+    for node in walked(function):
         told.fills.update(_grown(node, given))
         if is_own(node):
             inner = told.reads if isinstance(node.ctx, ast.Load) else told.sets  # type: ignore[attr-defined]
@@ -208,7 +208,7 @@ def _grown(node: ast.AST, names: set[str]) -> set[str]:
 def _made_of(function: ast.FunctionDef, names: set[str]) -> set[str]:
     """Some names in a function, and those of what is made of these."""
     found = set(names)
-    for node in ast.walk(function):
+    for node in walked(function):
         for target, value in assigned(node):
             if any(_id(n) in found for n in ast.walk(value)):
                 found |= {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
@@ -218,7 +218,7 @@ def _made_of(function: ast.FunctionDef, names: set[str]) -> set[str]:
 def _sources(function: ast.FunctionDef) -> dict[str, dict[str, bool]]:
     """For names in a function, the arguments that they are, or are one of (True)."""
     found = {name: {name: False} for name in parameters_of(function)}
-    for node in ast.walk(function):
+    for node in walked(function):
         for target, over in _drawn(node.target, node.iter) if isinstance(node, ast.For | ast.comprehension) else ():
             sources = {source: True for n in ast.walk(over) for source in found.get(_id(n), ())}
             for one in (n.id for n in ast.walk(target) if isinstance(n, ast.Name)):
@@ -239,7 +239,7 @@ def _drawn(target: ast.expr, over: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
 def _held(function: ast.FunctionDef) -> dict[str, set[str]]:
     """For names that a function sets, the attributes of the instance that they are parts of."""
     found: dict[str, set[str]] = {}
-    for node in ast.walk(function):
+    for node in walked(function):
         for target, value in assigned(node):
             parts = set() if isinstance(value, ast.Call | ast.BinOp) else set(ast.walk(value))
             names = {n.attr for n in parts if is_own(n)}  # type: ignore[attr-defined]

@@ -13,7 +13,18 @@ import numpy as np
 from overt.check.text import numeric
 from overt.check.text.roles import role
 from overt.check.text.shapes import Path, Shape
-from overt.check.text.syntax import DEPTH, assigned, called, family, is_own, parameters_of, parsed, spelt, texts_in
+from overt.check.text.syntax import (
+    DEPTH,
+    assigned,
+    called,
+    family,
+    is_own,
+    parameters_of,
+    parsed,
+    spelt,
+    texts_in,
+    walked,
+)
 
 # Attributes that arrays have in one library or another.
 _OF_ARRAYS = frozenset((*dir(np.ndarray), "at", "data", "device", "grad", "mH", "mT", "requires_grad"))
@@ -120,14 +131,14 @@ def read(source: str, names: Sequence[str]) -> Read:
     in something, or several names for it, a list.  What is handed on to other functions of the source is asked there.
     """
     found, tree = Read(), parsed(source)
-    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    functions = {node.name: node for node in walked(tree) if isinstance(node, ast.FunctionDef)}
     for node in tree.body[1:]:
         # What makes an instance is called by the name of its class.
         made = {f.name: f for f in getattr(node, "body", ()) if isinstance(f, ast.FunctionDef)}.get("__init__")
         functions |= {node.name: made} if isinstance(node, ast.ClassDef) and made is not None else {}
     forwards = {node.name: f for node in tree.body if isinstance(node, ast.ClassDef) for f in node.body
                 if isinstance(f, ast.FunctionDef) and f.name in ("forward", "__call__", "call")}  # fmt: skip
-    for place, value in (pair for x in ast.walk(tree) for pair in assigned(x)):
+    for place, value in (pair for x in walked(tree) for pair in assigned(x)):
         if is_own(place) and isinstance(value, ast.Call):
             # What an instance makes and keeps is called by the name that it has there.
             kept, by = ast.unparse(place).partition(".")[2], ast.unparse(value.func)
@@ -135,8 +146,9 @@ def read(source: str, names: Sequence[str]) -> Read:
             found.embeds |= {kept} if by.endswith(("Embedding", "Embed")) else set()
     for own in family(tree.body[0], tree) if tree.body else ():
         # A method may be called with texts of its own class.
-        passed = texts_in([*ast.walk(own)], {})
-        texts = {name: passed.get(name, [name])[:1] for name in names if name in _joined(own, functions)}
+        passed = texts_in(walked(own), {})
+        joined = _joined(own, functions)
+        texts = {name: passed.get(name, [name])[:1] for name in names if name in joined}
         # What is a place in an array too is a number in a text.
         places = _placed(own, functions) & {*texts}
         texts |= {name: ["0"] for name in places}
@@ -155,21 +167,21 @@ def read(source: str, names: Sequence[str]) -> Read:
 def _applied(own: ast.AST, names: Sequence[str]) -> dict[str, tuple[list[str], list[str]]]:
     """Arguments that are called, here or where an instance keeps them, and what with."""
     kept = {name: name for name in names}
-    for place, value in (pair for node in ast.walk(own) for pair in assigned(node)):
+    for place, value in (pair for node in walked(own) for pair in assigned(node)):
         kept |= {ast.unparse(place): ast.unparse(value)} if is_own(place) and ast.unparse(value) in names else {}
-    calls = [node for node in ast.walk(own) if isinstance(node, ast.Call) and ast.unparse(node.func) in kept]
+    calls = [node for node in walked(own) if isinstance(node, ast.Call) and ast.unparse(node.func) in kept]
     some = {kept[ast.unparse(n.func)]: ([*map(ast.unparse, n.args)], [str(k.arg) for k in n.keywords]) for n in calls}
     return {name: given for name, given in some.items() if any(given)}
 
 
 def _joined(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: int = 0) -> set[str]:
     """Names that stand beside texts in sums, or in texts that are keys, here or in what they are handed on to."""
-    both = [(x.left, x.right) for x in ast.walk(function) if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Add)]
+    both = [(x.left, x.right) for x in walked(function) if isinstance(x, ast.BinOp) and isinstance(x.op, ast.Add)]
     sums = [names for pair in both for one, names in (pair, pair[::-1]) if isinstance(one, ast.Constant | ast.JoinedStr)
             and isinstance(getattr(one, "value", ""), str)]  # fmt: skip
-    keys = [x.slice for x in ast.walk(function) if isinstance(x, ast.Subscript)]
+    keys = [x.slice for x in walked(function) if isinstance(x, ast.Subscript)]
     inside = [part.value for key in keys for part in ast.walk(key) if isinstance(part, ast.FormattedValue)]
-    for call in ast.walk(function):
+    for call in walked(function):
         other = functions.get(called(call) or "")
         if isinstance(call, ast.Call) and other is not None and other is not function and depth < DEPTH:
             joined = _joined(other, functions, depth + 1)
@@ -178,7 +190,7 @@ def _joined(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: 
                        for x in ast.walk(value) if isinstance(x, ast.Name)]  # fmt: skip
     found = {x.id for x in (*sums, *inside) if isinstance(x, ast.Name)}
     # What such a text was made of before has its part in it.
-    made = [(place.id, value) for node in ast.walk(function) for place, value in assigned(node)
+    made = [(place.id, value) for node in walked(function) for place, value in assigned(node)
             if isinstance(place, ast.Name) and isinstance(value, ast.JoinedStr)]  # fmt: skip
     for name, text in made[::-1]:
         found |= {x.id for x in ast.walk(text) if isinstance(x, ast.Name)} if name in found else set()
@@ -187,9 +199,9 @@ def _joined(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: 
 
 def _placed(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: int = 0) -> set[str]:
     """Names that say where along an axis of an array something lies, here or in what they are handed on to."""
-    keys = [x.slice.elts for x in ast.walk(function) if isinstance(x, ast.Subscript) and isinstance(x.slice, ast.Tuple)]
+    keys = [x.slice.elts for x in walked(function) if isinstance(x, ast.Subscript) and isinstance(x.slice, ast.Tuple)]
     found = {x.id for elements in keys for x in elements if isinstance(x, ast.Name)}
-    for call in ast.walk(function):
+    for call in walked(function):
         other = functions.get(called(call) or "")
         if isinstance(call, ast.Call) and other is not None and other is not function and depth < DEPTH:
             placed = _placed(other, functions, depth + 1)
@@ -207,7 +219,7 @@ def _asked(
     depth: int,
 ) -> None:
     """Enter what one function asks of what its names stand for: arguments, what lies in them, or texts."""
-    nodes = [*ast.walk(function)]
+    nodes = walked(function)
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
     texts = texts_in(nodes, told)
     for node in nodes:

@@ -96,6 +96,12 @@ def family(node: ast.AST, tree: ast.Module) -> Iterator[ast.AST]:
         todo += [defined.pop(name) for name in names if name in defined]
 
 
+@lru_cache(maxsize=4096)
+def walked(node: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes of a function or a file, which are asked for again and again."""
+    return (*ast.walk(node),)
+
+
 def used(source: str, name: str) -> bool:
     """Whether an argument is read, and not only asked whether it is there, or handed to what never reads it."""
     tree = parsed(source)
