@@ -10,7 +10,7 @@ from typing import Any
 
 from overt.check.mistakes import MISTAKES, SYMPTOMS
 from overt.check.report import Entry, Finding, Kind, Report
-from overt.check.text.lines import called_at, decided, documented, function_at, left_out, made_in
+from overt.check.text.lines import called_at, decided, documented, function_at, keyed, left_out, made_in
 
 # What is looked for in these is rather the last such line.
 _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
@@ -69,6 +69,10 @@ class Findings:
     def entered(self, step: str, why: str = "", *, tried: bool = True, failed: str | None = None) -> None:
         """One step that was tried and held, that failed by a mistake, or that was not tried."""
         self.ledger.append(Entry(step, "failed" if failed else "held" if tried else "not tried", why, mistake=failed))
+
+    def at(self, step: str) -> int | None:
+        """The line of a step that was recorded."""
+        return next((entry.line for entry in self.ledger if entry.line and entry.step.endswith(step)), None)
 
     def conclude(self, told: Sequence[dict[str, Any]]) -> None:
         """Findings and ledger of recordings: what is known, or else what is only located."""
@@ -158,6 +162,7 @@ class Findings:
                 called = [n for n in hits if at[n] == self.description["method"]]
                 hits = called or [n for n in hits if at[n] != "__init__"] or hits
             line = hits[-1 if name in _LAST else 0] if hits else None
+            line = keyed(file, line) if name == "cache_key" and file and line else line
         if line is None or not file:
             return None
         # What is counted from 0 unless it is told, where it is not told.

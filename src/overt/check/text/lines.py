@@ -123,6 +123,22 @@ def twice(file: str, line: int) -> int | None:
     return None
 
 
+def keyed(file: str, line: int) -> int:
+    """The line of the function around a line that makes what this looks things up by; that line if there is no such."""
+    inside = [n for n in statements(parsed("".join(linecache.getlines(file)))) if n.lineno <= line <= (n.end_lineno or 0)]
+    functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
+    if not functions:
+        return line
+    nodes = [*ast.walk(inside[-1])]
+    looked = [n.slice for n in nodes if isinstance(n, ast.Subscript)]
+    looked += [n.left for n in nodes if isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.In | ast.NotIn)]
+    looked += [n.args[0] for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.args]
+    names = {n.id for n in looked if isinstance(n, ast.Name)}
+    made = [place.lineno for n in statements(functions[-1]) for place, _ in assigned(n)
+            if isinstance(place, ast.Name) and place.id in names and place.lineno < line]  # fmt: skip
+    return made[-1] if made else line
+
+
 def makers_in(file: str | None, text: str) -> Iterator[str]:
     """The code of functions of a file that a text, in small, says something is made by."""
     lines = linecache.getlines(file or "")

@@ -7,6 +7,7 @@ import re
 
 def meaning(line: str, booleans: bool) -> str | None:
     """keep, drop or additive, where a line says it; booleans: whether it is said beside that it may be of these."""
+    line = " ".join(line.split())
     # Its shape, and what it is made of, say nothing yet.
     values = r"(?![^)\]]*\b(inf\w*|true|false|\d+e\d+)\b)"
     line = re.sub(rf"[(\[]{values}(?=[^)\]]*[a-z])[\w*+/ -]+(, ?[\w*+/ -]+)+,?[)\]]", "", line)
@@ -35,7 +36,7 @@ def meaning(line: str, booleans: bool) -> str | None:
         rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
         # What stands in brackets behind it is a remark.
         rest = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", rest)
-        rest = re.sub(r"\bno(ne|body)?\b( \w+)? (may|can|must) (attend|look|see)", "hidden", rest)
+        rest = re.sub(r"\bno(ne|body)?\b( \w+)? (may|can|must|should|shall|will) (attend|look|see|read|use)", "hidden", rest)
         # Nothing of something is what that is not.
         some = "tokens?|words?|keys?|frames?|elements?|entr(y|ies)|items?|positions?|nodes?|inputs?|data|content"
         rest = re.sub(r"\b(no|without|absence of)( any)? (pad|mask)\w*", "kept", rest)

@@ -78,7 +78,7 @@ def _capped(caller: Caller, facts: Mapping[str, Any], findings: Findings) -> Non
     handed = [y for x, y in both if isinstance(x, ast.Attribute) and isinstance(y, ast.Attribute) and x.attr == y.attr]
     read = {x.attr for x in names if isinstance(x.ctx, ast.Load) and not any(x is y for y in handed)}
     if kept - read and not facts.get("capped"):
-        findings.add("softcap_missing", look=rf"\.{min(kept - read)}\b")
+        findings.add("softcap_missing", line=findings.at("scores"), look=rf"\.{min(kept - read)}\b")
 
 
 def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:

@@ -348,4 +348,4 @@ def _meant(face: Interface, argument: Argument, judged: dict[str, Any], findings
         says = f"Of what {name} says how long it is, {facts['past the length']}."
         findings.add("unknown", message=says, line=line)
     if role == "cap" and not facts.get("capped"):
-        findings.add("softcap_missing")
+        findings.add("softcap_missing", line=findings.at("scores"))
