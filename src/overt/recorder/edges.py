@@ -17,7 +17,7 @@ from overt.recorder.operations import Operation
 _ADDED = {"index_add", "scatter_add", "scatter-add", "add.at"}
 # What is said of a sum over edges that is written as one of rows.
 EDGES = "of edges"
-_LARGEST = {"scatter_reduce", "scatter-max", "maximum.at"}
+_LARGEST = {"scatter_reduce", "index_reduce", "scatter-max", "maximum.at"}
 
 
 def regular(operations: Sequence[Operation]) -> list[Operation] | None:

@@ -63,6 +63,11 @@ class Lengths:
             return replace(self, H=H, D=W // H if letter == "W" and W % H == 0 else D, W=W if letter == "W" else H * D)
         return replace(self, more=(*((a, n) for a, n in self.more if a != letter), (letter, length)))
 
+    def beside(self, other: Lengths) -> Lengths:
+        """With the axes of another call that have letters which are nothing here."""
+        here = {letter for letter, _ in self.more}
+        return replace(self, more=(*self.more, *(pair for pair in other.more if pair[0] not in here)))
+
     def __str__(self) -> str:
         groups = f", key heads {self.G}" if self.G else ""
         more = "".join(f", {letter} {length}" for letter, length in self.more)

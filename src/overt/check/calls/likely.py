@@ -136,6 +136,7 @@ class Likely:
         if said is None and not self.makes and part is None and asked.added_by & asked.picking:
             # What is taken of nodes at one end of an edge is added up at the other.
             graph = {"targets": asked.added_by, "sources": asked.picking, _SORTS: asked.compared, "TW": asked.tables}
+            graph |= {"length": asked.made}
             if (kind := next((kind for kind, some in graph.items() if path in some), None)) is not None:
                 return kind
         if said is None and not self.makes and not hides and part not in WHOLE:

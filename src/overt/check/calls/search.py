@@ -209,9 +209,7 @@ class Search(Suggestions):
         )
         for some in islice(chain(other._documented(), other._first()), _WITH):
             # It may have axes that nothing else has.
-            here = {letter for letter, _ in guess.lengths.more}
-            new = tuple(pair for pair in some.lengths.more if pair[0] not in here)
-            more = guess.sized(more=(*guess.lengths.more, *new))
+            more = replace(guess, lengths=guess.lengths.beside(some.lengths))
             for path, kind in some.kinds:
                 more = more.given(path, kind) if path[0] == argument.name else more
             yield more

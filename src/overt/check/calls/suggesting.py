@@ -355,7 +355,7 @@ class Suggestions(Likely):
         numbers = ("2", "length", "number of heads", "side")
         guesses += [Guess(tuple(((a.name,), kind) for a in rest), lengths) for kind in numbers if rest]
         for first, dtype in product(guesses, (self.dtypes[0], *self.dtypes[-1:])):
-            guess = Guess((), lengths, dtype)
+            guess = Guess((), lengths.beside(first.lengths), dtype)
             for a in required:
                 inside = sorted((path for path in kinds if path[0] == a.name and len(path) > 1), key=len)
                 told = self.told(a)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 
 from overt.check.text.syntax import is_own
+
+# What makes arrays of one number.
+_MADE = r"(new_)?(zeros|ones|full|empty)"
 
 
 def numbers(node: ast.AST) -> list[ast.AST]:
@@ -47,6 +51,14 @@ def heads(node: ast.AST) -> list[ast.AST]:
             sizes = args[0].elts if len(args) == 1 and isinstance(args[0], ast.Tuple) else args
             if len(sizes) > 2 and ast.unparse(sizes[-1]) == "-1":
                 return [sizes[-2]]
+    return []
+
+
+def makes(node: ast.AST) -> list[ast.expr]:
+    """What says how long the axes of an array are that is made of one number."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name), args=[first, *more]) if re.fullmatch(_MADE, name):
+            return [*first.elts] if isinstance(first, ast.Tuple | ast.List) else [first, *more]
     return []
 
 

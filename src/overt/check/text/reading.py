@@ -77,6 +77,8 @@ class Read:
     absent: set[Path] = field(default_factory=set)
     # arguments that are added to others, by their names
     added: dict[str, str] = field(default_factory=dict)
+    # what arrays are made as long as
+    made: set[Path] = field(default_factory=set)
     # what is asked for its size or shape, and what is made booleans or turned round as these are
     sized: set[Path] = field(default_factory=set)
     flags: set[Path] = field(default_factory=set)
@@ -262,6 +264,7 @@ def _asked(
             for path in _paths(node.right, known, texts):
                 found.divided.setdefault(path, set()).update(_paths(node.left, known, texts))
         found.sides.update(path for x in numeric.sides(node) for path in _paths(x, known, texts))
+        found.made.update(path for x in numeric.makes(node) for path in _paths(x, known, texts))
         match node:
             case (
                 ast.Compare(ops=[ast.Lt() | ast.GtE()], comparators=[ast.Constant(value=0)])
