@@ -110,17 +110,21 @@ def _lengths(
         # What several inputs side by side are multiplied with has a multiple of their width.
         widths += [built.W] * (sized and built.W not in widths and any(width % built.W == 0 for width in widths))
         widths.sort(key=lambda width: width != built.W)
-    held = [int(n) for n in reply["numbers"].values() if 1 < n < 200 and n == int(n)]
+    named = reply["numbers"].items()
+    held = [int(n) for _, n in named if 1 < n < 200 and n == int(n)]
     sizes = dict.fromkeys(
         [5, *held, *(n * n for n in held if n < 20), *(n for n in sides if n < 200),
                            *(n - 1 for n in sides if 2 < n < 200), 8, 16, 49, 64])  # fmt: skip
     found = []
     for width in widths[:3]:
         heads = next((n for n in held if width % n == 0 and n < width), 1)
-        heads = built.H if built is not None and width % built.H == 0 else heads
+        # What has heads by that name has them beside any width.
+        kept = built is not None and built.H in [n for name, n in named if constructor_role(name) == "heads"]
+        heads = built.H if built is not None and (kept or width % built.H == 0) else heads
+        each = width // heads if width % heads == 0 else width
         # What is as wide as nothing else here may be two widths one after the other.
         others = dict.fromkeys([*(n for n in widths if n != width), 2 * width])
-        found += [Lengths(2, heads, 5, S, max(1, width // heads), width, U=other) for other in others for S in (7, 5)]
-        found += [Lengths(2, heads, n, n, max(1, width // heads), width) for n in sizes]
+        found += [Lengths(2, heads, 5, S, each, width, U=other) for other in others for S in (7, 5)]
+        found += [Lengths(2, heads, n, n, each, width) for n in sizes]
     found.sort(key=lambda n: (widths[0] != n.W, n.T != 5, n.S == 5, n.U != 2 * n.W))
     return found[:32]

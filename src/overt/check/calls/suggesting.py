@@ -299,6 +299,10 @@ class Suggestions(Likely):
         named = {row["name"]: n for row in made if type(n := row["default"]) is int and n < _REAL} | dict(self.named)
         for size in (self.ladder[0], *self.ladder[3:4]):
             kinds, lengths = lettered(found, size, named, makes=self.makes)
+            # Positions count up, whatever has their shape.
+            counting = {"T": "positions", "BT": "positions (B, T)"}
+            kinds |= {(a.name,): counting[kind] for a in required
+                      if a.role == "positions" and (kind := kinds.get((a.name,), "")) in counting}  # fmt: skip
             kinds |= turning
             self._found = {*found, *turning}
             self._words = {axis: letter for path, shape in found.items()

@@ -313,9 +313,12 @@ class Continued:
         kwargs, arrays = calls.named(part, self.face, prefix)
         # What is no sequence is the same in all pieces.
         arrays |= {prefix + name: x for name, x in whole.items() if arrays[prefix + name].shape == x.shape}
-        # A window is as long in all pieces, and what is drawn is drawn alike.
-        kwargs |= {name: spec for name, spec in once.items()
-                   if self.kinds[name] == "side" or ("by" in spec and self._draws(spec["by"]))}  # fmt: skip
+        # A window is as long in all pieces, and so is one that a configuration has; what is drawn is drawn alike.
+        kwargs |= {
+            name: spec for name, spec in once.items()
+            if self.kinds[name] == "side" or ("by" in spec and self._draws(spec["by"]))
+            or ({"dict", "config"} & spec.keys() and "'array'" not in str(spec))
+        }  # fmt: skip
         for name, axis in self.axes.items():
             some = whole[name].take(range(start, end), axis)
             arrays[prefix + name] = whole[name] if name in self.tables else some
