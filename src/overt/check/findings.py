@@ -156,11 +156,13 @@ class Findings:
                  and not text.strip().startswith(("#", "def ", '"""', "class ", "@")) and re.search(pattern, text)]
                 for start, some in texts for pattern in (look.split("|")[0], look)
             )  # fmt: skip
-            hits = next(filter(None, found), [])
+            every = [hits for hits in found if hits]
             if name in _LATER and file:
-                at = {n: function_at(file, n) for n in hits}
-                called = [n for n in hits if at[n] == self.description["method"]]
-                hits = called or [n for n in hits if at[n] != "__init__"] or hits
+                at = {n: function_at(file, n) for n in set().union(*every)}
+                called = [[n for n in hits if at[n] == self.description["method"]] for hits in every]
+                rest = [[n for n in hits if at[n] != "__init__"] for hits in every]
+                every = [hits for hits in (*called, *rest, *every) if hits]
+            hits = every[0] if every else []
             line = hits[-1 if name in _LAST else 0] if hits else None
             line = keyed(file, line) if name == "cache_key" and file and line else line
         if line is None or not file:

@@ -73,6 +73,10 @@ def lettered(
                 lengths = lengths.resized(letter, known)
             letters[axis] = letter
             sizes[axis] = lengths.axis(letter)
+    if not {"T", "S"} & {*letters.values()} and all(len(shape.axes) < 4 for shape in found.values()):
+        # What lies between samples and widths is the sequence, where nothing else can be.
+        between = {axes[1] for axes in floats if [letters[a] for a in axes] in (["B", "H", "W"], ["B", "G", "W"])}
+        letters |= dict.fromkeys(between, "T") if len(between) == 1 else {}
     kinds: dict[Path, str] = {}
     for path, shape in found.items():
         axes = [letters[axis] for axis in shape.axes]

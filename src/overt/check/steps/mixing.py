@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import accumulate
+from operator import mul
 
 import numpy as np
 
@@ -331,7 +333,11 @@ class Mixing(Masked):
                 continue
             if not np.allclose(np.sort(op.host.ravel()), np.sort(mixed.ravel()), rtol=1e-6, atol=1e-12):
                 return
-            if np.allclose(op.host.ravel(), mixed.ravel(), rtol=1e-6, atol=1e-12):
+            # Heads that share their keys are rows, and may stand beside their width.
+            sides = [core.mix.result.shape[core.mix.labels[2].index(a)] for a in core.mix.rows[:0:-1]]
+            if heads in accumulate(sides, mul):
+                self.note("merge", "held", "all heads side by side", op.line)
+            elif np.allclose(op.host.ravel(), mixed.ravel(), rtol=1e-6, atol=1e-12):
                 right = mixed.reshape(-1, heads, length, width).swapaxes(1, 2)
                 self.fail("merge", "merge_view", op.line, "A row of the output holds the heads of other positions.",
                           right.reshape(-1, heads * width)[:1], op.host.reshape(-1, heads * width)[:1])  # fmt: skip

@@ -125,7 +125,9 @@ def twice(file: str, line: int) -> int | None:
 
 def keyed(file: str, line: int) -> int:
     """The line of the function around a line that makes what this looks things up by; that line if there is no such."""
-    inside = [n for n in statements(parsed("".join(linecache.getlines(file)))) if n.lineno <= line <= (n.end_lineno or 0)]
+    inside = [
+        n for n in statements(parsed("".join(linecache.getlines(file)))) if n.lineno <= line <= (n.end_lineno or 0)
+    ]
     functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
     if not functions:
         return line

@@ -36,7 +36,9 @@ def meaning(line: str, booleans: bool) -> str | None:
         rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
         # What stands in brackets behind it is a remark.
         rest = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", rest)
-        rest = re.sub(r"\bno(ne|body)?\b( \w+)? (may|can|must|should|shall|will) (attend|look|see|read|use)", "hidden", rest)
+        rest = re.sub(
+            r"\bno(ne|body)?\b( \w+)? (may|can|must|should|shall|will) (attend|look|see|read|use)", "hidden", rest
+        )
         # Nothing of something is what that is not.
         some = "tokens?|words?|keys?|frames?|elements?|entr(y|ies)|items?|positions?|nodes?|inputs?|data|content"
         rest = re.sub(r"\b(no|without|absence of)( any)? (pad|mask)\w*", "kept", rest)

@@ -318,7 +318,7 @@ class Promises:
         between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
         prose = re.sub(rf"{_RANGE}(?=(?:the )?[qkv])", "", self._packed_prose)
         if re.search(
-            r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every) (attention )?head\b.{0,45}\bq(uery)?\b.{0,30}\bk(ey)?\b|\bq\b.{0,30}of head 0",
+            r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every|by|for) (attention )?head( \d)?\b.{0,45}\bq(uery)?\b.{0,30}\bk(ey)?\b|\bq\b.{0,30}of head 0",
             prose,
         ):
             return "heads first"

@@ -309,7 +309,7 @@ def _asked(
             case ast.Call(func=ast.Attribute(value=flags, attr="to" | "astype"), args=[kind]) if "bool" in ast.dump(
                 kind
             ):
-                found.flags.update(_paths(flags, known, texts))
+                found.flags.update(_paths(numeric.viewed(flags), known, texts))
             case (
                 ast.Call(func=ast.Attribute(attr="where"), args=[flags, _, _])
                 | ast.Call(func=ast.Attribute(attr="masked_fill" | "masked_fill_"), args=[flags, _])

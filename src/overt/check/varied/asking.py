@@ -208,7 +208,8 @@ def _changed(answers: Sequence[Answer], findings: Findings) -> None:
     changed = {key.split("_", 1)[-1].split("+")[-1] for answer in answers for key in answer.reply.get("changed", ())}
     if changed:
         names = ", ".join(sorted(changed))
-        look = rf"\b{re.escape(min(changed))}\b[^=\n]*[-+*/&^%@\]]\s*=(?!=)|{MISTAKES['inplace'].look}"
+        name = re.escape(min(changed))
+        look = rf"\b{name}\b[^=\n]*[-+*/&^%@\]]\s*=(?!=)|\bout={name}\b|{MISTAKES['inplace'].look}"
         says = f"It changes what it was given ({names}), so a second call sees other inputs."
         findings.add("inplace", message=says, look=look)
 

@@ -307,14 +307,14 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
     ):
         wanted = _MASKS
     # What is no sequence may have rows that are; and so are those of its mask.
-    first = guess.first
-    if wanted is not _ADDED and len(first) > 2 and "T" not in first:
-        wanted += (f"mask ({', '.join(axis for axis in first if axis not in 'WU')})",)
+    first, sort = guess.first, "added" if declared == "additive" else "mask"
+    if len(first) > 2 and "T" not in first:
+        wanted += (f"{sort} ({', '.join(axis for axis in first if axis not in 'WU')})",)
     arrays = [kind for _, kind in guess.kinds if calls.is_floats(kind)]
     alone = bool(arrays) and len(first) < 3 and len(arrays[-1]) == 2 and "B" not in arrays[-1]
-    if wanted is not _ADDED and alone and (role is not None or face.told_booleans(name)):
+    if alone and (role is not None or face.told_booleans(name)):
         # Keys that have no samples; what nothing calls a mask may as well be a number for each of them.
-        wanted += (f"mask ({arrays[-1][0]})",)
+        wanted += (f"{sort} ({arrays[-1][0]})",)
     ways = [Way(guess.given((name,), kind).alone) for kind in wanted]
     if taken is not None and role in _HIDE and "T" in calls.axes_of(taken) and "S" not in calls.axes_of(taken):
         # It may be meant for keys that are as many.
