@@ -23,6 +23,8 @@ _LATER = ("cache_key", "dropout_stuck_off")
 _ORDERED = ("softcap_after_mask", "mask_after_softmax")
 # What is wrong in these is made of sizes alone.
 _MADE = ("alibi_slopes",)
+# What is wrong in these compares, there or in what is called there.
+_COMPARES = "window_off_by_one", re.compile(r"[<>]|tri[lu]")
 
 
 class Findings:
@@ -169,6 +171,8 @@ class Findings:
             return None
         # What is counted from 0 unless it is told, where it is not told.
         line = left_out(file, line) if name == "rope_offset" else line
+        if name == _COMPARES[0] and not _COMPARES[1].search(linecache.getline(file, line)):
+            line = made_in(file, line, _COMPARES[1].pattern)
         inside = 0 <= line - first < len(lines)
         text = lines[line - first] if inside else linecache.getline(file, line)
         return {"file": file, "line": line, "text": text.strip()} if text.strip() else None

@@ -10,6 +10,7 @@ import numpy as np
 from overt.check.steps import pipeline
 from overt.check.steps.judged import UNKNOWN
 from overt.check.steps.mixing import Mixing
+from overt.check.steps.origins import places
 from overt.check.steps.pipeline import near, permuted
 from overt.recorder.core import Core
 from overt.recorder.flow import GATHERS, VIEWS, tempered
@@ -160,7 +161,7 @@ class Blocks(Mixing):
     def _lost(self) -> None:
         """Scores that come in blocks, or that were lost on the way to the weights: the whole alone can be judged."""
         core = self.core
-        if self._beside():
+        if self._beside() or self._chosen():
             return
         q, values = core.scores.queries, self.v.form
         scored = self.operations[core.scores.number]
@@ -187,6 +188,42 @@ class Blocks(Mixing):
                         self.note("output", "held", "softmax of all scores times the values, recomputed", op.line)
                         return
         self.note("scores", "not tried", "the way from the scores to the weights could not be followed", line)
+
+    def _chosen(self) -> bool:
+        """Whether some keys of each query are weighed alone, such as the best: by their scores, and with their values."""
+        core, number = self.core, self.core.mix.sources[0]
+        size, scores = core.weights.size, core.scores.result
+        while number is not None and self.operations[number].operands[0].size == size:
+            number = self.operations[number].sources[0]
+        taken = self.operations[number] if number is not None else None
+        if taken is None or taken.host.size != size or taken.operands[0].shape != scores.shape:
+            return False
+        # Out of which values were taken, by numbers.
+        whole = self.operations[self.v.source].operands[0] if self.v.source is not None else self.v.array
+        at, theirs = places(taken.host, taken.operands[0]), places(self.v.form / (self.v.factor or 1), whole)
+        if at is None or theirs is None or taken.host.squeeze().shape != core.weights.squeeze().shape:
+            return False
+        keys = core.scores.keys.shape[1]
+        along = [n for n, c in enumerate(at) if scores.shape[n] == keys and (c != c.take([0], n)).any()]
+        own = [c[:, :, 0] for n, c in enumerate(theirs) if whole.shape[n] == keys and (c == c[:, :, :1]).all()
+               and (c != c[:, :1]).any()]  # fmt: skip
+        if len(along) != 1 or len(own) != 1:
+            return False
+        raw, mine = (
+            core.mix.form(x.reshape(core.weights.shape), core.mix.labels[0], core.mix.rows, core.mix.summed)
+            for x in (scores.ravel()[np.ravel_multi_index(at, scores.shape)], at[along[0]])
+        )
+        if (mine != own[0][:, None]).any():
+            line = self.operations[core.mix.number if self.v.source is None else self.v.source].line
+            self.fail("mixing", UNKNOWN, line, "Keys are paired with the values of other positions.")
+            return True
+        self.note("mixing", "held", "each weight has the value of its key", self.operations[core.mix.number].line)
+        read = tempered(raw.reshape(-1, raw.shape[-1]), core.mix.queries.reshape(-1, raw.shape[-1]))
+        if read is not None and read[1].all():
+            self.total = self.q.factor * self.k.factor * read[0]
+            self.note("softmax", "held", "over the keys that were chosen", self.operations[core.mix.number].line)
+            self._scale()
+        return True
 
     def _beside(self) -> bool:
         """Whether each weight is that of a key some places on: what was put beside the scores is cut off elsewhere."""

@@ -156,7 +156,7 @@ def _linear(
     step, line = "bias", operations[-1].line
     ahead = np.arange(S) - np.arange(T)[:, None] - (S - T)
     # Wherever a causal mask begins, what comes later is not meant to be seen.
-    causal = "causal" in facts or bool(np.isnan(cells[0][ahead > 0]).all())
+    causal = "causal" in facts or facts.get("ahead") == S - T or bool(np.isnan(cells[0][ahead > 0]).all())
     seen = cells.copy()
     if causal:
         seen[:, ahead > 0] = np.nan
@@ -176,10 +176,13 @@ def _linear(
     size, sign = np.abs(slopes), np.sign(slopes)
     forms = [("", slopes_of(H, None)), ("", every_second(H)), *((how, slopes_of(H, how)) for how in _WRONG)]
     how = next((how for how, some in forms if np.allclose(size, some, rtol=1e-3)), None)
-    if how is None or len(set(sign)) > 1:
+    # Slopes of somebody's own reward nothing far away either, where they are called ALiBi's.
+    if len(set(sign)) > 1 or (how is None and not (intended.get("alibi") and sign[0] < 0)):
         return
     if sign[0] < 0:
         yield Told(step, "alibi_sign", line, "The farther a key is, the more it is rewarded.", -slopes, slopes)
+        if how is None:
+            return
     # The plain formula for any number of heads is many people's own.
     if how and ((intended.get("alibi") and sign[0] > 0) or how != "formula"):
         made = made_at(operations, lambda x: x.size == H and bool(np.allclose(np.abs(x.ravel()), size)), line)

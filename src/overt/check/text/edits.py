@@ -65,10 +65,12 @@ def own(source: str, name: str) -> str:
 def edits(source: str) -> tuple[Edit, ...]:
     """Edits of a source, operators before numbers."""
     lines, nodes = source.splitlines(), list(ast.walk(ast.parse(source)))
-    # What is called, or asked for something, is no number.
+    # What is called, or asked for something, is no number, and what is annotated is computed nowhere.
     inner = {
         id(n.func if isinstance(n, ast.Call) else n.value) for n in nodes if isinstance(n, ast.Call | ast.Attribute)
     }
+    said = [getattr(n, of, None) for n in nodes for of in ("annotation", "returns")]
+    inner |= {id(part) for one in said if isinstance(one, ast.AST) for part in ast.walk(one)}
     found: dict[Edit, int] = {}
     for node in nodes:
         for rank, other in _changed(node) if id(node) not in inner else ():

@@ -25,6 +25,8 @@ from overt.check.varied.beside import numbers as told
 
 # So many positions that a third of them is a block.
 _LONG = 12
+# Positions that are two blocks of a half, and of two less than all a whole one and a shorter one.
+_WHOLE = 6
 # By so many positions a sequence is made shorter.
 _FEWER = 2
 
@@ -259,6 +261,8 @@ def _blocks(
     for name, was, built in [*((*one, False) for one in called.items()), *((*one, True) for one in numbers.items())]:
         if type(was) is not int or was < min(n.T, n.S):
             continue
+        if _rest(caller, guess, made, name, built, findings):
+            return
         wide = replace(guess, lengths=n.resized(along, _LONG))
         for path in whole:
             wide = wide.given(path, f"length of {along}") if ".".join(path) != name else wide
@@ -272,6 +276,27 @@ def _blocks(
                 for fault in faults:
                     findings.tell(fault)
                 return
+
+
+def _rest(caller: Caller, guess: Guess, made: Made, name: str, built: bool, findings: Findings) -> bool:
+    """Whether a number that makes blocks, where those are as long as each other, loses some of the last otherwise."""
+    answers = []
+    for block in (_WHOLE, _WHOLE // 2, _WHOLE - 2):
+        one = made.other(caller, {name: block}) if built else caller
+        way = Way(guess.sized(T=_WHOLE, S=_WHOLE), values={} if built else {name: block})
+        answers += one.ask([way]) if one is not None else []
+    if len(answers) < 3 or any(answer.failed for answer in answers):
+        return False
+    whole, halves, uneven = answers
+    lost = not differ(whole, halves) and differ(whole, uneven)
+    if lost:
+        findings.add(
+            "unknown", look=rf"//\s*(self\.)?{re.escape(name)}\b|\b{re.escape(name)}\b",
+            message=f"With {name}={_WHOLE // 2}, {_WHOLE} positions come to what they do in one block, and with "
+            f"{name}={_WHOLE - 2} they do not: the last block is shorter than others, and is not taken as it is.",
+            mend="Divide upwards, and let the last block have what is left, or hide what fills it up.",
+        )  # fmt: skip
+    return lost
 
 
 def _window(

@@ -62,8 +62,9 @@ def attends(session: Session | Here, face: Interface, caller: Caller, guess: Gue
                 return True
         return None
 
-    edit, _ = mended(session, face, fits) or (None, None)
+    edit, _ = (None if fits() else mended(session, face, fits)) or (None, None)
     if edit is None:
+        # Or it attends as it is, though not all of it was followed.
         return False
     findings.convention["called with"] = str(guess)
     findings.add(
