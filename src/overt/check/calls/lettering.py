@@ -45,6 +45,9 @@ def lettered(
     graph = {s.axes[-1] for s in found.values() if s.sort == "whole" or s.axes[0] == "2" or len(s.axes) == 1}
     # What is first in some arrays alone are no samples, unless it is called so.
     first = {s.axes[0] for s in found.values() if not s.sort and len(s.axes) > 2}
+    # What is heads where more axes are is that where there are two.
+    heading = {*named} | {axis for one in found.values() if len(one.axes) > 2 and not shapes.image(one.axes)
+                          for axis in one.axes[:-1] if called(axis) == "H"}  # fmt: skip
     # Masks have axes that arrays have.
     for path, shape in sorted(found.items(), key=lambda item: item[1].sort in ("mask", "0 and 1")):
         sides = shapes.image(shape.axes)
@@ -58,7 +61,7 @@ def lettered(
             edges = axis not in PLAIN and (shape.sort == "ends" or (axis in graph and re.fullmatch(shapes.EDGES, axis)))
             known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
             taken = set(letters.values())
-            letter = axis if axis in PLAIN else _letter(shape, place, sides, taken, len(first) < 2, named)
+            letter = axis if axis in PLAIN else _letter(shape, place, sides, taken, len(first) < 2, heading)
             if weighs and letter in ("T", "S") and called(axis) is None:
                 # Of a matrix, what nothing calls a length is the width of what it meets.
                 letter = "W"

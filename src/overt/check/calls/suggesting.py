@@ -27,6 +27,7 @@ from overt.check.calls.call import (
 from overt.check.calls.lettering import lettered, one_by_one
 from overt.check.calls.likely import FAMILIES, LETTERS, SUGGESTED, Likely
 from overt.check.text import shapes
+from overt.check.text.handed import handed
 from overt.check.text.interface import Interface
 from overt.check.text.promises import behind
 from overt.check.text.reading import contracted
@@ -258,6 +259,9 @@ class Suggestions(Likely):
         # The two ends of edges may be taken apart as a list is.
         held = {path: kind for path, kind in ends_of.items() if path[0] in names and path[:1] not in ends}
         told = shapes.shapes(text, names, held, alone=not self.makes)
+        # What is said of nothing here may be documented where it is handed to.
+        method = self.interface.description["method"] or self.interface.name
+        told = {**handed(self.interface.whole, method, names), **told} if not self.makes else told
         # What two methods take under one name is documented by that.
         methods = "|".join(map(re.escape, self.interface.description.get("life", "").split(" then ")))
         bare = {name: re.sub(rf"_({methods})$", "", name) for name in names}
@@ -301,8 +305,8 @@ class Suggestions(Likely):
             kinds, lengths = lettered(found, size, named, makes=self.makes)
             # Positions count up, whatever has their shape.
             counting = {"T": "positions", "BT": "positions (B, T)"}
-            kinds |= {(a.name,): counting[kind] for a in required
-                      if a.role == "positions" and (kind := kinds.get((a.name,), "")) in counting}  # fmt: skip
+            kinds |= {(a.name,): counting[laid] for a in required
+                      if a.role == "positions" and (laid := kinds.get((a.name,), "")) in counting}  # fmt: skip
             kinds |= turning
             self._found = {*found, *turning}
             self._words = {axis: letter for path, shape in found.items()

@@ -14,6 +14,7 @@ from overt.check.steps.origins import places
 from overt.check.steps.pipeline import near, permuted
 from overt.recorder.core import Core
 from overt.recorder.flow import GATHERS, VIEWS, tempered
+from overt.recorder.operations import Line
 from overt.recorder.products import product
 
 # What leaves the base of a log-sum-exp as it is.
@@ -109,9 +110,10 @@ class Blocks(Mixing):
         for factor in (np.log(2), 1 / np.log(2)):
             made = (pipeline.softmax(factor * logs, (1,))[..., None] * outs).sum(1)
             if self._appears(made.reshape(shape), self.core.mix.number):
-                powers = (op.line for op in self.operations[self.core.mix.number :] if op.name == "exp2")
-                lines = [self._line_of(some / np.log(2)) for some in logs.T]
-                line = next(filter(None, lines), None) or next(powers, self.operations[self.core.mix.number].line)
+                made_of = [self._line_of(some / np.log(2)) for some in logs.T]
+                line = next(
+                    filter(None, [self._raised(logs, *logs.T), *made_of]), self.operations[self.core.mix.number].line
+                )
                 self.fail("log-sum-exp", "lse_base2", line, "Log-sum-exps of base 2 and e are merged with each other.")
                 return True
         return False
@@ -128,7 +130,7 @@ class Blocks(Mixing):
             for axis in range(rows.ndim):
                 made = np.exp(factor * (rows - rows.max(axis, keepdims=True)))
                 if permuted(mix.left, made / made.sum(axis, keepdims=True), 1e-6):
-                    line = self._line_of(logs / np.log(2)) or self.operations[mix.number].line
+                    line = self._raised(logs) or self._line_of(logs / np.log(2)) or self.operations[mix.number].line
                     if factor == 1:
                         self.note("log-sum-exp", "held", "blocks are weighed by their sums", line)
                     else:
@@ -143,20 +145,27 @@ class Blocks(Mixing):
         with np.errstate(all="ignore"):
             seen = self.before if self.hidden is None else np.where(self.hidden, -np.inf, self.before)
             logs = np.log(np.exp(seen).sum(1))
+        line = self._raised(logs)
+        if line is not None:
+            self.fail("log-sum-exp", "lse_base2", line, "Log-sum-exps of base 2 and e are merged with each other.")
+        return line is not None
+
+    def _raised(self, *several: np.ndarray) -> Line | None:
+        """Where natural log-sum-exps are raised to powers of 2, or those of base 2 to powers of e."""
+        for logs in several:
             if not np.isfinite(logs).any() or (logs == np.inf).any() or np.isnan(logs).any():
-                return False
+                continue
             alike = [n for n, op in enumerate(self.operations) if op.host.size == logs.size]
             for factor, power in ((1 / np.log(2), "exp"), (1.0, "exp2")):
-                made = {n for n in alike if permuted(self.operations[n].host, factor * logs)}
+                with np.errstate(all="ignore"):
+                    made = {n for n in alike if permuted(self.operations[n].host, factor * logs)}
                 for number in range(min(made) + 1 if made else 0, len(self.operations) if made else 0):
                     operation = self.operations[number]
                     raised = bool(made & {*operation.sources})
                     if raised and operation.name == power:
-                        says = "Log-sum-exps of base 2 and e are merged with each other."
-                        self.fail("log-sum-exp", "lse_base2", operation.line, says)
-                        return True
+                        return operation.line
                     made |= {number} if raised and operation.name in _KEEPS else set()
-        return False
+        return None
 
     def _lost(self) -> None:
         """Scores that come in blocks, or that were lost on the way to the weights: the whole alone can be judged."""
@@ -190,7 +199,7 @@ class Blocks(Mixing):
         self.note("scores", "not tried", "the way from the scores to the weights could not be followed", line)
 
     def _chosen(self) -> bool:
-        """Whether some keys of each query are weighed alone, such as the best: by their scores, and with their values."""
+        """Whether keys that were chosen, such as the best, are weighed by their scores and have their own values."""
         core, number = self.core, self.core.mix.sources[0]
         size, scores = core.weights.size, core.scores.result
         while number is not None and self.operations[number].operands[0].size == size:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from overt.check.text.syntax import assigned, is_own, parameters_of, walked
+from overt.check.text.syntax import assigned, drawn, is_own, parameters_of, walked
 
 # Methods of containers and arrays that put something into them.
 _ADDS = {"append", "appendleft", "extend", "insert", "add", "update", "setdefault", "copy_", "index_copy_", "scatter_"}
@@ -219,21 +219,11 @@ def _sources(function: ast.FunctionDef) -> dict[str, dict[str, bool]]:
     """For names in a function, the arguments that they are, or are one of (True)."""
     found = {name: {name: False} for name in parameters_of(function)}
     for node in walked(function):
-        for target, over in _drawn(node.target, node.iter) if isinstance(node, ast.For | ast.comprehension) else ():
+        for target, over in drawn(node.target, node.iter) if isinstance(node, ast.For | ast.comprehension) else ():
             sources = {source: True for n in ast.walk(over) for source in found.get(_id(n), ())}
             for one in (n.id for n in ast.walk(target) if isinstance(n, ast.Name)):
                 found[one] = {**sources, **found.get(one, {})}
     return found
-
-
-def _drawn(target: ast.expr, over: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """What a loop names, and what each of these goes through."""
-    match target, over:
-        case ast.Tuple(elts=targets), ast.Call(func=ast.Name(id="zip"), args=several):
-            return [pair for one, each in zip(targets, several, strict=False) for pair in _drawn(one, each)]
-        case ast.Tuple(elts=[_, one]), ast.Call(func=ast.Name(id="enumerate"), args=[each, *_]):
-            return _drawn(one, each)
-    return [(target, over)]
 
 
 def _held(function: ast.FunctionDef) -> dict[str, set[str]]:

@@ -33,6 +33,9 @@ _SCORED = r"logits|scores|energies"
 # Numbers so low that they hide.
 _LOW = r"-\s*(1e\d|(jnp\.|np\.|torch\.|math\.)?inf)|−∞|finfo\([^)]*\)\.min|[\"']-inf"
 
+# A sentence may have several lines, of which none begins with another name.
+_ENDS = r"(?<=[.;])\s+|\n\s*\n|\n(?=\s*(?:[-*`]|\w+ *[:=(\[]|\w+ {2}))"
+
 
 class Promises:
     """What is said of one callable, by its name, its text and that of what it uses."""
@@ -149,7 +152,7 @@ class Promises:
             return None
         name = found[0].name.lower()
         others = [a.name.lower() for a in self.arguments if a.role in ("mask", "padding") and a.name.lower() != name]
-        every = re.split(r"\n\s*\n|\n|(?<=[.;])\s", self.prose)
+        every = re.split(_ENDS, self.prose)
         about = [n for n, line in enumerate(every) if "mask" in line or name in line]
         # What a number says is said of the mask where that was named just before.
         lines = [line for n, line in enumerate(every) if n in about or (
@@ -362,12 +365,10 @@ class Promises:
     def counts_itself(self, name: str = "") -> tuple[bool, bool]:
         """Whether a window is said to count the query, and whether it is said not to."""
         # What the module, or what is called, says of a number by its name is said of that, and what stands behind a field.
-        # A sentence may have several lines, of which none begins with another name.
-        ends = r"(?<=[.;])\s+|\n\s*\n|\n(?=\s*(?:[-*`]|\w+ *[:=(\[]|\w+ {2}))"
-        lines = re.split(ends, self.description.get("told", "").lower())
+        lines = re.split(_ENDS, self.description.get("told", "").lower())
         lines += [line for m in self.description.get("makers", ()) if m["class"] for line in m["source"].lower().splitlines()
                   if "#" in line]  # fmt: skip
-        lines += re.split(ends, "\n\n".join([self._configured, *_words(self.description["helpers"])]).lower())
+        lines += re.split(_ENDS, "\n\n".join([self._configured, *_words(self.description["helpers"])]).lower())
         told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
         one = rf"\b{name.lower()}\b"
         if name and re.search(rf"{one}`? ?[-−–] ?1\b|[-−–] ?{one} ?\+ ?1\b", told):

@@ -171,6 +171,16 @@ def parameters_of(function: ast.FunctionDef | ast.Lambda) -> list[str]:
     return [a.arg for a in function.args.args if a.arg != "self"]
 
 
+def drawn(target: ast.expr, over: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """What a loop names, and what each of these goes through."""
+    match target, over:
+        case ast.Tuple(elts=targets), ast.Call(func=ast.Name(id="zip"), args=several):
+            return [pair for one, each in zip(targets, several, strict=False) for pair in drawn(one, each)]
+        case ast.Tuple(elts=[_, one]), ast.Call(func=ast.Name(id="enumerate"), args=[each, *_]):
+            return drawn(one, each)
+    return [(target, over)]
+
+
 def assigned(node: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
     """What an assignment names, and what each of these is, where it is told one by one; else the whole of both."""
     if not isinstance(node, ast.Assign):
