@@ -312,6 +312,9 @@ class Masked(Scale):
             band = min(back, on) >= 0 and max(back, on) < S - 1
             if band and np.array_equal(one, (ahead > late + on) | (ahead < late - back)):
                 self.facts |= {"reach": back, "ahead": on, "mask made": self._made_at(T, S)}
+                if queries == keys and on == 1 and self.intended.get("causal"):
+                    says = "A query sees the next key."
+                    self.fail("causal", "causal_off_by_one", self._shaped_at(), says, right, one)
                 return
             past = next((o for o in range(-T, S + 1) if np.array_equal(one, ahead <= o)), None)
             if not masked and past is not None and T > 2:

@@ -15,6 +15,7 @@ from overt.check.calls.search import Search
 from overt.check.findings import Findings
 from overt.check.text.interface import Interface
 from overt.check.text.roles import Argument, constructor_role
+from overt.check.text.shapes import Path
 from overt.check.text.syntax import used
 from overt.check.varied import beside
 from overt.check.varied.asking import Answer, Caller, Way, differ
@@ -110,16 +111,19 @@ def kinder(caller: Caller, found: Found, made: beside.Made) -> Found:
     masks = () if face.declared_mask() in ("keep", "drop") else masks
     names = {a.name: Search(caller.session, face, lambda guesses: []).told(a) for a in face.arguments}
 
-    def numbers(name: str) -> tuple[str, ...]:
+    def numbers(path: Path) -> tuple[str, ...]:
+        if constructor_role(path[-1]) == "window":
+            # In a window of nothing there is nothing wrong.
+            return ()
         # One head would mend what is wrong with several.
-        return _FACTORS if names.get(name) else (*_FACTORS, "length", "side", "width of a head", "number of heads")
+        return _FACTORS if names.get(path[0]) else (*_FACTORS, "length", "side", "width of a head", "number of heads")
 
     others = [
         found.guess.given(path, other)
         for path, kind in found.guess.kinds
         # What the module makes is made of widths.
         if not (len(path) > 1 and kind in _WIDTHS and dict(found.guess.kinds)[path[:1]][:3] == "by ")
-        for other in (numbers(path[0]) if kind in calls.VALUES else masks if calls.is_mask(kind) else ())
+        for other in (numbers(path) if kind in calls.VALUES else masks if calls.is_mask(kind) else ())
         if other != kind and path[0] not in face.overrides
     ]
     if not found.faults:
