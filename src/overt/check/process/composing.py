@@ -22,7 +22,7 @@ from overt.check.process.giving import drawn, parted
 from overt.check.process.watching import plain
 from overt.check.text.lives import Lives
 from overt.check.text.roles import role
-from overt.check.text.syntax import assigned, is_own, parsed
+from overt.check.text.syntax import assigned, is_own, parsed, statements, walked
 from overt.check.text.usage import source_of
 
 # What stands between the names of methods that are called one after the other, and the name that makes the object.
@@ -185,10 +185,10 @@ def _handed(cls: Any, method: str) -> dict[str, str]:
     """For the arguments of a method, the methods of the same object whose results its module gives it for them."""
     names = [row["name"] for row in rows_of(cls, method) if row["required"] or row["kind"] != "keyword"]
     needed, found = {row["name"] for row in rows_of(cls, method) if row["required"]}, dict[str, str]()
-    for function in ast.walk(_tree(sys.modules.get(cls.__module__))):
+    for function in statements(_tree(sys.modules.get(cls.__module__))):
         if not isinstance(function, ast.FunctionDef):
             continue
-        nodes = list(ast.walk(function))
+        nodes = walked(function)
         made = {(ast.unparse(value.func.value), target.id): value.func.attr for n in nodes
                 for target, value in assigned(n) if isinstance(target, ast.Name) and isinstance(value, ast.Call)
                 and isinstance(value.func, ast.Attribute)}  # fmt: skip

@@ -61,7 +61,7 @@ def function_at(file: str, line: int) -> str | None:
 
 def documented(file: str) -> set[int]:
     """The lines of a file that are documentation."""
-    nodes = ast.walk(parsed("".join(linecache.getlines(file))))
+    nodes = statements(parsed("".join(linecache.getlines(file))))
     told = [n for n in nodes if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)]
     return {line for n in told for line in range(n.lineno, (n.end_lineno or n.lineno) + 1)}
 

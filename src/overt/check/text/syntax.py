@@ -16,7 +16,7 @@ DEPTH = 4
 _MANY = 64
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=128)
 def parsed(source: str) -> ast.Module:
     """The tree of a source, an empty one where it has none: shared, to be read only.
 

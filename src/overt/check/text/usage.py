@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from overt.check.text.syntax import parameters_of, parsed, statements
+from overt.check.text.syntax import parameters_of, parsed, statements, walked
 
 _LENGTH = 5
 _FACTORS = (ast.Mult, ast.Div)
@@ -50,9 +51,33 @@ def source_of(thing: Any) -> tuple[str, int]:
 
 @lru_cache(maxsize=256)
 def _lines(thing: Any) -> tuple[str, int]:
-    # Python reads all of a file to find a class in it.
-    lines, line = inspect.getsourcelines(thing)
-    return textwrap.dedent("".join(lines)), line
+    if not inspect.isclass(thing):
+        lines, line = inspect.getsourcelines(thing)
+        return textwrap.dedent("".join(lines)), line
+    # Python reads all of a file anew to find a class in it.
+    file = inspect.getsourcefile(thing) or inspect.getfile(thing)
+    linecache.checkcache(file)
+    whole = linecache.getlines(file, vars(sys.modules.get(thing.__module__, object)))
+    places = _classes("".join(whole))
+    if thing.__qualname__ not in places:
+        raise OSError(f"{thing.__qualname__} does not stand in {file}")
+    first, last = places[thing.__qualname__]
+    return textwrap.dedent("".join(whole[first - 1 : last])), first
+
+
+@lru_cache(maxsize=16)
+def _classes(source: str) -> dict[str, tuple[int, int]]:
+    """The first and last line of each class of a source, by its qualified name: the first of that name."""
+    found, around = dict[str, tuple[int, int]](), list[tuple[int, str]]()
+    kinds = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for node in sorted((n for n in statements(parsed(source)) if isinstance(n, kinds)), key=lambda n: n.lineno):
+        while around and around[-1][0] < node.lineno:
+            around.pop()
+        name, last = (around[-1][1] if around else "") + node.name, node.end_lineno or node.lineno
+        if isinstance(node, ast.ClassDef):
+            found.setdefault(name, (min([node.lineno, *(x.lineno for x in node.decorator_list)]), last))
+        around.append((last, f"{name}." if isinstance(node, ast.ClassDef) else f"{name}.<locals>."))
+    return found
 
 
 def masks(thing: Any, call: Any, deep: int = 3) -> dict[str, str]:
@@ -114,11 +139,11 @@ def scaled(thing: Any) -> bool:
         if any(_factors(n, set()) for n in ast.walk(parsed(source_of(own)[0])) if isinstance(n, ast.If)):
             return True
         module: Any = sys.modules.get(own.__module__)
-        every = [*ast.walk(parsed(inspect.getsource(module)))] if inspect.isroutine(thing) else []
+        every = walked(parsed(inspect.getsource(module))) if inspect.isroutine(thing) else ()
         roots = {_name(x) for node in every if isinstance(node, ast.Assign) and _rooted(node.value)
                  for target in node.targets for x in getattr(target, "elts", [target])} - {None}  # fmt: skip
         for function in (n for n in every if isinstance(n, ast.FunctionDef) and n.name != own.__name__):
-            inside = [*ast.walk(function)]
+            inside = walked(function)
             if any(isinstance(n, ast.Name) and n.id == own.__name__ for n in inside):
                 return _factors(function, roots) or any(_name(n) in _NORMS for n in inside)
     return False
