@@ -29,15 +29,12 @@ ELSEWHERE = {
     ("numpy_mistakes", "causal_attend_open", "causal_missing"),
     ("numpy_mistakes", "alibi_bias", "alibi_sign"),
     ("numpy_mistakes", "attend_cap_unused", "softcap_missing"),
-    ("numpy_mistakes", "attend_and_weights", "weights_after_dropout"),
-    ("numpy_mistakes", "attend_remembered", "cache_key"),
     ("other_styles", "ScaledEmbedding", "embed_scale"),
     ("second_sight", "causal_upper", "mask_inverted"),
     ("torch_mistakes", "get_alibi_bias", "alibi_sign"),
     ("torch_mistakes", "sdpa_softcap_forgotten", "softcap_missing"),
     ("torch_mistakes", "sdpa_softcap_forgotten", "kv_len_mismatch"),
     ("torch_mistakes", "sdpa_causal_corner", "kv_len_mismatch"),
-    ("torch_mistakes", "DroppedWeights", "weights_after_dropout"),
 }
 # Of 60 mistakes in triples: how many are told at all, and how many with a right line.
 TRIPLE_TOLD = 60

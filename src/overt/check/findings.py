@@ -161,7 +161,8 @@ class Findings:
             every = [hits for hits in found if hits]
             if name in _LATER and file:
                 at = {n: function_at(file, n) for n in set().union(*every)}
-                called = [[n for n in hits if at[n] == self.description["method"]] for hits in every]
+                own = self.description["method"] or self.description["name"]
+                called = [[n for n in hits if at[n] == own] for hits in every]
                 rest = [[n for n in hits if at[n] != "__init__"] for hits in every]
                 every = [hits for hits in (*called, *rest, *every) if hits]
             hits = every[0] if every else []

@@ -185,7 +185,7 @@ def probe(
         if not differ(once, twice) or caller.face.description["composed"]:
             findings.entered("modes, precision, what is kept", "each copy of it draws weights of its own", tried=False)
             return
-        findings.add("dropout_eval", line=_dropping(caller, plain, training=False))
+        findings.add("dropout_eval", line=_dropping(caller, replace(plain, extra=again | {"train": False})))
         # What is dropped by chance is hidden by no mask.
         findings.found.pop("mask_after_softmax", None)
         return
@@ -276,18 +276,18 @@ def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
     one, two, still, three, four, again, other = caller.ask(ways)
     # What is asked for by the call itself is no matter of the mode.
     if "drop" not in named.values() and differ(again, other) and not differ(still, again):
-        findings.add("dropout_eval", line=_dropping(caller, plain, training=False))
+        findings.add("dropout_eval", line=_dropping(caller, ways[2]))
     if differ(one, two) and not differ(three, four):
         findings.add("dropout_stuck_off")
     if differ(one, two) and any(_sums_to_1(quiet) and not _sums_to_1(x)
                                 for quiet, x in zip(still.outputs[1:], one.outputs[1:], strict=False)):  # fmt: skip
-        findings.add("weights_after_dropout", line=_dropping(caller, plain, training=True))
+        findings.add("weights_after_dropout", line=_dropping(caller, ways[0]))
 
 
-def _dropping(caller: Caller, plain: Way, *, training: bool) -> int | None:
-    """The line that drops weights, as a recording has it."""
-    extra = {"still": False, "train": training, "record": caller.face.intents}
-    faults = caller.ask([replace(plain, extra=extra)])[0].judged.get("faults", ())
+def _dropping(caller: Caller, way: Way) -> int | None:
+    """The line that drops weights in a call, as a recording has it."""
+    recorded = replace(way, extra={**way.extra, "record": caller.face.intents})
+    faults = caller.ask([recorded])[0].judged.get("faults", ())
     return next((fault["line"] for fault in faults if fault["mistake"] == "dropout_eval"), None)
 
 
