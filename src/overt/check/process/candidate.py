@@ -302,6 +302,11 @@ class Candidate:
                 # It would fill the memory again.
                 replies.append(replies[-1])
                 continue
+            if call.get("fresh") is False and "error" in (replies or [{}])[-1]:
+                # It would go on with what is not there.
+                replies.append(replies[-1])
+                results.append(None)
+                continue
             if call.get("fresh") and message["handle"] is not None:
                 # What it keeps between calls is not kept by the instance.
                 with suppress(Exception):
@@ -324,17 +329,17 @@ class Candidate:
         return {"replies": replies}
 
     def _fresh(self, handle: int, call: dict[str, Any]) -> Any:
-        """A copy of an instance that no call has changed: while a call is looked for, the last one if that is so."""
+        """A copy of an instance that no call has changed: the last one if that is so."""
+        # What draws its weights when it is first called draws the same in every copy.
+        _seed()
         key = handle, call.get("dtype")
         last, thing, known = self.clean
-        if call.get("search") and last == key and known is not None:
+        if last == key and known is not None:
             now = marks(thing) or []
             if len(now) == len(known) and all(x is y and n == m for (x, n), (y, m) in zip(now, known, strict=True)):
                 return thing
         thing = _narrowed(copy.deepcopy(self.built[handle]), call.get("dtype"), copied=True)
-        self.clean = key, thing, marks(thing) if call.get("search") else None
-        # What draws its weights when it is first called draws the same in every copy.
-        _seed()
+        self.clean = key, thing, marks(thing)
         return thing
 
     def _call(

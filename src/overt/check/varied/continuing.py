@@ -114,6 +114,8 @@ class Continued:
         self.axes = {name: axis for name, kind in self.kinds.items() if (axis := _axis(kind)) is not None}
         # what has a row for each position, of which the candidate takes those that it wants
         self.tables: frozenset[str] = frozenset()
+        # whether it never returned more than one array, in which nothing else comes back
+        self.lone = True
         # of the keys that are seen
         self.sizes: list[dict[str, int]] | None = None
 
@@ -137,8 +139,8 @@ class Continued:
 
     def _checked(self, findings: Findings) -> bool:
         """Whether keys are kept in some way, which was told."""
-        ways = list(self._ways())
         found = self._run([_Way({}, {}, flags=flags) for flags in self._flags()], (0, _ALL))
+        ways = list(self._ways())
         wholes = {way.flags: rows for way, (rows,) in found}
         if not wholes:
             return False
@@ -216,6 +218,11 @@ class Continued:
         off = frozenset(a.name for a in self.face.arguments if a.default is False and a.name not in self.kinds)
         return [frozenset(), off] if off else [frozenset()]
 
+    @property
+    def _items(self) -> tuple[int, ...]:
+        """Parts of what is returned that may come back."""
+        return () if self.lone else (1, -1)
+
     def _ways(self) -> Iterator[_Way]:
         n = self.guess.lengths
         # What lies in others comes with them.
@@ -250,12 +257,12 @@ class Continued:
             for name in holders if method is None else ():
                 if name == count:
                     continue
-                for item in (1, -1, None, *(("cache",) if flags else ())):
+                for item in (*self._items, None, *(("cache",) if flags else ())):
                     yield _Way({}, {name: {"result": 0, "item": item}}, count, None, flags)
                 makers = self.face.makers.get(name, ())
                 made_of = [{"by": m["name"], "given": {}} for m in makers if m["name"][0] == "."]
                 sized = self._sized(name)
-                for some, item in product(sized, (1, -1)):
+                for some, item in product(sized, self._items):
                     # What is no memory of its own comes back with what was added to it.
                     yield _Way({name: some}, {name: {"result": 0, "item": item}}, count, None, flags)
                 empties: list[dict[str, Any]] = [*made_of, *sized, {"value": {}}, {"value": []}, {"make": True}]
@@ -264,7 +271,7 @@ class Continued:
             for name, spec in made.items() if method is None else ():
                 kept = {**spec, "kept": name}
                 yield _Way({name: kept}, {name: kept}, count, None, flags)
-                for item in (1, -1):
+                for item in self._items:
                     # What is never changed comes back.
                     yield _Way({name: spec}, {name: {"result": 0, "item": item}}, count, None, flags)
 
@@ -361,6 +368,7 @@ class Continued:
             for number, way in enumerate(some):
                 mine = replies[number * len(pieces) : (number + 1) * len(pieces)]
                 if all(reply.get("outputs") for reply in mine):
+                    self.lone = self.lone and all(reply["outputs"][0]["path"] == "" for reply in mine)
                     found.append((way, [out[reply["outputs"][0]["key"]] for reply in mine]))
         return found
 
