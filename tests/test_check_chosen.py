@@ -39,6 +39,19 @@ def streamed(q, k, v, block=128):
     return out / total
 
 
+def resident(q, keys, values, chunk=1024):
+    """q a tensor (n, d), keys and values arrays (N, d).  What it gives does not depend on the chunk."""
+    top, total, out = torch.full((len(q), 1), -torch.inf), torch.zeros(len(q), 1), torch.zeros(len(q), values.shape[1])
+    for a in range(0, len(keys), chunk):
+        k, v = (torch.from_numpy(np.array(x[a : a + chunk])).to(q) for x in (keys, values))
+        s = q @ k.T / q.shape[1] ** 0.5
+        new = torch.maximum(top, s.amax(1, keepdim=True))
+        p, old = torch.exp(s - new), torch.exp(top - new)
+        top, total = new, total * old + p.sum(1, keepdim=True)
+        out = out * old + p @ v
+    return out / total
+
+
 def allowed(n, span):
     i, j = np.arange(n)[:, None], np.arange(n)[None]
     return (j <= i) & (i - j < span)
@@ -217,6 +230,12 @@ WRONG = [
     ("best", "picked = values[at]", "picked = values[at.sort(-1)[0]]  # here", "unknown"),
     ("best", "score = q @ keys.T / q.shape[-1] ** 0.5", "score = q @ keys.T / q.shape[-1]  # here", "scale_d"),
     ("streamed", "range(-(-len(k) // block)):", "range(len(k) // block):  # here", "unknown"),
+    (
+        "resident",
+        "out = out * old + p @ v\n    return out / total\n\n\ndef allowed",
+        "out = out + p @ v\n    return out / total\n\n\ndef allowed",
+        "unknown",
+    ),
     ("Trace", "[:, None, None] * back", "[:, None, None] * -back  # here", "alibi_sign"),
     ("Trace", "(i - j < span)", "(i - j <= span)  # here", "window_off_by_one"),
     ("shards", "w = torch.exp2(lse - lse.amax(0))", "w = torch.exp(lse - lse.amax(0))  # here", "lse_base2"),

@@ -7,10 +7,11 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from overt.check import trying
-from overt.check.calls.call import AXES, ladder
+from overt.check.calls.call import AXES, Lengths, ladder
 from overt.check.findings import Findings
 from overt.check.parts.telling import Parts
 from overt.check.process.session import EndedError, Here, Session
@@ -23,6 +24,8 @@ from overt.grid import whole
 
 # Seconds: a day; and the methods that are tried of what has none that is called so.
 _LONGEST, _METHODS = 86_400, 5
+# Other methods that are looked into, and seconds in which a call of each is looked for.
+_STEPS, _BRIEF = 2, 6.0
 
 
 def examine(
@@ -181,7 +184,31 @@ def _check(
             findings.conclude([reply["judged"]])
             contracts.packed(face, reply["judged"]["facts"], findings)
             return
+    else:
+        _steps(session, face, maker, findings, ladder(sizes))
     _enter(face, findings, session.passed)
+
+
+def _steps(
+    session: Session | Here, face: Interface, maker: Interface | None, findings: Findings, sizes: Sequence[Lengths]
+) -> None:
+    """What is wrong in other methods that attend, such as the step of a decoder, where nothing else is."""
+    told, passed = face.description, set(session.passed)
+    for name in told.get("steps", ())[:_STEPS]:
+        reply, _ = session.ask({"op": "method", "name": name})
+        if "error" in reply or findings.wrong:
+            continue
+        own = {**reply["description"], "backend": told["backend"]}
+        other = Findings(own)
+        with suppress(CallError, CheckerError):
+            trying.check(session, Interface(own, own["parameters"], face.overrides), maker, other, sizes, _BRIEF)
+            findings.entered(
+                f"method {name}", "it attends too" if other.wrong else "it attends too, and nothing is wrong"
+            )
+            findings.found |= {one.id: one for one in other.found.values() if one.kind in ("mistake", "unknown")}
+    if told.get("steps"):
+        session.ask({"op": "method", "name": told["method"]})
+    session.passed = passed
 
 
 def _enter(face: Interface, findings: Findings, passed: set[str | int]) -> None:

@@ -72,6 +72,11 @@ class Findings:
         """One step that was tried and held, that failed by a mistake, or that was not tried."""
         self.ledger.append(Entry(step, "failed" if failed else "held" if tried else "not tried", why, mistake=failed))
 
+    @property
+    def wrong(self) -> bool:
+        """Whether something is wrong, and not only risky or unusual."""
+        return any(finding.kind in ("mistake", "unknown") for finding in self.found.values())
+
     def at(self, step: str) -> int | None:
         """The line of a step that was recorded."""
         return next((entry.line for entry in self.ledger if entry.line and entry.step.endswith(step)), None)

@@ -22,7 +22,7 @@ from overt.check.report import CallError, CheckerError, UnattendedError
 from overt.check.text.interface import Interface
 from overt.check.text.roles import LAYOUTS
 from overt.check.text.syntax import blocks, parsed
-from overt.check.varied import beside, continuing, contracts, effects, outside, slips
+from overt.check.varied import beside, continuing, contracts, effects, outside, reordering, slips
 from overt.check.varied.asking import Caller, Way, probe
 from overt.check.varied.choices import chosen
 from overt.check.varied.varying import Found, kinder, kinds_of, names, optional, square
@@ -198,6 +198,7 @@ def check(
             continuing.check(caller, one.guess, findings)
         if "one key" in one.judged["facts"]:
             continuing.stepped(caller, one.guess, findings)
+        reordering.given(caller, one.guess, findings)
         effects.check(made, caller, one.guess, findings)
         return
     callers = [(Caller(session, face, handle), guess) for handle, guess in ran_on[:_CALLS]]
@@ -217,6 +218,7 @@ def check(
             findings.conclude([beside.settled(outer, other)])
             facts = [one["facts"] for one in (outer, *other)]
             beside.scaled(made, caller, guess, facts, findings, outside.read)
+            contracts.rests(caller, guess, made, findings)
             return
     if broken:
         raise CheckerError(

@@ -134,6 +134,7 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     told["makes"] = [name for name in vars(cls) if makes(cls, name)]
     last = usual.split(THEN)[-1]
     told["life"] = THEN.join([*lives(cls).before(last), last])
+    told["steps"] = [name for name in told["methods"] if name not in usual.split(THEN) and _attends(cls, name, last)]
     told["hands"] = sorted({*_handed(cls, usual).values()})
     lacks, told["starts"] = _before(cls, usual, () if inspect.isclass(thing) else dir(thing))
     method = method or (f"{lacks}{THEN}{usual}" if lacks else usual)
@@ -145,6 +146,18 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     if makes(cls, names[0]):
         told |= {"kind": "function", "method": None, "constructor": [], "methods": []}
     return told
+
+
+def _attends(cls: Any, name: str, usual: str) -> bool:
+    """Whether a method weighs, and the usual one does not call it, or it keeps something beside."""
+    own = lives(cls)
+    inner = [source_of(getattr(cls, one, None))[0] for one in own.inner(name)]
+    weighs = any(re.search(r"softmax|scaled_dot_product|\bexp2?\(", source) for source in inner)
+    return (
+        weighs
+        and name in own.told
+        and (name not in own.inner(usual) or bool(own.told[name].fills | own.told[name].sets))
+    )
 
 
 def makes(cls: Any, name: str) -> bool:

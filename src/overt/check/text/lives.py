@@ -84,7 +84,7 @@ class Lives:
         asked = self.told.get(method)
         if asked is None:
             return []
-        inner = self._inner(method)
+        inner = self.inner(method)
         others = (name for name in self.told if name not in inner and name[:1] != "_")
         gives = {name: (one.fills | one.sets) & asked.reads
                  for name in others if _free(self.functions[name], one := self.told[name])}  # fmt: skip
@@ -126,7 +126,7 @@ class Lives:
             found |= {target.attr for target, value in pairs if is_own(target) and _bare(value, bare)}  # type: ignore[attr-defined]
         return found
 
-    def _inner(self, method: str) -> set[str]:
+    def inner(self, method: str) -> set[str]:
         """A method, and what it calls of its own."""
         seen, todo = set[str](), [method]
         while todo:

@@ -73,7 +73,11 @@ def stepped(caller: Caller, guess: Guess, findings: Findings) -> None:
         moving = {f"{number} {name}" for name, kind in guess.by_name.items() if calls.is_floats(kind)}
         arrays |= {name: drawn.normal(size=x.shape) for name, x in arrays.items() if name in moving}
         steps.append((caller.spec(args, kwargs, dtype=guess.dtype, fresh=number == 0), arrays))
-    reordering.check(caller, guess.by_name, steps, findings)
+    kinds = guess.by_name
+    if not any("B" in calls.axes_of(kind) for kind in kinds.values()):
+        # What was taken for positions, and attends to one key each, are samples.
+        kinds = {name: kind.replace("T", "B") if calls.is_floats(kind) else kind for name, kind in kinds.items()}
+    reordering.check(caller, kinds, steps, findings)
 
 
 def repeated(caller: Caller, guess: Guess, findings: Findings) -> bool:
@@ -123,7 +127,7 @@ class Continued:
         """Whether pieces give what all at once gives, in any way in which keys are kept."""
         if not self.axes or any("TS" in kind for kind in self.kinds.values() if calls.is_floats(kind)):
             return
-        if not any(finding.kind in ("mistake", "unknown") for finding in findings.found.values()):
+        if not findings.wrong:
             self._begun(findings)
         tables = self._whole_tables()
         if tables:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -117,8 +117,7 @@ def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: F
 def _others(caller: Caller, guess: Guess, findings: Findings) -> None:
     """Samples that read the first one and none of their own, where this reads its own, as by numbers within samples."""
     given, kinds, n = caller.arrays(guess), guess.by_name, guess.lengths
-    wrong = any(finding.kind in ("mistake", "unknown") for finding in findings.found.values())
-    if wrong or not _has_samples(caller.face) or min(n.B, n.T) < 2:
+    if findings.wrong or not _has_samples(caller.face) or min(n.B, n.T) < 2:
         return
     for name in (name for name, x in given.items() if x.dtype.kind == "f" and kinds[name][:2] == "BT"):
         ways = [Way(guess)]
@@ -147,8 +146,7 @@ def _places(caller: Caller, guess: Guess, findings: Findings) -> None:
     """Places that are told by row and column, one of which changes nothing."""
     face = caller.face
     told = " ".join((face.prose, face.description.get("told", ""), face.description.get("around", ""))).lower()
-    wrong = any(finding.kind in ("mistake", "unknown") for finding in findings.found.values())
-    if wrong or not re.search(r"\brows?\b[^.]{0,60}\bcol(umn)?s?\b", told):
+    if findings.wrong or not re.search(r"\brows?\b[^.]{0,60}\bcol(umn)?s?\b", told):
         return
     plain, roles = Way(guess), {a.name: a.role for a in face.arguments}
     for name, x in caller.arrays(guess).items():
@@ -202,7 +200,8 @@ def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], 
             if fault["step"] == "causal" and fault["mistake"] not in known:
                 findings.tell(fault)
     _window(caller, guess, made, numbers, facts, findings)
-    if not any(finding.kind in ("mistake", "unknown") for finding in findings.found.values()):
+    rests(caller, guess, made, findings)
+    if not findings.wrong:
         _blocks(caller, guess, made, numbers, facts, findings)
         _displaced(caller, guess, made, numbers, findings)
 
@@ -257,12 +256,7 @@ def _blocks(
     values = values_in(caller.arrays(guess), facts)
     along = calls.axes_of(guess.by_name[values[0]])[values[1]] if values is not None else "S"
     whole = [path for path, kind in guess.kinds if kind in calls.VALUES and type(calls.VALUES[kind](n)) is int]
-    called = told(guess, caller.face)
-    for name, was, built in [*((*one, False) for one in called.items()), *((*one, True) for one in numbers.items())]:
-        if type(was) is not int or was < min(n.T, n.S):
-            continue
-        if _rest(caller, guess, made, name, built, findings):
-            return
+    for name, built in _large(caller, guess, numbers):
         wide = replace(guess, lengths=n.resized(along, _LONG))
         for path in whole:
             wide = wide.given(path, f"length of {along}") if ".".join(path) != name else wide
@@ -278,6 +272,20 @@ def _blocks(
                 return
 
 
+def _large(caller: Caller, guess: Guess, numbers: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """Numbers that are no less than there are positions, of the call and of the constructor (True)."""
+    for named, built in ((told(guess, caller.face), False), (numbers, True)):
+        least = min(guess.lengths.T, guess.lengths.S)
+        yield from ((name, built) for name, was in named.items() if type(was) is int and was >= least)
+
+
+def rests(caller: Caller, guess: Guess, made: Made, findings: Findings) -> None:
+    """What numbers come to that make blocks of positions, where nothing is wrong without them."""
+    if not findings.wrong:
+        large = _large(caller, guess, made.numbers(caller))
+        any(_rest(caller, guess, made, name, built, findings) for name, built in large)
+
+
 def _rest(caller: Caller, guess: Guess, made: Made, name: str, built: bool, findings: Findings) -> bool:
     """Whether a number that makes blocks, where those are as long as each other, loses some of the last otherwise."""
     answers = []
@@ -288,6 +296,16 @@ def _rest(caller: Caller, guess: Guess, made: Made, name: str, built: bool, find
     if len(answers) < 3 or any(answer.failed for answer in answers):
         return False
     whole, halves, uneven = answers
+    free = r"(not|n't|never) depends? on|independent of|whatever|same for (any|every|all)"
+    said = rf"({free})\b[^.;]{{0,40}}\b({re.escape(name)}|chunk|block|tile)"
+    if differ(whole, halves) and re.search(said, " ".join(caller.face.prose.split())):
+        findings.add(
+            "unknown", look=rf"\b{re.escape(name)}\b",
+            message=f"What it gives is said not to depend on {name}, and with {name}={_WHOLE // 2} it is not what "
+            f"it is with {name}={_WHOLE}.",
+            mend="Look at what is carried from one block to the next: maximum, sum and values must all be rescaled.",
+        )  # fmt: skip
+        return True
     lost = not differ(whole, halves) and differ(whole, uneven)
     if lost:
         findings.add(
@@ -364,8 +382,14 @@ def _first_ones(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
     No position sees what comes after it, so that a distance is one wherever a sequence ends.
     """
     n, some = guess.lengths, max(guess.lengths.T - _FEWER, 2)
-    wrong = any(finding.kind in ("mistake", "unknown") for finding in findings.found.values())
-    if wrong or facts.get("causal") != 0 or "term" not in facts or n.T != n.S or some >= n.T or n.T in (n.B, n.H):
+    if (
+        findings.wrong
+        or facts.get("causal") != 0
+        or "term" not in facts
+        or n.T != n.S
+        or some >= n.T
+        or n.T in (n.B, n.H)
+    ):
         return
     fewer, kinds = guess.sized(T=some, S=some), guess.by_name
     moving = [name for name in caller.arrays(guess) if {"T", "S"} & {*calls.axes_of(kinds[name])}]

@@ -7,16 +7,18 @@ must be as if they had been there from the start; and where it does not, its out
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from overt.check.calls import call as calls
+from overt.check.calls.call import Guess
 from overt.check.findings import Findings
 from overt.check.steps.definitions import same
 from overt.check.text.lines import function_at
-from overt.check.varied.asking import Caller
+from overt.check.varied.asking import Caller, Way, differ
 
 Piece = tuple[dict[str, Any], dict[str, np.ndarray]]
 
@@ -58,6 +60,35 @@ def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], fin
             findings.add(
                 "unknown", line=_line(told["file"], name),
                 message=f"{name} moves the {moved} that were kept to other samples, and leaves their {left}.",
+                mend="Move all that was kept by the same order.",
+            )  # fmt: skip
+            return
+
+
+def given(caller: Caller, guess: Guess, findings: Findings) -> None:
+    """The same of one call that is given keys and values, and an argument that says whose each sample goes on with."""
+    kinds, arrays = guess.by_name, caller.arrays(guess)
+    kept = {name: x for name, x in arrays.items()
+            if x.dtype.kind == "f" and {"B", "S"} <= {*calls.axes_of(kinds[name])}}  # fmt: skip
+    if len(kept) < 2 or guess.lengths.B < 2:
+        return
+    order = np.arange(guess.lengths.B)[::-1].copy()
+    moved = {name: x.take(order, calls.axes_of(kinds[name]).index("B")) for name, x in kept.items()}
+    free = [a.name for a in caller.face.arguments if a.default is None and not a.required and a.name not in guess.names]
+    for name in free:
+        by = Way(guess.given((name,), f"below {guess.lengths.B}: B"), {name: order})
+        one, *others = [Way(guess, {own: x}) for own, x in moved.items()]
+        plain, told, all_, *each = caller.ask([Way(guess), by, Way(guess, moved), one, *others])
+        if told.failed or all_.failed or not differ(plain, told):
+            continue
+        if not differ(told, all_):
+            findings.entered("samples that change places", f"{name} moves what was kept")
+            return
+        alone = next((own for own, answer in zip(moved, each, strict=True) if not differ(told, answer)), None)
+        if alone is not None:
+            findings.add(
+                "unknown", look=rf"\b{re.escape(name)}\b(?! is )(?! *[:=,])",
+                message=f"{name} moves {alone} to other samples, and leaves what else was kept.",
                 mend="Move all that was kept by the same order.",
             )  # fmt: skip
             return
