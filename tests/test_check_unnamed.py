@@ -167,7 +167,7 @@ def test_each(mistakes: Mistakes, name: str, wanted: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "mistake", "text"),
-    [("Remembering", "cache_key", "if tag not in self.cache:"), ("Stuck", "dropout_stuck_off", "self.p = 0.0")],
+    [("Remembering", "cache_key", "tag = keys.tobytes()"), ("Stuck", "dropout_stuck_off", "self.p = 0.0")],
 )
 def test_what_happens_between_calls_is_in_no_constructor(
     session: Session, file: Path, name: str, mistake: str, text: str

@@ -261,7 +261,8 @@ class Suggestions(Likely):
         told = shapes.shapes(text, names, held, alone=not self.makes)
         # What is said of nothing here may be documented where it is handed to.
         method = self.interface.description["method"] or self.interface.name
-        told = {**handed(self.interface.whole, method, names), **told} if not self.makes else told
+        both = {**handed(self.interface.whole, method, names), **told}
+        told = both if not self.makes and {(name,) for name in names} <= both.keys() else told
         # What two methods take under one name is documented by that.
         methods = "|".join(map(re.escape, self.interface.description.get("life", "").split(" then ")))
         bare = {name: re.sub(rf"_({methods})$", "", name) for name in names}
