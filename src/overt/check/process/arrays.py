@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import random
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator, Mapping
@@ -96,6 +97,14 @@ def seed_torch(seed: int) -> None:
     ``torch.manual_seed`` keeps, for each other device, who asked it, which takes a hundred times as long.
     """
     sys.modules["torch"].default_generator.manual_seed(seed)
+
+
+def seed_all(seed: int = 0) -> None:
+    """Make the random numbers of all libraries the same again."""
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    if "torch" in sys.modules:
+        seed_torch(seed)
 
 
 def _draw(drawn: Callable[[], np.random.RandomState], name: str, *args: Any, **kwargs: Any) -> Any:

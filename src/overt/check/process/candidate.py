@@ -6,7 +6,6 @@ import copy
 import inspect
 import io
 import linecache
-import random
 import re
 import sys
 import time
@@ -21,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from overt.check.process import wire
-from overt.check.process.arrays import Backend, alike, backends, leaves, marks, seed_torch
+from overt.check.process.arrays import Backend, alike, backends, leaves, marks, seed_all
 from overt.check.process.composing import THEN, applied, closing, composed, described, grown, living, makes, train
 from overt.check.process.describe import is_keras, is_linen
 from overt.check.process.failing import guards, refused, statement
 from overt.check.process.giving import Asked, Giver, LackedError, drawn, is_written
 from overt.check.process.loading import UNFINISHED, load
 from overt.check.process.overhearing import HeardError, overheard, spied, users
+from overt.check.process.parameters import own as own_arrays
 from overt.check.process.parameters import parameters, widen
 from overt.check.process.watching import watched
 from overt.check.text.edits import rewritten
@@ -212,7 +212,7 @@ class Candidate:
 
     def on_build(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """Make an instance of a class (or take the instance), fill its parameters with known numbers."""
-        _seed()
+        seed_all()
         thing = self.target
         if inspect.isclass(thing):
             library = backends(message.get("backend", "numpy"), "float64")
@@ -236,7 +236,7 @@ class Candidate:
         scope: dict[str, Any] = {name: sys.modules[name] for name in ("torch", "numpy", "jax") if name in sys.modules}
         scope |= {"np": np, **(vars(module) if module is not None else {})}
         scope.setdefault(getattr(self.target, "__name__", "it"), self.target)
-        _seed()
+        seed_all()
         thing = eval(message["make"], scope)
         if not callable(thing):
             raise ArgumentError(f"{message['make']} is a {type(thing).__name__}, and cannot be called")
@@ -246,7 +246,7 @@ class Candidate:
 
     def on_overhear(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """The same, of what its own file calls it with, or did when another candidate of it was called."""
-        _seed()
+        seed_all()
         found = self.heard if message["heard"] else overheard(self.whole or self.target, message["method"])
         if found is None:
             raise ArgumentError("its file does not call it")
@@ -331,7 +331,7 @@ class Candidate:
     def _fresh(self, handle: int, call: dict[str, Any]) -> Any:
         """A copy of an instance that no call has changed: the last one if that is so."""
         # What draws its weights when it is first called draws the same in every copy.
-        _seed()
+        seed_all()
         key = handle, call.get("dtype")
         last, thing, known = self.clean
         if last == key and known is not None:
@@ -390,8 +390,9 @@ class Candidate:
         if call.get("record") is not None:
             method = watched(method, thing, call["record"], told, self.passing)
         if call.get("seed") is not None:
-            _seed(call["seed"])
+            seed_all(call["seed"])
             backend.seed(call["seed"])
+        mine = own_arrays(thing) if call.get("own") else {}
         weight: list[int] = []
         weighed = backend.weighed(weight) if call.get("weigh") else nullcontext()
         attached = backend.attached() if call.get("attached") else nullcontext()
@@ -428,17 +429,12 @@ class Candidate:
             for key, old in before.items()
             if not np.array_equal(old, backend.take(given[key]), equal_nan=old.dtype.kind == "f")
         ]
+        now = own_arrays(thing) if mine else {}
+        reply["changed"] += [f"own {name}" for name, x in mine.items()
+                             if name in now and not np.array_equal(now[name], x, equal_nan=True)]  # fmt: skip
         if call.get("grad"):
             reply["gradients"] = backend.pull(result, {key: given[key] for key in before}, out, number)
         return reply
-
-
-def _seed(seed: int = 0) -> None:
-    """Make the random numbers of all libraries the same again."""
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002
-    if "torch" in sys.modules:
-        seed_torch(seed)
 
 
 def _method(thing: Any, name: str | None) -> Any:

@@ -51,6 +51,11 @@ def parameters(
     return rows
 
 
+def own(thing: Any) -> dict[str, np.ndarray]:
+    """The float arrays that an instance itself holds, as they are now, by the names of its attributes."""
+    return {path: np.array(_read(array)) for path, _, array in _walk(thing, "", set()) if "." not in path}
+
+
 def _ruled(array: np.ndarray) -> bool:
     """Whether numbers were made by a rule, and neither drawn nor the same for all: a mask, a progression, waves."""
     rows = array.reshape([n for n in array.shape if n != 1]).astype(float)

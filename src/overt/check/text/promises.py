@@ -34,7 +34,7 @@ _SCORED = r"logits|scores|energies"
 _LOW = r"-\s*(1e\d|(jnp\.|np\.|torch\.|math\.)?inf)|−∞|finfo\([^)]*\)\.min|[\"']-inf"
 
 # A sentence may have several lines, of which none begins with another name.
-_ENDS = r"(?<=[.;])\s+|\n\s*\n|\n(?=\s*(?:[-*`]|\w+ *[:=(\[]|\w+ {2}))"
+_ENDS = r"(?<=[.;])\s+(?!(?:they|these|those|such)\b)|\n\s*\n|\n(?=\s*(?:[-*`]|\w+ *[:=(\[]|\w+ {2}))"
 
 
 class Promises:
@@ -170,7 +170,7 @@ class Promises:
             # Both are taken, each by its dtype.
             return None
         own = self._paragraph(name)
-        for part, text in ((re.split(r"(?<=[.;])\s", own), own), (lines, self.prose)):
+        for part, text in ((re.split(_ENDS, own), own), (lines, self.prose)):
             # What is said of booleans elsewhere is said of what it is made into.
             said = {verdict for line in part if (verdict := meaning(line, "bool" in text))}
             if said:

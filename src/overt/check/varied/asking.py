@@ -192,7 +192,8 @@ def probe(
     # A mask that has all axes may be written to as it is.
     whole = [Way(guess.given(path, calls.with_axes(kind, ("B", "H", "T", "S"))))
              for path, kind in guess.kinds if calls.is_mask(kind) and "1" in calls.axes_of(kind)]  # fmt: skip
-    _changed(caller.ask([plain, *others, *whole] if others else [*ways, *whole]), findings)
+    mine = replace(plain, extra={"own": True})
+    _changed(caller.ask([mine, *others, *whole] if others else [mine, *ways[1:], *whole]), findings)
     # What changes its inputs answers otherwise the second time, whatever it keeps.
     kept = None if "inplace" in findings.found else remembers(caller, guess) or _named(caller, guess)
     if kept is not None:
@@ -205,12 +206,18 @@ def probe(
 
 
 def _changed(answers: Sequence[Answer], findings: Findings) -> None:
-    changed = {key.split("_", 1)[-1].split("+")[-1] for answer in answers for key in answer.reply.get("changed", ())}
+    every = {key for answer in answers for key in answer.reply.get("changed", ())}
+    changed = {key.split("_", 1)[-1].split("+")[-1] for key in every if key[:4] != "own "}
+    # What an instance holds, and no line after its constructor writes to: it was changed by another name.
+    code = re.sub(r"(?s)def __init__.*?(?=\n    def )", "", findings.description["source"])
+    for name in (key[4:] for key in every if key[:4] == "own "):
+        if not re.search(rf"self\.{re.escape(name)}\b((\[[^\]]*\])? *[-+*/@|&]?=(?!=)|\.\w+\()", code):
+            changed.add(name)
     if changed:
         names = ", ".join(sorted(changed))
         name = re.escape(min(changed))
         look = rf"\b{name}\b[^=\n]*[-+*/&^%@\]]\s*=(?!=)|\bout={name}\b|{MISTAKES['inplace'].look}"
-        says = f"It changes what it was given ({names}), so a second call sees other inputs."
+        says = f"It changes what it was given ({names}), so a second call sees other numbers."
         findings.add("inplace", message=says, look=look)
 
 
