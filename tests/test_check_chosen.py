@@ -197,6 +197,76 @@ def windowed(x, w, cfg, positions, cache=None):
     return softmax(s) @ v, (k, v, at)
 
 
+class Table:
+    """Causal attention of x (n, c), with a learned bias (heads, longest, longest).  w: wq, wk, wv (c, c)"""
+
+    def __init__(self, w, bias, heads):
+        self.w, self.bias, self.heads = w, np.asarray(bias, np.float64), heads
+
+    def __call__(self, x):
+        n = len(x)
+        q, k, v = ((x @ self.w[name]).reshape(n, self.heads, -1).swapaxes(0, 1) for name in ("wq", "wk", "wv"))
+        s = self.bias[:, :n, :n].copy()
+        s += q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1])
+        return (softmax(np.where(np.tri(n, dtype=bool), s, -np.inf)) @ v).swapaxes(0, 1).reshape(n, -1)
+
+
+class Store:
+    def __init__(self, heads, width):
+        self.k, self.v = np.zeros((heads, 0, width), np.float32), np.zeros((heads, 0, width), np.float32)
+
+    def add(self, k, v):
+        self.k, self.v = np.concatenate([self.k, k], 1), np.concatenate([self.v, v], 1)
+
+
+class Stored(nn.Module):
+    """x (T, dim), a part of a text; keys and values of the parts before it lie in arrays, which nobody trains."""
+
+    def __init__(self, dim=32, heads=4):
+        super().__init__()
+        self.heads, self.qkv, self.store = heads, nn.Linear(dim, 3 * dim), Store(heads, dim // heads)
+
+    def forward(self, x):
+        q, k, v = (y.unflatten(-1, (self.heads, -1)).transpose(0, 1) for y in self.qkv(x).chunk(3, -1))
+        near = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v
+        if self.store.k.shape[1]:
+            far_k, far_v = torch.from_numpy(self.store.k).to(x), torch.from_numpy(self.store.v).to(x)
+            near = (near + (q @ far_k.mT / q.shape[-1] ** 0.5).softmax(-1) @ far_v) / 2
+        self.store.add(k.detach().float().numpy(), v.detach().float().numpy())
+        return near.transpose(0, 1).flatten(1)
+
+
+class Terms(nn.Module):
+    """Scores of two terms, with a scale of both widths together."""
+
+    def __init__(self, dim=32, heads=4, near=8, far=4):
+        super().__init__()
+        self.heads, self.near, self.far, self.scale = heads, near, far, (near + far) ** -0.5
+        self.q = nn.Linear(dim, heads * (near + far))
+        self.k, self.shared, self.v = nn.Linear(dim, heads * near), nn.Linear(dim, far), nn.Linear(dim, dim)
+
+    def forward(self, x):
+        """x (B, T, dim)"""
+        q = self.q(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        k, v = (y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in (self.k(x), self.v(x)))
+        near, far = q.split([self.near, self.far], -1)
+        s = torch.einsum("bhtd,bsd->bhts", far, self.shared(x))
+        s = (s + near @ k.mT) * self.scale
+        return (s.softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+
+class Among(nn.Module):
+    """x (B, N, dim): each sample is one token, and attention runs over B."""
+
+    def __init__(self, columns, dim, heads=2):
+        super().__init__()
+        self.mix = nn.MultiheadAttention(columns * dim, heads, batch_first=True)
+
+    def forward(self, x):
+        rows = x.reshape(1, len(x), -1)
+        return self.mix(rows, rows, rows, need_weights=False)[0].reshape(x.shape)
+
+
 class Dropping(nn.Module):
     """Gives what was mixed, and the weights."""
 
@@ -250,10 +320,11 @@ WRONG = [
         "s = np.where((away >= -1) &  # here\n                ",
         "causal_off_by_one",
     ),
+    ("Table", "self.bias[:, :n, :n].copy()", "self.bias[:, :n, :n]", "inplace"),
     ("Dropping", "        s = self.cap * torch.tanh(s / self.cap)\n", "", "softcap_missing"),
     ("Remembers", "tag = query.tobytes(), keys.tobytes()", "tag = len(query), keys.tobytes()  # here", "cache_key"),
 ]
-NAMES = [*dict.fromkeys(row[0] for row in WRONG), "Nights"]
+NAMES = [*dict.fromkeys(row[0] for row in WRONG), "Nights", "Stored", "Terms", "Among"]
 
 
 def found(session: Session, file: Path, name: str, source: str) -> dict[str, str]:

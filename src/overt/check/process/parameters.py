@@ -71,7 +71,7 @@ def _ruled(array: np.ndarray) -> bool:
 
 
 def _trainable(array: Any) -> bool:
-    return bool(getattr(array, "requires_grad", True))
+    return bool(getattr(array, "requires_grad", False))
 
 
 def _read(array: Any) -> np.ndarray:

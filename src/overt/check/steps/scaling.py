@@ -10,7 +10,7 @@ from overt.check.steps.origins import PRODUCTS, Origin, constant_over
 from overt.check.steps.turning import turn
 from overt.check.steps.walking import Walk
 from overt.recorder.operations import Line
-from overt.recorder.products import product
+from overt.recorder.products import contracted, product
 
 
 class Scale(Walk):
@@ -70,6 +70,8 @@ class Scale(Walk):
             self.note("scale", "held", f"1/√{width}", line)
         elif "term" in self.facts and any(abs(total * (n * width) ** 0.5 - 1) < 1e-3 for n in (2, 3)):
             self.note("scale", "held", f"1/√{width} shared with other terms (He et al. 2021)", line)
+        elif "term" in self.facts and any(abs(total * (width + n) ** 0.5 - 1) < 1e-3 for n in self._beside_widths()):
+            self.note("scale", "held", "one over the root of the widths of all terms together", line)
         elif mistake is None and self.bent is not None and self.bent[0] == total:
             says = f"What tanh made of the scores divided by {want / total:.4g} is not multiplied by that again."
             self.fail("softcap", UNKNOWN, self.bent[1], says, want, total)
@@ -99,6 +101,15 @@ class Scale(Walk):
         else:
             says = f"The scores are multiplied by {total:.4g}; 1/√{width} is {want:.4g}."
             self.fail("scale", mistake, line, says, want, total)
+
+    def _beside_widths(self) -> set[int]:
+        """The widths of other products of the same form, which may be terms of the scores, and of all together."""
+        core, found = self.core, list[int]()
+        for number, operation in enumerate(self.operations[: core.mix.number]):
+            if number != core.scores.number and operation.host.shape == core.scores.result.shape:
+                made = contracted(self.operations, number)
+                found += [made.width] if made is not None else []
+        return {*found, sum(found)} - {0}
 
     def _before_turn(self, one: Origin) -> Origin | None:
         """What queries or keys were before they were turned by their positions, if they were."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
-from math import log
+from math import isclose, log
 from typing import Any
 
 from overt.check.calls import call as calls
@@ -168,7 +168,12 @@ def scaled(
 
     first = made.of(caller)
     given = [*guess.kinds, *(first[0].kinds if first is not None else ())]
-    if any(kind in ("scale", "root of a width") for _, kind in given):
+    handed = (
+        [calls.VALUES[kind](first[0].lengths) for _, kind in first[0].kinds if kind in calls.VALUES] if first else []
+    )
+    if any(kind in ("scale", "root of a width") for _, kind in given) or any(
+        isclose(odd["scale"], n, rel_tol=1e-5) for n in handed
+    ):
         # A factor that was given goes with the width as that does.
         return
     other: Caller | None = caller

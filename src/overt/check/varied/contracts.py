@@ -16,6 +16,7 @@ import numpy as np
 from overt.check.calls import call as calls
 from overt.check.calls.call import Guess
 from overt.check.findings import Findings
+from overt.check.report import Kind
 from overt.check.text.interface import Interface
 from overt.check.text.roles import constructor_role, role
 from overt.check.text.syntax import parsed
@@ -23,6 +24,11 @@ from overt.check.varied.asking import Caller, Way, differ, reach, sees, values_i
 from overt.check.varied.beside import Made
 from overt.check.varied.beside import numbers as told
 
+# Samples are said to look at each other.
+_AMONG = (
+    r"intersample|\b(attention|attends?|looks?|runs?) (over|across|among|between|at) (the |all )?"
+    r"(b\b(?! ?,)|batch\b(?! ?first)|other samples)"
+)
 # So many positions that a third of them is a block.
 _LONG = 12
 # Positions that are two blocks of a half, and of two less than all a whole one and a shorter one.
@@ -111,7 +117,9 @@ def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: F
     # What takes another axis for the sequence was built so.
     built = along[0]["fused"] and "MultiheadAttention(" in face.text
     line = None if built else along[0]["line"]
-    findings.add("batch_first", kind=None if face.batches_first else "convention", line=line)
+    meant = re.search(_AMONG, " ".join((face.described + face.description.get("told", "")).lower().split()))
+    kind: Kind | None = None if face.batches_first and not meant else "convention"
+    findings.add("batch_first", kind=kind, line=line)
 
 
 def _others(caller: Caller, guess: Guess, findings: Findings) -> None:
