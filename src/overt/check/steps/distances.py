@@ -176,8 +176,9 @@ def _linear(
     size, sign = np.abs(slopes), np.sign(slopes)
     forms = [("", slopes_of(H, None)), ("", every_second(H)), *((how, slopes_of(H, how)) for how in _WRONG)]
     how = next((how for how, some in forms if np.allclose(size, some, rtol=1e-3)), None)
-    # Slopes of somebody's own reward nothing far away either, where they are called ALiBi's.
-    if len(set(sign)) > 1 or (how is None and not (intended.get("alibi") and sign[0] < 0)):
+    # Another series of slopes rewards nothing far away either, where it is called ALiBi's.
+    series = H > 2 and np.allclose(size[1:] / size[:-1], size[1] / size[0], rtol=1e-3)
+    if len(set(sign)) > 1 or (how is None and not (intended.get("alibi") and series and sign[0] < 0)):
         return
     if sign[0] < 0:
         yield Told(step, "alibi_sign", line, "The farther a key is, the more it is rewarded.", -slopes, slopes)

@@ -306,9 +306,10 @@ def _asked(
         match node:
             case ast.UnaryOp(op=ast.Invert(), operand=flags) | ast.Call(func=ast.Attribute(value=flags, attr="bool")):
                 found.flags.update(_paths(numeric.viewed(flags), known, texts))
-            case ast.Call(func=ast.Attribute(value=flags, attr="to" | "astype"), args=[kind]) if "bool" in ast.dump(
-                kind
-            ):
+            case (
+                ast.Call(func=ast.Attribute(value=flags, attr="to" | "astype"), args=[kind])
+                | ast.Call(func=ast.Attribute(attr="cast"), args=[flags, kind])
+            ) if "bool" in ast.dump(kind):
                 found.flags.update(_paths(numeric.viewed(flags), known, texts))
             case (
                 ast.Call(func=ast.Attribute(attr="where"), args=[flags, _, _])

@@ -59,10 +59,8 @@ def _lines(thing: Any) -> tuple[str, int]:
     linecache.checkcache(file)
     whole = linecache.getlines(file, vars(sys.modules.get(thing.__module__, object)))
     places = _classes("".join(whole))
-    if thing.__qualname__ not in places:
-        raise OSError(f"{thing.__qualname__} does not stand in {file}")
-    first, last = places[thing.__qualname__]
-    return textwrap.dedent("".join(whole[first - 1 : last])), first
+    first, last = places.get(thing.__qualname__, (0, 0))
+    return textwrap.dedent("".join(whole[max(first - 1, 0) : last])), first
 
 
 @lru_cache(maxsize=16)

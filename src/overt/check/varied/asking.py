@@ -192,8 +192,8 @@ def probe(
     # A mask that has all axes may be written to as it is.
     whole = [Way(guess.given(path, calls.with_axes(kind, ("B", "H", "T", "S"))))
              for path, kind in guess.kinds if calls.is_mask(kind) and "1" in calls.axes_of(kind)]  # fmt: skip
-    mine = replace(plain, extra={"own": True})
-    _changed(caller.ask([mine, *others, *whole] if others else [mine, *ways[1:], *whole]), findings)
+    mine = [replace(way, extra={**way.extra, "own": True}) for way in ways]
+    _changed(caller.ask([*mine, *others, *whole]), findings)
     # What changes its inputs answers otherwise the second time, whatever it keeps.
     kept = None if "inplace" in findings.found else remembers(caller, guess) or _named(caller, guess)
     if kept is not None:
