@@ -202,13 +202,14 @@ class Blocks(Mixing):
         """Whether keys that were chosen, such as the best, are weighed by their scores and have their own values."""
         core, number = self.core, self.core.mix.sources[0]
         size, scores = core.weights.size, core.scores.result
-        while number is not None and self.operations[number].operands[0].size == size:
+        while number is not None and [x.size for x in self.operations[number].operands[:1]] == [size]:
             number = self.operations[number].sources[0]
         taken = self.operations[number] if number is not None else None
-        if taken is None or taken.host.size != size or taken.operands[0].shape != scores.shape:
+        if taken is None or not taken.operands or taken.host.size != size or taken.operands[0].shape != scores.shape:
             return False
         # Out of which values were taken, by numbers.
-        whole = self.operations[self.v.source].operands[0] if self.v.source is not None else self.v.array
+        made = self.operations[self.v.source].operands if self.v.source is not None else ()
+        whole = made[0] if made else self.v.array
         at, theirs = places(taken.host, taken.operands[0]), places(self.v.form / (self.v.factor or 1), whole)
         if at is None or theirs is None or taken.host.squeeze().shape != core.weights.squeeze().shape:
             return False
