@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+from overt.check.text.asked import Read
 from overt.check.text.promises import Promises
-from overt.check.text.reading import Read, read
+from overt.check.text.reading import read
 from overt.check.text.roles import Argument, constructor_role, role, settled
 from overt.check.text.shapes import layout_of
 from overt.check.text.syntax import dropping

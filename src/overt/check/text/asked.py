@@ -1,0 +1,428 @@
+"""What one function asks of its arguments, and what those that it hands them on to ask."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from overt.check.text import numeric
+from overt.check.text.shapes import Path
+from overt.check.text.syntax import DEPTH, assigned, is_own, spelt, texts_in, walked
+
+# Attributes that arrays have in one library or another.
+_OF_ARRAYS = frozenset((*dir(np.ndarray), "at", "data", "device", "grad", "mH", "mT", "requires_grad"))
+# Functions that add up what their second argument says the places of.
+_ADDING = r"(?s:.*)\b(index_add_?|scatter_(add|reduce)_?|add\.at|segment_(sum|max))"
+_JOINS = ("cat", "concat", "concatenate", "stack")
+_PRODUCTS = {"matmul", "dot", "mm", "bmm", "linear"}
+
+
+@dataclass
+class Read:
+    """What lies in arguments, by names or numbers, and how it is asked for there: "dictionary", "config", or "list"."""
+
+    held: dict[Path, str] = field(default_factory=dict)
+    # what it is called where it is taken out
+    called: dict[Path, str] = field(default_factory=dict)
+    # what stands behind and before a product, and what rows are taken out of, and by what
+    behind: set[Path] = field(default_factory=set)
+    before: set[Path] = field(default_factory=set)
+    tables: set[Path] = field(default_factory=set)
+    indices: set[Path] = field(default_factory=set)
+    # what takes something out of whatever it is
+    picking: set[Path] = field(default_factory=set)
+    # what is the same as others of its own numbers, or is not, and what is a whole number, or is not
+    compared: set[Path] = field(default_factory=set)
+    whole: set[Path] = field(default_factory=set)
+    # what is compared with numbers below 0, or with 0 from below
+    negative: set[Path] = field(default_factory=set)
+    # what has its outputs before its inputs, what slices begin and end at, or end at, and what is joined with texts
+    linear: set[Path] = field(default_factory=set)
+    bounds: set[Path] = field(default_factory=set)
+    lengths: set[Path] = field(default_factory=set)
+    # of what counts others, what is itself the last of these
+    last: set[Path] = field(default_factory=set)
+    texts: dict[Path, str] = field(default_factory=dict)
+    # what stands where a number must: in a text, beside a number where something begins, before what counts up
+    numbers: set[Path] = field(default_factory=set)
+    # what is one of several lengths, or a factor of one
+    sides: set[Path] = field(default_factory=set)
+    # what counts heads, by what is made of it, and what such a number divides
+    heads: set[Path] = field(default_factory=set)
+    divided: dict[Path, set[Path]] = field(default_factory=dict)
+    # what lies in something and is a number: it is made whole, with what it is multiplied with, or something is by it
+    single: set[Path] = field(default_factory=set)
+    # methods that are called of something, and that no array has
+    methods: dict[Path, set[str]] = field(default_factory=dict)
+    # what arguments are called with, several things at once: by position, and by name
+    applied: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
+    # what the code makes itself where it is None
+    absent: set[Path] = field(default_factory=set)
+    # arguments that are added to others, by their names
+    added: dict[str, str] = field(default_factory=dict)
+    # what arrays are made as long as
+    made: set[Path] = field(default_factory=set)
+    # what is asked for its size or shape, and what is made booleans or turned round as these are
+    sized: set[Path] = field(default_factory=set)
+    flags: set[Path] = field(default_factory=set)
+    # what is given an axis of one number behind its own, to be mapped
+    columns: set[Path] = field(default_factory=set)
+    # what lies in a list and has parts by numbers itself, such as the states of layers
+    parted: set[Path] = field(default_factory=set)
+    # what says where others are added up
+    added_by: set[Path] = field(default_factory=set)
+    # layers of an instance that take numbers of words
+    embeds: set[str] = field(default_factory=set)
+    # arguments that are called
+    layers: set[Path] = field(default_factory=set)
+    # what is looked for before it is asked for, and what is written
+    sought: set[Path] = field(default_factory=set)
+    stored: set[Path] = field(default_factory=set)
+
+    @property
+    def weights(self) -> set[Path]:
+        """What others are multiplied with."""
+        return self.behind - self.before
+
+    def enter(self, path: Path, kind: str) -> None:
+        """What lies in something, and what that lies in by its number."""
+        for end in range(2, len(path)):
+            if path[end - 1].isdigit():
+                self.held.setdefault(path[:end], "list")
+        self.held.setdefault(path, kind)
+
+    def of(self, path: Path) -> str | None:
+        """What something is, by how others are asked of it."""
+        inside = {p[-1]: kind for p, kind in self.held.items() if p[:-1] == path}
+        kind = next(iter(inside.values()), None)
+        return f"{len(inside)} of them" if kind == "list" else kind
+
+    @property
+    def ends(self) -> dict[Path, str]:
+        """What asks for more is no array."""
+        owners = {path[:-1] for path in self.held}
+        return {path: kind for path, kind in self.held.items() if path not in owners}
+
+    def filled(self, path: Path) -> bool:
+        """Whether there need be nothing in something: all of it is looked for, or written beside that."""
+        inside = {one for one in self.held if one[:-1] == path}
+        return bool(inside & self.sought) and inside <= self.sought | self.stored
+
+
+def asked(
+    function: ast.AST,
+    known: dict[str, list[Path]],
+    told: Mapping[str, list[str]],
+    functions: Mapping[str, ast.FunctionDef],
+    found: Read,
+    depth: int = 0,
+) -> None:
+    """Enter what one function asks of what its names stand for: arguments, what lies in them, or texts."""
+    nodes = walked(function)
+    here = _Asking(known, texts_in(nodes, told), functions, found, depth)
+    here.names(nodes)
+    here.slices(nodes)
+    handed_on = {node.func for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
+        if node not in handed_on:
+            here.taken(node)
+        here.numbers(node)
+        here.flags(node)
+        match node:
+            case ast.BinOp():
+                here.operation(node)
+            case ast.Compare():
+                here.comparison(node)
+            case ast.Subscript():
+                here.subscript(node)
+            case ast.If():
+                here.choice(node)
+            case ast.Attribute(attr="shape" | "size" | "ndim"):
+                found.sized.update(here.paths(node.value))
+            case ast.Call():
+                here.call(node)
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """One function: what its names stand for, and what they are asked for there."""
+
+    known: dict[str, list[Path]]
+    texts: Mapping[str, list[str]]
+    functions: Mapping[str, ast.FunctionDef]
+    found: Read
+    depth: int
+
+    def paths(self, node: ast.AST) -> list[Path]:
+        return paths_of(node, self.known, self.texts)
+
+    def every(self, nodes: Iterable[ast.AST]) -> list[Path]:
+        return [path for node in nodes for path in self.paths(node)]
+
+    def names(self, nodes: Sequence[ast.AST]) -> None:
+        """Other names that assignments and loops give to arguments, or to what lies in them."""
+        for node in nodes:
+            if isinstance(node, ast.Assign):
+                for given, of in assigned(node):
+                    if isinstance(given, ast.Tuple) and isinstance(of, ast.GeneratorExp | ast.ListComp):
+                        # Names for each of what something is made of one by one are names for that.
+                        of = of.generators[0].iter if len(of.generators) == 1 else of
+                    if isinstance(given, ast.Name) and isinstance(of, ast.Attribute) and ast.unparse(of) in self.known:
+                        self.known.setdefault(given.id, self.known[ast.unparse(of)])
+                    self._named(given, self.paths(of))
+            elif isinstance(node, ast.For | ast.comprehension):
+                self._looped(node.target, node.iter)
+
+    def _named(self, target: ast.AST, paths: list[Path]) -> None:
+        """Another name for something that lies in an argument, or names for what lies in it in its order."""
+        if not paths:
+            return
+        if isinstance(target, ast.Name) and len(paths[0]) > 1:
+            self.known.setdefault(target.id, paths)
+        elif isinstance(target, ast.Attribute):
+            self.known.setdefault(ast.unparse(target), paths)
+        elif isinstance(target, ast.Tuple | ast.List) and not any(isinstance(x, ast.Starred) for x in target.elts):
+            for number, x in enumerate(target.elts):
+                inside = [(*path, str(number)) for path in paths]
+                for path in inside:
+                    self.found.enter(path, "list")
+                if isinstance(x, ast.Name):
+                    self.found.called |= {path: x.id for path in inside if path not in self.found.called}
+                    self.known.setdefault(x.id, inside)
+                else:
+                    self._named(x, inside)
+
+    def _looped(self, target: ast.AST, over: ast.AST) -> None:
+        """What a loop takes out of a list, where the code says by what it asks of that, that it is none of arrays."""
+        if isinstance(over, ast.Call) and getattr(over.func, "id", "") == "enumerate" and isinstance(target, ast.Tuple):
+            target, over = target.elts[-1], over.args[0]
+        if isinstance(over, ast.Call) and getattr(over.func, "id", "") == "reversed":
+            over = over.args[0]
+        if isinstance(over, ast.Call) and getattr(over.func, "id", "") == "zip" and isinstance(target, ast.Tuple):
+            for each, some in zip(target.elts, over.args, strict=False):
+                self._looped(each, some)
+            return
+        if isinstance(over, ast.Tuple | ast.List) and isinstance(target, ast.Name):
+            self.known.setdefault(target.id, [path for path in self.every(over.elts) if len(path) > 1])
+            return
+        paths = [(*path, "0") for path in self.paths(over)]
+        if isinstance(target, ast.Tuple) and paths:
+            for path in paths:
+                self.found.enter(path, "list")
+            self._named(target, paths)
+        elif isinstance(target, ast.Name) and paths:
+            self.known.setdefault(target.id, paths)
+
+    def slices(self, nodes: Sequence[ast.AST]) -> None:
+        """What holds the bounds of slices, or their ends alone: in its elements, or where a loop takes these."""
+        taken: dict[str, Path] = {}
+        for node in nodes:
+            if isinstance(node, ast.For | ast.comprehension):
+                some = {path for path in self._inside(node.iter) if len(path) == 1}
+                targets = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
+                over = node.iter.args if isinstance(node.iter, ast.Call) and len(node.iter.args) == len(targets) else []
+                for number, target in enumerate(targets):
+                    mine = self._inside(over[number]) if over else some
+                    if isinstance(target, ast.Name) and len(mine) == 1:
+                        taken[target.id] = next(iter(mine))
+
+        def of(node: ast.AST | None) -> Path | None:
+            if isinstance(node, ast.Call) and node.args:
+                return of(node.args[0])
+            if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+                return next((path for path in self.known.get(node.value.id, ()) if len(path) == 1), None)
+            return taken.get(node.id) if isinstance(node, ast.Name) else None
+
+        up = {target.id for node in nodes if isinstance(node, ast.Assign) and numeric.counts_up(node.value)
+              for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
+        for node in nodes:
+            counting = [path for name in numeric.counting(node, up) for path in self.known.get(name, ())
+                        if len(path) == 1]  # fmt: skip
+            self.found.lengths.update(counting)
+            self.found.last.update(counting if isinstance(node, ast.Compare) and numeric.last(node, up) else ())
+            if isinstance(node, ast.Slice) and (path := of(node.upper)) is not None:
+                both = of(node.lower) == path
+                (self.found.bounds if both else self.found.lengths).update([path] if both or node.lower is None else [])
+
+    def _inside(self, node: ast.AST) -> set[Path]:
+        """What the names in an expression stand for."""
+        return {path for n in ast.walk(node) if isinstance(n, ast.Name) for path in self.known.get(n.id, ())}
+
+    def taken(self, node: ast.AST) -> None:
+        """What lies in an argument, and is taken out of it."""
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in self.known:
+            return
+        for path in self.paths(node):
+            if len(path) > 1 and not isinstance(node, ast.Name):
+                self.found.enter(path, "config" if isinstance(node, ast.Attribute) else "dictionary")
+
+    def numbers(self, node: ast.AST) -> None:
+        """What an expression says of the numbers in it."""
+        self.found.single.update(path for path in self.every(numeric.single(node)) if len(path) > 1)
+        self.found.columns.update(self.every(numeric.columns(node)))
+        self.found.numbers.update(self.every(numeric.numbers(node)))
+        self.found.heads.update(self.every(numeric.heads(node)))
+        self.found.sides.update(self.every(numeric.sides(node)))
+        self.found.made.update(self.every(numeric.makes(node)))
+
+    def flags(self, node: ast.AST) -> None:
+        """What is made booleans, turned round as these are, or chooses."""
+        conditions: Iterable[ast.expr] = ()
+        match node:
+            case ast.UnaryOp(op=ast.Invert(), operand=flags) | ast.Call(func=ast.Attribute(value=flags, attr="bool")):
+                conditions = [flags]
+            case (
+                ast.Call(func=ast.Attribute(value=flags, attr="to" | "astype"), args=[kind])
+                | ast.Call(func=ast.Attribute(attr="cast"), args=[flags, kind])
+            ) if "bool" in ast.dump(kind):
+                conditions = [flags]
+            case (
+                ast.Call(func=ast.Attribute(attr="where"), args=[flags, _, _])
+                | ast.Call(func=ast.Attribute(attr="masked_fill" | "masked_fill_"), args=[flags, _])
+            ):
+                conditions = _conditions(flags)
+        self.found.flags.update(self.every(numeric.viewed(part) for part in conditions))
+
+    def operation(self, node: ast.BinOp) -> None:
+        """What is multiplied as a matrix, divided, or added."""
+        left, right = self.paths(node.left), self.paths(node.right)
+        match node.op:
+            case ast.MatMult():
+                self.found.behind.update(right)
+                self.found.before.update(left)
+                if isinstance(node.right, ast.Attribute) and node.right.attr in ("T", "mT"):
+                    turned = self.paths(node.right.value)
+                    self.found.behind.update(turned)
+                    self.found.linear.update(turned)
+            case ast.Div() if spelt(node.right, self.texts):
+                # What is divided by a text is no number: it goes on to what has that name.
+                for path in left:
+                    self.found.methods.setdefault(path, set()).add("__truediv__")
+            case ast.Add() if left and right and len(left[0]) == len(right[0]) == 1 and left != right:
+                self.found.added.setdefault(right[0][0], left[0][0])
+            case ast.FloorDiv() | ast.Mod():
+                for path in right:
+                    self.found.divided.setdefault(path, set()).update(left)
+
+    def comparison(self, node: ast.Compare) -> None:
+        """What is below zero, is sought in something, is the same as others of its own, or is a whole number."""
+        match node:
+            case (
+                ast.Compare(ops=[ast.Lt() | ast.GtE()], comparators=[ast.Constant(value=0)])
+                | ast.Compare(ops=[_], comparators=[ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=1))])
+            ):
+                self.found.negative.update(self.paths(node.left))
+        first = node.comparators[0]
+        match node.ops[0]:
+            case ast.In() | ast.NotIn():
+                owners = self.paths(first)
+                self.found.sought.update((*path, text) for path in owners for text in spelt(node.left, self.texts))
+            case ast.Eq() | ast.NotEq():
+                names = [{n.id for n in ast.walk(x) if isinstance(n, ast.Name)} for x in (node.left, first)]
+                alike = set.intersection(*names)
+                self.found.compared.update(path for name in alike for path in self.known.get(name, ()))
+                if isinstance(first, ast.Constant) and type(first.value) is int:
+                    self.found.whole.update(self.paths(node.left))
+
+    def subscript(self, node: ast.Subscript) -> None:
+        """What is written, what rows are taken out of, and by what."""
+        owners, by = self.paths(node.value), numeric.bare(node.slice)
+        self.found.stored.update(self.paths(node) if isinstance(node.ctx, ast.Store) else ())
+        ranged = isinstance(by, ast.Call) and "range" in ast.unparse(by.func)
+        if ranged or (isinstance(by, ast.Name) and by.id in self.known):
+            self.found.tables.update(owners)
+            self.found.picking.update(self.paths(by))
+            self.found.indices.update(self.paths(by) if owners else ())
+        if isinstance(node.slice, ast.Name):
+            self.found.parted.update(path for path in owners if path[-1].isdigit())
+
+    def choice(self, node: ast.If) -> None:
+        """What is made where it is None."""
+        match node.test:
+            case ast.Compare(left=ast.Name(id=own), ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+                ways: tuple[tuple[list[ast.stmt], type[ast.expr_context]], ...]
+                ways = (node.body, ast.Store), (node.orelse, ast.Load)
+                if own in self.known and any(
+                    isinstance(x, ast.Name) and x.id == own and isinstance(x.ctx, kind)
+                    for some, kind in ways
+                    for part in some
+                    for x in ast.walk(part)
+                ):
+                    self.found.absent.update(self.known[own])
+
+    def call(self, node: ast.Call) -> None:
+        """What is called, and what calls are given."""
+        self.found.layers.update(path for path in self.paths(node.func) if len(path) == 1)
+        if isinstance(node.func, ast.Attribute) and node.func.attr not in _OF_ARRAYS:
+            for path in self.paths(node.func.value):
+                self.found.methods.setdefault(path, set()).add(node.func.attr)
+                # What something that is given is asked for by.
+                self.found.indices.update(one for one in self.every(node.args) if one[1:] == ("0",))
+        # What a library fills may be given two lengths.
+        joined = isinstance(node.func, ast.Name) or is_own(node.func) or ast.unparse(node.func).endswith(_JOINS)
+        for elements in (x.elts for x in node.args if joined and isinstance(x, ast.Tuple) and len(x.elts) == 2):
+            # A state of two arrays, (h, c), which a layer takes as one.
+            state = [path for x in elements if isinstance(x, ast.Name) for path in self.paths(x)[:1]]
+            self.found.sized.update(state if len(state) == 2 else ())
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if re.fullmatch(_ADDING, ast.unparse(node.func)) and len(node.args) > 1:
+            self.found.added_by.update(path for path in self.paths(node.args[1]) if len(path) == 1)
+        if name == "unique" and node.args:
+            self.found.compared.update(self.paths(node.args[0]))
+        if name in self.found.embeds and is_own(node.func):
+            self.found.whole.update(self.every(node.args))
+        if name in _PRODUCTS and node.args:
+            behind = self.paths(node.args[1 if len(node.args) > 1 else 0])
+            self.found.behind.update(behind)
+            self.found.linear.update(behind if name == "linear" else ())
+        other = self.functions.get(name)
+        if other is not None and self.depth < DEPTH and (isinstance(node.func, ast.Name) or is_own(node.func)):
+            self._handed(node, other)
+
+    def _handed(self, node: ast.Call, other: ast.FunctionDef) -> None:
+        """What a function of the source asks of what it is given."""
+        names = [a.arg for a in other.args.args][other.name == "__init__" or is_own(node.func) :]
+        passed = dict(zip(names, node.args, strict=False))
+        passed |= {one.arg: one.value for one in node.keywords if one.arg is not None}
+        handed = {name: self.paths(value) for name, value in passed.items()}
+        spelled = {name: some for name, value in passed.items() if (some := spelt(value, self.texts))}
+        needed = other.args.args[: len(other.args.args) - len(other.args.defaults)]
+        for paths in (self.paths(one.value) for one in node.keywords if one.arg is None):
+            # What is unpacked has the names of the arguments that are not given otherwise.
+            for path, rest in ((path, a.arg) for path in paths for a in needed if a.arg not in passed):
+                self.found.enter((*path, rest), "dictionary")
+                handed.setdefault(rest, []).append((*path, rest))
+        if any(handed.values()):
+            inside = {name: paths for name, paths in handed.items() if paths}
+            asked(other, inside, spelled, self.functions, self.found, self.depth + 1)
+
+
+def _conditions(node: ast.expr) -> Iterator[ast.expr]:
+    """The conditions that one is put together of."""
+    match node:
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=one, right=two):
+            yield from _conditions(one)
+            yield from _conditions(two)
+        case ast.UnaryOp(op=ast.Invert(), operand=one):
+            yield from _conditions(one)
+        case _:
+            yield node
+
+
+def paths_of(node: ast.AST, known: Mapping[str, list[Path]], texts: Mapping[str, list[str]]) -> list[Path]:
+    """Arguments, or what lies in them by names; several where the name is one of some texts."""
+    if isinstance(node, ast.Name):
+        return known.get(node.id, [])
+    if isinstance(node, ast.Attribute) and ast.unparse(node) in known:
+        return known[ast.unparse(node)]
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("tuple", "list"):
+        return [path for x in node.args for path in paths_of(x, known, texts)]
+    if isinstance(node, ast.Attribute) and node.attr not in _OF_ARRAYS:
+        return [(*path, node.attr) for path in paths_of(node.value, known, texts)]
+    if isinstance(node, ast.Subscript):
+        return [(*path, name) for path in paths_of(node.value, known, texts) for name in spelt(node.slice, texts)]
+    return []
