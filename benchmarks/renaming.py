@@ -43,7 +43,7 @@ from benchmarks.check import CANDIDATES, names
 from overt.check.checking import examine
 from overt.check.process.arrays import leaves
 from overt.check.process.candidate import Candidate
-from overt.check.process.describe import is_linen
+from overt.check.process.linen import is_linen
 from overt.check.process.session import Session
 from overt.check.report import Report
 from overt.errors import OvertError

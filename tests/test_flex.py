@@ -173,7 +173,10 @@ LEARNT: dict[str, Any] = {
 def test_gradients_are_those_of_the_definition(mask: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradients, "pull", lambda call, found, *given: gradients._pull_blocks(call, *given))
     half = dtype == torch.float16
-    for name, parameters in LEARNT.items():
+    # In half precision each mask beside a third of what is learnt, and each of that beside a third of the masks.
+    names = [*LEARNT][[*MASKS].index(mask) % 3 :: 3] if half else [*LEARNT]
+    for name in names:
+        parameters = LEARNT[name]
         inputs = leaves([*draw(), parameters], dtype)
         # The definition of what was rounded, by torch's own derivatives.
         wide = leaves(inputs, torch.float64)

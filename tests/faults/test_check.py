@@ -468,6 +468,18 @@ def test_what_one_candidate_does_to_its_process_is_nothing_to_the_next(tmp_path:
             assert examine(session, f"{tmp_path}/mine.py:attend").ok
 
 
+def test_what_cannot_be_loaded_after_another_is_loaded_by_itself(tmp_path: Path) -> None:
+    # As a library whose import a call began, and did not end.
+    write(
+        tmp_path,
+        RIGHT.replace("    s = q", "    sys.begun = True\n    s = q").replace("import", "import sys\nimport", 1),
+    )
+    write(tmp_path, "import sys\n\nassert not hasattr(sys, 'begun')\n" + RIGHT, "other.py")
+    with Session() as session:
+        for name in ("mine", "other", "mine", "other"):
+            assert examine(session, f"{tmp_path}/{name}.py:attend").ok
+
+
 def test_a_session_that_is_forged_ends() -> None:
     with Session() as session:
         session._in, before = os.pipe()[0], session._in

@@ -19,6 +19,7 @@ _USED = ("scale_inverted", "scale_missing", "scale_double", "mask_inverted")
 
 # What is wrong in these happens from one call to the next, and in no constructor.
 _LATER = ("cache_key", "dropout_stuck_off")
+_MODES = ("train", "eval")
 # What is wrong in these is an order, which whoever calls a step decides.
 _ORDERED = ("softcap_after_mask", "mask_after_softmax")
 # What is wrong in these is made of sizes alone.
@@ -169,7 +170,9 @@ class Findings:
                 own = self.description["method"] or self.description["name"]
                 called = [[n for n in hits if at[n] == own] for hits in every]
                 rest = [[n for n in hits if at[n] != "__init__"] for hits in every]
-                every = [hits for hits in (*called, *rest, *every) if hits]
+                # What changes the mode changes what is dropped.
+                modes = [[n for n in hits if at[n] in _MODES] for hits in every if name == "dropout_stuck_off"]
+                every = [hits for hits in (*modes, *called, *rest, *every) if hits]
             hits = every[0] if every else []
             line = hits[-1 if name in _LAST else 0] if hits else None
             line = keyed(file, line) if name == "cache_key" and file and line else line

@@ -241,7 +241,7 @@ MISTAKES: dict[str, Mistake] = {
     "cache_key": Mistake(
         "Weights are remembered by the keys alone: another query gets the weights of the first.",
         "Remember nothing, or by queries and keys both.", "https://docs.python.org/3/library/functools.html#functools.lru_cache", 5,
-        look=r"cache|memo|if .* in "),
+        look=r"cache|memo|self\.\w+\.get\(|if .* in "),
     "pe_exponent": Mistake(
         "The exponents of the sinusoidal encoding are not 2i/width for the pair i: an index counts twice, or sine and cosine differ.",
         "Columns 2i and 2i+1 are the sine and cosine of pos / 10000^(2i/width).", _G + "SamLynnEvans/Transformer/issues/25", 0,

@@ -139,6 +139,8 @@ class Likely:
             graph |= {"length": asked.made}
             if (kind := next((kind for kind, some in graph.items() if path in some), None)) is not None:
                 return kind
+        if said is None and path in asked.alone & asked.whole:
+            return "below 3: 1"
         if said is None and not self.makes and not hides and part not in WHOLE:
             # Rows are taken out of a table by numbers, and what is compared with itself counts something.
             if path in asked.tables and argument.role not in (*INPUTS, "positions"):
@@ -209,7 +211,8 @@ class Likely:
             return "WK" if mine[0] == "W" else "K"
         if mine in ("bqkv", "bq", "bk", "bv", "bo"):
             return SUGGESTED[mine]
-        whole = SUGGESTED.get(mine or role("_".join(path[-2:])) or role(path[-2]) or "")
+        packed = "Wqkv" if role(path[-1]) == "qkv" else None
+        whole = SUGGESTED.get(mine or packed or role("_".join(path[-2:])) or role(path[-2]) or "")
         last = path[-1].lower()
         if re.match(r"b(ias)?$|b_|beta|gamma|g$|scale|norm", last) or re.search(r"(^|_)ln|norm", path[-2].lower()):
             return "P" if whole in ("WP", "P") else "W"
@@ -227,6 +230,8 @@ class Likely:
         if first is None and not self.makes:
             first = FAMILIES[0].get(role(name) or "")
         single = (*held, name) in self.interface.read.single
+        if first not in VALUES and (*held, name) in self.interface.read.heads:
+            first = "number of heads"
         if single and first not in VALUES:
             # A share of something, of all of it before a number of anything.
             first = "1.0"

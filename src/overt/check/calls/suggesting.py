@@ -43,6 +43,8 @@ _PAIRS = (
     ("BTW", "BSW"), ("BW", "BSW"), ("1BW", "BSW"), ("1BW", "SBW"), ("BW", "SBW"), ("TW", "SW"), ("W", "SW"),
     ("BHTD", "BGSD"), ("BW", "BSU"),
 )  # fmt: skip
+# Widths of an instance that an axis may have.
+_WIDTHS = 3
 # As wide as models are that are used.
 _REAL = 768
 # What is said of a cache that has pages.
@@ -194,11 +196,16 @@ class Suggestions(Likely):
         kinds, lengths = lettered(told, guess.lengths, {}, words)
         guess = replace(guess, lengths=lengths)
         claimed = {self._axis(a.name, lengths) for a in mine.arguments}
+        # What counts heads by its use, and what that divides.
+        heads = mine.read.heads
+        wide = set().union(*(mine.read.divided.get(path, ()) for path in heads))
         for a in mine.arguments:
             here = (*path, a.name)
             # As many words as there are, whatever the length is.
             means = constructor_role(a.name) or ""
             kind = "another width" if means == "vocab" else SUGGESTED.get(means)
+            if not means and type(a.default) is int:
+                kind = "number of heads" if (a.name,) in heads else "width of all" if (a.name,) in wide else None
             inner = next((m for m in mine.makers.get(a.name, ()) if m["class"]), None)
             # What has a number unless it is told is no array of the same name.
             other = a.name != path[0] and dict(guess.kinds).get((a.name,), "")[:3] != "by "
@@ -308,6 +315,7 @@ class Suggestions(Likely):
             counting = {"T": "positions", "BT": "positions (B, T)"}
             kinds |= {(a.name,): counting[laid] for a in required
                       if a.role == "positions" and (laid := kinds.get((a.name,), "")) in counting}  # fmt: skip
+            kinds |= {path: "lengths" for path in asked.lengths if len(path) > 1 and kinds.get(path) == "B"}
             kinds |= turning
             self._found = {*found, *turning}
             self._words = {axis: letter for path, shape in found.items()
@@ -335,7 +343,8 @@ class Suggestions(Likely):
                     elif path in asked.tables:
                         kinds[path] = "UW"
                     elif path in asked.weights and (len(kinds[path]) == 1 or set(kinds[path]) - set("WPDHGK")):
-                        kinds[path] = "WW"
+                        some = self._weight(told_so)
+                        kinds[path] = some if len(some) == 2 else "WW"
                     if (*path, "0") in asked.before:
                         # One matrix for each head, in front of columns.
                         kinds[path] = "HDW"
@@ -353,9 +362,11 @@ class Suggestions(Likely):
             letters = {kind[-1] for kind in kinds.values() if is_floats(kind) and len(kind) > 1}
             own = [letter for letter in letters if letter == "U" or letter in dict(lengths.more)]
             if own and "W" in letters and self.interface.description["kind"] != "function" and not self.makes:
-                for letter in own:
-                    lengths = lengths.resized(letter, lengths.W)
-                yield from self._completed(required, kinds, lengths)
+                wide = [n for name, n in self.named.items() if constructor_role(name) in ("model_dim", "att_dim")]
+                for width in (lengths.W, *dict.fromkeys(wide[:_WIDTHS])):
+                    for letter in own:
+                        lengths = lengths.resized(letter, width)
+                    yield from self._completed(required, kinds, lengths)
 
     def _completed(self, required: Sequence[Argument], kinds: Mapping[Path, str], lengths: Lengths) -> Iterator[Guess]:
         """Calls with these kinds; what has none is what its name suggests, or a number."""

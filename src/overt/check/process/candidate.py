@@ -13,18 +13,19 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from overt.check.process import wire
-from overt.check.process.arrays import Backend, alike, backends, leaves, marks, seed_all
+from overt.check.process.arrays import alike, backends, leaves, marks, seed_all
 from overt.check.process.composing import THEN, applied, closing, composed, described, grown, living, makes, train
-from overt.check.process.describe import is_keras, is_linen
+from overt.check.process.describe import is_keras
 from overt.check.process.failing import guards, refused, statement
-from overt.check.process.giving import Asked, Giver, LackedError, drawn, is_written
+from overt.check.process.giving import Asked, Giver, LackedError, is_written
+from overt.check.process.linen import applied as linen
+from overt.check.process.linen import is_linen
 from overt.check.process.loading import UNFINISHED, load
 from overt.check.process.overhearing import HeardError, overheard, spied, users
 from overt.check.process.parameters import own as own_arrays
@@ -71,6 +72,8 @@ class Candidate:
         self.handle: int | None = None
         # what functions and classes of its module have made, by dtypes
         self.made: dict[str, dict[str, Any]] = {}
+        # what a module of Flax keeps from call to call
+        self.state: dict[str, Any] = {}
         # arguments that somebody gave
         self.example: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
         # the arrays of a call that somebody looks for, by their identity
@@ -332,6 +335,7 @@ class Candidate:
         """A copy of an instance that no call has changed: the last one if that is so."""
         # What draws its weights when it is first called draws the same in every copy.
         seed_all()
+        self.state.clear()
         key = handle, call.get("dtype")
         last, thing, known = self.clean
         if last == key and known is not None:
@@ -384,7 +388,9 @@ class Candidate:
             thing, pure = copy.deepcopy(thing), True
         method = _method(thing, call.get("method"))
         if is_linen(type(thing)):
-            method = _applied(thing, call["method"], args, kwargs, backend, self.made.setdefault("", {}))
+            weights = self.made.setdefault("", {})
+            method, keeps = linen(thing, call["method"], args, kwargs, backend, weights, self.state)
+            pure = not keeps
         told: dict[str, Any] = {}
         method = _drained(method)
         if call.get("record") is not None:
@@ -442,25 +448,6 @@ def _method(thing: Any, name: str | None) -> Any:
     if not name or is_keras(type(thing)):
         return thing
     return composed(type(thing), name, thing) if THEN in name else getattr(thing, name)
-
-
-def _applied(
-    thing: Any, name: str, args: Any, kwargs: dict[str, Any], backend: Backend, made: dict[str, Any]
-) -> Callable[..., Any]:
-    """A module of Flax as a function, with weights of its own; made: those that were made, by what is called how."""
-    jax = sys.modules["jax"]
-    if str(getattr(thing, "dtype", None) and np.dtype(thing.dtype)) in ("bfloat16", "float16"):
-        # How it computes is seen in more digits.
-        thing = thing.clone(dtype=jax.numpy.float32)
-    keys = {one: jax.random.PRNGKey(n) for n, one in enumerate(("params", "dropout"))}
-    like = repr(
-        (thing, name, jax.tree_util.tree_map(lambda x: (np.shape(x), str(getattr(x, "dtype", x))), [args, kwargs]))
-    )
-    if like not in made:
-        first = backend.run(partial(thing.init, method=name), [keys, *args], kwargs, {}, False)
-        made[like] = drawn(first, np.random.default_rng(0))
-    weights = made[like]
-    return lambda *a, **k: thing.apply(weights, *a, method=name, rngs={"dropout": keys["dropout"]}, **k)
 
 
 def _drained(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -178,11 +178,6 @@ def is_keras(cls: Any) -> bool:
     return any(base.__module__.partition(".")[0] == "keras" for base in cls.__mro__)
 
 
-def is_linen(cls: Any) -> bool:
-    """Whether a class is a module of Flax whose weights are given to each call."""
-    return any(base.__module__.startswith("flax.linen") for base in cls.__mro__)
-
-
 def _own(cls: Any, name: str) -> bool:
     found = inspect.getattr_static(cls, name, None)
     return (

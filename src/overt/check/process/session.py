@@ -79,12 +79,15 @@ class Session(_Passed):
         # what the process was told that it keeps, and how often it died since it loaded
         self._told: list[tuple[dict[str, Any], wire.Arrays | None]] = []
         self._died = 0
+        # whether its process has called a candidate
+        self._called = False
         self._end = time.monotonic() + deadline
         self._start()
 
     def _start(self) -> None:
         """Start the process."""
         target, memory, deadline = self._target, self._memory, self.deadline
+        self._called = False
         down, up = _pipe(), _pipe()
         parent = os.getpid()
         self._process: subprocess.Popen | None = None
@@ -169,6 +172,12 @@ class Session(_Passed):
             for told in self._told:
                 self._asked(*told)
             return {"error": {"type": "DiedError", "message": str(died), "line": None}}, {}
+        if loads and "error" in found[0] and self._called and not self.forked:
+            # So is what one left there unfinished, such as the import of a library.
+            self.close()
+            self._start()
+            found = self._asked(message, arrays)
+        self._called |= message["op"] == "call"
         if message["op"] != "call" and "error" not in found[0]:
             self._told.append((message, arrays))
         return found

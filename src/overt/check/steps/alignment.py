@@ -55,7 +55,10 @@ class Alignment:
             if core is not None:
                 mine = {n: at for n, x in self.side(core, 0).items() if (at := _at_result(core, x)) is not None}
             else:
-                names = {name for part in parts for name in part}
+                # Where it lies that attention has chosen, is where it was put.
+                both = zip(operation.sources, operation.operands, strict=True)
+                chosen = any(s is not None and self.through[s] and x.dtype.kind in "iu" for s, x in both)
+                names = {name for part in parts for name in part} if not chosen else ()
                 moved = {name: self._moved(number, [part.get(name) for part in parts]) for name in names}
                 mine = {name: at for name, at in moved.items() if at is not None}
             self.places.append(mine)

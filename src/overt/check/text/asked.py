@@ -75,6 +75,8 @@ class Read:
     parted: set[Path] = field(default_factory=set)
     # what says where others are added up
     added_by: set[Path] = field(default_factory=set)
+    # what is one word alone: the row that is taken for it is all there is
+    alone: set[Path] = field(default_factory=set)
     # layers of an instance that take numbers of words
     embeds: set[str] = field(default_factory=set)
     # arguments that are called
@@ -240,8 +242,7 @@ class _Asking:
         up = {target.id for node in nodes if isinstance(node, ast.Assign) and numeric.counts_up(node.value)
               for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
         for node in nodes:
-            counting = [path for name in numeric.counting(node, up) for path in self.known.get(name, ())
-                        if len(path) == 1]  # fmt: skip
+            counting = [path for name in numeric.counting(node, up) for path in self.known.get(name, ())]
             self.found.lengths.update(counting)
             self.found.last.update(counting if isinstance(node, ast.Compare) and numeric.last(node, up) else ())
             if isinstance(node, ast.Slice) and (path := of(node.upper)) is not None:
@@ -375,6 +376,11 @@ class _Asking:
             self.found.compared.update(self.paths(node.args[0]))
         if name in self.found.embeds and is_own(node.func):
             self.found.whole.update(self.every(node.args))
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Call() as row, attr="view" | "reshape"), args=[*ones, last]) if (
+                {ast.unparse(x) for x in ones} == {"1"} and ast.unparse(last) == "-1" and is_own(row.func)
+            ):
+                self.found.alone.update(self.every(row.args))
         if name in _PRODUCTS and node.args:
             behind = self.paths(node.args[1 if len(node.args) > 1 else 0])
             self.found.behind.update(behind)

@@ -13,7 +13,7 @@ from overt.check.text.syntax import assigned, family, is_own, parsed, statements
 # So often what decides takes it from elsewhere in its turn.
 _DEPTH = 4
 # Functions that make numbers of numbers, and masks of lengths.
-_NUMBERS = {"sqrt", "rsqrt", "pow", "power", "float", "int", "tensor", "array", "float32", "float64"}
+_NUMBERS = {"sqrt", "rsqrt", "pow", "power", "float", "int", "tensor", "array", "float32", "float64", "size"}
 _MASKS = {"tri", "tril", "triu", "arange"}
 _PARTS = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.operator,
           ast.unaryop, ast.expr_context)  # fmt: skip
@@ -203,9 +203,11 @@ def _taken(statement: ast.stmt, step: str) -> Iterator[ast.expr]:
             yield from (x for x in given if isinstance(x, ast.Name)) if "softmax" in _name(call).lower() else ()
         if step == "causal" and _name(call) in ("where", "masked_fill", "masked_fill_"):
             inner = [n for one in call.args[:1] for n in ast.walk(one)]
-            # What is compared there is made a mask there.
-            compared = any(isinstance(n, ast.Compare) for n in inner)
-            yield from (n for n in inner if isinstance(n, ast.Name) and not compared)
+            # What is compared there is made a mask there, but with 0.
+            made = (n for n in inner if isinstance(n, ast.Compare))
+            if all(isinstance(x, ast.Constant) for n in made for x in n.comparators):
+                yield from (n for n in inner if isinstance(n, ast.Name))
+                yield from (n for n in inner if isinstance(n, ast.Attribute) and is_own(n))
 
 
 def _decides(place: _Place, step: str, handed: bool = False) -> bool:
@@ -228,10 +230,8 @@ def _made(one: ast.expr, function: ast.FunctionDef, tree: ast.Module, line: int,
     holder = next((n for n in statements(tree) if isinstance(n, ast.ClassDef) and function in n.body), None)
     if isinstance(one, ast.Attribute):
         own = family(holder, tree) if holder is not None else ()
-        assigned = (n for one in own for n in statements(one) if isinstance(n, ast.Assign))
-        places = [
-            _Place(n.lineno, n.value) for n in assigned if any(is_own(x) and _name(x) == one.attr for x in n.targets)
-        ]
+        places = [_Place(n.lineno, value) for x in own for n in statements(x) for name, value in _kept(n)
+                  if name == one.attr]  # fmt: skip
         return [place for place in places if _decides(place, step)]
     if not isinstance(one, ast.Name):
         return []
@@ -249,6 +249,15 @@ def _made(one: ast.expr, function: ast.FunctionDef, tree: ast.Module, line: int,
         given = given or (call.args[at] if at < len(call.args) else None)
         found += [_Place(call.lineno, given)] if given is not None else []
     return [place for place in found if _decides(place, step, handed=True)]
+
+
+def _kept(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    """What a statement keeps in the instance, as an attribute or a buffer, by its name."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((_name(x), value) for x in targets if is_own(x))
+        case ast.Expr(value=ast.Call(args=[ast.Constant(value=str() as name), value, *_]) as call):
+            yield from [(name, value)] if _name(call) == "register_buffer" else []
 
 
 def _power(node: ast.expr) -> bool:

@@ -45,7 +45,7 @@ def sides(node: ast.AST) -> list[ast.AST]:
 def heads(node: ast.AST) -> list[ast.AST]:
     """What counts heads: a width is divided by it without a rest, or it stands in a shape before a last −1."""
     match node:
-        case ast.BinOp(op=ast.FloorDiv() | ast.Mod(), right=ast.Name() | ast.Attribute() as number):
+        case ast.BinOp(op=ast.FloorDiv() | ast.Mod(), right=ast.Name() | ast.Attribute() | ast.Subscript() as number):
             return [number]
         case ast.Call(func=ast.Attribute(attr="reshape" | "view"), args=args):
             sizes = args[0].elts if len(args) == 1 and isinstance(args[0], ast.Tuple) else args
@@ -119,21 +119,21 @@ def counting(node: ast.AST, up: set[str]) -> set[str]:
                 return {whole}
         some = [x for arg in node.args for x in ast.walk(arg) if isinstance(x, ast.Call)]
         largest = [x for x in some if getattr(x.func, "attr", getattr(x.func, "id", "")) in ("max", "amax")]
-        return {name for x in largest for name in (root(x.func), *map(root, x.args)) if name}
+        return {name for x in largest for name in roots(x)}
     if isinstance(node, ast.Compare) and len(node.comparators) == 1:
         sides = [node.left, node.comparators[0]]
-        counted = [counts_up(side) or root(side) in up for side in sides]
+        counted = [counts_up(side) or bool(roots(side) & up) for side in sides]
         # A number alone may be a position.
         others = [
             side for side, mine in zip(sides, counted, strict=True) if not mine and not isinstance(side, ast.Name)
         ]
-        return {name for side in others if len(others) == sum(counted) and (name := root(side))}
+        return {name for side in others if len(others) == sum(counted) for name in roots(side)}
     return set()
 
 
 def last(node: ast.Compare, up: set[str]) -> bool:
     """Whether what is compared with what counts up is the last that counts, and not the first that does not."""
-    left = counts_up(node.left) or root(node.left) in up
+    left = counts_up(node.left) or bool(roots(node.left) & up)
     return isinstance(node.ops[0], ast.LtE | ast.Gt if left else ast.GtE | ast.Lt)
 
 
@@ -166,8 +166,13 @@ def viewed(node: ast.AST) -> ast.AST:
                 return node
 
 
-def root(node: ast.AST) -> str | None:
-    """The name of what something is taken out of, or is a view of."""
-    while isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else None
+def roots(node: ast.AST) -> set[str]:
+    """The names of what something may be taken out of, or be a view of, as a method gives it or a function of it."""
+    match node:
+        case ast.Name(id=name):
+            return {name}
+        case ast.Subscript(value=inner) | ast.Attribute(value=inner):
+            return roots(inner)
+        case ast.Call(func=func, args=args):
+            return roots(func).union(*map(roots, args[:1]))
+    return set()

@@ -198,14 +198,18 @@ class Promises:
 
     def told_booleans(self, name: str) -> bool:
         """Whether what is said of an argument is of booleans, or of a mask."""
-        words = r"\bbool|\b(true|false|masks?|hides?|hidden|padding)\b|\b[01] (=|for|where) [a-z]"
-        return bool(re.search(rf"\b{re.escape(name.lower())}\b[^\n;]*({words})", self.prose))
+        words = r"\bbool|\b(true|false|masks?|hides?|hidden|padding)\b|\b[01] (=|for|where) [a-z]|== *[01]\b"
+        words += r"|\b(gets?|takes?|ha(s|ve)|receives?) no weight"
+        said = self.prose + "\n" + self.description.get("told", "").lower()
+        return bool(re.search(rf"\b{re.escape(name.lower())}\b[^\n.]*({words})", said))
 
     def told_mask(self, name: str) -> str | None:
         """The role that what is said of an argument gives it: a mask, or one of keys alone."""
         for line in re.split(r"\n|(?<=[.;])\s", self.prose):
             said = re.match(rf"\W*{re.escape(name.lower())}\b\W*[:=(–—]", line)
-            if said and meaning(line, "bool" in line):
+            means = meaning(line, "bool" in line) if said else None
+            # What is added hides where it says what hides.
+            if means in ("keep", "drop") or (means and re.search(r"inf\b|∞|\de\d", line)):
                 return "padding" if re.search(r"\b(tokens?|pad\w*)\b", line) else "mask"
         return None
 
@@ -328,7 +332,7 @@ class Promises:
         named = re.search(r"\b(kqv|kvq|vkq|vqk|qvk)(_proj)?\b", self.code)
         if named:
             return named.group(1)
-        near = r"order|column|row|pack|fused|stack|concat|\|"
+        near = r"order|column|row|pack|fused|stack|concat|\|| then all\b|weight"
         for words in re.finditer(rf"(?=(\b{one}{between}{one}{between}{one}))", prose):
             # It is said of how they lie, in the same line or the one before.
             line = "\n".join(prose[: words.end(1)].splitlines()[-2:]) + prose[words.end(1) :].partition("\n")[0]
@@ -364,10 +368,12 @@ class Promises:
 
     def counts_itself(self, name: str = "") -> tuple[bool, bool]:
         """Whether a window is said to count the query, and whether it is said not to."""
-        # What the module, or what is called, says of a number by its name is said of that, and what stands behind a field.
+        # What the module, or what is called, says of a number by its name is said of that, and so are the comments above
+        # a field and behind it.
         lines = re.split(_ENDS, self.description.get("told", "").lower())
-        lines += [line for m in self.description.get("makers", ()) if m["class"] for line in m["source"].lower().splitlines()
-                  if "#" in line]  # fmt: skip
+        classes = (m["source"].lower() for m in self.description.get("makers", ()) if m["class"])
+        above = (re.sub(r"(?m)^[ \t]*(#.*)\n[ \t]*(?=\w+ *[:=])", r"\1 ", source) for source in classes)
+        lines += [line for source in above for line in source.splitlines() if "#" in line]
         lines += re.split(_ENDS, "\n\n".join([self._configured, *_words(self.description["helpers"])]).lower())
         told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
         one = rf"\b{name.lower()}\b"
@@ -388,7 +394,7 @@ class Promises:
         told = self._all_prose + self.description.get("told", "").lower()
         return bool(
             re.search(
-                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|as in llama|query heads .*\bneighbou?rs|query heads 0\W{1,3}(?:[1-9]|\w+`? ?- ?1)",
+                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|(as in|como en|comme dans|wie (in|bei)) llama|query heads .*\bneighbou?rs|query heads 0\W{1,3}(?:[1-9]|\w+`? ?- ?1)",
                 "\n".join([told, *(line for line in self._configured.splitlines() if "head" in line)]),
             )
         )

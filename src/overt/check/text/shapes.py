@@ -28,6 +28,8 @@ _VECTORS = r"(?!embed|vector|feature|state|representation|encod|hidden)"
 _WIDE = r"hidden|dim|width|model|embd|embed|feat|channel"
 # Of so many, behind which something stands, a name is a number.
 _SO_MANY = r"\b(last|first|past|previous|latest|recent|next|at most|up to) [`'\"]?$"
+# What stands between names that one thing is said of.
+_BESIDE = r"[\s,/&+|`'\"*]*(and|or|et|und|y)?[\s`'\"*]*"
 # What words beside a shape say of its numbers.
 _SORTS = {
     "mask": r"bool|true\b",
@@ -52,6 +54,7 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
     """
     found: dict[Path, Shape] = {}
     nameless: list[Shape] = []
+    indexed: dict[Path, Shape] = {}
     known = _any(names)
     # Two things by their names, and the shape of each.
     each = rf"(?<![\w.])({known})(:?) \(\w+, *\w+\),?:? (?:each |both )?([\[(](?:{_AXIS})(?:, *(?:{_AXIS}))+[\])])"
@@ -87,6 +90,14 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         if re.search(r"->|→|\b(returns?|gives?|outputs?)\b", line if name.search(line) else near):
             continue
         told = [one for one in name.finditer(near) if not re.search(_SO_MANY, near[: one.start()])]
+        if not clauses[-1].strip():
+            # Behind a colon stands what is said of the names before it, one beside the other.
+            apart = [
+                n
+                for n, (one, two) in enumerate(pairwise(told))
+                if not re.fullmatch(_BESIDE, near[one.end() : two.start()])
+            ]
+            told = told[apart[-1] + 1 :] if apart else told
         after = re.sub(r"^\s*(float\d*)?,\s*(?=\d)", "", text[place.end() : starts[number + 1]])
         behind = re.split(r"[;,\n(\[]|\.\s", after)[0]
         words = behind.lower(), near[told[-1].end() :].lower() if told else ""
@@ -110,13 +121,18 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         for one in told:
             key = one[2] or one[3] or one[4] or one[5]
             if key is None:
-                found.setdefault((one[1],), shape)
+                # What is taken out of it in a formula is rather no shape.
+                formula = (
+                    re.search(r"\w$", before) and place[0][0] == "[" and all(re.fullmatch("[a-z]", a) for a in axes)
+                )
+                (indexed if formula else found).setdefault((one[1],), shape)
                 continue
             # In braces, the name before these.
             told_owner = one[1] or (_owner(before, known) if one[4] else None)
             owner = (told_owner,) if told_owner else inside.get(key)
             if owner is not None:
                 found.setdefault((*owner, key), shape)
+    found = {**indexed, **_listed(text, held), **found}
     for path in [path for path in found if path[1:]]:
         found.pop(path[:1], None)
     if alone and len(names) == 1 and not found and nameless:
@@ -127,6 +143,18 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         some = next(([*_SHAPE.finditer(run[0])] for run in runs), [])
         if len(some) == len(names):
             found = {(n,): Shape(_axes(place[1]), "") for n, place in zip(names, some, strict=True)}
+    return found
+
+
+def _listed(text: str, held: Sequence[Path]) -> dict[Path, Shape]:
+    """Shapes of what lies in a list, where as many stand between its brackets, as in ``([x (B, T), n (B,)])``."""
+    found: dict[Path, Shape] = {}
+    for owner in {path[:-1] for path in held if path[-1].isdigit()}:
+        inside = [path for path in held if path[:-1] == owner]
+        run = rf"[\[(](?:\s*\w+:?\s*{_SHAPE.pattern}\s*,?){{{len(inside)}}}\s*[\])]"
+        listed = re.search(run, text)
+        places = _SHAPE.finditer(text, listed.start() + 1, listed.end()) if listed and len(inside) > 1 else ()
+        found |= {path: Shape(_axes(place[1]), "") for path, place in zip(sorted(inside), places, strict=False)}
     return found
 
 

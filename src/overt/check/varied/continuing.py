@@ -34,6 +34,8 @@ _SAMPLES = r"b$|bs|bat|n_?samp"
 _LOOSE = 1e-4
 # What arguments are that say how large something is.
 _SIZES = ("heads", "groups", "head_dim", "model_dim")
+# What arguments are that keep nothing, and count no tokens before.
+_STILL = ("mask", "padding", "query_mask", "causal", "training", "deterministic", "drop", "want_weights")
 # Plans in one request; methods that are tried.
 _BATCH, _METHODS = 12, 5
 # Calls that may attend together.
@@ -237,17 +239,14 @@ class Continued:
         }
         numbers = [name for name, kind in own.items()
                    if kind in calls.VALUES and type(calls.VALUES[kind](n)) is int and name not in sizes]  # fmt: skip
-        numbers += [
-            a.name for a in self.face.arguments
-            if a.name not in self.kinds and not a.required and (a.default is None or type(a.default) is int)
-        ]  # fmt: skip
+        free = [a for a in self.face.arguments
+                if a.name not in self.kinds and not a.required and a.role not in _STILL]  # fmt: skip
+        numbers += [a.name for a in free if a.default is None or type(a.default) is int]
         # A number that must be given may be another one, such as that of a layer.
         counts: list[str | None] = [name for name in numbers if self.kinds.get(name)]
         counts = [*counts, None] if counts else [None, *numbers[:4]]
         holders = [name for name, kind in own.items() if kind == "None"]
-        holders += [
-            a.name for a in self.face.arguments if a.name not in self.kinds and not a.required and a.default is None
-        ]
+        holders += [a.name for a in free if a.default is None]
         methods: list[str | None] = [None]
         if self.handle is not None:
             others = [m for m in self.face.description["methods"] if m != self.face.description["method"]]
@@ -264,12 +263,16 @@ class Continued:
                 for item in (*self._items, None, *(("cache",) if flags else ())):
                     yield _Way({}, {name: {"result": 0, "item": item}}, count, None, flags)
                 makers = self.face.makers.get(name, ())
-                made_of = [{"by": m["name"], "given": {}} for m in makers if m["name"][0] == "."]
+                made_of: list[dict[str, Any]] = [{"by": m["name"], "given": {}} for m in makers if m["name"][0] == "."]
                 sized = self._sized(name)
                 for some, item in product(sized, self._items):
                     # What is no memory of its own comes back with what was added to it.
                     yield _Way({name: some}, {name: {"result": 0, "item": item}}, count, None, flags)
-                empties: list[dict[str, Any]] = [*made_of, *sized, {"value": {}}, {"value": []}, {"make": True}]
+                # What is asked by names may have them from the start.
+                asked = {path[1]: None for path, kind in self.face.read.held.items()
+                         if path[:-1] == (name,) and kind == "dictionary" and not path[1].isdigit()}  # fmt: skip
+                values = [{}, *([asked] if asked else []), []]
+                empties = [*made_of, *sized, *({"value": value} for value in values), {"make": True}]
                 for empty in empties:
                     yield _Way({name: {**empty, "kept": name}}, {name: {**empty, "kept": name}}, count, None, flags)
             for name, spec in made.items() if method is None else ():

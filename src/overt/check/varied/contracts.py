@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -208,6 +209,10 @@ def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], 
             if fault["step"] == "causal" and fault["mistake"] not in known:
                 findings.tell(fault)
     _window(caller, guess, made, numbers, facts, findings)
+    for name, was in numbers.items() if "window" not in findings.convention else ():
+        if isinstance(was, bool):
+            # It may have a window only where a flag says so.
+            _window(caller, guess, made, numbers, {}, findings, {name: not was})
     rests(caller, guess, made, findings)
     if not findings.wrong:
         _blocks(caller, guess, made, numbers, facts, findings)
@@ -332,8 +337,12 @@ def _window(
     numbers: Mapping[str, int],
     facts: Mapping[str, Any],
     findings: Findings,
+    flags: Mapping[str, bool] = MappingProxyType({}),
 ) -> None:
-    """Numbers that say how far back, or ahead, a query sees, by how far it does."""
+    """Numbers that say how far back, or ahead, a query sees, by how far it does.
+
+    flags: what else an instance is made with.
+    """
     # Where nothing is hidden, a number that is not called so is none.
     roles = (
         ("window",) if not facts.get("hidden") and "causal" not in facts else ("window", "model_dim", "length", None)
@@ -343,10 +352,10 @@ def _window(
     # What an instance holds may be called so by its constructor.
     held = made.held.get(-1 if caller.handle is None else caller.handle, {})
     built = [name for name, was in {**held, **numbers}.items() if type(was) is int]
-    for name, making in [*((name, False) for name in own), *((name, True) for name in built)]:
+    for name, making in [*((name, False) for name in own if not flags), *((name, True) for name in built)]:
         if constructor_role(name.rpartition(".")[2]) not in roles:
             continue
-        one, two = (made.other(caller, {name: n}) if making else caller for n in (2, 3))
+        one, two = (made.other(caller, {name: n, **flags}) if making else caller for n in (2, 3))
         first, second = (Way(guess, values={} if making else {name: n}) for n in (2, 3))
         if one is None or two is None or not differ(one.ask([first])[0], two.ask([second])[0]):
             # It is no window, or fails.

@@ -228,7 +228,9 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
     both = [_both(one, single[one], two, single[two]) for one, two in combinations(single, 2)]
     told += [one.judged for one in caller.ask(both[:_PAIRS])
              if one.judged.get("cores") and one.judged["shapes"] == found.judged["shapes"]]  # fmt: skip
-    return told, hiding, list(ran.values())
+    pairs = [_both(one, first, two, second) for ((one, _), first), ((two, _), second) in combinations(ran.items(), 2)
+             if one != two]  # fmt: skip
+    return told, hiding, [*ran.values(), *pairs[:_PAIRS]]
 
 
 def _attended(caller: Caller, argument: Argument, found: Found) -> list[dict[str, Any]]:
@@ -277,8 +279,10 @@ def _both(one: str, first: Way, two: str, second: Way) -> Way:
     guess = first.guess
     if second.guess.kinds != guess.kinds and (two,) in dict(second.guess.kinds):
         guess = guess.given((two,), dict(second.guess.kinds)[two,]).alone
-    intended = {**first.extra["record"], **{k: v for k, v in second.extra["record"].items() if v}}
-    return Way(guess, values={**first.values, **second.values}, extra={"record": intended})
+    extra = {}
+    if "record" in first.extra:
+        extra["record"] = {**first.extra["record"], **{k: v for k, v in second.extra["record"].items() if v}}
+    return Way(guess, values={**first.values, **second.values}, extra=extra)
 
 
 def _spoke(judged: dict[str, Any]) -> bool:
