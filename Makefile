@@ -2,6 +2,8 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
+# Many tests wait for processes, files or a browser.
+WORKERS = $(shell expr $$(nproc) \* 3 / 2)
 # Tiles are emulated there, which takes a CPU that has all but them.
 SANITIZED_LEVELS = $(shell grep -q avx512_bf16 /proc/cpuinfo && echo "v4;amx" || echo v3)
 SANITIZE = $(BIN)/cmake -G Ninja -DCMAKE_BUILD_TYPE=Release -DOVERT_EMULATE_TILES=ON \
@@ -44,7 +46,7 @@ node_modules/.package-lock.json: package.json package-lock.json
 
 check: $(VENV)/dev
 	$(SAY) "Tests, in Chromium too: most of the time of make test"
-	$(BIN)/pytest -n auto --dist worksteal
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --durations=20
 
 # The native code under AddressSanitizer and UndefinedBehaviorSanitizer, driven by the tests of the kernels, and its threads
 # under ThreadSanitizer.

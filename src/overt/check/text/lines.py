@@ -43,6 +43,9 @@ def decided(file: str, line: int, step: str) -> int:
             # Of a call in several lines, that of the factor.
             line = next((x.lineno for x in _factors(inside[-1])), line)
         wanted = list(_taken(inside[-1], step)) if value is None else [value]
+        if step == "scale":
+            # What is wrong with one that is taken twice is that.
+            wanted = [one for one in wanted if _times(one, functions[-1]) < 2]
         places = [place for one in wanted for place in _made(one, functions[-1], tree, line, step)]
         if len({place.line for place in places}) != 1:
             return line
@@ -178,6 +181,14 @@ def made_in(file: str, line: int, look: str) -> int:
             break
         line = made[0].lineno
     return line
+
+
+def _times(one: ast.expr, function: ast.FunctionDef) -> int:
+    """How often something is a factor in a function."""
+    factors = (n for n in ast.walk(function) if isinstance(n, ast.BinOp | ast.AugAssign))
+    sides = (x for n in factors if isinstance(n.op, ast.Mult | ast.Div)
+             for x in ((n.left, n.right) if isinstance(n, ast.BinOp) else (n.value,)))  # fmt: skip
+    return sum(ast.unparse(x) == ast.unparse(one) for x in sides)
 
 
 def _factors(statement: ast.stmt) -> list[ast.expr]:

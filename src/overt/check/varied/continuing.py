@@ -243,8 +243,8 @@ class Continued:
                 if a.name not in self.kinds and not a.required and a.role not in _STILL]  # fmt: skip
         numbers += [a.name for a in free if a.default is None or type(a.default) is int]
         # A number that must be given may be another one, such as that of a layer.
-        counts: list[str | None] = [name for name in numbers if self.kinds.get(name)]
-        counts = [*counts, None] if counts else [None, *numbers[:4]]
+        must = [name for name in numbers if self.kinds.get(name)]
+        counts: list[str | None] = [*must, None] if must else [None, *numbers[:4]]
         holders = [name for name, kind in own.items() if kind == "None"]
         holders += [a.name for a in free if a.default is None]
         methods: list[str | None] = [None]
