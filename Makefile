@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 # Many tests wait for processes, files or a browser.
-WORKERS = $(shell expr $$(nproc) \* 3 / 2)
+WORKERS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 # Tiles are emulated there, which takes a CPU that has all but them.
 SANITIZED_LEVELS = $(shell grep -q avx512_bf16 /proc/cpuinfo && echo "v4;amx" || echo v3)
 SANITIZE = $(BIN)/cmake -G Ninja -DCMAKE_BUILD_TYPE=Release -DOVERT_EMULATE_TILES=ON \
