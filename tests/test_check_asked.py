@@ -347,3 +347,55 @@ def test_it_is_wrong(session: Session, tmp_path: Path, name: str, was: str, text
     told = found(session, tmp_path / f"asked_{name.lower()}_wrong.py", name, SOURCE.replace(was, text))
     assert [*told] == [mistake]
     assert "# here" in told[mistake] or "# here" not in text
+
+
+FLAX = '''
+import flax.linen as nn
+import jax.numpy as jnp
+from jax import lax
+
+
+def turned(x, positions):
+    """x (B, T, H, D), its halves turned."""
+    rates = 100.0 ** (-jnp.arange(0, x.shape[-1], 2) / x.shape[-1])
+    c, s = (f(positions[:, None] * rates)[:, None, :] for f in (jnp.cos, jnp.sin))
+    a, b = jnp.split(x, 2, -1)
+    return jnp.concatenate([a * c - b * s, b * c + a * s], -1)
+
+
+class Decodes(nn.Module):
+    """Causal; with decode=True what is fed in pieces gives what it gives at once."""
+
+    heads: int
+    most: int = 32
+
+    @nn.compact
+    def __call__(self, x, decode: bool = False):
+        B, T, W = x.shape
+        q, k, v = (nn.DenseGeneral((self.heads, W // self.heads), name=name)(x) for name in "qkv")
+        at = jnp.arange(T)
+        if decode:
+            shape = (B, self.most, self.heads, W // self.heads)
+            keys, values = (self.variable("cache", name, jnp.zeros, shape) for name in ("keys", "values"))
+            seen = self.variable("cache", "seen", lambda: jnp.array(0, jnp.int32))
+            at = at + seen.value
+        q, k = turned(q, at), turned(k, at)
+        if decode:
+            k = lax.dynamic_update_slice(keys.value, k, (0, seen.value, 0, 0))
+            v = lax.dynamic_update_slice(values.value, v, (0, seen.value, 0, 0))
+            if not self.is_initializing():
+                keys.value, values.value, seen.value = k, v, seen.value + T
+        s = jnp.einsum("bqhd,bkhd->bhqk", q, k) / jnp.sqrt(q.shape[-1])
+        s = jnp.where(at[:, None] >= jnp.arange(k.shape[1]), s, -jnp.inf)
+        return jnp.einsum("bhqk,bkhd->bqhd", nn.softmax(s, -1), v).reshape(B, T, W)
+'''
+
+
+@pytest.mark.parametrize(
+    ("text", "mistakes"),
+    [("turned(q, at), turned(k, at)", []), ("turned(q, jnp.arange(T)), turned(k, at)", ["rope_offset"])],
+)
+def test_what_a_module_of_flax_keeps(session: Session, tmp_path: Path, text: str, mistakes: list[str]) -> None:
+    pytest.importorskip("flax")
+    source = FLAX.replace("turned(q, at), turned(k, at)", text)
+    assert [*found(session, tmp_path / f"decodes_{len(mistakes)}.py", "Decodes", source)] == mistakes
