@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from overt.check.checking import examine
 from overt.check.process.session import Session
+from test_check_chosen import found
 
 SOURCE = '''
 """present is 1 for who is there: the others get no weight."""
@@ -327,13 +327,6 @@ WRONG = [
     ("Hours", "scale = q.size(-1) ** -0.5", "scale = x.size(-1) ** -0.5  # here", "scale_dmodel"),
 ]
 NAMES = [*dict.fromkeys(row[0] for row in WRONG)]
-
-
-def found(session: Session, file: Path, name: str, source: str) -> dict[str, str]:
-    """The mistakes that are found, and the lines that are shown."""
-    file.write_text(source)
-    findings = examine(session, f"{file}:{name}").findings
-    return {f.id: f.where["text"] if f.where else "" for f in findings if f.kind in ("mistake", "unknown")}
 
 
 @pytest.mark.parametrize("name", NAMES)
