@@ -220,6 +220,7 @@ OWN = "its own config number"
 EACH = "each of "
 # What random numbers are drawn with.
 RANDOM = "random"
+STREAMS = "random streams"
 KINDS = (*FLOATS, *MASKS, *OTHERS, *VALUES, *FUNCTIONS, *HOLDERS)
 # What a constructor takes.
 NUMBERS = (*(kind for kind in VALUES if kind != LISTED), *NAMED, "identity", "linear")
@@ -263,7 +264,7 @@ def along(kind: str) -> int | None:
     return next((axes.index(letter) for letter in "TS" if letter in axes), None)
 
 
-_NAMES = frozenset((*OTHERS, *VALUES, *FUNCTIONS, *HOLDERS, RANDOM))
+_NAMES = frozenset((*OTHERS, *VALUES, *FUNCTIONS, *HOLDERS, RANDOM, STREAMS))
 
 
 @dataclass(frozen=True)
@@ -456,8 +457,8 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
             return {"by": kind[3:], "given": inside} | more | ({} if written else {"empty": True})
         if kind[:5] == "like ":
             return spec((kind[5:],))
-        if kind == RANDOM:
-            return {"random": True}
+        if kind in (RANDOM, STREAMS):
+            return {"random": kind}
         if kind.startswith(EACH):
             return {"value": [*range(n.axis(kind[-1]))]}
         if kind[:10] == "length of ":

@@ -15,6 +15,7 @@ from overt.check.calls.call import (
     MOST,
     OWN,
     RANDOM,
+    STREAMS,
     VALUES,
     WHOLE,
     Guess,
@@ -99,6 +100,8 @@ class Likely:
         if said is None and argument.name in self.interface.configs:
             return f"{OWN} {self.interface.configs[argument.name]}"
         asked, path = self.interface.read, (argument.name,)
+        if said is None and (path in asked.streams or re.search(r"\bRngs\b", argument.annotation)):
+            return STREAMS
         if said is None and path in asked.numbers and argument.role in (None, "positions"):
             return "0"
         hides = argument.role in ("mask", "padding", "lengths")

@@ -7,7 +7,7 @@ import dis
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import is_dataclass
 from itertools import pairwise
@@ -25,6 +25,8 @@ _TENSOR = (
     r"\.(size\(|mT\b|softmax\(|masked_fill|expand\(|unsqueeze|permute\(|view\(|chunk\(|unbind\(|tril\(|triu\(|bmm\(|tanh\("
     r"|matmul\(|contiguous|transpose\(-|detach|repeat_interleave|repeat\(1,|flatten\(\d|dim\(\)|float\(\)|bool\(\)|new_)|[Tt]ensor\b|torch"
 )
+# Names in a list of names.
+_TEXTS = 100
 _PLAIN = (int, float, bool, str, type(None))
 
 
@@ -215,12 +217,19 @@ def _reached(thing: Any, functions: list[Any]) -> str:
             if isinstance(other, str) and "{" in other:
                 # A text in which something is put.
                 found[name] = f"{name} = {other!r}"
+            if isinstance(other, tuple | list | dict | set | frozenset) and _are_texts(other):
+                found[name] = f"{name} = {tuple(other)!r}"
             if other is not thing and getattr(other, "__module__", None) == module and callable(other):
                 found[name] = source_of(other)[0]
                 open_ += (
                     [f for f in vars(other).values() if inspect.isfunction(f)] if inspect.isclass(other) else [other]
                 )
     return "\n".join(found.values())
+
+
+def _are_texts(some: Collection[Any]) -> bool:
+    """Whether there are some, and all are texts, as names of weights are."""
+    return 0 < len(some) <= _TEXTS and all(isinstance(text, str) for text in some)
 
 
 def _file(thing: Any) -> str | None:

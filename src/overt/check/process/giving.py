@@ -173,7 +173,7 @@ class Giver:
         if "by" in spec:
             return self._made(spec)
         if "random" in spec:
-            return self._random()
+            return self._random(spec["random"])
         if "config" in spec:
             return self._configured(spec["path"], self.each(spec["config"]))
         if "function" in spec:
@@ -229,8 +229,10 @@ class Giver:
         fixed = {id(x): x for _, x in leaves(self.made[own]) if hasattr(x, "addressable_shards")}
         return copy.deepcopy(self.made[own], fixed)
 
-    def _random(self) -> Any:
+    def _random(self, kind: str) -> Any:
         """What draws numbers."""
+        if kind != "random":
+            return sys.modules["flax.nnx"].Rngs(0)
         if self.library == "jax":
             return sys.modules["jax"].random.PRNGKey(0)
         return sys.modules["torch"].Generator() if self.library == "torch" else _Drawing(np.random.PCG64(0))

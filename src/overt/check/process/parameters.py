@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Collection, Iterator
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,8 @@ def _fill(owner: Any, path: str, array: Any, values: np.ndarray) -> Any:
             array.copy_(torch.from_numpy(values))
     elif isinstance(array, np.ndarray):
         array[...] = values
+    elif _is_variable(array):
+        array[...] = sys.modules["jax"].numpy.asarray(values)
     elif hasattr(array, "assign"):
         array.assign(values)
     else:
@@ -96,17 +99,29 @@ def _fill(owner: Any, path: str, array: Any, values: np.ndarray) -> Any:
             owner[int(name)] = values
         elif isinstance(owner, dict):
             owner[name] = values
+        elif isinstance(owner, tuple):
+            return array
         else:
-            setattr(owner, name, values)
+            try:
+                setattr(owner, name, values)
+            except FrozenInstanceError:
+                # As its own constructor does it.
+                object.__setattr__(owner, name, values)
         return values
     return array
+
+
+def _is_variable(thing: Any) -> bool:
+    """Whether a thing is a variable of Flax, which holds an array."""
+    nnx = sys.modules.get("flax.nnx")
+    return nnx is not None and isinstance(thing, nnx.Variable)
 
 
 def _is_parameter(array: Any, own: bool) -> bool:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(array, torch.Tensor):
         return isinstance(array, torch.nn.Parameter) or (array.requires_grad and array.is_leaf)
-    if isinstance(array, np.ndarray) or type(array).__module__.startswith("jax"):
+    if isinstance(array, np.ndarray) or type(array).__module__.startswith("jax") or _is_variable(array):
         return own and getattr(getattr(array, "dtype", None), "kind", "") == "f" and 1 <= getattr(array, "ndim", 0) <= 4
     return False
 

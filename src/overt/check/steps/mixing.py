@@ -97,7 +97,7 @@ class Mixing(Masked):
         elif self.rounded is not None and np.allclose(right[live], self.weights[live], rtol=2**-5, atol=2**-8):
             says = "Scores or weights are kept in half precision."
             self.fail("softmax", "softmax_low_precision", self.rounded, says, right[live], self.weights[live])
-        elif self.fitted or self._quiet(before, self.weights):
+        elif self.fitted or self._quiet(before, self.weights) or self._shared_out(right, self.weights):
             self.note("softmax", "held", "over the keys and one more that has no value", line)
         elif self.shifted is not None:
             says = "What is subtracted from the scores is not one number for all keys of a query."
@@ -141,6 +141,11 @@ class Mixing(Masked):
         """exp(s) / (1 + Σ exp(s)), as where a row may attend to nothing."""
         powers = np.exp(before)
         return near(powers / (1 + powers.sum(1, keepdims=True)), weights, 1e-4)
+
+    def _shared_out(self, right: np.ndarray, weights: np.ndarray) -> bool:
+        """Whether each row is a softmax of its scores but for a share that went elsewhere, or was too large for any."""
+        sums = weights.sum(1, keepdims=True)
+        return bool((sums < 1 + 1e-4).all()) and near(right * sums, weights, 1e-4)
 
     def _dropped(self) -> None:
         for i in self.core.path:

@@ -21,7 +21,8 @@ class Scale(Walk):
         width = core.scores.width
         total, lines = self.total, self.scale_lines
         before = [self._before_turn(one) for one in (self.q, self.k)]
-        for one in filter(None, before):
+        hidden = [self._before_hidden(one) for one in (self.q, self.k)]
+        for one in filter(None, (*before, *hidden)):
             total, lines = total * one.factor, [*one.lines, *lines]
         line = next((x for x in lines[::-1] if x), None) or self.operations[core.scores.number].line
         self.facts |= {"scale": total, "scored width": width}
@@ -118,6 +119,16 @@ class Scale(Walk):
             return None
         x = self.operations[made.before].host
         return self._followed(x, made.before, x)
+
+    def _before_hidden(self, one: Origin) -> Origin | None:
+        """What queries or keys were before those of some positions became 0, if some did."""
+        operation = None if one.source is None else self.operations[one.source]
+        for x, source in zip(operation.operands, operation.sources, strict=True) if operation else ():
+            if source is not None and self.data[source] and x.shape == operation.host.shape and x.dtype.kind == "f":
+                kept = operation.host == x
+                if kept.any() and not kept.all() and (operation.host[~kept] == 0).all():
+                    return self._followed(x, source, x)
+        return None
 
     def _across(self, one: Origin) -> bool:
         """Whether everything along another axis than that of the features has the norm 1, and features have not."""

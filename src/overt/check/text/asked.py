@@ -79,8 +79,16 @@ class Read:
     alone: set[Path] = field(default_factory=set)
     # layers of an instance that take numbers of words
     embeds: set[str] = field(default_factory=set)
+    # what others are divided by, or multiplied with, and whether something is squashed
+    divisors: set[Path] = field(default_factory=set)
+    factors: set[Path] = field(default_factory=set)
+    squashes: bool = False
+    # what layers of a library draw their numbers with
+    streams: set[Path] = field(default_factory=set)
     # arguments that are called
     layers: set[Path] = field(default_factory=set)
+    # names of the module that stand for lists of texts
+    lists: dict[str, list[str]] = field(default_factory=dict)
     # what is looked for before it is asked for, and what is written
     sought: set[Path] = field(default_factory=set)
     stored: set[Path] = field(default_factory=set)
@@ -89,6 +97,11 @@ class Read:
     def weights(self) -> set[Path]:
         """What others are multiplied with."""
         return self.behind - self.before
+
+    @property
+    def caps(self) -> set[Path]:
+        """What is divided by before a tanh, and multiplied with behind it."""
+        return self.divisors & self.factors if self.squashes else set()
 
     def enter(self, path: Path, kind: str) -> None:
         """What lies in something, and what that lies in by its number."""
@@ -125,10 +138,11 @@ def asked(
 ) -> None:
     """Enter what one function asks of what its names stand for: arguments, what lies in them, or texts."""
     nodes = walked(function)
-    here = _Asking(known, texts_in(nodes, told), functions, found, depth)
+    here = _Asking(known, texts_in(nodes, {**found.lists, **told}), functions, found, depth)
     here.names(nodes)
     here.slices(nodes)
     handed_on = {node.func for node in nodes if isinstance(node, ast.Call)}
+    demands = _demands(nodes)
     for node in nodes:
         if node not in handed_on:
             here.taken(node)
@@ -137,7 +151,10 @@ def asked(
         match node:
             case ast.BinOp():
                 here.operation(node)
-            case ast.Compare():
+                here.factor(node.op, node.left, node.right)
+            case ast.AugAssign():
+                here.factor(node.op, node.value)
+            case ast.Compare() if node not in demands:
                 here.comparison(node)
             case ast.Subscript():
                 here.subscript(node)
@@ -309,6 +326,13 @@ class _Asking:
                 for path in right:
                     self.found.divided.setdefault(path, set()).update(left)
 
+    def factor(self, op: ast.operator, *sides: ast.expr) -> None:
+        """What others are divided by, or multiplied with."""
+        if isinstance(op, ast.Div):
+            self.found.divisors.update(self.paths(sides[-1]))
+        elif isinstance(op, ast.Mult):
+            self.found.factors.update(self.every(sides))
+
     def comparison(self, node: ast.Compare) -> None:
         """What is below zero, is sought in something, is the same as others of its own, or is a whole number."""
         match node:
@@ -369,9 +393,11 @@ class _Asking:
             # A state of two arrays, (h, c), which a layer takes as one.
             state = [path for x in elements if isinstance(x, ast.Name) for path in self.paths(x)[:1]]
             self.found.sized.update(state if len(state) == 2 else ())
+        self.found.streams.update(self.every(one.value for one in node.keywords if one.arg == "rngs"))
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
         if re.fullmatch(_ADDING, ast.unparse(node.func)) and len(node.args) > 1:
             self.found.added_by.update(path for path in self.paths(node.args[1]) if len(path) == 1)
+        self.found.squashes |= name == "tanh"
         if name == "unique" and node.args:
             self.found.compared.update(self.paths(node.args[0]))
         if name in self.found.embeds and is_own(node.func):
@@ -405,6 +431,18 @@ class _Asking:
         if any(handed.values()):
             inside = {name: paths for name, paths in handed.items() if paths}
             asked(other, inside, spelled, self.functions, self.found, self.depth + 1)
+
+
+def _demands(nodes: Iterable[ast.AST]) -> set[ast.AST]:
+    """What is compared only to refuse what does not hold it: in assertions, before a raise, to list what lacks."""
+    found: list[ast.expr] = []
+    for node in nodes:
+        match node:
+            case ast.Assert(test=test) | ast.If(test=test, body=[ast.Raise(), *_]):
+                found.append(test)
+            case ast.ListComp(elt=ast.Name(id=own), generators=[ast.comprehension(target=ast.Name(id=name), ifs=tests)]):
+                found += tests if own == name else []
+    return {part for test in found for part in ast.walk(test) if isinstance(part, ast.Compare)}
 
 
 def _conditions(node: ast.expr) -> Iterator[ast.expr]:

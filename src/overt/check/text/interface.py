@@ -30,6 +30,9 @@ class Interface(Promises):
             # What is made booleans, whatever it is called, says which of something there is.
             flags = {path[0] for path in self.read.flags if len(path) == 1}
             roles = {a.name: "padding" if a.role is None and a.name in flags else a.role for a in self.arguments}
+            # What is divided by before it squashes, and multiplied with behind, caps.
+            caps = {path[0] for path in self.read.caps if len(path) == 1}
+            roles |= {a.name: "cap" for a in self.arguments if a.role is None and a.name in caps}
             # What is added to hide is a mask, and so is what is called a bias and made booleans.
             roles |= {a.name: "mask" for a in self.arguments
                       if a.role == "bias" and (a.name in flags or self.told_to_hide(a.name))}  # fmt: skip

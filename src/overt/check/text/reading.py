@@ -11,7 +11,7 @@ from overt.check.text import numeric
 from overt.check.text.asked import Read, asked, paths_of
 from overt.check.text.roles import role
 from overt.check.text.shapes import Path, Shape
-from overt.check.text.syntax import DEPTH, assigned, called, family, is_own, parameters_of, parsed, texts_in, walked
+from overt.check.text.syntax import DEPTH, assigned, called, family, is_own, lists_in, parameters_of, parsed, texts_in, walked
 
 
 def read(source: str, names: Sequence[str]) -> Read:
@@ -34,9 +34,12 @@ def read(source: str, names: Sequence[str]) -> Read:
             kept, by = ast.unparse(place).partition(".")[2], ast.unparse(value.func)
             functions |= {kept: forwards[by]} if by in forwards and kept not in functions else {}
             found.embeds |= {kept} if by.endswith(("Embedding", "Embed")) else set()
+    found.lists = lists_in(tree.body)
+    for node in (x for x in tree.body if isinstance(x, ast.ClassDef)):
+        found.lists |= {f"self.{name}": some for name, some in lists_in(node.body).items()}
     for own in family(tree.body[0], tree) if tree.body else ():
         # A method may be called with texts of its own class.
-        passed = texts_in(walked(own), {})
+        passed = texts_in(walked(own), found.lists)
         joined = _joined(own, functions)
         texts = {name: passed.get(name, [name])[:1] for name in names if name in joined}
         # What is a place in an array too is a number in a text.

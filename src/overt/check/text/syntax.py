@@ -178,6 +178,8 @@ def drawn(target: ast.expr, over: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
             return [pair for one, each in zip(targets, several, strict=False) for pair in drawn(one, each)]
         case ast.Tuple(elts=[_, one]), ast.Call(func=ast.Name(id="enumerate"), args=[each, *_]):
             return drawn(one, each)
+        case ast.Tuple(elts=[one, _]), ast.Call(func=ast.Attribute(value=each, attr="items")):
+            return drawn(one, each)
     return [(target, over)]
 
 
@@ -197,19 +199,40 @@ def is_own(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
+def listed(node: ast.AST, lists: Mapping[str, list[str]]) -> list[str]:
+    """The texts that a list, or the keys of a dictionary, is made of; none where there is anything else."""
+    match node:
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts) | ast.Dict(keys=parts):
+            return [x.value for x in parts if isinstance(x, ast.Constant) and isinstance(x.value, str)]
+        case ast.Call(func=ast.Name(id="tuple" | "list" | "set" | "sorted"), args=[inner]):
+            return listed(inner, lists)
+        case ast.Call(func=ast.Attribute(value=inner, attr="keys")):
+            return listed(inner, lists)
+        case ast.Name() | ast.Attribute():
+            return lists.get(ast.unparse(node), [])
+    return []
+
+
+def lists_in(nodes: Sequence[ast.AST]) -> dict[str, list[str]]:
+    """Names that are given to lists of texts, or to dictionaries by texts."""
+    pairs = [pair for node in nodes for pair in assigned(node)]
+    found = {ast.unparse(place): listed(value, {}) for place, value in pairs
+             if isinstance(value, ast.Tuple | ast.List | ast.Set | ast.Dict)}  # fmt: skip
+    return {name: some for name, some in found.items() if some}
+
+
 def texts_in(nodes: Sequence[ast.AST], told: Mapping[str, list[str]]) -> dict[str, list[str]]:
     """Names that stand for one text after the other, for texts that functions are called with, or for one put together.
 
     told: those that are known.
     """
-    texts: dict[str, list[str]] = {}
+    texts = lists_in(nodes)
     for node in nodes:
-        if isinstance(node, ast.For | ast.comprehension) and isinstance(node.target, ast.Name):
-            items = node.iter.elts if isinstance(node.iter, ast.Tuple | ast.List) else []
-            some = [x.value for x in items if isinstance(x, ast.Constant) and isinstance(x.value, str)]
-            texts |= {node.target.id: some} if some else {}
-            if isinstance(node.iter, ast.Constant) and isinstance(node.iter.value, str):
-                texts[node.target.id] = [*node.iter.value]
+        for target, over in drawn(node.target, node.iter) if isinstance(node, ast.For | ast.comprehension) else ():
+            some = listed(over, {**texts, **told})
+            texts |= {target.id: some} if some and isinstance(target, ast.Name) else {}
+            if isinstance(over, ast.Constant) and isinstance(over.value, str) and isinstance(target, ast.Name):
+                texts[target.id] = [*over.value]
     names = {f.name: parameters_of(f) for f in nodes if isinstance(f, ast.FunctionDef)}
     for node in nodes:
         match node:

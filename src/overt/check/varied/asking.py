@@ -284,9 +284,11 @@ def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
     # What is asked for by the call itself is no matter of the mode.
     if "drop" not in named.values() and differ(again, other) and not differ(still, again):
         findings.add("dropout_eval", line=_dropping(caller, ways[2]))
-    if differ(one, two) and not differ(three, four):
+    # What an instance keeps from call to call is no chance.
+    drops = differ(one, two) and differ(*caller.ask([replace(w, extra={**w.extra, "fresh": True}) for w in ways[:2]]))
+    if drops and not differ(three, four):
         findings.add("dropout_stuck_off")
-    if differ(one, two) and any(_sums_to_1(quiet) and not _sums_to_1(x)
+    if drops and any(_sums_to_1(quiet) and not _sums_to_1(x)
                                 for quiet, x in zip(still.outputs[1:], one.outputs[1:], strict=False)):  # fmt: skip
         findings.add("weights_after_dropout", line=_dropping(caller, ways[0]))
 

@@ -294,8 +294,8 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
     name, role, kinds = argument.name, argument.role, dict(guess.kinds)
     if role in _NUMBERS:
         return [Way(guess, values={name: _NUMBERS[role]})] if (name,) not in kinds else []
-    if role in ("training", "deterministic"):
-        # What is dropped by chance is no mask.
+    if role in ("training", "deterministic") or (name,) in face.read.divisors:
+        # What is dropped by chance is no mask, and neither is what others are divided by.
         return []
     if isinstance(argument.default, bool):
         return [Way(guess, values={name: not argument.default})]
