@@ -21,7 +21,7 @@ from overt.check.process.session import EndedError, Here, Session
 from overt.check.report import CallError, CheckerError, UnattendedError
 from overt.check.text.interface import Interface
 from overt.check.text.roles import LAYOUTS
-from overt.check.text.syntax import blocks, parsed
+from overt.check.text.syntax import blocks, is_own, parsed
 from overt.check.varied import beside, continuing, contracts, effects, outside, reordering, slips
 from overt.check.varied.asking import Caller, Way, probe
 from overt.check.varied.choices import chosen
@@ -36,6 +36,10 @@ _NAMELESS = ("NameError", "UnboundLocalError", "MemoryError", "SystemExit", "Key
 _SECONDS, _MORE = 20.0, 1.5
 # Steps that may be left untried, as a mask is that nobody gives, where no other call is looked for.
 _ENOUGH = 2
+# What something says that was called with other arguments than it takes.
+_AMISS = re.compile(
+    r"[A-Za-z][\w.]*\(\) (missing \d+ required .*argument|got an unexpected keyword|takes .* but \d+ w(as|ere) given)"
+)
 # Numbers that may be too small, where they say how many keys there are.
 _FEW = ("side", "2", "1", "number of heads")
 # What uses a candidate that is called for it, and seconds for each.
@@ -298,7 +302,8 @@ def begun(
 def _raising(face: Interface, failed: Sequence[Tried], findings: Findings) -> bool:
     """Whether all calls that came furthest fail alike, whatever they were given, for what is no matter of arguments.
 
-    That is a name that there is not, or its own ``raise`` that stands on no condition.
+    That is a name that there is not, its own ``raise`` that stands on no condition, or a call of what an instance has
+    with other arguments than that takes.
     """
     furthest = max((tried.reached for tried in failed), default=())
     errors = [tried.error for tried in failed if tried.error is not None and tried.reached == furthest]
@@ -313,10 +318,27 @@ def _raising(face: Interface, failed: Sequence[Tried], findings: Findings) -> bo
     lacks = missing.get("owner") == "module" or (missing.get("owner") == face.name and makes and not made)
     # An instance may want another method first.
     own = first.get("raised") and face.description["kind"] == "function"
-    if (not lacks and not own and first["type"] not in _NAMELESS) or _perhaps(face, first):
+    amiss = first["type"] == "TypeError" and _AMISS.match(first["message"]) and _always(face, first["line"])
+    if (not lacks and not own and not amiss and first["type"] not in _NAMELESS) or _perhaps(face, first):
         return False
     findings.raised(first)
     return True
+
+
+def _always(face: Interface, number: int) -> bool:
+    """Whether a line of a method calls what its instance has, whatever it is given: under no condition, all told."""
+    file = face.description["file"]
+    nodes = [*ast.walk(parsed("".join(linecache.getlines(file)) if file else ""))]
+    around = [n for n in nodes if getattr(n, "lineno", number + 1) <= number <= (getattr(n, "end_lineno", 0) or 0)]
+    inner = max((n.lineno for n in around if isinstance(n, ast.FunctionDef)), default=0)
+    conditions = ast.If | ast.IfExp | ast.Try | ast.Match | ast.BoolOp
+    if any(isinstance(n, conditions) and n.lineno > inner for n in around):
+        return False
+    made = [n for n in around if isinstance(n, ast.Call) and is_own(n.func)]
+    return bool(made) and not any(
+        isinstance(part, ast.Starred) or (isinstance(part, ast.keyword) and part.arg is None)
+        for n in made for part in (*n.args, *n.keywords)
+    )  # fmt: skip
 
 
 def _perhaps(face: Interface, error: Mapping[str, Any]) -> bool:

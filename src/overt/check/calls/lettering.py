@@ -33,6 +33,11 @@ def lettered(
         apart = [place for place in range(4) if one[place] != two[place]]
         if apart in ([1], [2]) and one[3 - apart[0]] not in PLAIN:
             letters |= {one[apart[0]]: "T", two[apart[0]]: "S", one[3 - apart[0]]: "H"}
+    # Heads of keys stand where those of queries do.
+    for one, two in zip(arrays[:1] * len(arrays), arrays[1:], strict=False) if not words else ():
+        apart = [place for place in range(4) if one[place] != two[place]]
+        if apart in ([2], [1, 2]) and called(one[2]) == "H":
+            letters |= {two[2]: "G"}
     # What stands in front of all axes of another one are the positions that it asks.
     floats = [shape.axes for shape in found.values() if not shape.sort]
     for own in floats if not words else ():

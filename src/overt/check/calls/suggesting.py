@@ -59,6 +59,15 @@ _ENDS = ("edges", "sources", "targets")
 _NUMBERS = ("width of all", "number of heads", "width of a head", "length", "another width")
 
 
+# The words of a name that say that something is keys, and what says so of their values.
+_KEYS = re.compile(r"(?<![a-z])(k|key)(?=s?(?![a-z]))", re.IGNORECASE)
+
+
+def _values_of(key: re.Match[str]) -> str:
+    word = "v" if len(key[0]) == 1 else "value"
+    return word.upper() if key[0].isupper() else word
+
+
 @dataclass
 class Suggestions(Likely):
     """Calls of a function, an instance or a constructor, the likelier first."""
@@ -274,6 +283,10 @@ class Suggestions(Likely):
         methods = "|".join(map(re.escape, self.interface.description.get("life", "").split(" then ")))
         bare = {name: re.sub(rf"_({methods})$", "", name) for name in names}
         told |= {(name,): told[own,] for name, own in bare.items() if (name,) not in told and (own,) in told}
+        # Values are as their keys are where nothing else is said of them.
+        keys = {name: _KEYS.sub(_values_of, name) for name in names}
+        told |= {(own,): told[name,] for name, own in keys.items()
+                 if own in names and own != name and (name,) in told and (own,) not in told}  # fmt: skip
         # What is called heads is their number, and a shape behind that word is something else's.
         told = {path: shape for path, shape in told.items() if len(path) > 1 or self.told(one[path[0]]) not in _COUNTS}
         told |= {(a.name,): one_by_one(told[a.name,], self.named) for a in required if a.each and (a.name,) in told}

@@ -120,6 +120,21 @@ def _makers(thing: Any) -> list[dict[str, Any]]:
                 found.append(
                     {"name": name, "class": classed, "parameters": rows, "words": sorted({*words}), "source": source}
                 )
+            found += _named_makers(name, made) if classed else []
+    return found
+
+
+def _named_makers(name: str, cls: Any) -> list[dict[str, Any]]:
+    """Methods by which a class makes one of its own, such as one that is empty."""
+    found = []
+    for own, kept in vars(cls).items():
+        if isinstance(kept, staticmethod | classmethod) and own[:1] != "_":
+            source = source_of(kept.__func__)[0]
+            if re.search(rf"return (cls|{re.escape(name)})\(", source):
+                words = sorted({name, *re.findall(r"\w+", source)})
+                rows = [row for row in arguments_of(getattr(cls, own)) if row["required"]]
+                one = {"name": f"{name}.{own}", "class": False, "parameters": rows}
+                found.append({**one, "words": words, "source": source})
     return found
 
 

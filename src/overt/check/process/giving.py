@@ -200,6 +200,9 @@ class Giver:
         own = copy.deepcopy(self.made[name])
         for field, value in parts.items():
             if type(known := getattr(own, field, _SMALL + 1)) is int and known > _SMALL:
+                if isinstance(own, tuple):
+                    own = own._replace(**{field: value})
+                    continue
                 # What is frozen is so for those who use it.
                 object.__setattr__(own, field, value)
         return own
@@ -211,7 +214,7 @@ class Giver:
             return getattr(self.thing, spec["by"][1:])()
         own = json.dumps(spec) + f" {self.handle}" * method
         if own not in self.made:
-            make = getattr(self.thing, spec["by"][1:]) if method else scope(self.target)[spec["by"]]
+            make = getattr(self.thing, spec["by"][1:]) if method else self._maker(spec["by"])
             given = self.each(spec["given"])
             made = self.run(make, [], given, {}, False) if self.run is not None else make(**given)
             made = drawn(made, np.random.default_rng(0))
@@ -228,6 +231,11 @@ class Giver:
         # What nobody can write to is no copy.
         fixed = {id(x): x for _, x in leaves(self.made[own]) if hasattr(x, "addressable_shards")}
         return copy.deepcopy(self.made[own], fixed)
+
+    def _maker(self, name: str) -> Any:
+        """A function or a class of the module, or what a class makes one of its own by."""
+        owner, _, own = name.partition(".")
+        return getattr(scope(self.target)[owner], own) if own else scope(self.target)[owner]
 
     def _random(self, kind: str) -> Any:
         """What draws numbers."""

@@ -120,7 +120,7 @@ class State:
     def _followed(self, form: np.ndarray, source: int | None, operand: np.ndarray) -> Origin:
         return followed(self.operations, self.data, form, source, operand)
 
-    def _streams(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    def streams(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         """What queries, keys and values are made of."""
         core = self.core
         sides = [*zip(core.scores.sources, core.scores.origins, strict=True)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ def judge(
         written, found, _ = attentions(additive.completed(operations, outputs))
     if not found and (intended or {}).get("no softmax"):
         written, found, _ = attentions(operations, free=True)
+    found = [core for core in found if not _is_loss(core)]
     judged = Judged(len(found))
     judged.facts["mixes"] = mixes
     if not found and (intended or {}).get("luong"):
@@ -59,7 +60,7 @@ def judge(
     idle = {name: shape for name, shape in (given or {}).items() if name not in used}
     alignment = Alignment(written, found).follow(outputs)
     others: list[tuple[Origin, Origin, Origin]] = []
-    families = _families(found)
+    families, chooses = _families(found), True
     for number, core in enumerate(core for core in found if not _continues(core, families[id(core)])):
         one = _Judge(core, data, outputs, causal, idle)
         one.alignment = alignment
@@ -70,6 +71,7 @@ def judge(
         one.blocks, one.shards = ([], beside if core is family[0] else []) if core.normal else (beside, [])
         one.run()
         one.placed()
+        chooses &= not any(name.startswith("argument") for name in one.streams()[1])
         name = f"attention {number + 1}, " if len(found) > 1 else ""
         if any(projections.alike(one.operands, other) for other in others):
             line = core.operations[core.mix.number].line
@@ -81,6 +83,9 @@ def judge(
         judged.ledger += [Entry(name + e.step, e.outcome, e.why, e.line, e.mistake) for e in one.ledger]
         for key, value in one.facts.items():
             judged.facts[key] = judged.facts.get(key) or value
+    if found and not mixes and chooses:
+        # Weights of what is learned, which mix nothing, choose, as a router does.
+        return Judged(0)
     # How many keys the attentions have, and where these are: one that has as many as samples may be along these.
     judged.facts["spans"] = [
         {"keys": core.scores.keys.shape[1], "fused": core.operations[core.scores.number].detail == "fused",
@@ -113,6 +118,18 @@ def _vector(judged: Judged, operations: Sequence[Operation], outputs: Sequence[n
         judged.ledger.append(Entry("vector", "failed", _BARE, number, "luong_no_tanh_out"))
     else:
         judged.ledger.append(Entry("vector", "held", "bent after the matrix", number, None))
+
+
+def _is_loss(core: Core) -> bool:
+    """Whether 1 is taken away where the right one is, as in the gradient of a cross entropy: nothing is attended to."""
+    for (_, x), (_, y) in pairwise(core.steps):
+        if x.shape == y.shape and len(x) > 1 and x.shape[1] > 1 and np.isfinite(x).all() and (x >= 0).all():
+            less = x - y
+            taken = less[np.abs(less) > 1e-9]
+            one_each = ((np.abs(less) > 1e-9).sum(1) == 1).all()
+            if one_each and taken[0] > 0 and np.allclose(taken, taken[0], rtol=1e-6):
+                return True
+    return False
 
 
 def _carried(core: Core, found: Sequence[Core]) -> Line | None:
@@ -182,7 +199,7 @@ class _Judge(Blocks):
             self.facts["value axis"] = along[0] if len(along) == 1 else None
         attended = self.reach[core.mix.sources[1]] if core.mix.sources[1] is not None else {core.mix.origins[1]}
         self.facts["attended"] = sorted(int(o.split()[-1]) for o in attended if o.startswith("argument "))
-        queries, *others = self._streams()
+        queries, *others = self.streams()
         line = self.operations[core.mix.number].line
         self.facts |= {"queries": core.scores.queries.shape[1], "mixed at": line.number if line else None}
         if not queries & others[0].union(others[1]):

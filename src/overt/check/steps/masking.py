@@ -10,7 +10,7 @@ from overt.check.steps.judged import SUMS
 from overt.check.steps.origins import Origin
 from overt.check.steps.pipeline import LOW, constant, near
 from overt.check.steps.scaling import Scale
-from overt.recorder.flow import VIEWS, masklike
+from overt.recorder.flow import GATHERS, VIEWS, masklike
 from overt.recorder.operations import Line, Operation
 
 
@@ -304,9 +304,13 @@ class Masked(Scale):
                     self.fail("causal", "causal_off_by_one", self._shaped_at(), says, right, one)
                 elif 0 in (offset, found):
                     own = self._own_keys()
+                    own = self._behind_kept() if own is None else own
                     wrong = own is not None and bool(own.any(1).all() and (self.hidden & own).any())
                     says = "A query does not see itself." if wrong else "The first query stands at the first key."
                     self.fail("causal", "causal_top_left", self._shaped_at(), says, kind="mistake" if wrong else None)
+                elif found < S - 1 and self.intended.get("causal") and self._sees_later():
+                    says = "A query sees the key of a later one."
+                    self.fail("causal", "causal_off_by_one", self._shaped_at(), says, right, one)
                 return
             back, on = late - int(ahead[~one].min()), int(ahead[~one].max()) - late
             band = min(back, on) >= 0 and max(back, on) < S - 1
@@ -322,6 +326,29 @@ class Masked(Scale):
                 self.fail("causal", "mask_inverted", self.mask_line, says, right, one)
                 return
 
+    def _sees_later(self) -> bool:
+        """Whether a key is seen that is of the place of a later query, as where others lie behind all of these."""
+        own = self._own_keys()
+        if own is None or self.hidden is None:
+            return False
+        of, seen = self._batched(own) > 0, ~self._batched(self.hidden)
+        later = np.logical_or.accumulate(of[:, ::-1], axis=1)[:, ::-1] & ~of
+        return bool((of.sum(2) == 1).all() and (later & seen).any())
+
+    def _behind_kept(self) -> np.ndarray | None:
+        """Which key, of rows × keys, is of the place that a query is of, where as many as there are stand last."""
+        scores = self.core.scores
+        n, T, S = len(scores.queries), scores.queries.shape[1], scores.keys.shape[1]
+        joined = None if self.k.source is None else self.operations[self.k.source]
+        if joined is None or joined.name not in GATHERS or len(joined.operands) != 2:
+            return None
+        kept, new = (x.shape for x in joined.operands)
+        along = [axis for axis, (one, two) in enumerate(zip(kept, new, strict=True)) if (one, two) == (S - T, T)]
+        if not along or S == 2 * T or joined.host.shape[along[0]] != S:
+            return None
+        cells = self._laid(np.broadcast_to(np.eye(T, S, S - T), (n, T, S)))
+        return None if cells is None else cells > 0
+
     def _made_at(self, T: int, S: int) -> int | None:
         """The line where what lies too far back came to differ from the query's own place."""
         made = [x.line for x in self._before(given=False) if x.host.ndim > 1 and x.host.shape[-2:] == (T, S)
@@ -330,11 +357,11 @@ class Masked(Scale):
         return line.number if line else None
 
     def _fill(self, cells: np.ndarray) -> int:
-        """How many of the last keys are zeros that nobody sees: they fill up a block."""
-        unseen, keys, S = np.asarray(cells.all((0, 1))), self.k.array, cells.shape[2]
-        axes = [axis for axis, length in enumerate(keys.shape[:-1]) if length == S]
-        zeros = [~np.moveaxis(keys, axis, 0).reshape(S, -1).any(1) & unseen for axis in axes if not unseen.all()]
-        return max((int(x[::-1].argmin()) for x in zeros), default=0)
+        """How many of the last keys are zeros that the first query does not see: they fill up a block."""
+        keys, unseen = self.core.scores.keys, np.asarray(cells[:, 0].all(0))
+        if keys.shape[1] != len(unseen) or unseen.all():
+            return 0
+        return int((~keys.any((0, 2)) & unseen)[::-1].argmin())
 
     def _piece(self) -> tuple[int, int, int] | None:
         """Of queries that are some of more: how much later their first is than the first key, and all of both."""

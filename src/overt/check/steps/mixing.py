@@ -33,7 +33,7 @@ class Mixing(Masked):
             return
         asks = self.intended.get("asks")
         if asks and self.operations[core.mix.number].detail == "returned" and core.two:
-            queries, keys, _ = self._streams()
+            queries, keys, _ = self.streams()
             if queries == {f"argument {asks[1]}"} and keys == {f"argument {asks[0]}"}:
                 self.fail("softmax", "softmax_axis_q", line, "The weights of a key sum to 1, over the queries.")
                 return
@@ -201,7 +201,7 @@ class Mixing(Masked):
             line = self.operations[self.alignment.line_before(number)].line
             says = "What is taken for the features of a position are some features of several positions."
             self.fail("positions", UNKNOWN, line, says)
-        queries, keys, values = self._streams()
+        queries, keys, values = self.streams()
         if constant(self.v.form, 1) and not constant(self.v.form) and not constant(self.k.form, 1):
             line = self.operations[self.core.mix.number].line
             self.fail("values", UNKNOWN, line, "What is mixed for a query is the same for all keys.")

@@ -166,7 +166,7 @@ class Scale(Walk):
 
     def _memory(self) -> bool:
         """Whether another's states are mixed as they are, by scores of these same states: Luong's dot and general."""
-        queries, keys, values = self._streams()
+        queries, keys, values = self.streams()
         whole = self.v.source is None and self.v.form.shape[-1] == self.v.array.shape[-1]
         # One query may be made of these states too, as a decoder's first state is.
         apart = not values & queries or self.core.scores.queries.shape[1] == 1

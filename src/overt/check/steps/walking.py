@@ -337,7 +337,7 @@ class Walk(State):
         path = {*self.core.path, self.core.scores.number}
         others = [(s, o) for s, o in zip(operation.sources, operation.origins, strict=True) if s not in path]
         mine = frozenset[str]().union(*(self.reach[s] if s is not None else {o} - {""} for s, o in others))
-        rest = frozenset[str]().union(*self._streams()[2 if phase == "prob" else 0 :])
+        rest = frozenset[str]().union(*self.streams()[2 if phase == "prob" else 0 :])
         return operation.name in FACTORS and (self._of_parameters(number) or (bool(mine) and not mine & rest))
 
 

@@ -440,7 +440,9 @@ def _demands(nodes: Iterable[ast.AST]) -> set[ast.AST]:
         match node:
             case ast.Assert(test=test) | ast.If(test=test, body=[ast.Raise(), *_]):
                 found.append(test)
-            case ast.ListComp(elt=ast.Name(id=own), generators=[ast.comprehension(target=ast.Name(id=name), ifs=tests)]):
+            case ast.ListComp(
+                elt=ast.Name(id=own), generators=[ast.comprehension(target=ast.Name(id=name), ifs=tests)]
+            ):
                 found += tests if own == name else []
     return {part for test in found for part in ast.walk(test) if isinstance(part, ast.Compare)}
 

@@ -394,7 +394,7 @@ class Promises:
         told = self._all_prose + self.description.get("told", "").lower()
         return bool(
             re.search(
-                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|(as in|como en|comme dans|wie (in|bei)) llama|query heads .*\bneighbou?rs|query heads 0\W{1,3}(?:[1-9]|\w+`? ?- ?1)",
+                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|(as in|como en|comme dans|wie (in|bei)) llama|query heads .*\bneighbou?rs|neighbou?ring (query )?heads share|query heads 0\W{1,3}(?:[1-9]|\w+`? ?- ?1)",
                 "\n".join([told, *(line for line in self._configured.splitlines() if "head" in line)]),
             )
         )

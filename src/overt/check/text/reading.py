@@ -11,7 +11,20 @@ from overt.check.text import numeric
 from overt.check.text.asked import Read, asked, paths_of
 from overt.check.text.roles import role
 from overt.check.text.shapes import Path, Shape
-from overt.check.text.syntax import DEPTH, assigned, called, family, is_own, lists_in, parameters_of, parsed, texts_in, walked
+from overt.check.text.syntax import (
+    DEPTH,
+    assigned,
+    called,
+    family,
+    is_own,
+    listed,
+    lists_in,
+    parameters_of,
+    parsed,
+    spelt,
+    texts_in,
+    walked,
+)
 
 
 def read(source: str, names: Sequence[str]) -> Read:
@@ -34,6 +47,7 @@ def read(source: str, names: Sequence[str]) -> Read:
             kept, by = ast.unparse(place).partition(".")[2], ast.unparse(value.func)
             functions |= {kept: forwards[by]} if by in forwards and kept not in functions else {}
             found.embeds |= {kept} if by.endswith(("Embedding", "Embed")) else set()
+    found.sides.update((name,) for name in _static(tree) if name in names)
     found.lists = lists_in(tree.body)
     for node in (x for x in tree.body if isinstance(x, ast.ClassDef)):
         found.lists |= {f"self.{name}": some for name, some in lists_in(node.body).items()}
@@ -55,6 +69,13 @@ def read(source: str, names: Sequence[str]) -> Read:
         known |= {f"self.{name}": [(name,)] for name in names if name in fields}
         asked(own, known, texts, functions, found)
     return found
+
+
+def _static(tree: ast.Module) -> list[str]:
+    """Arguments that ``jax.jit`` is told to be no arrays."""
+    given = [x.value for own in tree.body[:1] for part in getattr(own, "decorator_list", ()) for x in ast.walk(part)
+             if isinstance(x, ast.keyword) and x.arg == "static_argnames"]  # fmt: skip
+    return [text for value in given for text in (listed(value, {}) or spelt(value, {}))]
 
 
 def _applied(own: ast.AST, names: Sequence[str]) -> dict[str, tuple[list[str], list[str]]]:

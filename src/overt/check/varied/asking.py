@@ -18,6 +18,7 @@ from overt.check.findings import Findings
 from overt.check.mistakes import MISTAKES
 from overt.check.process.session import Here, Session
 from overt.check.text.interface import Interface
+from overt.check.text.syntax import written
 
 # Two outputs are different, and half precision is off, by more than this share of the largest number.
 _SAME, _HALF = 1e-6, 4e-3
@@ -209,10 +210,7 @@ def _changed(answers: Sequence[Answer], findings: Findings) -> None:
     every = {key for answer in answers for key in answer.reply.get("changed", ())}
     changed = {key.split("_", 1)[-1].split("+")[-1] for key in every if key[:4] != "own "}
     # What an instance holds, and no line after its constructor writes to: it was changed by another name.
-    code = re.sub(r"(?s)def __init__.*?(?=\n    def )", "", findings.description["source"])
-    for name in (key[4:] for key in every if key[:4] == "own "):
-        if not re.search(rf"self\.{re.escape(name)}\b((\[[^\]]*\])? *[-+*/@|&]?=(?!=)|\.\w+\()", code):
-            changed.add(name)
+    changed |= {key[4:] for key in every if key[:4] == "own "} - written(findings.description["source"])
     if changed:
         names = ", ".join(sorted(changed))
         name = re.escape(min(changed))
