@@ -143,6 +143,48 @@ def stepped(w, sizes: Sizes, x, past: Past):
     return o @ w["o"], Past(keys, values, at + T)
 
 
+class Exported:
+    """Gives the numbers of nn.MultiheadAttention(d, heads, batch_first=True) from its state."""
+
+    def __init__(self, state, heads):
+        self.w, self.b = np.asarray(state["in_proj_weight"]), np.asarray(state["in_proj_bias"])
+        self.out, self.heads = np.asarray(state["out_proj.weight"]), heads
+
+    def __call__(self, x):
+        """x [b, n, d]"""
+        b, n, d = x.shape
+        packed = (x @ self.w.T + self.b).reshape(b, n, 3, self.heads, d // self.heads)
+        q, k, v = packed.transpose(2, 0, 3, 1, 4)
+        s = q @ k.swapaxes(-1, -2) / np.sqrt(d // self.heads)
+        return (softmax(s) @ v).transpose(0, 2, 1, 3).reshape(b, n, d) @ self.out.T
+
+
+class Turned:
+    """Keeps its keys: called with a prompt, and then with more words.  x [B, T, dim]; causal."""
+
+    def __init__(self, sd, prefix, spec, tables):
+        self.wq, self.wk, self.wv = (sd[f"{prefix}.{name}_proj.weight"] for name in "qkv")
+        self.h, self.d = spec["heads"], spec["dim"] // spec["heads"]
+        self.cos, self.sin = tables
+        self.k = self.v = None
+
+    def turn(self, x, start):
+        cos, sin = (table[start : start + x.shape[2]] for table in (self.cos, self.sin))
+        a, b = x.chunk(2, -1)
+        return x * cos + torch.cat([-b, a], -1) * sin
+
+    def __call__(self, x):
+        B, T, _ = x.shape
+        q, k, v = ((x @ w.T).view(B, T, self.h, self.d).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+        past = 0 if self.k is None else self.k.shape[2]
+        q, k = self.turn(q, past), self.turn(k, past)
+        self.k = k if self.k is None else torch.cat([self.k, k], 2)
+        self.v = v if self.v is None else torch.cat([self.v, v], 2)
+        keep = torch.ones(T, past + T, dtype=torch.bool).tril(past)
+        y = nn.functional.scaled_dot_product_attention(q, self.k, self.v, attn_mask=keep)
+        return y.transpose(1, 2).reshape(B, T, -1)
+
+
 def contrast(query, key, tau=0.1):
     """The loss by which row i of one (N, d) finds row i of the other, and its gradients."""
     p = softmax(query @ key.T / tau)
@@ -180,6 +222,15 @@ WRONG = [
     ("Tied", "(self.d * R) ** 0.5", "(self.d * R)  # here", "scale_d"),
     ("verify", "bool), m - n), s, -np.inf)", "bool)), s, -np.inf)  # here", "causal_top_left"),
     ("verify", "np.repeat(x, h, axis=2)", "np.tile(x, (1, 1, h, 1))", "gqa_tile"),
+    (
+        "Exported",
+        """3, self.heads, d // self.heads)
+        q, k, v = packed.transpose(2, 0, 3, 1, 4)""",
+        """self.heads, 3, d // self.heads)
+        q, k, v = packed.transpose(3, 0, 2, 1, 4)""",
+        "qkv_order",
+    ),
+    ("Turned", "self.turn(q, past), ", "self.turn(q, 0), ", "rope_offset"),
     ("stepped", "<= at + np.arange(T)[:, None], s, -", "< at + np.arange(T)[:, None] + 2, s, -", "causal_off_by_one"),
 ]
 

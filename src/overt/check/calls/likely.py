@@ -23,6 +23,7 @@ from overt.check.calls.call import (
     Tried,
 )
 from overt.check.process.session import Here, Session
+from overt.check.text.asked import Read
 from overt.check.text.interface import Interface
 from overt.check.text.roles import INPUTS, Argument, constructor_role, role
 from overt.check.text.shapes import AXIS_WORDS, Path
@@ -59,6 +60,11 @@ _PARTS = {
 }  # fmt: skip
 # What sorts of edges a graph has.
 _SORTS = "sorts of edges"
+
+
+def turns_in(asked: Read, path: Path) -> bool:
+    """Whether cosines and sines lie in something, by what they are called where they are taken out of it."""
+    return {role(asked.called.get((*path, number), "")) for number in "01"} == {"cos", "sin"}
 
 
 @dataclass
@@ -131,7 +137,13 @@ class Likely:
         ends = path in asked.bounds | counts and argument.annotation[:3] != "int"
         if said is None and not self.makes and ends:
             return "bounds" if path in asked.bounds else "lengths"
-        if said is None and self.makes and (*path, "1") in asked.held and (*path, "3") not in asked.held:
+        if (
+            said is None
+            and self.makes
+            and (*path, "1") in asked.held
+            and (*path, "3") not in asked.held
+            and not turns_in(asked, path)
+        ):
             return "triple of sides" if (*path, "2") in asked.held else "pair of sides"
         part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
         if said is None and not self.makes and {(*path, "0"), (*path, "1")} <= asked.picking:
@@ -175,7 +187,7 @@ class Likely:
         # What is annotated with a number's type is none of the arrays.
         types: dict[str, str | None] = {"[Dd]ict": "dictionary", "Callable": "identity", "bool": "False"}
         types |= {"int": None if self.makes else "number of heads", "float": "0.0" if self.makes else "scale"}
-        types |= {"str": next(iter(self._texts), None)}
+        types |= {"str": next(iter(self._texts), "text: a")}
         for word, suggested in types.items():
             found = re.search(rf"\b{word}\b", argument.annotation)
             if found and suggested is not None and "Tensor" not in argument.annotation[: found.start()]:

@@ -25,7 +25,7 @@ from overt.check.calls.call import (
     is_mask,
 )
 from overt.check.calls.lettering import lettered, one_by_one
-from overt.check.calls.likely import FAMILIES, LETTERS, SUGGESTED, Likely
+from overt.check.calls.likely import FAMILIES, LETTERS, SUGGESTED, Likely, turns_in
 from overt.check.text import shapes
 from overt.check.text.handed import handed
 from overt.check.text.interface import Interface
@@ -303,6 +303,11 @@ class Suggestions(Likely):
         turning: dict[Path, str] = {(a.name,): kind for a in required if (kind := self.told(a)) in ("cosines", "sines")
                    and len(found[a.name,].axes if (a.name,) in found else ()) == 2}  # fmt: skip
         turning = turning if len(turning) == 2 else {}
+        for name in (a.name for a in required if self.makes and turns_in(asked, (a.name,))):
+            # They are made before it is, and handed to it together.
+            turning |= {(name, n): "cosines" if role(asked.called[name, n]) == "cos" else "sines" for n in "01"} | {
+                (name,): "2 of them"
+            }
         found = {path: shape for path, shape in found.items() if path not in turning and path not in asked.texts}
         if self.makes:
             # A constructor takes matrices, and dictionaries of them, and numbers without a word on their shape.

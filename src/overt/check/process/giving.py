@@ -200,11 +200,12 @@ class Giver:
         own = copy.deepcopy(self.made[name])
         for field, value in parts.items():
             if type(known := getattr(own, field, _SMALL + 1)) is int and known > _SMALL:
-                if isinstance(own, tuple):
+                if hasattr(own, "_replace"):
+                    # A named tuple.
                     own = own._replace(**{field: value})
-                    continue
-                # What is frozen is so for those who use it.
-                object.__setattr__(own, field, value)
+                else:
+                    # What is frozen is so for those who use it.
+                    object.__setattr__(own, field, value)
         return own
 
     def _made(self, spec: Mapping[str, Any]) -> Any:

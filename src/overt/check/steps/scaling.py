@@ -122,8 +122,10 @@ class Scale(Walk):
 
     def _before_hidden(self, one: Origin) -> Origin | None:
         """What queries or keys were before those of some positions became 0, if some did."""
-        operation = None if one.source is None else self.operations[one.source]
-        for x, source in zip(operation.operands, operation.sources, strict=True) if operation else ():
+        if one.source is None:
+            return None
+        operation = self.operations[one.source]
+        for x, source in zip(operation.operands, operation.sources, strict=True):
             if source is not None and self.data[source] and x.shape == operation.host.shape and x.dtype.kind == "f":
                 kept = operation.host == x
                 if kept.any() and not kept.all() and (operation.host[~kept] == 0).all():

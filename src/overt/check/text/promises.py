@@ -316,11 +316,19 @@ class Promises:
         """Whether all queries are said to come before all keys: q, k and v in a row may be those of each head."""
         all_of = r"\b(all|every) (of )?(the )?q|\bq(uer(y|ies))?s? (for|of) all heads|\bthirds?\b"
         shape = r"\b3\W{1,4}(self\.)?(n_?|num_)?h(eads?)?\b"
-        return bool(re.search(rf"{all_of}|{shape}|{_RANGE}(the )?q(uer|\b)", self._packed_prose))
+        return self._as_torch or bool(re.search(rf"{all_of}|{shape}|{_RANGE}(the )?q(uer|\b)", self._packed_prose))
+
+    @cached_property
+    def _as_torch(self) -> bool:
+        """Whether it takes the weights of torch's layer, which pack all queries, all keys and all values."""
+        told = self.description.get("told", "") + self.description["doc"] + self.description["source"]
+        return "MultiheadAttention" in told and bool(re.search(r"in_proj_(weight|bias)", self.code))
 
     @cached_property
     def told_packing(self) -> str | None:
         """How a packed projection is said to lie: "heads first" for a q, k and v of each head, or the order of letters."""
+        if self._as_torch:
+            return "qkv"
         one = r"(?:the )?(q|k|v)(?:uer(?:y|ies)|eys?|alues?)?s?\b(?: for all heads| of all heads)?(?: first)?"
         between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
         prose = re.sub(rf"{_RANGE}(?=(?:the )?[qkv])", "", self._packed_prose)

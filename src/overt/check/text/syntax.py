@@ -203,13 +203,14 @@ def written(source: str) -> set[str]:
     """The attributes that other methods than a constructor write to by their names, or call methods of."""
     nodes = [n for f in statements(parsed(source)) if isinstance(f, ast.FunctionDef) and f.name != "__init__"
              for n in ast.walk(f)]  # fmt: skip
-    places = [n for n in nodes if isinstance(n, ast.Attribute | ast.Subscript) and isinstance(n.ctx, ast.Store)]
+    places: list[ast.expr] = [n for n in nodes if isinstance(n, ast.Attribute | ast.Subscript)
+                              and isinstance(n.ctx, ast.Store)]  # fmt: skip
     places += [n.func.value for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
     found = set()
     for place in places:
         while isinstance(place, ast.Subscript):
             place = place.value
-        if is_own(place):
+        if isinstance(place, ast.Attribute) and is_own(place):
             found.add(place.attr)
     return found
 

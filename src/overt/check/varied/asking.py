@@ -283,7 +283,8 @@ def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
     if "drop" not in named.values() and differ(again, other) and not differ(still, again):
         findings.add("dropout_eval", line=_dropping(caller, ways[2]))
     # What an instance keeps from call to call is no chance.
-    drops = differ(one, two) and differ(*caller.ask([replace(w, extra={**w.extra, "fresh": True}) for w in ways[:2]]))
+    first, second = caller.ask([replace(way, extra={**way.extra, "fresh": True}) for way in ways[:2]])
+    drops = differ(one, two) and differ(first, second)
     if drops and not differ(three, four):
         findings.add("dropout_stuck_off")
     if drops and any(_sums_to_1(quiet) and not _sums_to_1(x)
