@@ -19,6 +19,8 @@ from overt.recorder.flow import GATHERS, VIEWS
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import Product
 
+# Logits that heads may share their weights with.
+_SINKS = 64
 # What returned weights are called.
 _WEIGHTS = r"^(?!.*(raw|score|logit|energ)).*(weight|att|alpha|prob)"
 
@@ -97,7 +99,7 @@ class Mixing(Masked):
         elif self.rounded is not None and np.allclose(right[live], self.weights[live], rtol=2**-5, atol=2**-8):
             says = "Scores or weights are kept in half precision."
             self.fail("softmax", "softmax_low_precision", self.rounded, says, right[live], self.weights[live])
-        elif self.fitted or self._quiet(before, self.weights) or self._shared_out(right, self.weights):
+        elif self.fitted or self._quiet(before, self.weights) or self._elsewhere(before, right, self.weights):
             self.note("softmax", "held", "over the keys and one more that has no value", line)
         elif self.shifted is not None:
             says = "What is subtracted from the scores is not one number for all keys of a query."
@@ -142,10 +144,15 @@ class Mixing(Masked):
         powers = np.exp(before)
         return near(powers / (1 + powers.sum(1, keepdims=True)), weights, 1e-4)
 
-    def _shared_out(self, right: np.ndarray, weights: np.ndarray) -> bool:
-        """Whether each row is a softmax of its scores but for a share that went elsewhere, or was too large for any."""
-        sums = weights.sum(1, keepdims=True)
-        return bool((sums < 1 + 1e-4).all()) and near(right * sums, weights, 1e-4)
+    def _elsewhere(self, before: np.ndarray, right: np.ndarray, weights: np.ndarray) -> bool:
+        """Whether each row is a softmax but for the share of a logit that some array holds: a sink."""
+        sums = weights.sum(1)
+        if not ((sums > 0) & (sums < 1)).all() or not near(right * sums[:, None], weights, 1e-4):
+            return False
+        largest = before.max(1)
+        sinks = largest + np.log(np.exp(before - largest[:, None]).sum(1)) + np.log(1 / sums - 1)
+        held = [x.ravel() for op in self.operations for x in op.operands if x.dtype.kind == "f" and x.size <= _SINKS]
+        return any(np.isclose(sinks[:, None], x[None], rtol=1e-4).any(1).all() for x in held)
 
     def _dropped(self) -> None:
         for i in self.core.path:

@@ -216,7 +216,7 @@ def written(source: str) -> set[str]:
 
 
 def listed(node: ast.AST, lists: Mapping[str, list[str]]) -> list[str]:
-    """The texts that a list, or the keys of a dictionary, is made of; none where there is anything else."""
+    """The texts in a list, or those by which a dictionary is asked."""
     match node:
         case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts) | ast.Dict(keys=parts):
             return [x.value for x in parts if isinstance(x, ast.Constant) and isinstance(x.value, str)]
