@@ -213,7 +213,7 @@ class _Asking:
                     self.found.called |= {path: x.id for path in inside if path not in self.found.called}
                     self.known.setdefault(x.id, inside)
                 else:
-                    if is_own(x):
+                    if isinstance(x, ast.Attribute) and is_own(x):
                         self.found.called |= {path: x.attr for path in inside if path not in self.found.called}
                     self._named(x, inside)
 
