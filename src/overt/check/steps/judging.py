@@ -124,10 +124,9 @@ def _is_loss(core: Core) -> bool:
     """Whether 1 is taken away where the right one is, as in the gradient of a cross entropy: nothing is attended to."""
     for (_, x), (_, y) in pairwise(core.steps):
         if x.shape == y.shape and len(x) > 1 and x.shape[1] > 1 and np.isfinite(x).all() and (x >= 0).all():
-            less = x - y
-            taken = less[np.abs(less) > 1e-9]
-            one_each = ((np.abs(less) > 1e-9).sum(1) == 1).all()
-            if one_each and taken[0] > 0 and np.allclose(taken, taken[0], rtol=1e-6):
+            cells = np.abs(x - y) > 1e-9
+            taken = (x - y)[cells]
+            if (cells.sum(1) == 1).all() and taken[0] > 0 and np.allclose(taken, taken[0], rtol=1e-6):
                 return True
     return False
 

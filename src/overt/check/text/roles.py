@@ -147,9 +147,6 @@ def settled(arguments: list[Argument]) -> list[Argument]:
         if argument.role in seen and argument.role in INPUTS:
             other = "context" if argument.role == "x" and "context" not in roles else None
             change(number, other)
-        if argument.role is None and name in ("n_q", "nq", "num_q") and "groups" in roles:
-            # Beside a number of key heads it counts those of the queries.
-            change(number, "heads")
         if argument.role == "k" and "rng" in argument.annotation.lower():
             change(number, "seed")
         if name == "h" and number > 0 and {"x", "q"} & set(inputs):

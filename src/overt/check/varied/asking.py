@@ -282,9 +282,11 @@ def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
     # What is asked for by the call itself is no matter of the mode.
     if "drop" not in named.values() and differ(again, other) and not differ(still, again):
         findings.add("dropout_eval", line=_dropping(caller, ways[2]))
-    # What an instance keeps from call to call is no chance.
-    first, second = caller.ask([replace(way, extra={**way.extra, "fresh": True}) for way in ways[:2]])
-    drops = differ(one, two) and differ(first, second)
+    drops = differ(one, two)
+    if drops:
+        # What an instance keeps from call to call is no chance.
+        first, second = caller.ask([replace(way, extra={**way.extra, "fresh": True}) for way in ways[:2]])
+        drops = differ(first, second)
     if drops and not differ(three, four):
         findings.add("dropout_stuck_off")
     if drops and any(_sums_to_1(quiet) and not _sums_to_1(x)
