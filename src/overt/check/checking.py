@@ -84,7 +84,7 @@ def examine(
         findings = findings or Findings(_NOTHING)
         if ended.kind == "time":
             # Slow is not wrong: what was found until then stands.
-            if not findings.found and not findings.convention:
+            if not findings.judged:
                 raise CallError(f"{name or target} was not understood in time: {ended}: raise --deadline") from None
             findings.entered("the rest", str(ended), tried=False)
             return findings.report(name or target or "it")
@@ -103,6 +103,10 @@ def examine(
             f"{name or target} gave answers that cannot be understood ({type(error).__name__}: {error}): "
             "it writes where it should not, or the checker is wrong"
         ) from error
+    if not findings.judged:
+        # It is called right for what was tried alone.
+        steps = dict.fromkeys(f"{e.step.rpartition(', ')[2]} ({e.why})" for e in findings.ledger if e.why)
+        raise CallError(f"{shown} runs and attends, and no step of it could be judged: {', '.join(steps)}")
     return findings.report(shown)
 
 
@@ -192,9 +196,13 @@ def _check(
 def _steps(
     session: Session | Here, face: Interface, maker: Interface | None, findings: Findings, sizes: Sequence[Lengths]
 ) -> None:
-    """What is wrong in other methods that attend, such as the step of a decoder, where nothing else is."""
+    """What is wrong in other methods that attend, such as the step of a decoder, where nothing else is.
+
+    And in those that call the usual one, where that alone shows nothing, as one step of many does not.
+    """
     told, passed = face.description, set(session.passed)
-    for name in told.get("steps", ())[:_STEPS]:
+    others = (told.get("steps", ()) if findings.judged else told.get("callers", ()))[:_STEPS]
+    for name in others:
         reply, _ = session.ask({"op": "method", "name": name})
         if "error" in reply or findings.wrong:
             continue
@@ -202,11 +210,13 @@ def _steps(
         other = Findings(own)
         with suppress(CallError, CheckerError):
             trying.check(session, Interface(own, own["parameters"], face.overrides), maker, other, sizes, _BRIEF)
+            if not other.judged:
+                continue
             findings.entered(
                 f"method {name}", "it attends too" if other.wrong else "it attends too, and nothing is wrong"
             )
             findings.found |= {one.id: one for one in other.found.values() if one.kind in ("mistake", "unknown")}
-    if told.get("steps"):
+    if others:
         session.ask({"op": "method", "name": told["method"]})
     session.passed = passed
 

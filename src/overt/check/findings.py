@@ -23,7 +23,7 @@ _MODES = ("train", "eval")
 # What is wrong in these is an order, which whoever calls a step decides.
 _ORDERED = ("softcap_after_mask", "mask_after_softmax")
 # What is wrong in these is made of sizes alone.
-_MADE = ("alibi_slopes",)
+_MADE = ("alibi_slopes", "pe_exponent")
 # What is wrong in these compares, there or in what is called there.
 _COMPARES = "window_off_by_one", re.compile(r"[<>]|tri[lu]")
 
@@ -78,6 +78,12 @@ class Findings:
         """Whether something is wrong, and not only risky or unusual."""
         return any(finding.kind in ("mistake", "unknown") for finding in self.found.values())
 
+    @property
+    def judged(self) -> bool:
+        """Whether any step held, beside that there are scores, or something is wrong."""
+        held = (entry.step for entry in self.ledger if entry.outcome == "held")
+        return self.wrong or any(not step.endswith("scores") for step in held)
+
     def at(self, step: str) -> int | None:
         """The line of a step that was recorded."""
         return next((entry.line for entry in self.ledger if entry.line and entry.step.endswith(step)), None)
@@ -125,7 +131,8 @@ class Findings:
             text = linecache.getline(fault["file"], line).strip()
             where = {"file": fault["file"], "line": line, "text": text}
         if where is not None and name in _ORDERED:
-            line = called_at(where["file"], where["line"], self.description["method"] or self.description["name"])
+            told = self.description
+            line = called_at(where["file"], where["line"], told["method"] or told["name"], told["name"])
             where = where | {"line": line, "text": linecache.getline(where["file"], line).strip()}
         if where is not None and name in _MADE:
             # It was made by what is called there.
@@ -181,7 +188,7 @@ class Findings:
         # What is counted from 0 unless it is told, where it is not told.
         line = left_out(file, line) if name == "rope_offset" else line
         if name == _COMPARES[0] and not _COMPARES[1].search(linecache.getline(file, line)):
-            line = made_in(file, line, _COMPARES[1].pattern)
+            line = made_in(file, decided(file, line, "causal"), _COMPARES[1].pattern)
         inside = 0 <= line - first < len(lines)
         text = lines[line - first] if inside else linecache.getline(file, line)
         return {"file": file, "line": line, "text": text.strip()} if text.strip() else None

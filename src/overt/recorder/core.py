@@ -96,7 +96,8 @@ def cores(operations: Sequence[Operation], *, free: bool = False) -> list[Core]:
     """
     data = carriers(operations)
     products = [contracted(operations, i) for i in range(len(operations))]
-    scored = [outer_sum(op, i) if op.name in _PLUS else products[i] for i, op in enumerate(operations)]
+    scored = [products[i] if op.name not in _PLUS else None if _carried(operations, op) else outer_sum(op, i)
+              for i, op in enumerate(operations)]  # fmt: skip
     found: list[tuple[tuple[int, ...], Core]] = []
     for contraction in products:
         for mix in () if contraction is None else (contraction, contraction.turned()):
@@ -444,6 +445,12 @@ def _keyed(core: Core, data: list[bool]) -> bool:
     return moving(core.scores, data)[0 if set(axes) & set(core.scores.labels[0]) else 1]
 
 
+def _carried(operations: Sequence[Operation], sum_: Operation) -> bool:
+    """Whether a sum goes on with one of the same line, as what a loop adds up does: it is none of two things."""
+    before = [operations[source] for source in sum_.sources if source is not None]
+    return any((one.name, one.line) == (sum_.name, sum_.line) for one in before)
+
+
 def apart(core: Core, reach: Sequence[frozenset[str]]) -> bool:
     """Whether the scores depend on other arguments than the values do, and no position of these has its own.
 
@@ -460,8 +467,8 @@ def apart(core: Core, reach: Sequence[frozenset[str]]) -> bool:
     keys = {core.weights.shape[a] for a in core.key_axes}
     for side, labels, x in ((sides[0], scores.labels[0], scores.left), (sides[1], scores.labels[1], scores.right)):
         free = {a: n for a, n in zip(labels, x.shape, strict=True) if a not in scores.summed}
-        # Where the way to the weights was lost, an axis of that length may be the keys'.
-        if side and (set(axes) & set(free) if axes else keys & set(free.values())):
+        # Where the way to the weights was lost, an axis of that length may be the keys', or a longer one in parts.
+        if side and (set(axes) & set(free) if axes else max(free.values(), default=0) >= min(keys)):
             return False
     return True
 

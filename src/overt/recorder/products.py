@@ -120,6 +120,10 @@ def product(operations: Sequence[Operation], number: int) -> Product | None:
     if labels is None:
         return None
     one, two, out = labels
+    # An axis of size 1 that an einsum sums away by itself is none.
+    left, one = _without(left, one, two + out)
+    right, two = _without(right, two, one + out)
+    labels = one, two, out
     # Axes of size 1 that meet longer ones are as long as these.
     sizes = {a: n for axes, x in ((one, left), (two, right)) for a, n in sorted(zip(axes, x.shape, strict=True))}
     for axes, x in ((one, left), (two, right)):
@@ -132,6 +136,12 @@ def product(operations: Sequence[Operation], number: int) -> Product | None:
     if operation.host.shape != tuple(sizes[a] for a in out):
         return None
     return _product(operation, number, (left, right), places, labels)
+
+
+def _without(array: np.ndarray, axes: str, others: str) -> tuple[np.ndarray, str]:
+    """An array and its letters without the axes of size 1 that nothing else has."""
+    alone = tuple(i for i, (a, n) in enumerate(zip(axes, array.shape, strict=True)) if n == 1 and a not in others)
+    return array.squeeze(alone), "".join(a for i, a in enumerate(axes) if i not in alone)
 
 
 def made_of(operations: Sequence[Operation], number: int | None, *, to_products: bool = False) -> set[int]:

@@ -135,6 +135,7 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     last = usual.split(THEN)[-1]
     told["life"] = THEN.join([*lives(cls).before(last), last])
     told["steps"] = [name for name in told["methods"] if name not in usual.split(THEN) and _attends(cls, name, last)]
+    told["callers"] = [name for name in told["methods"] if name != last and last in lives(cls).inner(name)]
     told["hands"] = sorted({*_handed(cls, usual).values()})
     lacks, told["starts"] = _before(cls, usual, () if inspect.isclass(thing) else dir(thing))
     method = method or (f"{lacks}{THEN}{usual}" if lacks else usual)

@@ -79,6 +79,8 @@ class State:
         self.before: np.ndarray | None = None
         self.weights: np.ndarray | None = None
         self.softmax_line: Line | None = None
+        # what divides by sums
+        self.normaliser: int | None = None
         # where what is subtracted from the scores is not one number for each row
         self.shifted: Line | None = None
         self.learned = self.fitted = self.exponential = False

@@ -17,7 +17,7 @@ from overt.check.steps.pipeline import constant, near, permuted
 from overt.check.text.lines import twice
 from overt.recorder.flow import GATHERS, VIEWS
 from overt.recorder.operations import Line, Operation
-from overt.recorder.products import Product
+from overt.recorder.products import SUMMED, Product
 
 # Logits that heads may share their weights with.
 _SINKS = 64
@@ -27,6 +27,14 @@ _WEIGHTS = r"^(?!.*(raw|score|logit|energ)).*(weight|att|alpha|prob)"
 
 class Mixing(Masked):
     """The softmax of one attention and what comes after it."""
+
+    def _summed_at(self) -> Line | None:
+        """Where what the weights are divided by is summed."""
+        number = self.normaliser
+        source = None if number is None else next(iter(self.operations[number].sources[1:]), None)
+        while source is not None and self.operations[source].name not in SUMMED:
+            source = next(iter(self.operations[source].sources), None)
+        return None if source is None else self.operations[source].line
 
     def _softmax(self) -> None:
         core, line = self.core, self.softmax_line or self.operations[self.core.mix.number].line
@@ -71,6 +79,7 @@ class Mixing(Masked):
         elif known and mistake is not None:
             # One maximum for all is right where all are summed; of what is divided by its sum, no scale is left.
             self.forget("global_max", *(["scale"] if mistake == "no_exp_norm" else []))
+            line = self._summed_at() or line
             self.fail(
                 "softmax", mistake, line, "The weights are no softmax over the keys.", right[live], self.weights[live]
             )

@@ -87,7 +87,7 @@ class Walk(State):
                 # One row, divided by its sum.
                 self.before, self.weights, self.softmax_line, phase = x, y, line, "prob"
             elif phase == "exp" and kind.name not in ("zero", "mask"):
-                phase, self.weights, self.softmax_line = "prob", y, line
+                phase, self.weights, self.softmax_line, self.normaliser = "prob", y, line, number
             elif kind.name in ("mask", "mask_sign_inf"):
                 before = self.hidden
                 self._hide(kind.cells, number)
@@ -169,7 +169,7 @@ class Walk(State):
                 phase, self.weights, self.softmax_line = "prob", y, line
             elif kind.name == "normalise":
                 tentative.clear()
-                phase, self.weights = "prob", y
+                phase, self.weights, self.normaliser = "prob", y, number
                 self.softmax_line = self.softmax_line or line
             elif phase == "raw" and kind.name in ("bias", "term"):
                 if kind.cells.any():

@@ -8,6 +8,7 @@ import re
 _WITH = (
     r"includ|count(ing|s) (it|the query)\b|(?<!not )counted (in|too|as well)\b|with itself|itself counts"
     r"|counts (the (query|token) )?itself|itself (is|being) (one|among|part)|itself the (last|first)|\bin total\b"
+    r"|\b(its own|the query)( (key|token|step|position))? (is |being )?(among|one of) (them|these|those)\b"
 )
 _BESIDES = (
     r"besides|exclud|\+ ?1\W{0,4}(keys|tokens|positions)|not count|in addition to|plus itself|plus the query"

@@ -15,6 +15,7 @@ _DEPTH = 4
 # Functions that make numbers of numbers, and masks of lengths.
 _NUMBERS = {"sqrt", "rsqrt", "pow", "power", "float", "int", "tensor", "array", "float32", "float64", "size"}
 _MASKS = {"tri", "tril", "triu", "arange"}
+_ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 _PARTS = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.operator,
           ast.unaryop, ast.expr_context)  # fmt: skip
 
@@ -69,8 +70,10 @@ def documented(file: str) -> set[int]:
     return {line for n in told for line in range(n.lineno, (n.end_lineno or n.lineno) + 1)}
 
 
-def called_at(file: str, line: int, called: str) -> int:
+def called_at(file: str, line: int, called: str, owner: str) -> int:
     """The one line of what is called that calls the function which a line is in; that line if there is none.
+
+    Of methods that are called so, in several classes, those of the owner.
 
     Or if that function makes what the line makes in several steps, and so decides on their order itself.
     """
@@ -81,6 +84,8 @@ def called_at(file: str, line: int, called: str) -> int:
     if any(one == other and number != line for at, one in made if at == line for number, other in made):
         return line
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == called != name]
+    classes = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == owner]
+    functions = [n for n in functions if any(n in c.body for c in classes)] or functions
     found = {n.lineno for f in functions for n in ast.walk(f) if isinstance(n, ast.Call) and _name(n) == name}
     return found.pop() if len(found) == 1 else line
 
@@ -126,22 +131,26 @@ def twice(file: str, line: int) -> int | None:
     return None
 
 
-def keyed(file: str, line: int) -> int:
+def keyed(file: str, line: int, deep: int = 1) -> int:
     """The line of the function around a line that makes what this looks things up by; that line if there is no such."""
-    inside = [
-        n for n in statements(parsed("".join(linecache.getlines(file)))) if n.lineno <= line <= (n.end_lineno or 0)
-    ]
+    tree = parsed("".join(linecache.getlines(file)))
+    inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
     functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
     if not functions:
         return line
-    nodes = [*ast.walk(inside[-1])]
+    function, nodes = functions[-1], [*ast.walk(inside[-1])]
     looked = [n.slice for n in nodes if isinstance(n, ast.Subscript)]
     looked += [n.left for n in nodes if isinstance(n, ast.Compare) and isinstance(n.ops[0], ast.In | ast.NotIn)]
     looked += [n.args[0] for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.args]
     names = {n.id for n in looked if isinstance(n, ast.Name)}
-    made = [place.lineno for n in statements(functions[-1]) for place, _ in assigned(n)
+    made = [place.lineno for n in statements(function) for place, _ in assigned(n)
             if isinstance(place, ast.Name) and place.id in names and place.lineno < line]  # fmt: skip
-    return made[-1] if made else line
+    if made or not deep:
+        return made[-1] if made else line
+    # Or it is told what to look things up by.
+    told = {a.arg for a in function.args.args} & names
+    calls = {n.lineno for n in ast.walk(tree) if told and isinstance(n, ast.Call) and _name(n) == function.name}
+    return keyed(file, calls.pop(), deep - 1) if len(calls) == 1 else line
 
 
 def makers_in(file: str | None, text: str) -> Iterator[str]:
@@ -165,9 +174,9 @@ def made_in(file: str, line: int, look: str) -> int:
         inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
         here = [*ast.walk(inside[-1])] if inside else []
         # What the instance keeps is made where it is kept.
-        read = {ast.unparse(n) for n in here if is_own(n)}
-        kept = (pair for x in ast.walk(tree) for pair in assigned(x))
-        here += [n for place, value in kept if is_own(place) and ast.unparse(place) in read for n in ast.walk(value)]
+        read = {_name(n) for n in here if is_own(n)}
+        kept = (pair for x in statements(tree) for pair in _kept(x))
+        here += [n for name, value in kept if name in read for n in ast.walk(value)]
         called = {_name(n) for n in here if isinstance(n, ast.Call)}
         made: list[ast.stmt] = []
         for function in (functions[name] for name in called & {*functions}):
@@ -227,7 +236,8 @@ def _decides(place: _Place, step: str, handed: bool = False) -> bool:
     if isinstance(place.value, ast.Name):
         return True
     if step == "causal":
-        return any(_name(n) in _MASKS for n in nodes if isinstance(n, ast.Call))
+        ordered = any(isinstance(op, _ORDERS) for n in nodes if isinstance(n, ast.Compare) for op in n.ops)
+        return ordered or any(_name(n) in _MASKS for n in nodes if isinstance(n, ast.Call))
     if step == "softmax":
         return "softmax" in _name(place.value).lower() or isinstance(place.value, ast.Constant | ast.UnaryOp)
     called = [_name(n) for n in nodes if isinstance(n, ast.Call)]
@@ -264,9 +274,8 @@ def _made(one: ast.expr, function: ast.FunctionDef, tree: ast.Module, line: int,
 
 def _kept(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
     """What a statement keeps in the instance, as an attribute or a buffer, by its name."""
+    yield from ((_name(place), value) for place, value in assigned(node) if is_own(place))
     match node:
-        case ast.Assign(targets=targets, value=value):
-            yield from ((_name(x), value) for x in targets if is_own(x))
         case ast.Expr(value=ast.Call(args=[ast.Constant(value=str() as name), value, *_]) as call):
             yield from [(name, value)] if _name(call) == "register_buffer" else []
 

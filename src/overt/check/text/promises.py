@@ -206,8 +206,9 @@ class Promises:
     def told_mask(self, name: str) -> str | None:
         """The role that what is said of an argument gives it: a mask, or one of keys alone."""
         for line in re.split(r"\n|(?<=[.;])\s", self.prose):
-            said = re.match(rf"\W*{re.escape(name.lower())}\b\W*[:=(–—]", line)
-            means = meaning(line, "bool" in line) if said else None
+            # What stands before it in its line is of others.
+            said = re.search(rf"(^\W*|[,)\]] ){re.escape(name.lower())}\b\W*[:=(\[–—]", line)
+            means = meaning(line[said.start() :], "bool" in line) if said else None
             # What is added hides where it says what hides.
             if means in ("keep", "drop") or (means and re.search(r"inf\b|∞|\de\d", line)):
                 return "padding" if re.search(r"\b(tokens?|pad\w*)\b", line) else "mask"

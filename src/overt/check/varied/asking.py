@@ -289,8 +289,16 @@ def _trained(caller: Caller, plain: Way, findings: Findings) -> None:
         drops = differ(first, second)
     if drops and not differ(three, four):
         findings.add("dropout_stuck_off")
-    if drops and any(_sums_to_1(quiet) and not _sums_to_1(x)
-                                for quiet, x in zip(still.outputs[1:], one.outputs[1:], strict=False)):  # fmt: skip
+    pairs = [(still, one)]
+    if drops:
+        # Weights may be given only where a flag asks for them.
+        flags = [a for a in caller.face.arguments if isinstance(a.default, bool) and a.name not in named]
+        for a in flags:
+            asked = [replace(way, values={**way.values, a.name: not a.default}) for way in (ways[2], ways[0])]
+            quiet, drawn = caller.ask(asked)
+            pairs.append((quiet, drawn))
+    if drops and any(_sums_to_1(quiet) and not _sums_to_1(x) for still, one in pairs
+                     for quiet, x in zip(still.outputs[1:], one.outputs[1:], strict=False)):  # fmt: skip
         findings.add("weights_after_dropout", line=_dropping(caller, ways[0]))
 
 

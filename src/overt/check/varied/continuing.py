@@ -195,7 +195,10 @@ class Continued:
         )  # fmt: skip
 
     def _begun(self, findings: Findings) -> None:
-        """Whether what is promised to see nothing that comes later is the same where that does not come."""
+        """Whether what is promised to see nothing that comes later is the same where that does not come.
+
+        Where its mask was seen, or nothing was.
+        """
         plain = _Way({}, {})
         told = self._ask([plain], ((0, _ALL),), {"causal": None})[0][0].get("judged", {})
         facts, held = told.get("facts", {}), [e for e in told.get("ledger", ()) if e["step"].endswith("causal")]
@@ -203,8 +206,10 @@ class Continued:
             # It was called in a way in which it attends to something else.
             return
         # All of it attends to one sequence, and to nothing that is cut with it, as a memory would be.
-        moving = [name for name in self.axes if self.kinds[name][:6] == "tokens" or self.kinds[name] not in _ALONG]
-        if facts.get("causal") != 0 or not self.face.declared_causal or len(moving) > 1 or len(held) < told["cores"]:
+        moving = {name for name in self.axes if self.kinds[name][:6] == "tokens" or self.kinds[name] not in _ALONG}
+        moving -= {a.name for a in self.face.arguments if a.role in ("k", "v")}
+        known = facts.get("causal") == 0 and len(held) >= told["cores"]
+        if not self.face.declared_causal or len(moving) > 1 or (findings.judged and not known):
             return
         (head, whole) = (self._run([plain], (0, end)) for end in (_CUT, _ALL))
         axis = _differs(whole[0][1][0], head[0][1][0]) if head and whole else None
@@ -212,8 +217,8 @@ class Continued:
             return
         findings.add(
             "unknown", line=facts.get("term") or facts.get("bias"),
-            message="It promises causal attention, and hides later keys, and yet one token more changes what earlier "
-            "ones come to.",
+            message=f"It promises causal attention, {'and hides later keys, ' * known}and yet one token more changes what "
+            "earlier ones come to.",
             mend="Look for what is taken over all positions, such as a norm or mean, or counted from the last of them.",
         )  # fmt: skip
 
