@@ -188,7 +188,7 @@ WRONG = [
     ("nearby", "total = powers.sum", "total = np.exp(scores).sum(-1, keepdims=True)  # here\n    _ = powers.sum",
      "softmax_partial_max"),
     ("Guide", "key = q.tobytes(), k.tobytes()", "key = len(q), k.tobytes()  # here", "cache_key"),
-    ("Sloped", "(h + 1) / heads) for h in range(heads)])", "h / heads) for h in range(heads)])  # here", "alibi_slopes"),
+    ("Sloped", "(h + 1) / heads) for h in range", "h / heads)  # here\n        for h in range", "alibi_slopes"),
     (
         "Sloped",
         """        s = capped(s, self.cap)

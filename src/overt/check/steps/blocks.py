@@ -197,6 +197,7 @@ class Blocks(Mixing):
                         self.note("output", "held", "softmax of all scores times the values, recomputed", op.line)
                         return
         self.note("scores", "not tried", "the way from the scores to the weights could not be followed", line)
+        self._normal()
 
     def _chosen(self) -> bool:
         """Whether keys that were chosen, such as the best, are weighed by their scores and have their own values."""

@@ -16,7 +16,7 @@ from overt.check.steps.pipeline import near, permuted, shown
 from overt.recorder.core import Core
 from overt.recorder.flow import masklike
 from overt.recorder.operations import Line, Operation
-from overt.recorder.products import Product, product
+from overt.recorder.products import Product, made_of, product
 
 FACTORS = {"mul", "imul", "rmul", "multiply", "div", "idiv", "true_divide", "divide", "truediv", "itruediv"}
 SUMS = {"add", "iadd", "radd", "sub", "isub", "rsub", "subtract"}
@@ -175,6 +175,19 @@ class State:
         given = (number for number in self.hiding if self._comes_from(number, "argument"))
         return self.operations[next(given, self.hiding[0])].line
 
+    def _normal(self) -> None:
+        """What is seen of weights that were not followed from their scores: that they sum to 1, or are divided by sums."""
+        core, line = self.core, self.operations[self.core.mix.number].line
+        # Beside the keys there may be one more that has no value, and heads may be mixed.
+        keys = {core.weights.shape[axis] + more for axis in core.key_axes for more in (0, 1)}
+        made = (self.operations[n].host for n in made_of(self.operations, core.mix.sources[0]))
+        if any(
+            _sums_to_1(x, axis) for x in made for axis in range(x.ndim) if x.dtype.kind == "f" and x.shape[axis] in keys
+        ):
+            self.note("weights", "held", "those of a query sum to 1 over the keys", line)
+        elif core.steps and self._divided(np.nansum(core.steps[-1][1], 1)):
+            self.note("weights", "held", "what is mixed is divided by the sums of its weights", line)
+
     def _batched(self, x: np.ndarray) -> np.ndarray:
         """What each row of the weights has, (batch, queries, …)."""
         core = self.core
@@ -262,6 +275,10 @@ class State:
         return all(
             one.factor and np.allclose((one.form**2).sum(-1) / one.factor**2, 1, rtol=1e-3) for one in (self.q, self.k)
         )
+
+
+def _sums_to_1(x: np.ndarray, axis: int) -> bool:
+    return bool((x >= 0).all() and np.allclose(x.sum(axis), 1, rtol=1e-5))
 
 
 def _among(made: np.ndarray, rows: np.ndarray) -> bool:

@@ -239,6 +239,7 @@ class _Judge(Blocks):
             why = "what is summed are positions, or features that are mapped first"
             self.note("scale" if soft else "scores", "not tried", why)
             if not soft:
+                self._normal()
                 return
         if not mapped:
             self._scale()

@@ -60,7 +60,7 @@ class Walk(State):
             ends = core.steps[at:] if phase == "raw" and (x > pipeline.LOW).any() else []
             if any(near(_sigmoid(sign * x), end) for sign in (1, -1) for _, end in ends):
                 self.odd.append("sigmoid")
-                self.note("softmax", "not tried", "each weight is the sigmoid of its score", line)
+                self.note("softmax", "held", "there is none: each weight is the sigmoid of its score", line)
                 break
             if (
                 phase == "raw"

@@ -215,10 +215,10 @@ class Continued:
         axis = _differs(whole[0][1][0], head[0][1][0]) if head and whole else None
         if axis is None or same(whole[0][1][0].take(range(_CUT), axis), head[0][1][0], _LOOSE):
             return
+        hides = "and hides later keys, " if known else ""
         findings.add(
             "unknown", line=facts.get("term") or facts.get("bias"),
-            message=f"It promises causal attention, {'and hides later keys, ' * known}and yet one token more changes what "
-            "earlier ones come to.",
+            message=f"It promises causal attention, {hides}and yet one token more changes what earlier ones come to.",
             mend="Look for what is taken over all positions, such as a norm or mean, or counted from the last of them.",
         )  # fmt: skip
 
