@@ -202,7 +202,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["Leaven", "Bag", "Flagged", "Masked", "nearby", "Guide", "Sloped"])
+@pytest.mark.parametrize("name", ["Leaven", "Bag", "Flagged", "Masked", "nearby", "Guide", "Sloped", "causal_kernel"])
 def test_it_is_right(session: Session, tmp_path: Path, name: str) -> None:
     assert found(session, tmp_path / f"shown_{name.lower()}.py", name, SOURCE) == {}
 
@@ -222,6 +222,8 @@ def test_weights_that_a_flag_asks_for_are_looked_at(session: Session, tmp_path: 
 
 
 def test_what_shows_nothing_is_not_called_right(session: Session, tmp_path: Path) -> None:
-    (tmp_path / "shown_kernel.py").write_text(SOURCE)
+    # Of one step that begins with nothing kept there is one key.
+    file = tmp_path / "shown_once.py"
+    file.write_text(SOURCE.replace("    def run(", "    def _run("))
     with pytest.raises(CallError, match="no step of it could be judged: scores"):
-        examine(session, f"{tmp_path / 'shown_kernel.py'}:causal_kernel")
+        examine(session, f"{file}:Leaven")

@@ -188,7 +188,9 @@ class Findings:
         # What is counted from 0 unless it is told, where it is not told.
         line = left_out(file, line) if name == "rope_offset" else line
         if name == _COMPARES[0] and not _COMPARES[1].search(linecache.getline(file, line)):
-            line = made_in(file, decided(file, line, "causal"), _COMPARES[1].pattern)
+            made = decided(file, line, "causal")
+            made = made if _COMPARES[1].search(linecache.getline(file, made)) else line
+            line = made_in(file, made, _COMPARES[1].pattern)
         inside = 0 <= line - first < len(lines)
         text = lines[line - first] if inside else linecache.getline(file, line)
         return {"file": file, "line": line, "text": text.strip()} if text.strip() else None

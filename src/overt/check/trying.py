@@ -117,7 +117,9 @@ def check(
             single = any("1" in kind for _, kind in tried.guess.kinds if kind in calls.FLOATS)
             few = pairs and (single or tried.guess.lengths.T == 1)
             one = Found(lost, handle, tried.guess, judged, kinds_of(face, tried.guess), few)
-            if any(entry["outcome"] != "not tried" for entry in judged.get("ledger", ())) and not one.gates:
+            # Weights alone may be those of another call than is meant.
+            seen = (e["step"] for e in judged.get("ledger", ()) if e["outcome"] != "not tried")
+            if any(not step.endswith("weights") for step in seen) and not one.gates:
                 found.append(one)
                 if not one.doubtful:
                     end = min(end, time.monotonic() + _MORE)

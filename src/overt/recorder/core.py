@@ -446,9 +446,10 @@ def _keyed(core: Core, data: list[bool]) -> bool:
 
 
 def _carried(operations: Sequence[Operation], sum_: Operation) -> bool:
-    """Whether a sum goes on with one of the same line, as what a loop adds up does: it is none of two things."""
+    """Whether a sum goes on with all of one of the same line, as what a loop adds up does: it is none of two things."""
     before = [operations[source] for source in sum_.sources if source is not None]
-    return any((one.name, one.line) == (sum_.name, sum_.line) for one in before)
+    alike = (one for one in before if (one.name, one.line) == (sum_.name, sum_.line))
+    return any(one.host.shape == sum_.host.shape for one in alike)
 
 
 def apart(core: Core, reach: Sequence[frozenset[str]]) -> bool:
@@ -468,7 +469,8 @@ def apart(core: Core, reach: Sequence[frozenset[str]]) -> bool:
     for side, labels, x in ((sides[0], scores.labels[0], scores.left), (sides[1], scores.labels[1], scores.right)):
         free = {a: n for a, n in zip(labels, x.shape, strict=True) if a not in scores.summed}
         # Where the way to the weights was lost, an axis of that length may be the keys', or a longer one in parts.
-        if side and (set(axes) & set(free) if axes else max(free.values(), default=0) >= min(keys)):
+        longer = not core.normal and max(free.values(), default=0) >= min(keys)
+        if side and (set(axes) & set(free) if axes else longer or keys & set(free.values())):
             return False
     return True
 

@@ -176,7 +176,7 @@ class State:
         return self.operations[next(given, self.hiding[0])].line
 
     def _normal(self) -> None:
-        """What is seen of weights that were not followed from their scores: that they sum to 1, or are divided by sums."""
+        """What is seen of weights that were not followed from their scores: they sum to 1, or are divided by sums."""
         core, line = self.core, self.operations[self.core.mix.number].line
         # Beside the keys there may be one more that has no value, and heads may be mixed.
         keys = {core.weights.shape[axis] + more for axis in core.key_axes for more in (0, 1)}

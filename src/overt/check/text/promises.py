@@ -206,9 +206,12 @@ class Promises:
     def told_mask(self, name: str) -> str | None:
         """The role that what is said of an argument gives it: a mask, or one of keys alone."""
         for line in re.split(r"\n|(?<=[.;])\s", self.prose):
-            # What stands before it in its line is of others.
-            said = re.search(rf"(^\W*|[,)\]] ){re.escape(name.lower())}\b\W*[:=(\[–—]", line)
+            first = re.match(rf"\W*{re.escape(name.lower())}\b\W*[:=(–—]", line)
+            # Behind others, what is added says so by its numbers.
+            said = first or re.search(rf"[,)\]] {re.escape(name.lower())}\b\W*[:=(\[–—]", line)
             means = meaning(line[said.start() :], "bool" in line) if said else None
+            if not first and means != "additive":
+                continue
             # What is added hides where it says what hides.
             if means in ("keep", "drop") or (means and re.search(r"inf\b|∞|\de\d", line)):
                 return "padding" if re.search(r"\b(tokens?|pad\w*)\b", line) else "mask"
