@@ -22,7 +22,7 @@ from overt.check.report import CallError, CheckerError, UnattendedError
 from overt.check.text.interface import Interface
 from overt.check.text.roles import LAYOUTS
 from overt.check.text.syntax import blocks, is_own, parsed
-from overt.check.varied import beside, continuing, contracts, effects, outside, reordering, slips
+from overt.check.varied import beside, continuing, contracts, effects, outside, reordering, repeating, slips
 from overt.check.varied.asking import Caller, Way, probe
 from overt.check.varied.choices import chosen
 from overt.check.varied.varying import Found, kinder, kinds_of, names, optional, square
@@ -181,7 +181,7 @@ def check(
         seen, masks, ran_with = optional(caller, one, findings)
         other = beside.resized(made, caller, one.guess, one.judged)
         more = [*seen, *beside.wider(caller, one.guess, one.judged)]
-        if "one key" in one.judged["facts"] and (again := continuing.again(caller, one.guess)).get("cores"):
+        if "one key" in one.judged["facts"] and (again := repeating.again(caller, one.guess)).get("cores"):
             more.append(again)
         if "one pair" in one.judged["facts"]:
             more += beside.resized(made, caller, one.guess, one.judged, beside.broader)
@@ -203,12 +203,12 @@ def check(
             # Where each position asks by itself, these are samples.
             continuing.check(caller, one.guess, findings)
         if "one key" in one.judged["facts"]:
-            continuing.stepped(caller, one.guess, findings)
+            repeating.stepped(caller, one.guess, findings)
         reordering.given(caller, one.guess, findings)
         effects.check(made, caller, one.guess, findings)
         return
     callers = [(Caller(session, face, handle), guess) for handle, guess in ran_on[:_CALLS]]
-    if any(continuing.repeated(caller, guess, findings) for caller, guess in callers):
+    if any(repeating.repeated(caller, guess, findings) for caller, guess in callers):
         return
     # What runs and does not attend does not attend where all axes are equal.
     for handle, search, _ in searches if not ran else ():

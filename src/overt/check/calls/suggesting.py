@@ -27,9 +27,9 @@ from overt.check.calls.call import (
 from overt.check.calls.lettering import lettered, one_by_one
 from overt.check.calls.likely import FAMILIES, LETTERS, SUGGESTED, Likely, turns_in
 from overt.check.text import shapes
+from overt.check.text.comments import behind
 from overt.check.text.handed import handed
 from overt.check.text.interface import Interface
-from overt.check.text.promises import behind
 from overt.check.text.reading import contracted
 from overt.check.text.roles import INPUTS, Argument, constructor_role, keeping, role
 from overt.check.text.shapes import Path, layout_of, unpacked

@@ -15,7 +15,7 @@ from types import CodeType, SimpleNamespace
 from typing import Any, get_args
 
 from overt.check.text import usage
-from overt.check.text.promises import around
+from overt.check.text.comments import around
 from overt.check.text.syntax import parsed
 from overt.check.text.usage import definition, scope, source_of
 

@@ -7,23 +7,18 @@ nothing: whether the promise is held, what was computed tells.
 from __future__ import annotations
 
 import ast
-import inspect
-import io
 import re
-import tokenize
-from collections.abc import Iterator
-from contextlib import suppress
 from functools import cached_property
 from itertools import product
 from typing import Any
 
+from overt.check.text.comments import about, behind, texts
 from overt.check.text.counting import counted
 from overt.check.text.lines import makers_in
 from overt.check.text.meaning import meaning
 from overt.check.text.roles import Argument, role
 from overt.check.text.shapes import layout_of, unpacked
 from overt.check.text.syntax import parsed
-from overt.check.text.usage import definition, scope, source_of
 
 # Which rows or columns something is said to be.
 _RANGE = r"\b[\w*]+ ?(?:\.\.+|:|…) ?[\w*]+(?: ?- ?1)? "
@@ -106,8 +101,8 @@ class Promises:
         source, method = self.description["source"], self.description.get("method")
         # What is said where that is defined which is called is said of it first.
         given = "" if method is None else self.description.get("body", "")
-        beside = _about([a.name for a in self.arguments], self.description.get("told", ""))
-        return "\n".join([self.description["doc"], *_words(given), *_words(source), *beside])
+        beside = about([a.name for a in self.arguments], self.description.get("told", ""))
+        return "\n".join([self.description["doc"], *texts(given), *texts(source), *beside])
 
     @cached_property
     def shaped(self) -> str:
@@ -305,7 +300,7 @@ class Promises:
     @cached_property
     def _all_prose(self) -> str:
         """Its documentation and comments, and those of what it is made of."""
-        return "\n".join([self.prose, *_words(self.description.get("reached", ""))]).lower()
+        return "\n".join([self.prose, *texts(self.description.get("reached", ""))]).lower()
 
     @cached_property
     def _packed_prose(self) -> str:
@@ -386,7 +381,7 @@ class Promises:
         classes = (m["source"].lower() for m in self.description.get("makers", ()) if m["class"])
         above = (re.sub(r"(?m)^[ \t]*(#.*)\n[ \t]*(?=\w+ *[:=])", r"\1 ", source) for source in classes)
         lines += [line for source in above for line in source.splitlines() if "#" in line]
-        lines += re.split(_ENDS, "\n\n".join([self._configured, *_words(self.description["helpers"])]).lower())
+        lines += re.split(_ENDS, "\n\n".join([self._configured, *texts(self.description["helpers"])]).lower())
         told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
         one = rf"\b{name.lower()}\b"
         if name and re.search(rf"{one}`? ?[-−–] ?1\b|[-−–] ?{one} ?\+ ?1\b", told):
@@ -415,7 +410,7 @@ class Promises:
     def _configured(self) -> str:
         """What classes of its module that may hold its configuration say of themselves, in small."""
         classes = (m["source"] for m in self.description.get("makers", ()) if m["class"])
-        return "\n".join(text for source in classes for text in _words(source)).lower()
+        return "\n".join(text for source in classes for text in texts(source)).lower()
 
     @cached_property
     def declared_by_width(self) -> bool:
@@ -451,61 +446,3 @@ class Promises:
         told = " ".join(self._all_prose.split())
         said = r"\b(second|results?|returns?|returned|outputs?)\b[^.;]{0,40}\b"
         return bool(re.search(rf"{said}({_SCORED}|unnormali[sz]ed)|{said}before the softmax", told))
-
-
-def _words(source: str) -> list[str]:
-    """Documentation and comments in a source: what is said of arguments before what is said of what is made of them."""
-    quoted = re.findall(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', source, re.DOTALL)
-    # A paragraph of a documentation does not go on in a comment.
-    return [*(f"{one or two}\n" for one, two in quoted), *re.findall(r"#(.*)", source)]
-
-
-def behind(source: str) -> str:
-    """Comments that begin with a shape and stand behind an argument, or where it is kept, each after its name."""
-    place = r"^[ \t]*(?:self\.\w+ *= *)?(\w+)(?:: *[^#=\n]+(?:=[^#\n]*)?|,|)[ \t]*# *([(\[].*)$"
-    found = [f"{name} {text}" for name, text in re.findall(place, source, re.MULTILINE)]
-    # Names for what lies in one thing, and as many shapes.
-    several = r"^[ \t]*\w+(?:, *\w+)+ *= *(\w+)[ \t]*# *([(\[].*)$"
-    for name, text in re.findall(several, source, re.MULTILINE):
-        found += [f'{name}["{n}"] {shape}' for n, shape in enumerate(re.findall(r"[(\[][^()\[\]]*[)\]]", text))]
-    return "\n".join(found)
-
-
-def _about(names: list[str], text: str) -> Iterator[str]:
-    """What a text that is about several things says of these names: lines that begin with one, and what follows."""
-    mine = False
-    for line in text.splitlines():
-        # One letter is a name where a shape stands beside it.
-        named = re.match(r"\W{0,8}(\w\w+)\W{0,3}[ \t]*[=:([]|\W{0,8}(\w)\s+\[", line)
-        if named or not line.strip():
-            mine = named is not None and (named[1] or named[2]) in names
-        if mine:
-            yield line
-
-
-def around(thing: Any) -> str:
-    """Names, documentation and comments of what a function or class uses of its own module, and of what that uses."""
-    own, near = definition(thing), scope(thing)
-    told: list[str] = []
-    open_: list[Any] = [own]
-    seen = {id(own)}
-    while open_:
-        with suppress(tokenize.TokenError):
-            source, _ = source_of(open_.pop(0))
-            told += _comments(source)
-            for name in (n.id for n in ast.walk(parsed(source)) if isinstance(n, ast.Name)):
-                used = near.get(name)
-                mine = inspect.isclass(used) or inspect.isfunction(used)
-                if mine and getattr(used, "__module__", None) == own.__module__ and id(used) not in seen:
-                    seen.add(id(used))
-                    told.append(name)
-                    open_.append(used)
-    return "\n".join(told)
-
-
-def _comments(source: str) -> list[str]:
-    """Documentation and comments of a source."""
-    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
-    said = [t.string for t in tokens if t.type == tokenize.COMMENT]
-    said += [t.string for t in tokens if t.type == tokenize.STRING and t.string.lstrip("rRbBuU")[:3] in ('"""', "'''")]
-    return said

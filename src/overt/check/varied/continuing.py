@@ -22,7 +22,7 @@ from overt.check.findings import Findings
 from overt.check.steps.definitions import same
 from overt.check.text.roles import constructor_role
 from overt.check.varied import reordering
-from overt.check.varied.asking import Caller, Way, remembers
+from overt.check.varied.asking import Caller
 
 _ALL, _CUT = 5, 4
 # So many tokens that not all of them are kept.
@@ -63,51 +63,6 @@ class _Way:
 def check(caller: Caller, guess: Guess, findings: Findings) -> None:
     """Make a call that works in pieces."""
     Continued(caller, guess).check(findings)
-
-
-def stepped(caller: Caller, guess: Guess, findings: Findings) -> None:
-    """Whether what moves the samples between two steps of a token each moves all that was kept."""
-    steps = []
-    for number in range(2):
-        kwargs, arrays = calls.named(guess, caller.face, f"{number} ")
-        args, kwargs = calls.placed(kwargs, caller.face)
-        drawn = np.random.default_rng(_LONG + number)
-        moving = {f"{number} {name}" for name, kind in guess.by_name.items() if calls.is_floats(kind)}
-        arrays |= {name: drawn.normal(size=x.shape) for name, x in arrays.items() if name in moving}
-        steps.append((caller.spec(args, kwargs, dtype=guess.dtype, fresh=number == 0), arrays))
-    kinds = guess.by_name
-    if not any("B" in calls.axes_of(kind) for kind in kinds.values()):
-        # What was taken for positions, and attends to one key each, are samples.
-        kinds = {name: kind.replace("T", "B") if calls.is_floats(kind) else kind for name, kind in kinds.items()}
-    reordering.check(caller, kinds, steps, findings)
-
-
-def repeated(caller: Caller, guess: Guess, findings: Findings) -> bool:
-    """Whether calls attend together that do not each: one token at a time, or weights that were remembered."""
-    if remembers(caller, guess) == "cache_key":
-        findings.add("cache_key")
-        return True
-    told = again(caller, guess)
-    if all(entry["outcome"] == "not tried" for entry in told.get("ledger", ())):
-        return False
-    findings.convention["called with"] = f"{guess}, again and again"
-    findings.conclude([told])
-    return True
-
-
-def again(caller: Caller, guess: Guess) -> dict[str, Any]:
-    """What the last of several calls comes to, where an instance, or what is made for them, may keep something."""
-    keeps = any(kind[:3] == "by " for _, kind in guess.kinds)
-    ways = []
-    for number in range(_TIMES if keeps or caller.handle is not None else 0):
-        drawn = np.random.default_rng(number)
-        # What is multiplied with stays as it is.
-        inputs = {a.name for a in caller.face.arguments}
-        given = {n: drawn.normal(size=x.shape) for n, x in caller.arrays(guess).items()
-                 if x.dtype.kind == "f" and (n in inputs or not keeps)}  # fmt: skip
-        last: dict[str, Any] = {"record": caller.face.intents if keeps else {}} if number == _TIMES - 1 else {}
-        ways.append(Way(guess, given, extra={"fresh": number == 0, **last}, keeps=keeps))
-    return caller.ask(ways)[-1].judged if ways else {}
 
 
 class Continued:

@@ -1,0 +1,73 @@
+"""Documentation and comments, as they stand in a source and around what is called."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from overt.check.text.syntax import parsed
+from overt.check.text.usage import definition, scope, source_of
+
+
+def texts(source: str) -> list[str]:
+    """Documentation and comments in a source: what is said of arguments before what is said of what is made of them."""
+    quoted = re.findall(r'"""(.*?)"""|\'\'\'(.*?)\'\'\'', source, re.DOTALL)
+    # A paragraph of a documentation does not go on in a comment.
+    return [*(f"{one or two}\n" for one, two in quoted), *re.findall(r"#(.*)", source)]
+
+
+def behind(source: str) -> str:
+    """Comments that begin with a shape and stand behind an argument, or where it is kept, each after its name."""
+    place = r"^[ \t]*(?:self\.\w+ *= *)?(\w+)(?:: *[^#=\n]+(?:=[^#\n]*)?|,|)[ \t]*# *([(\[].*)$"
+    found = [f"{name} {text}" for name, text in re.findall(place, source, re.MULTILINE)]
+    # Names for what lies in one thing, and as many shapes.
+    several = r"^[ \t]*\w+(?:, *\w+)+ *= *(\w+)[ \t]*# *([(\[].*)$"
+    for name, text in re.findall(several, source, re.MULTILINE):
+        found += [f'{name}["{n}"] {shape}' for n, shape in enumerate(re.findall(r"[(\[][^()\[\]]*[)\]]", text))]
+    return "\n".join(found)
+
+
+def about(names: list[str], text: str) -> Iterator[str]:
+    """What a text that is about several things says of these names: lines that begin with one, and what follows."""
+    mine = False
+    for line in text.splitlines():
+        # One letter is a name where a shape stands beside it.
+        named = re.match(r"\W{0,8}(\w\w+)\W{0,3}[ \t]*[=:([]|\W{0,8}(\w)\s+\[", line)
+        if named or not line.strip():
+            mine = named is not None and (named[1] or named[2]) in names
+        if mine:
+            yield line
+
+
+def around(thing: Any) -> str:
+    """Names, documentation and comments of what a function or class uses of its own module, and of what that uses."""
+    own, near = definition(thing), scope(thing)
+    told: list[str] = []
+    open_: list[Any] = [own]
+    seen = {id(own)}
+    while open_:
+        with suppress(tokenize.TokenError):
+            source, _ = source_of(open_.pop(0))
+            told += _comments(source)
+            for name in (n.id for n in ast.walk(parsed(source)) if isinstance(n, ast.Name)):
+                used = near.get(name)
+                mine = inspect.isclass(used) or inspect.isfunction(used)
+                if mine and getattr(used, "__module__", None) == own.__module__ and id(used) not in seen:
+                    seen.add(id(used))
+                    told.append(name)
+                    open_.append(used)
+    return "\n".join(told)
+
+
+def _comments(source: str) -> list[str]:
+    """Documentation and comments of a source."""
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    said = [t.string for t in tokens if t.type == tokenize.COMMENT]
+    said += [t.string for t in tokens if t.type == tokenize.STRING and t.string.lstrip("rRbBuU")[:3] in ('"""', "'''")]
+    return said

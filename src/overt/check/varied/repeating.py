@@ -1,0 +1,63 @@
+"""One call after the other, where an instance keeps something: one token each, or samples that are moved between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from overt.check.calls import call as calls
+from overt.check.calls.call import Guess
+from overt.check.findings import Findings
+from overt.check.varied import reordering
+from overt.check.varied.asking import Caller, Way, remembers
+
+# A seed that no other call has.
+_SEED = 20
+# Calls that may attend together.
+_TIMES = 12
+
+
+def stepped(caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Whether what moves the samples between two steps of a token each moves all that was kept."""
+    steps = []
+    for number in range(2):
+        kwargs, arrays = calls.named(guess, caller.face, f"{number} ")
+        args, kwargs = calls.placed(kwargs, caller.face)
+        drawn = np.random.default_rng(_SEED + number)
+        moving = {f"{number} {name}" for name, kind in guess.by_name.items() if calls.is_floats(kind)}
+        arrays |= {name: drawn.normal(size=x.shape) for name, x in arrays.items() if name in moving}
+        steps.append((caller.spec(args, kwargs, dtype=guess.dtype, fresh=number == 0), arrays))
+    kinds = guess.by_name
+    if not any("B" in calls.axes_of(kind) for kind in kinds.values()):
+        # What was taken for positions, and attends to one key each, are samples.
+        kinds = {name: kind.replace("T", "B") if calls.is_floats(kind) else kind for name, kind in kinds.items()}
+    reordering.check(caller, kinds, steps, findings)
+
+
+def repeated(caller: Caller, guess: Guess, findings: Findings) -> bool:
+    """Whether calls attend together that do not each: one token at a time, or weights that were remembered."""
+    if remembers(caller, guess) == "cache_key":
+        findings.add("cache_key")
+        return True
+    told = again(caller, guess)
+    if all(entry["outcome"] == "not tried" for entry in told.get("ledger", ())):
+        return False
+    findings.convention["called with"] = f"{guess}, again and again"
+    findings.conclude([told])
+    return True
+
+
+def again(caller: Caller, guess: Guess) -> dict[str, Any]:
+    """What the last of several calls comes to, where an instance, or what is made for them, may keep something."""
+    keeps = any(kind[:3] == "by " for _, kind in guess.kinds)
+    ways = []
+    for number in range(_TIMES if keeps or caller.handle is not None else 0):
+        drawn = np.random.default_rng(number)
+        # What is multiplied with stays as it is.
+        inputs = {a.name for a in caller.face.arguments}
+        given = {n: drawn.normal(size=x.shape) for n, x in caller.arrays(guess).items()
+                 if x.dtype.kind == "f" and (n in inputs or not keeps)}  # fmt: skip
+        last: dict[str, Any] = {"record": caller.face.intents if keeps else {}} if number == _TIMES - 1 else {}
+        ways.append(Way(guess, given, extra={"fresh": number == 0, **last}, keeps=keeps))
+    return caller.ask(ways)[-1].judged if ways else {}
