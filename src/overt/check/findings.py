@@ -80,9 +80,9 @@ class Findings:
 
     @property
     def judged(self) -> bool:
-        """Whether any step held, beside that there are scores, or something is wrong."""
-        held = (entry.step for entry in self.ledger if entry.outcome == "held")
-        return self.wrong or any(not step.endswith("scores") for step in held)
+        """Whether any step was tried, beside that there are scores, or something is wrong."""
+        tried = (entry.step for entry in self.ledger if entry.outcome != "not tried")
+        return self.wrong or any(not step.endswith("scores") for step in tried)
 
     def at(self, step: str) -> int | None:
         """The line of a step that was recorded."""
