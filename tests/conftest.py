@@ -18,9 +18,9 @@ settings.load_profile(os.environ.get("OVERT_HYPOTHESIS", "default"))
 pytest_plugins = ["pytester", "chromium"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def session() -> Iterator[Session]:
-    """One process for all candidates of a module."""
+    """One process for all candidates, as where a folder is checked: to import torch takes longer than to judge ten."""
     with Session() as running:
         yield running
 
