@@ -106,7 +106,9 @@ def examine(
     if not findings.judged:
         # It is called right for what was tried alone.
         steps = dict.fromkeys(f"{e.step.rpartition(', ')[2]} ({e.why})" for e in findings.ledger if e.why)
-        raise CallError(f"{shown} runs and attends, and no step of it could be judged: {', '.join(steps)}")
+        raise CallError(
+            f"{findings.description['name']} runs and attends, and no step of it could be judged: {', '.join(steps)}"
+        )
     return findings.report(shown)
 
 

@@ -168,7 +168,8 @@ class Findings:
             told = documented(file) if file else set()
             found = (
                 [n + start for n, text in enumerate(some) if n + start not in told
-                 and not text.strip().startswith(("#", "def ", '"""', "class ", "@")) and re.search(pattern, text)]
+                 and not text.strip().startswith(("#", "def ", '"""', "class ", "@"))
+                 and re.search(pattern, text.partition("#")[0])]
                 for start, some in texts for pattern in (look.split("|")[0], look)
             )  # fmt: skip
             every = [hits for hits in found if hits]
