@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from overt.check.process.arrays import backends
-from overt.check.process.describe import arguments_of, describe, is_keras, rows_of
+from overt.check.process.describe import arguments_of, describe, is_keras, libraries, rows_of
 from overt.check.process.giving import drawn, parted
 from overt.check.process.watching import plain
 from overt.check.text.lives import Lives
@@ -107,7 +107,9 @@ def _making(function: Any, numbers: list[str] | None) -> Callable[..., None]:
 
 def _weights(draw: Callable[..., Any], numbers: list[Any]) -> Any:
     """What a function draws; of a length and what is drawn, the second."""
-    jax = sys.modules.get("jax")
+    # What another candidate has loaded is none of its own.
+    near = libraries(draw)
+    jax = sys.modules.get("jax") if "jax" in near or "numpy" not in near else None
     library, source = ("jax", jax.random.PRNGKey(0)) if jax is not None else ("numpy", np.random.default_rng(0))
     found = backends(library, "float64").run(draw, [source, *numbers], {}, {}, False)
     pair = isinstance(found, tuple) and len(found) == 2 and not isinstance(found[0], dict | list)

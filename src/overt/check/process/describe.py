@@ -73,7 +73,7 @@ def describe(thing: Any) -> dict[str, Any]:
         "line": line,
         "file": _file(thing if kind == "function" else cls),
         "backend": _backend(cls, thing, names, source, kind),
-        "libraries": _libraries(thing if kind == "function" else cls),
+        "libraries": libraries(thing if kind == "function" else cls),
         "bases": [base.__module__ + "." + base.__name__ for base in cls.__mro__],
         "globals": _globals(thing, names) if kind == "function" else [],
         # whole numbers of its module
@@ -375,7 +375,7 @@ def _backend(cls: Any, thing: Any, names: set[str], source: str, kind: str) -> s
     return "numpy"
 
 
-def _libraries(thing: Any) -> list[str]:
+def libraries(thing: Any) -> list[str]:
     """Array libraries that the module of a thing has at hand."""
     near = getattr(inspect.unwrap(thing), "__globals__", None) if inspect.isroutine(thing) else None
     names = {x.__name__.partition(".")[0] for x in (near or scope(thing)).values() if inspect.ismodule(x)}
