@@ -203,7 +203,8 @@ def _steps(
     And in those that call the usual one, where that alone shows nothing, as one step of many does not.
     """
     told, passed = face.description, set(session.passed)
-    others = (told.get("steps", ()) if findings.judged else told.get("callers", ()))[:_STEPS]
+    callers = () if findings.judged else told.get("callers", ())
+    others = [*dict.fromkeys((*callers, *told.get("steps", ())))][:_STEPS]
     for name in others:
         reply, _ = session.ask({"op": "method", "name": name})
         if "error" in reply or findings.wrong:
