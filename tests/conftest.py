@@ -11,6 +11,9 @@ from hypothesis import settings
 from overt.check.checking import examine
 from overt.check.process.session import Session
 
+# Tests run side by side: threads of OpenMP that wait by spinning take a third of the processor from the others.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=100)
 settings.register_profile("thorough", deadline=None, max_examples=3000)
 settings.load_profile(os.environ.get("OVERT_HYPOTHESIS", "default"))
