@@ -201,7 +201,7 @@ def check(
         contracts.options(caller, one.guess, made, one.judged["facts"], findings)
         if (one.judged["cores"], facts[0].get("queries")) != (1, 1):
             # Where each position asks by itself, these are samples.
-            continuing.check(caller, one.guess, findings)
+            continuing.check(caller, one.guess, made, findings)
         if "one key" in one.judged["facts"]:
             repeating.stepped(caller, one.guess, findings)
         reordering.given(caller, one.guess, findings)

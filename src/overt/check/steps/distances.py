@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from overt.check.steps.definitions import every_second, slopes_of
+from overt.check.steps.origins import behind
 from overt.check.steps.pipeline import classify
 from overt.check.steps.positional import Told, made_at
 from overt.recorder.core import ADDS, Core
@@ -28,14 +29,17 @@ def biases(core: Core, data: Sequence[bool], intended: Mapping[str, Any], facts:
         if number is None or x.shape != y.shape:
             continue
         operation = core.operations[number]
-        if sum(moving(operation, data)) > 1 or classify(x, y, operation, False).name != "bias":
+        product = number == core.scores.number
+        # A product that is added to a bias has queries and keys beside it, and the bias its sign from elsewhere.
+        last = (behind(core.operations, operation.sources[0]) if product else None) or number
+        if sum(moving(operation, data)) > (2 if product else 1) or classify(x, y, operation, False).name != "bias":
             continue
         with np.errstate(all="ignore"):
             gap = np.where(np.isfinite(x) & np.isfinite(y) & (y > -1e4), y - x, np.nan)
         if min(*gap.shape, core.scores.queries.shape[1]) < 3:
             yield Told("bias", None, operation.line, "a bias of so few positions tells nothing")
             continue
-        told = (list(_linear(cells, core.operations[: number + 1], facts, intended)) for cells in _by_head(core, gap))
+        told = (list(_linear(cells, core.operations[: last + 1], facts, intended)) for cells in _by_head(core, gap))
         yield from next(filter(None, told), ())
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from overt.check.steps import pipeline, projections
 from overt.check.steps.judged import UNKNOWN
 from overt.check.steps.masking import Masked
-from overt.check.steps.origins import PRODUCTS, Origin, added, constant_over, places
+from overt.check.steps.origins import PRODUCTS, Origin, added, behind, constant_over, places
 from overt.check.steps.pipeline import constant, near, permuted
 from overt.check.text.lines import twice
-from overt.recorder.flow import GATHERS, VIEWS
+from overt.recorder.flow import GATHERS
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product
 
@@ -413,11 +413,11 @@ class Mixing(Masked):
 
 def _positions(operations: Sequence[Operation], number: int | None, form: np.ndarray) -> tuple[int, list[int]] | None:
     """How many positions there are in what keys or values were put together to, and which of them each is."""
-    joined = _behind(operations, number)
+    joined = behind(operations, number)
     while joined is not None and operations[joined].name in GATHERS:
         # What was taken apart and put together again is still that.
         number = joined
-        before = {_behind(operations, source) for source in operations[joined].sources}
+        before = {behind(operations, source) for source in operations[joined].sources}
         joined = before.pop() if len(before) == 1 else None
     if number is None or operations[number].name not in GATHERS:
         return None
@@ -425,10 +425,3 @@ def _positions(operations: Sequence[Operation], number: int | None, form: np.nda
     at = places(form, array)
     along = [] if at is None else [n for n, c in enumerate(at) if (c != c[:, :1]).any() and (c == c[:1, :, :1]).all()]
     return None if at is None or len(along) != 1 else (int(array.shape[along[0]]), [*map(int, at[along[0]][0, :, 0])])
-
-
-def _behind(operations: Sequence[Operation], number: int | None) -> int | None:
-    """What something was before views and slices of it."""
-    while number is not None and operations[number].name in VIEWS and len(operations[number].operands) == 1:
-        number = operations[number].sources[0]
-    return number

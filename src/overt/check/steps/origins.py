@@ -117,6 +117,13 @@ def _gathered(operations: Sequence[Operation], form: np.ndarray, source: int, ar
     return array
 
 
+def behind(operations: Sequence[Operation], number: int | None) -> int | None:
+    """What something was before views and slices of it."""
+    while number is not None and operations[number].name in VIEWS and len(operations[number].operands) == 1:
+        number = operations[number].sources[0]
+    return number
+
+
 def places(small: np.ndarray, large: np.ndarray) -> list[np.ndarray] | None:
     """Coordinates in ``large`` of every value of ``small``, by value; None where that is not sure."""
     flat = large.ravel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,6 +49,10 @@ def turned(
 ) -> Iterator[Told]:
     """What is told of rotations of queries, keys and values by their positions.  Su et al. 2021 (arXiv:2104.09864)."""
     q, k, v = (turn(core.operations, data, one) for one in operands)
+    if q is None and k is not None:
+        # Queries that share their keys lie along an axis beside that of their positions.
+        turns = (turn(core.operations, data, one) for one in _apart(core, operands[0]))
+        q = next(filter(None, turns), None)
     step = "rotation"
     if q is None and k is None:
         # What each sample says of its own positions may be told by other numbers than steps.
@@ -104,6 +109,16 @@ def turned(
         yield Told(step, "rope_offset", line, says)
     else:
         yield Told(step, "", line, f"queries and keys are turned by their positions, paired as {q.layout}")
+
+
+def _apart(core: Core, queries: Origin) -> Iterator[Origin]:
+    """The queries with one of the axes of their rows as the positions, and the others as samples."""
+    scores = core.scores
+    sizes = [scores.left.shape[scores.labels[0].index(a)] for a in scores.rows]
+    form = queries.form.reshape(-1, *sizes, queries.form.shape[-1])
+    for axis in reversed(range(len(sizes))) if len(sizes) > 1 else ():
+        moved = np.moveaxis(form, 1 + axis, -2)
+        yield replace(queries, form=moved.reshape(-1, *moved.shape[-2:]))
 
 
 def _opposed(one: Turn, two: Turn) -> bool:
@@ -257,38 +272,45 @@ def _fit(x: np.ndarray, y: np.ndarray) -> tuple[str, np.ndarray, np.ndarray] | N
     """Layout and tables (T, width) of cosines and sines that turn x (T, …, D) into y, all features or the first."""
     D = x.shape[-1]
     x, y = (a.reshape(len(a), -1, D) for a in (x, y))
-    if x.shape[1] < 3 or len(x) < 2 or not np.isfinite(y).all():
+    if len(x) < 2 or not x.shape[1] or not np.isfinite(y).all():
         return None
     changed = np.flatnonzero(~np.isclose(x, y, rtol=1e-5, atol=1e-8).all((0, 1)))
     first = int(changed[-1]) + 1 if len(changed) else 0
     for width in (n for n in dict.fromkeys((D, first, D // 2, D // 4)) if n >= first and n and n % 2 == 0):
         one, half = x[..., :width], width // 2
-        neighbours = np.stack([-one[..., 1::2], one[..., ::2]], -1).reshape(one.shape)
-        halves = np.concatenate([-one[..., half:], one[..., :half]], -1)
         seen = y[..., :width]
         # Neighbours, written as halves, which queries and keys may share.
         laid = np.stack([seen[..., :half], seen[..., half:]], -1).reshape(seen.shape)
-        for layout, other, made in (
-            ("halves", halves, seen),
-            ("neighbours", neighbours, seen),
-            ("neighbours", neighbours, laid),
+        apart, beside = np.arange(width) ^ 1, np.roll(np.arange(width), half)
+        for layout, made, pairs in (
+            ("halves", seen, beside),
+            ("neighbours", seen, apart),
+            ("neighbours", laid, apart),
         ):
-            tables = _solved(one, other, made)
+            tables = _solved(one, made, pairs)
             if tables is not None and np.abs(tables[1]).max() > 1e-3:
                 return layout, *tables
     return None
 
 
-def _solved(x: np.ndarray, other: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """c and s (T, width) with y = c x + s other for all of (T, n, width), None where there are none."""
+def _solved(x: np.ndarray, y: np.ndarray, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """c and s (T, width) with y = c x + s x′ for all of (T, n, width), None where there are none.
+
+    x′: of the first feature of a pair the negative of the second, and of the second the first; pairs: the other one of
+    each.  Of few vectors there always are such numbers, so those of both features have to be one cosine and one sine.
+    """
+    other = np.where(pairs > np.arange(len(pairs)), -x[..., pairs], x[..., pairs])
     a, b, d = (x * x).sum(1), (x * other).sum(1), (other * other).sum(1)
     one, two = (x * y).sum(1), (other * y).sum(1)
+    few = x.shape[1] < 3
+    if few:
+        a, b, d, one, two = (each + each[:, pairs] for each in (a, b, d, one, two))
     with np.errstate(all="ignore"):
         under = a * d - b * b
         c, s = (d * one - b * two) / under, (a * two - b * one) / under
         rest = np.abs(y - c[:, None] * x - s[:, None] * other).max()
     fits = np.isfinite(c).all() and np.isfinite(s).all() and rest <= 1e-4 * np.abs(y).max()
-    return (c, s) if fits else None
+    return (c, s) if fits and not (few and not np.allclose(c**2 + s**2, 1, atol=_CLOSE)) else None
 
 
 def _taken_at(operations: Sequence[Operation], data: Sequence[bool], number: int | None) -> Line | None:

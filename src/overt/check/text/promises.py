@@ -307,8 +307,8 @@ class Promises:
         """All that is said where it may be said how a packed projection lies."""
         # What the module says of weights that are read here by their name.
         module = " ".join(self.description.get("told", "").split()).lower()
-        held = re.search(r"\b\w*(?:qkv|query_?key_?value)\w*", module)
-        return self._all_prose + ("\n" + module if held is not None and held[0] in self.code.lower() else "")
+        held = re.findall(r"\b\w*(?:qkv|query_?key_?value)\w*", module)
+        return self._all_prose + ("\n" + module if any(name in self.code.lower() for name in held) else "")
 
     @property
     def thirds(self) -> bool:
@@ -401,7 +401,7 @@ class Promises:
         told = self._all_prose + self.description.get("told", "").lower()
         return bool(
             re.search(
-                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|(as in|como en|comme dans|wie (in|bei)) llama|query heads .*\bneighbou?rs|neighbou?ring (query )?heads share|query heads 0\W{1,3}(?:[1-9]|\w+`? ?- ?1)",
+                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|(as in|como en|comme dans|wie (in|bei)) llama|query heads .*\bneighbou?rs|neighbou?ring (query )?heads share|query heads 0\W{1,5}(?:[1-9]|\w+`? ?(?:/+ ?\w+`? ?)?- ?1)",
                 "\n".join([told, *(line for line in self._configured.splitlines() if "head" in line)]),
             )
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from math import isclose, log
@@ -109,7 +109,7 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
     lengths = replace(guess.lengths, H=_HEADS, W=_HEADS * guess.lengths.D, G=_KEY_HEADS)
     if key is not None:
         lengths = lengths.resized(key, _KEY_HEADS)
-    judged: dict[str, Any] = {}
+    ran: Iterable[dict[str, Any]] = ()
     if caller.handle is not None:
         first, maker = made.of(caller) or (None, None)
         if first is None or maker is None:
@@ -120,29 +120,31 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
         named += [path for path, kind in first.kinds
                   if kind == "number of key heads" or constructor_role(path[-1]) == "groups"]  # fmt: skip
         if named:
-            other = made.other(caller, {}, replace(first.given(named[0], "number of key heads"), lengths=lengths))
-            judged = other.recorded(replace(guess, lengths=lengths))[0] if other is not None else {}
+            some = first.given(named[0], "number of key heads")
+            fewer = (replace(one, lengths=lengths) for one in (some, *_narrower(some)))
+            others = (other for one in fewer if (other := made.other(caller, {}, one)) is not None)
+            ran = (other.recorded(replace(guess, lengths=lengths))[0] for other in others)
         for name, was in numbers(first, maker).items() if not named else ():
             if type(was) is int and was > 2 and was % 2 == 0 and constructor_role(name.rpartition(".")[2]) is None:
                 other = made.other(caller, {name: was // 2})
-                judged = other.recorded(guess)[0] if other is not None else {}
-            if any(entry["step"].endswith("groups") for entry in judged.get("ledger", ())):
-                break
+                ran = [*ran, *(other.recorded(guess) if other is not None else ())]
     elif key is not None and "H" in letters:
-        (judged,) = caller.recorded(replace(guess, lengths=lengths))
+        ran = caller.recorded(replace(guess, lengths=lengths))
     elif "number of key heads" in dict(guess.kinds).values():
-        # Two of its matrices make keys and values, of as many heads.
-        square = combinations([path for path, kind in guess.kinds if kind == "WW"][:_SQUARE], 2)
-        fewer = [replace(guess.given(one, kind).given(two, kind), lengths=lengths)
-                 for (one, two), kind in product(square, ("KW", "WK"))]  # fmt: skip
-        ran = (some for some in caller.recorded(*fewer) if some.get("cores"))
-        judged = next((some for some in ran if any(e["step"].endswith("groups") for e in some["ledger"])), {})
+        ran = caller.recorded(*(replace(one, lengths=lengths) for one in _narrower(guess)))
+    judged = next((one for one in ran if any(e["step"].endswith("groups") for e in one.get("ledger", ()))), {})
     for fault in judged.get("faults", ()):
         if fault["step"] == "groups":
             documented = fault["mistake"] == "gqa_tile" and caller.face.declared_grouped
             findings.add(fault["mistake"], kind="mistake" if documented else None, line=fault["line"], look="(?!)")
     groups = [entry for entry in judged.get("ledger", ()) if entry["step"] == "groups"]
     findings.enter([{"facts": {}, "ledger": groups}])
+
+
+def _narrower(guess: Guess) -> Iterator[Guess]:
+    """The same with two of the square matrices as those that make keys and values, of fewer heads."""
+    square = combinations([path for path, kind in guess.kinds if kind == "WW"][:_SQUARE], 2)
+    return (guess.given(one, kind).given(two, kind) for (one, two), kind in product(square, ("KW", "WK")))
 
 
 def scaled(

@@ -23,6 +23,7 @@ from overt.check.steps.definitions import same
 from overt.check.text.roles import constructor_role
 from overt.check.varied import reordering
 from overt.check.varied.asking import Caller
+from overt.check.varied.beside import Made
 
 _ALL, _CUT = 5, 4
 # So many tokens that not all of them are kept.
@@ -38,6 +39,8 @@ _SIZES = ("heads", "groups", "head_dim", "model_dim")
 _STILL = ("mask", "padding", "query_mask", "causal", "training", "deterministic", "drop", "want_weights")
 # Plans in one request; methods that are tried.
 _BATCH, _METHODS = 12, 5
+# Flags of a constructor that are tried.
+_FLAGS = 3
 # Calls that may attend together.
 _TIMES = 12
 # Axes of what has one number a token.
@@ -60,9 +63,15 @@ class _Way:
     flags: frozenset[str] = frozenset()
 
 
-def check(caller: Caller, guess: Guess, findings: Findings) -> None:
-    """Make a call that works in pieces."""
-    Continued(caller, guess).check(findings)
+def check(caller: Caller, guess: Guess, made: Made, findings: Findings) -> None:
+    """Make a call that works in pieces, where nothing is kept also with what a flag of the constructor switches on."""
+    one = Continued(caller, guess)
+    one.check(findings)
+    off = [name for name, was in made.numbers(caller).items() if was is False]
+    for name in off[:_FLAGS] if not one.kept and not findings.wrong else ():
+        other = made.other(caller, {name: True})
+        if other is not None and Continued(other, guess).pieces(findings):
+            break
 
 
 class Continued:
@@ -79,24 +88,36 @@ class Continued:
         self.lone = True
         # of the keys that are seen
         self.sizes: list[dict[str, int]] | None = None
+        self.kept = False
 
     def check(self, findings: Findings) -> None:
-        """Whether pieces give what all at once gives, in any way in which keys are kept."""
-        if not self.axes or any("TS" in kind for kind in self.kinds.values() if calls.is_floats(kind)):
-            return
-        if not findings.wrong:
+        """Whether what comes later changes nothing that is promised to be causal, and ``pieces``."""
+        if self.axes and not findings.wrong and not self._scored:
             self._begun(findings)
+        self.kept = self.pieces(findings)
+
+    @property
+    def _scored(self) -> bool:
+        """Whether it is given scores or weights."""
+        return any("TS" in kind for kind in self.kinds.values() if calls.is_floats(kind))
+
+    def pieces(self, findings: Findings) -> bool:
+        """Whether keys are kept in some way; then it is told whether pieces give what all at once gives."""
+        if not self.axes or self._scored:
+            return False
         tables = self._whole_tables()
         if tables:
             # Rows that are taken by the candidate are taken by nobody else, where it runs so.
             other = Continued(self.caller, self.guess)
             other.tables = tables
             if other._checked(findings):
-                return
-        if not self._checked(findings) and self.sizes and self.guess.dtype == "float64":
-            # What has room for keys may have it in numbers of one width.
-            self.guess = replace(self.guess, dtype="float32")
-            self._checked(findings)
+                return True
+        if self._checked(findings):
+            return True
+        # What has room for keys may have it in numbers of one width.
+        wide = bool(self.sizes) and self.guess.dtype == "float64"
+        self.guess = replace(self.guess, dtype="float32") if wide else self.guess
+        return wide and self._checked(findings)
 
     def _checked(self, findings: Findings) -> bool:
         """Whether keys are kept in some way, which was told."""
