@@ -18,7 +18,7 @@ _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
 _USED = ("scale_inverted", "scale_missing", "scale_double", "mask_inverted")
 
 # What is wrong in these happens from one call to the next, and in no constructor.
-_LATER = ("cache_key", "dropout_stuck_off")
+_LATER = ("cache_key", "dropout_stuck_off", "inplace")
 _MODES = ("train", "eval")
 # What is wrong in these is an order, which whoever calls a step decides.
 _ORDERED = ("softcap_after_mask", "mask_after_softmax")

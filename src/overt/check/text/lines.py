@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from overt.check.text.syntax import assigned, family, is_own, parsed, statements
@@ -15,6 +15,8 @@ _DEPTH = 4
 # Functions that make numbers of numbers, and masks of lengths.
 _NUMBERS = {"sqrt", "rsqrt", "pow", "power", "float", "int", "tensor", "array", "float32", "float64", "size"}
 _MASKS = {"tri", "tril", "triu", "arange"}
+# What steps go by is called so where calls are given it.
+_NAMED = {"scale": ("scale",), "causal": ("is_causal", "attn_mask")}
 _ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 _PARTS = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.operator,
           ast.unaryop, ast.expr_context)  # fmt: skip
@@ -40,9 +42,9 @@ def decided(file: str, line: int, step: str) -> int:
         functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
         if not functions:
             return line
-        if value is None and step == "scale":
-            # Of a call in several lines, that of the factor.
-            line = next((x.lineno for x in _factors(inside[-1])), line)
+        if value is None:
+            # Of a call in several lines, that of the factor or the mask.
+            line = next((x.lineno for x in _handed(inside[-1], _NAMED.get(step, ()))), line)
         wanted = list(_taken(inside[-1], step)) if value is None else [value]
         if step == "scale":
             # What is wrong with one that is taken twice is that.
@@ -200,9 +202,10 @@ def _times(one: ast.expr, function: ast.FunctionDef) -> int:
     return sum(ast.unparse(x) == ast.unparse(one) for x in sides)
 
 
-def _factors(statement: ast.stmt) -> list[ast.expr]:
-    """What calls in a statement are given as a scale."""
-    return [k.value for n in ast.walk(statement) if isinstance(n, ast.Call) for k in n.keywords if k.arg == "scale"]
+def _handed(statement: ast.stmt, names: Sequence[str]) -> list[ast.expr]:
+    """What calls in a statement are given under the first of some names that is given at all."""
+    given = [k for n in ast.walk(statement) if isinstance(n, ast.Call) for k in n.keywords]
+    return next((found for name in names if (found := [k.value for k in given if k.arg == name])), [])
 
 
 def _taken(statement: ast.stmt, step: str) -> Iterator[ast.expr]:
@@ -213,7 +216,7 @@ def _taken(statement: ast.stmt, step: str) -> Iterator[ast.expr]:
             n for n in nodes if isinstance(n, ast.BinOp | ast.AugAssign) and isinstance(n.op, ast.Mult | ast.Div)
         ]
         sides = [x for n in factors for x in ((n.left, n.right) if isinstance(n, ast.BinOp) else (n.value,))]
-        sides += _factors(statement)
+        sides += _handed(statement, _NAMED[step])
         if not any(isinstance(x, ast.Constant) or _name(x) in _NUMBERS or _power(x) for x in sides):
             yield from (x for x in sides if isinstance(x, ast.Name) or is_own(x))
     for call in (n for n in nodes if isinstance(n, ast.Call)):

@@ -412,7 +412,8 @@ class Continued:
                 reordering.check(self.caller, self.kinds, pieces, findings)
                 return True
         if top_left is not None:
-            findings.add("causal_top_left", kind="mistake", line=chunk["facts"].get("mask made") or top_left["line"])
+            line = chunk["facts"].get("mask made") or top_left["line"]
+            findings.tell(top_left | {"kind": "mistake", "step": "causal", "line": line})
         if _turned(one, all_):
             turned = (e["line"] for told in (late, whole) for e in told["ledger"] if e["step"].endswith("rotation"))
             # The rows that are taken, where some are.
