@@ -116,11 +116,15 @@ def _lengths(
         [5, *held, *(n * n for n in held if n < 20), *(n for n in sides if n < 200),
                            *(n - 1 for n in sides if 2 < n < 200), 8, 16, 49, 64])  # fmt: skip
     found = []
+    told = [int(n) for name, n in named if constructor_role(name) == "heads" and n == int(n) > 0]
     for width in widths[:3]:
         heads = next((n for n in held if width % n == 0 and n < width), 1)
-        # What has heads by that name has them beside any width.
-        kept = built is not None and built.H in [n for name, n in named if constructor_role(name) == "heads"]
-        heads = built.H if built is not None and (kept or width % built.H == 0) else heads
+        if built is not None and built.H in told:
+            # What has heads by that name has them beside any width.
+            heads = built.H
+        elif built is not None and width % built.H == 0:
+            # It may have others unless it is told.
+            heads = next((n for n in told if width % n == 0), built.H)
         each = width // heads if width % heads == 0 else width
         # What is as wide as nothing else here may be two widths one after the other.
         others = dict.fromkeys([*(n for n in widths if n != width), 2 * width])

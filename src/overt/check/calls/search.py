@@ -231,7 +231,10 @@ def _apart(one: str, two: str) -> tuple[bool, int]:
 def _mixes(tried: Tried) -> bool:
     """Whether a call fails since numbers of two widths meet."""
     message = str((tried.error or {}).get("message"))
-    return tried.guess.dtype == "float64" and re.search(r"(?i)float.*double|double.*float|mixed dtype", message) is not None
+    return (
+        tried.guess.dtype == "float64"
+        and re.search(r"(?i)float.*double|double.*float|mixed dtype", message) is not None
+    )
 
 
 def _words(message: str) -> str:

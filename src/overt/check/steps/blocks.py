@@ -17,6 +17,8 @@ from overt.recorder.flow import GATHERS, VIEWS, tempered
 from overt.recorder.operations import Line
 from overt.recorder.products import product
 
+# What chooses some of several keys.
+_CHOOSES = {"topk", "sort", "gather", "take_along_axis", "take_along_dim"}
 # What leaves the base of a log-sum-exp as it is.
 _KEEPS = VIEWS | GATHERS | {"sub", "subtract", "isub", "rsub", "maximum", "minimum", "max", "amax", "where"}
 # Columns that may lie beside the scores, and axes of scores whose order is tried.
@@ -204,6 +206,9 @@ class Blocks(Mixing):
         core, number = self.core, self.core.mix.sources[0]
         size, scores = core.weights.size, core.scores.result
         while number is not None and [x.size for x in self.operations[number].operands[:1]] == [size]:
+            if self.operations[number].name in _CHOOSES:
+                # All keys were chosen, in an order.
+                break
             number = self.operations[number].sources[0]
         taken = self.operations[number] if number is not None else None
         if taken is None or not taken.operands or taken.host.size != size or taken.operands[0].shape != scores.shape:

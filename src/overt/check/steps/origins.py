@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from overt.recorder.flow import GATHERS, VIEWS, close
+from overt.recorder.flow import GATHERS, GROWS, VIEWS, close, taken
 from overt.recorder.operations import Line, Operation
 
 PRODUCTS = {"mm", "addmm", "bmm", "matmul", "einsum", "dot", "linear", "baddbmm", "dot_general", "tensordot"}
@@ -118,8 +118,8 @@ def _gathered(operations: Sequence[Operation], form: np.ndarray, source: int, ar
 
 
 def behind(operations: Sequence[Operation], number: int | None) -> int | None:
-    """What something was before views and slices of it."""
-    while number is not None and operations[number].name in VIEWS and len(operations[number].operands) == 1:
+    """What something was before views, slices and repetitions of it."""
+    while number is not None and operations[number].name in VIEWS | GROWS and taken(operations[number]) == 1:
         number = operations[number].sources[0]
     return number
 

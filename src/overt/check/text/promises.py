@@ -306,9 +306,9 @@ class Promises:
     def _packed_prose(self) -> str:
         """All that is said where it may be said how a packed projection lies."""
         # What the module says of weights that are read here by their name.
-        module = " ".join(self.description.get("told", "").split()).lower()
-        held = re.findall(r"\b\w*(?:qkv|query_?key_?value)\w*", module)
-        return self._all_prose + ("\n" + module if any(name in self.code.lower() for name in held) else "")
+        module = " ".join(self.description.get("told", "").split())
+        held = re.findall(r"(?i)\b\w*(?:qkv|query_?key_?value)\w*", module)
+        return self._all_prose + ("\n" + module.lower() if any(name in self.code for name in held) else "")
 
     @property
     def thirds(self) -> bool:
