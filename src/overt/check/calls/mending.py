@@ -197,8 +197,9 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callabl
         for length in dict.fromkeys(lengths.values()):
             if -1 in sides:
                 pairs += [(length, length * step)] if step < 32 else []
-            elif size and length * whole % size == 0:
-                pairs.append((length, length * whole // size))
+            elif size:
+                # Either may have followed from what was given.
+                pairs += [(length, length * n // m) for n, m in ((whole, size), (size, whole)) if length * n % m == 0]
             # What is reshaped may be the candidate's own, and the length what does not fit it.
             rest = max(1, whole // length ** sides.count(length))
             fits = [n for n in range(16, 1, -1) if n != length and size % (rest * n ** sides.count(length)) == 0]

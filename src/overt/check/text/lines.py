@@ -43,8 +43,7 @@ def decided(file: str, line: int, step: str) -> int:
         if not functions:
             return line
         if value is None:
-            # Of a call in several lines, that of the factor or the mask.
-            line = next((x.lineno for x in _handed(inside[-1], _NAMED.get(step, ()))), line)
+            line = given_at(file, line, step)
         wanted = list(_taken(inside[-1], step)) if value is None else [value]
         if step == "scale":
             # What is wrong with one that is taken twice is that.
@@ -56,6 +55,14 @@ def decided(file: str, line: int, step: str) -> int:
         if not isinstance(value, ast.Name):
             return line
     return line
+
+
+def given_at(file: str, line: int, step: str) -> int:
+    """Of a call in several lines, that of the factor or the mask which it is given; or that line."""
+    inside = [
+        n for n in statements(parsed("".join(linecache.getlines(file)))) if n.lineno <= line <= (n.end_lineno or 0)
+    ]
+    return next((x.lineno for n in inside[-1:] for x in _handed(n, _NAMED.get(step, ()))), line)
 
 
 def function_at(file: str, line: int) -> str | None:

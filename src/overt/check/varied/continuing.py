@@ -20,6 +20,7 @@ from overt.check.calls import call as calls
 from overt.check.calls.call import Guess
 from overt.check.findings import Findings
 from overt.check.steps.definitions import same
+from overt.check.text.lines import given_at
 from overt.check.text.roles import constructor_role
 from overt.check.varied import reordering
 from overt.check.varied.asking import Caller
@@ -413,7 +414,8 @@ class Continued:
                 return True
         if top_left is not None:
             line = chunk["facts"].get("mask made") or top_left["line"]
-            findings.tell(top_left | {"kind": "mistake", "step": "causal", "line": line})
+            line = line and given_at(top_left["file"], line, "causal")
+            findings.add("causal_top_left", kind="mistake", line=line)
         if _turned(one, all_):
             turned = (e["line"] for told in (late, whole) for e in told["ledger"] if e["step"].endswith("rotation"))
             # The rows that are taken, where some are.
