@@ -219,9 +219,18 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callabl
             made, asked = int(product[1]), int(product[2])
             wide = ((n, asked * n // made) for n in lengths.values() if n > 3 and made in range(2 * n, 9 * n, n))
             pairs[:0] = [(n, wanted) for n, wanted in wide if wanted * made == asked * n and wanted != n]
+    every = {letter: guess.lengths.axis(letter) for _, kind in guess.kinds for letter in axes_of(kind)
+             if letter not in PLAIN and len(letter) == 1}  # fmt: skip
     for length, wanted in pairs:
         mine = [place for place in places if lengths[place[2]] == length]
         same = next((letter for letter, n in lengths.items() if n == wanted), None)
+        # An axis of what stays as it is may be that of what is hidden too.
+        fixed = next((letter for letter, n in every.items() if n == wanted), None) if same is None else None
+        for path, axis, _ in mine if fixed else ():
+            if is_mask(kinds[path]):
+                axes = list(axes_of(kinds[path]))
+                axes[axis] = str(fixed)
+                yield guess.given(path, with_axes(kinds[path], axes))
         if same is None:
             letters = dict.fromkeys(letter for _, _, letter in mine)
             yield from (replace(guess, lengths=guess.lengths.resized(letter, wanted)) for letter in letters

@@ -9,7 +9,7 @@ import numpy as np
 
 from overt.check.steps import pipeline
 from overt.check.steps.judged import UNKNOWN
-from overt.check.steps.mixing import Mixing
+from overt.check.steps.mixing import SINKS, Mixing
 from overt.check.steps.origins import places
 from overt.check.steps.pipeline import near, permuted
 from overt.recorder.core import Core
@@ -52,11 +52,24 @@ class Blocks(Mixing):
                 self._hidden_as_said(cells)
         elif self._pieces(parts):
             self.note("output", "not tried", "blocks of keys, one of which was not followed", line)
+        elif self._with_sink(whole, keys):
+            self.note("softmax", "held", f"of {many} blocks of keys together, and of one more that has no value", line)
         elif not self._in_base_2(parts) and not self._powers():
             says = f"What {many} blocks of keys give together is not softmax of all their scores times the values."
             # The first of them, which is joined to nothing, may have a line of its own.
             last = self.operations[self.blocks[-1].mix.number].line
             self.fail("softmax", UNKNOWN, last, says, made)
+
+    def _with_sink(self, whole: np.ndarray, values: np.ndarray) -> bool:
+        """Whether each head has one more logit, of what some array holds, that takes weight from all keys: a sink."""
+        made = _mixed(whole, values)
+        top = whole.max(1, keepdims=True)
+        with np.errstate(all="ignore"):
+            logs = (top[:, 0] + np.log(np.exp(whole - top).sum(1))).reshape(len(made), -1, 1)
+        held = [x.ravel() for op in self.operations for x in op.operands if x.dtype.kind == "f" and x.size <= SINKS]
+        alike = {tuple(x) for x in held if x.size > 1 and len(made) % x.size == 0}
+        sinks = (np.tile(x, len(made) // len(x))[:, None, None] for x in alike)
+        return any(self._appears(made / (1 + np.exp(one - logs)), self.core.mix.number) for one in sinks)
 
     def _pieces(self, parts: list[tuple[np.ndarray, np.ndarray]]) -> bool:
         """Whether there are keys beside these blocks, in one with so few that nothing of attention was seen in it."""

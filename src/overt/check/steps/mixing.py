@@ -20,7 +20,7 @@ from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product
 
 # Logits that heads may share their weights with.
-_SINKS = 64
+SINKS = 64
 # What returned weights are called.
 _WEIGHTS = r"^(?!.*(raw|score|logit|energ)).*(weight|att|alpha|prob)"
 
@@ -160,7 +160,7 @@ class Mixing(Masked):
             return False
         largest = before.max(1)
         sinks = largest + np.log(np.exp(before - largest[:, None]).sum(1)) + np.log(1 / sums - 1)
-        held = [x.ravel() for op in self.operations for x in op.operands if x.dtype.kind == "f" and x.size <= _SINKS]
+        held = [x.ravel() for op in self.operations for x in op.operands if x.dtype.kind == "f" and x.size <= SINKS]
         return any(np.isclose(sinks[:, None], x[None], rtol=1e-4).any(1).all() for x in held)
 
     def _dropped(self) -> None:
@@ -356,7 +356,10 @@ class Mixing(Masked):
                 return
             # Heads that share their keys are rows, and may stand beside their width.
             sides = [core.mix.result.shape[core.mix.labels[2].index(a)] for a in core.mix.rows[:0:-1]]
-            if heads in accumulate(sides, mul):
+            # Where no position is left, a sample has all of its heads in one row.
+            whole = [core.mix.result.shape[core.mix.labels[2].index(a)] for a in core.mix.batch[::-1]]
+            alone = core.mix.rows and heads in [length * n for n in accumulate(whole, mul)]
+            if alone or heads in accumulate(sides, mul):
                 self.note("merge", "held", "all heads side by side", op.line)
             elif np.allclose(op.host.ravel(), mixed.ravel(), rtol=1e-6, atol=1e-12):
                 right = mixed.reshape(-1, heads, length, width).swapaxes(1, 2)

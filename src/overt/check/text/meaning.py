@@ -37,7 +37,9 @@ def meaning(line: str, booleans: bool) -> str | None:
         # What stands in brackets behind it is a remark.
         rest = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", rest)
         rest = re.sub(
-            r"\bno(ne|body)?\b( \w+)? (may|can|must|should|shall|will) (attend|look|see|read|use)", "hidden", rest
+            r"\bno(ne|body)?\b( \w+)? (may|can|must|should|shall|will) (?!be\b|hide|drop|ignore|mask)\w+",
+            "hidden",
+            rest,
         )
         # Nothing of something is what that is not.
         some = "tokens?|words?|keys?|frames?|elements?|entr(y|ies)|items?|positions?|nodes?|inputs?|data|content"
