@@ -15,6 +15,10 @@ from overt.check.text.shapes import layout_of
 from overt.check.text.syntax import dropping
 
 
+# Methods of NumPy's generators alone.
+_DRAWS = {"normal", "standard_normal", "uniform", "integers"}
+
+
 class Interface(Promises):
     """A callable of the candidate: its arguments with their roles, and its text."""
 
@@ -45,6 +49,10 @@ class Interface(Promises):
             # What a constructor takes to drop by says so by its use.
             drops = {*unnamed} & dropping(description["source"])
             self.arguments = [replace(a, role="drop") if a.name in drops else a for a in self.arguments]
+        # What numbers are drawn from draws them.
+        drawing = {a.name for a in self.arguments
+                   if a.role is None and _DRAWS & self.read.methods.get((a.name,), set())}  # fmt: skip
+        self.arguments = [replace(a, role="seed") if a.name in drawing else a for a in self.arguments]
         self.by_role = {a.role: a for a in reversed(self.arguments) if a.role}
 
     def _role(self, row: dict[str, Any]) -> str | None:

@@ -189,6 +189,9 @@ class Promises:
         every = re.split(r"\n\s*\n|(?<=[.;])\s", self.description.get("told", "").lower())
         told = {meaning(" ".join(line[line.index("mask") :].split()), "bool" in line)
                 for line in every if "mask" in line} - {None}  # fmt: skip
+        # In any language, cells that are -inf are added.
+        formal = re.search(r"\[\w, ?\w\]\s*=\s*[-−] ?(inf|∞)", self.description.get("told", "").lower())
+        told |= {"additive"} if formal else set()
         return told.pop() if len(told) == 1 and not others else None
 
     def told_booleans(self, name: str) -> bool:
