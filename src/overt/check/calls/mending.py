@@ -31,8 +31,10 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
     here = [path for path in kinds if ".".join(path) in error.get("arguments", ())]
     numbered = any(kind in OTHERS or kind[:6] == "below " for _, kind in guess.kinds)
     unseen = not numbered and re.search(r"ind(ex|ices).*out of (range|bounds)", message)
+    # What the line names, and then what that may be made of.
+    made = dict.fromkeys([*here, *kinds])
     if unseen or (re.search(_WHOLE_WANTED, message) and "only integers" not in message):
-        for path in here or kinds:
+        for path in made:
             if is_floats(kinds[path]):
                 # Of words there is one number where a vector has many, but for an axis that other whole numbers have.
                 last = guess.told or any(k[:6] == "below " and k[-1] == kinds[path][-1] for k in kinds.values())
@@ -61,7 +63,7 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
         yield from (guess.sized(D=n) for n in wider)
     out_of_range = re.search(r"out of (range|bounds)", message)
     if out_of_range:
-        for path in here or kinds:
+        for path in made:
             below = re.fullmatch(r"below (\d+): (\w+)", kinds[path])
             if below and int(below[1]) > 2:
                 yield guess.given(path, f"below 2: {below[2]}")

@@ -179,6 +179,9 @@ def made_in(file: str, line: int, look: str) -> int:
     # What is defined in another one is a part of it.
     inner = {n for f in statements(tree) if isinstance(f, ast.FunctionDef) for n in statements(f) if n is not f}
     functions = {n.name: n for n in statements(tree) if isinstance(n, ast.FunctionDef) and n not in inner}
+    # What a class makes, its constructor does.
+    functions |= {c.name: n for c in statements(tree) if isinstance(c, ast.ClassDef)
+                  for n in c.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"}  # fmt: skip
     for _ in range(_DEPTH):
         inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
         here = [*ast.walk(inside[-1])] if inside else []

@@ -26,6 +26,8 @@ _SQUARE = 5
 _EDGE, _CUBES = 6, 12
 # Lengths no two of which have in common what those of a first call may have.
 _OTHERS = Lengths(3, 2, 6, 9, 10, 20)
+# Samples, queries and keys that nothing else has, and that divide no width.
+_PRIMES = 3, 11, 13
 # How many times as wide heads are made, and how far a power of that is told.
 _WIDER, _LOOSE = 4, 0.02
 # Numbers in all arrays of such a call.
@@ -168,6 +170,16 @@ def scaled(
         # What is wrong with it is known.
         return
 
+    away = told[1] if len(told) > 1 else {}
+    if away.get("scored width") == facts["scored width"] and abs(away["scale"] / facts["scale"] - 1) > _WIDER * _LOOSE:
+        may = next(iter(away.get("scale may be", ())), "") or "unknown"
+        if may == "unknown" and "log" in caller.face.text:
+            # Longer sequences may be meant to have sharper weights.
+            return
+        says = "The factor of the scores goes with lengths or samples, and not with the width alone."
+        fault = {"mistake": may, "kind": None, "step": "scale", "says": says, "expected": "", "actual": ""}
+        findings.tell(fault | {"file": odd["file"], "line": odd["line"]})
+        return
     first = made.of(caller)
     given = [*guess.kinds, *(first[0].kinds if first is not None else ())]
     handed = (
@@ -269,6 +281,12 @@ def broader(guess: Guess) -> Guess:
     return guess.sized(D=_WIDER * n.D, W=_WIDER * n.W, U=_WIDER * n.U)
 
 
+def _longer(guess: Guess) -> Guess:
+    """The same with other lengths alone, and the widths that an instance has."""
+    B, T, S = _PRIMES
+    return guess.sized(B=B, T=T, S=S if guess.lengths.S != guess.lengths.T else T)
+
+
 def resized(
     made: Made,
     caller: Caller,
@@ -292,7 +310,7 @@ def resized(
     sides = tuple((a, by * other.lengths.axis(a)) for a, by in (("h", 2), ("w", 3)))
     image = any(calls.is_floats(kind) and {"h", "w"} <= {*kind} for _, kind in guess.kinds)
     ways = [Way(one, extra={"record": caller.face.intents})
-            for one in ([other.sized(more=(*other.lengths.more, *sides))] if image else []) + [other]]  # fmt: skip
+            for one in ([other.sized(more=(*other.lengths.more, *sides))] if image else []) + [other, _longer(guess)]]
     return [one.judged for one in caller.ask(ways) if one.judged.get("cores") == found["cores"]][:1]
 
 
