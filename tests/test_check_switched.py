@@ -206,6 +206,154 @@ def ascending(q, k, v, keep=16):
     top, at = (q @ k.transpose(1, 2) / q.shape[-1] ** 0.5).topk(min(keep, k.shape[1]), -1)
     at = at.sort(-1)[0]
     return torch.einsum("btk,btkd->btd", top.softmax(-1), v[torch.arange(len(q))[:, None, None], at])
+
+
+class Beams(nn.Module):
+    """Causal, keeps its keys.  x [beams, T, D]; origin [beams] long: whose keys each beam goes on with, or None."""
+
+    both = True
+
+    def __init__(self, dim=48, heads=4):
+        super().__init__()
+        self.heads, self.inner, self.outer = heads, nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        self.k = self.v = None
+
+    def forward(self, x, origin=None):
+        n, t, dim = x.shape
+        q, k, v = (z.view(n, t, self.heads, -1).transpose(1, 2) for z in self.inner(x).chunk(3, -1))
+        if self.k is not None:
+            if origin is not None:
+                self.k = self.k[origin]
+                self.v = self.v[origin] if self.both else self.v
+            k, v = torch.cat((self.k, k), 2), torch.cat((self.v, v), 2)
+        self.k, self.v = k, v
+        s = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+        s = s.masked_fill(torch.ones(t, k.shape[2], dtype=torch.bool).triu(k.shape[2] - t + 1), float("-inf"))
+        return self.outer((s.softmax(-1) @ v).transpose(1, 2).reshape(n, t, dim))
+
+
+class Parted(Beams):
+    """Causal, keeps its keys.  x [beams, T, D]; origin [beams] long: whose keys each beam goes on with, or None."""
+
+    both = False
+
+
+def sunk(q, k, v, sinks, block=4):
+    """q (B, T, H, D), k (B, S, H, D), v (B, S, H, D), sinks (H,): a logit without a value."""
+    B, T, H, D = q.shape
+    top = torch.broadcast_to(sinks[None, :, None], (B, H, T))
+    total, acc = torch.ones(B, H, T).to(q), torch.zeros(B, H, T, D).to(q)
+    for start in range(0, k.shape[1], block):
+        s = torch.einsum("bthd,bshd->bhts", q, k[:, start:start + block]) / D ** 0.5
+        new = torch.maximum(top, s.amax(-1))
+        old, e = torch.exp(top - new), torch.exp(s - new[..., None])
+        total = total * old + e.sum(-1)
+        acc = acc * old[..., None] + torch.einsum("bhts,bshd->bhtd", e, v[:, start:start + block])
+        top = new
+    return (acc / total[..., None]).transpose(1, 2)
+
+
+class Years(nn.Module):
+    """x [B, T, D]"""
+
+    def __init__(self, wide=30, several=3):
+        super().__init__()
+        self.several = several
+        self.q, self.k, self.v = (nn.Linear(wide, wide) for _ in range(3))
+
+    def by(self, k):
+        return k.size(3)
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (self.several, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        return ((q @ k.transpose(2, 3) / self.by(k) ** 0.5).softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+
+class Lengths(Years):
+    """x [B, T, D]"""
+
+    def by(self, k):
+        return k.size(2)
+
+
+class Drawn:
+    """x [B, T, D], isi [B, T] of 1 and 0 (1 = is filled)"""
+
+    hides = True
+
+    def __init__(self, wide, heads, acak):
+        self.heads = heads
+        self.q, self.k, self.v = (acak.normal(size=(wide, wide)) * wide**-0.5 for _ in range(3))
+
+    def __call__(self, x, isi):
+        b, n, dim = x.shape
+        q, k, v = ((x @ w).reshape(b, n, self.heads, -1).transpose(0, 2, 1, 3) for w in (self.q, self.k, self.v))
+        s = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
+        s = np.where(isi[:, None, None, :] > 0, s, -np.inf) if self.hides else s * isi[:, None, None, :]
+        e = np.exp(s - s.max(-1, keepdims=True))
+        return (e / e.sum(-1, keepdims=True) @ v).transpose(0, 2, 1, 3).reshape(b, n, dim)
+
+
+class Weak(Drawn):
+    """x [B, T, D], isi [B, T] of 1 and 0 (1 = is filled)"""
+
+    hides = False
+
+
+class Pairs(nn.Module):
+    """x [B,N,D], signs [B,N] in {0,1}, reach [B,H,N,N] -> [B,N,D]"""
+
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.qkv, self.parity = heads, nn.Linear(dim, 3 * dim), nn.Parameter(torch.randn(heads, 3))
+
+    def forward(self, x, signs, reach):
+        q, k, v = self.qkv(x).view(*x.shape[:2], 3, self.heads, -1).transpose(1, 3).unbind(2)
+        pair = signs[:, :, None] + signs[:, None, :]
+        reach += self.parity[:, pair].transpose(0, 1)
+        return ((q @ k.transpose(2, 3) * q.shape[-1] ** -0.5 + reach).softmax(-1) @ v).transpose(1, 2).flatten(2)
+
+
+class Seconds(nn.Module):
+    """x [B, T, D], one second after the other; heads share their keys."""
+
+    def __init__(self, D=32, heads=4, groups=2):
+        super().__init__()
+        self.heads, self.groups, self.d = heads, groups, D // heads
+        self.q, self.kv, self.o = nn.Linear(D, D), nn.Linear(D, 2 * groups * self.d), nn.Linear(D, D)
+
+    def step(self, x, keys, values):
+        k, v = self.kv(x).view(len(x), 2, self.groups, self.d).unbind(1)
+        keys.append(k)
+        values.append(v)
+        q = self.q(x).view(len(x), self.groups, -1, self.d)
+        s = torch.einsum("bgrd,bgsd->bgrs", q, torch.stack(keys, 2)) * self.d ** -0.5
+        y = torch.einsum("bgrs,bgsd->bgrd", s.softmax(-1), torch.stack(values, 2))
+        return self.o(y.reshape(len(x), -1))
+
+    def forward(self, x):
+        keys, values = [], []
+        return torch.stack([self.step(one, keys, values) for one in x.unbind(1)], 1)
+
+
+class Hands(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.h, self.q, self.kv = heads, nn.Linear(dim, dim), nn.Linear(dim, 2 * dim)
+
+    def forward(self, x, visible):
+        B, N, _ = x.shape
+        q = self.q(x).view(B, N, self.h, -1)
+        k, v = self.kv(x).view(B, N, 2, self.h, q.shape[-1]).unbind(2)
+        s = torch.einsum("bqhd,bkhd->bhqk", q * q.shape[-1] ** -0.5, k)
+        s = s.masked_fill(~visible[:, None, None, :], -torch.inf)
+        return torch.einsum("bhqk,bkhd->bqhd", s.softmax(3), v).reshape(B, N, -1)
+
+
+def barren(q, k, v, rock):
+    """q (B, T, D), k (B, S, D), v (B, S, D); rock (B, S) True for bare rock, which no query may collect."""
+    s = (q @ k.transpose(1, 2) / q.shape[-1] ** 0.5).masked_fill(rock[:, None], float("-inf"))
+    return s.softmax(-1) @ v
 '''
 
 
@@ -224,6 +372,17 @@ def ascending(q, k, v, keep=16):
         ("Shared", ["inplace"]),
         ("best", []),
         ("ascending", ["unknown"]),
+        ("Beams", []),
+        ("Parted", ["unknown"]),
+        ("sunk", []),
+        ("Years", []),
+        ("Lengths", ["scale_seqlen"]),
+        ("Drawn", []),
+        ("Weak", ["mask_times_scores"]),
+        ("Pairs", ["inplace"]),
+        ("Seconds", []),
+        ("Hands", []),
+        ("barren", []),
     ],
 )
 def test_mistakes_and_no_others(mistakes: Callable[[str], list[str]], name: str, wrong: list[str]) -> None:
@@ -237,6 +396,8 @@ def test_mistakes_and_no_others(mistakes: Callable[[str], list[str]], name: str,
         ("Forward", "alibi_sign", "* back"),
         ("Clue", "causal_top_left", "is_causal="),
         ("Shared", "inplace", "masked_fill_("),
+        ("Pairs", "inplace", "reach +="),
+        ("Parted", "unknown", "self.k[origin]"),
     ],
 )
 def test_lines(session: Session, file: Path, name: str, mistake: str, text: str) -> None:

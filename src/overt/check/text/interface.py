@@ -14,7 +14,6 @@ from overt.check.text.roles import Argument, constructor_role, role, settled
 from overt.check.text.shapes import layout_of
 from overt.check.text.syntax import dropping
 
-
 # Methods of NumPy's generators alone.
 _DRAWS = {"normal", "standard_normal", "uniform", "integers"}
 

@@ -309,8 +309,10 @@ def resized(
     # An image may have to have the sides that it has.
     sides = tuple((a, by * other.lengths.axis(a)) for a, by in (("h", 2), ("w", 3)))
     image = any(calls.is_floats(kind) and {"h", "w"} <= {*kind} for _, kind in guess.kinds)
-    ways = [Way(one, extra={"record": caller.face.intents})
-            for one in ([other.sized(more=(*other.lengths.more, *sides))] if image else []) + [other, _longer(guess)]]
+    ways = [
+        Way(one, extra={"record": caller.face.intents})
+        for one in ([other.sized(more=(*other.lengths.more, *sides))] if image else []) + [other, _longer(guess)]
+    ]
     return [one.judged for one in caller.ask(ways) if one.judged.get("cores") == found["cores"]][:1]
 
 

@@ -1,7 +1,8 @@
 """Samples that change places between two calls, as beams do: the keys and the values that are kept go with them.
 
-Any other method may move them.  Where the next call attends to the keys of the samples in their new places, its output
-must be as if they had been there from the start; and where it does not, its output must be as if nothing had moved.
+Any other method, or an argument of the later call, may move them.  Where that attends to the keys of the samples in
+their new places, its output must be as if they had been there from the start; and where it does not, its output must be
+as if nothing had moved.
 """
 
 from __future__ import annotations
@@ -34,21 +35,29 @@ def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], fin
     axes = {name: axis for name, kind in kinds.items() if (axis := _samples(kind)) is not None}
     apart = [name for name in before if name.split(" ", 1)[-1] in axes]
     samples = {before[name].shape[axes[name.split(" ", 1)[-1]]] for name in apart}
-    if not others or len(samples) != 1 or samples == {1}:
+    given = [*last["args"], *last["kwargs"].values()]
+    # Numbers that may say whose each sample goes on with, such as those of parents.
+    free = [a.name for a in caller.face.arguments if a.default is None and not a.required and a.role is None
+            and a.kind != "position" and a.name not in last["kwargs"]][:_METHODS]  # fmt: skip
+    if not (others or free) or len(samples) != 1 or samples == {1}:
         return
     order = np.arange(samples.pop())[::-1].copy()
     turned = {name: x.take(order, axes[name.split(" ", 1)[-1]]) if name in apart else x for name, x in before.items()}
-    given = [*last["args"], *last["kwargs"].values()]
     # What keeps the keys, where the instance does not itself.
     holder = next((spec for spec in given if "kept" in spec or "result" in spec), None)
     last = last | {"record": {"causal": None, "operands": True}}
     stay, go = (_seen(caller, [first, last], some | after) for some in (before, turned))
     if stay is None or go is None or same(stay[1], go[1], _LOOSE):
         return
+    ways: list[tuple[str, list[dict[str, Any]], int | None]] = []
     for name, args, result in _calls(others[:_METHODS], holder):
         move = {"method": name, "args": args, "kwargs": {}, "guess": True, "backend": last["backend"]}
         later = last if result is None else last | {"kwargs": _handed(last["kwargs"], result)}
-        found = _seen(caller, [first, move, later], before | after | {"order": order})
+        ways.append((name, [first, move, later], _line(told["file"], name)))
+    told_there = (last | {"kwargs": {**last["kwargs"], name: {"array": "order"}}} for name in free)
+    ways += [(name, [first, later], None) for name, later in zip(free, told_there, strict=True)]
+    for name, specs, line in ways:
+        found = _seen(caller, specs, before | after | {"order": order})
         if found is None or any(x.shape != y.shape for x, y in zip(found, go, strict=True)):
             continue
         keys, all_ = ([same(x, y, _LOOSE) for x, y in zip(found, some, strict=True)] for some in (go, stay))
@@ -58,7 +67,7 @@ def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], fin
         if not all_[1] and keys[0] != all_[0]:
             moved, left = ("keys", "values") if keys[0] else ("values", "keys")
             findings.add(
-                "unknown", line=_line(told["file"], name),
+                "unknown", line=line, look="" if line else _taken(name),
                 message=f"{name} moves the {moved} that were kept to other samples, and leaves their {left}.",
                 mend="Move all that was kept by the same order.",
             )  # fmt: skip
@@ -87,11 +96,16 @@ def given(caller: Caller, guess: Guess, findings: Findings) -> None:
         alone = next((own for own, answer in zip(moved, each, strict=True) if not differ(told, answer)), None)
         if alone is not None:
             findings.add(
-                "unknown", look=rf"\b{re.escape(name)}\b(?! is )(?! *[:=,])",
+                "unknown", look=_taken(name),
                 message=f"{name} moves {alone} to other samples, and leaves what else was kept.",
                 mend="Move all that was kept by the same order.",
             )  # fmt: skip
             return
+
+
+def _taken(name: str) -> str:
+    """What a line looks like that uses an argument, and does not only name it."""
+    return rf"\b{re.escape(name)}\b(?! is )(?! *[:=,])"
 
 
 def _samples(kind: str) -> int | None:
