@@ -116,7 +116,7 @@ def _lengths(
         [5, *held, *(n * n for n in held if n < 20), *(n for n in sides if n < 200),
                            *(n - 1 for n in sides if 2 < n < 200), 8, 16, 49, 64])  # fmt: skip
     found = []
-    told = [int(n) for name, n in named if constructor_role(name) == "heads" and n == int(n) > 0]
+    told = [int(n) for name, n in named if constructor_role(name) == "heads" and n == int(n) > 1]
     for width in widths[:3]:
         heads = next((n for n in held if width % n == 0 and n < width), 1)
         if built is not None and built.H in told:

@@ -170,16 +170,6 @@ def scaled(
         # What is wrong with it is known.
         return
 
-    away = told[1] if len(told) > 1 else {}
-    if away.get("scored width") == facts["scored width"] and abs(away["scale"] / facts["scale"] - 1) > _WIDER * _LOOSE:
-        may = next(iter(away.get("scale may be", ())), "") or "unknown"
-        if may == "unknown" and "log" in caller.face.text:
-            # Longer sequences may be meant to have sharper weights.
-            return
-        says = "The factor of the scores goes with lengths or samples, and not with the width alone."
-        fault = {"mistake": may, "kind": None, "step": "scale", "says": says, "expected": "", "actual": ""}
-        findings.tell(fault | {"file": odd["file"], "line": odd["line"]})
-        return
     first = made.of(caller)
     given = [*guess.kinds, *(first[0].kinds if first is not None else ())]
     handed = (
@@ -189,6 +179,20 @@ def scaled(
         isclose(odd["scale"], n, rel_tol=1e-5) for n in handed
     ):
         # A factor that was given goes with the width as that does.
+        return
+    # What an instance was made of may go with other lengths too.
+    alone = told[1] if len(told) > 1 and not (first and first[0].kinds) else {}
+    if (
+        alone.get("scored width") == facts["scored width"]
+        and abs(alone["scale"] / facts["scale"] - 1) > _WIDER * _LOOSE
+    ):
+        may = next(iter(alone.get("scale may be", ())), "") or "unknown"
+        if may == "unknown" and "log" in caller.face.text:
+            # Longer sequences may be meant to have sharper weights.
+            return
+        says = "The factor of the scores goes with lengths or samples, and not with the width alone."
+        fault = {"mistake": may, "kind": None, "step": "scale", "says": says, "expected": "", "actual": ""}
+        findings.tell(fault | {"file": odd["file"], "line": odd["line"]})
         return
     other: Caller | None = caller
     if caller.handle is not None:
@@ -295,7 +299,7 @@ def resized(
     change: Callable[[Guess], Guess] = elsewhere,
 ) -> list[dict[str, Any]]:
     """What a recording comes to with other lengths: half of 4 is its root, and what is right in one size may not be."""
-    other = change(guess)
+    other, asked = change(guess), caller
     first, _ = made.of(caller) or (None, None)
     if caller.handle is not None:
         if first is None:
@@ -305,15 +309,16 @@ def resized(
         built = made.other(caller, {}, replace(first, lengths=replace(other.lengths, more=tuple(more.items()))))
         if built is None:
             return []
-        caller = built
+        asked = built
     # An image may have to have the sides that it has.
     sides = tuple((a, by * other.lengths.axis(a)) for a, by in (("h", 2), ("w", 3)))
     image = any(calls.is_floats(kind) and {"h", "w"} <= {*kind} for _, kind in guess.kinds)
-    ways = [
-        Way(one, extra={"record": caller.face.intents})
-        for one in ([other.sized(more=(*other.lengths.more, *sides))] if image else []) + [other, _longer(guess)]
-    ]
-    return [one.judged for one in caller.ask(ways) if one.judged.get("cores") == found["cores"]][:1]
+    guesses = [*([other.sized(more=(*other.lengths.more, *sides))] if image else []), other]
+    told = [judged for judged in asked.recorded(*guesses) if judged.get("cores") == found["cores"]]
+    if not told and asked is not caller and change is elsewhere:
+        # It has the widths that it has.
+        told = [judged for judged in caller.recorded(_longer(guess)) if judged.get("cores") == found["cores"]]
+    return told[:1]
 
 
 def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings: Findings) -> bool:
