@@ -60,7 +60,7 @@ def judge(
     idle = {name: shape for name, shape in (given or {}).items() if name not in used}
     alignment = Alignment(written, found).follow(outputs)
     others: list[tuple[Origin, Origin, Origin]] = []
-    families, chooses = _families(found), True
+    families, chooses, hiding = _families(found), True, set[Line | None]()
     for number, core in enumerate(core for core in found if not _continues(core, families[id(core)])):
         one = _Judge(core, data, outputs, causal, idle)
         one.alignment = alignment
@@ -79,6 +79,7 @@ def judge(
         others.append(one.operands)
         if (line := _carried(core, found)) is not None:
             one.fail("bias", "inplace", line, "The scores are written into what the next attention adds its own to.")
+        hiding |= {one.softmax_line} if one.hidden is not None and one.hidden.any() else set()
         judged.faults += [f for f in one.faults if f not in judged.faults]
         judged.ledger += [Entry(name + e.step, e.outcome, e.why, e.line, e.mistake) for e in one.ledger]
         for key, value in one.facts.items():
@@ -96,6 +97,10 @@ def judge(
     # What was in the memory before is still there.
     left = [float((x == y).mean()) for x in empty for y in outputs if x.shape == y.shape]
     judged.facts["unwritten"] = any(0 < share < 1 for share in left)
+    # The last of many steps, which sees all that came before it, hides nothing.
+    lines = {(line.file, line.number) for line in hiding if line is not None}
+    steps = [f for f in judged.faults if f.mistake == "causal_missing" and (f.file, f.line) in lines]
+    judged.faults = [f for f in judged.faults if f not in steps]
     # Of a decoder's two attentions one looks at another sequence; and what has learned biases in one of its attentions
     # may have its scale in the parameters of all (T5).
     no = {"causal_missing"} if "causal" in judged.facts else set()
