@@ -314,6 +314,7 @@ class Candidate:
                 # What it keeps between calls is not kept by the instance.
                 with suppress(Exception):
                     thing = self._fresh(message["handle"], call)
+            bare = _unbuilt(thing) if call.get("search") else None
             try:
                 replies.append(
                     self._call(thing, call, arrays, out, number, results, cache if message.get("same") else None)
@@ -329,6 +330,9 @@ class Candidate:
                     raise
                 replies.append({"error": self.failure(error)})
                 results.append(None)
+            if bare is not None and "error" in replies[-1]:
+                # A call that failed may have made its weights, of widths that are none of its.
+                thing = self.built[message["handle"]] = bare
         return {"replies": replies}
 
     def _fresh(self, handle: int, call: dict[str, Any]) -> Any:
@@ -470,6 +474,17 @@ def _patched(function: Any, scope: dict[str, Any]) -> Iterator[None]:
     finally:
         if scope:
             function.__globals__.update(before)
+
+
+def _unbuilt(thing: Any) -> Any:
+    """A copy of a layer of Keras whose weights no call has made yet; None of anything else."""
+    if not is_keras(type(thing)) or any(layer.built for layer in thing._flatten_layers()):
+        return None
+    # Keras makes a copy of what it reads, and finds the class of a layer by its name.
+    named = {type(layer).__name__: type(layer) for layer in thing._flatten_layers()}
+    with sys.modules["keras"].saving.custom_object_scope(named), suppress(Exception):
+        return copy.deepcopy(thing)
+    return None
 
 
 def _narrowed(thing: Any, dtype: str | None, *, copied: bool = False) -> Any:
