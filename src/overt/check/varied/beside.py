@@ -214,7 +214,8 @@ def scaled(
     else:
         heads = {name: 2 * n for name, n in made.numbers(caller).items() if constructor_role(name) == "heads"}
         # What an instance was made with may stay as it is; what it has can be in twice as many heads.
-        sized = len(told) > 1 and (caller.handle is None or abs(power) <= _LOOSE)
+        anew = first is None or bool(first[0].kinds)
+        sized = len(told) > 1 and anew and (caller.handle is None or abs(power) <= _LOOSE)
         again = made.other(caller, heads) if heads and not sized else None
         away = told[1] if sized else look(again, guess).get("facts", {}) if again is not None else {}
         expected = facts["scale"] * (away.get("scored width", 1) / facts["scored width"]) ** power
@@ -315,7 +316,7 @@ def resized(
     image = any(calls.is_floats(kind) and {"h", "w"} <= {*kind} for _, kind in guess.kinds)
     guesses = [*([other.sized(more=(*other.lengths.more, *sides))] if image else []), other]
     told = [judged for judged in asked.recorded(*guesses) if judged.get("cores") == found["cores"]]
-    if not told and asked is not caller and change is elsewhere:
+    if not told and first is not None and not first.kinds and change is elsewhere:
         # It has the widths that it has.
         told = [judged for judged in caller.recorded(_longer(guess)) if judged.get("cores") == found["cores"]]
     return told[:1]
