@@ -315,25 +315,18 @@ class Pairs(nn.Module):
 
 
 class Seconds(nn.Module):
-    """x [B, T, D], one second after the other; heads share their keys."""
+    """x [B, D], one second, and memory [B, S, D], those before; heads share their keys."""
 
     def __init__(self, D=32, heads=4, groups=2):
         super().__init__()
-        self.heads, self.groups, self.d = heads, groups, D // heads
+        self.groups, self.d = groups, D // heads
         self.q, self.kv, self.o = nn.Linear(D, D), nn.Linear(D, 2 * groups * self.d), nn.Linear(D, D)
 
-    def step(self, x, keys, values):
-        k, v = self.kv(x).view(len(x), 2, self.groups, self.d).unbind(1)
-        keys.append(k)
-        values.append(v)
+    def forward(self, x, memory):
+        k, v = self.kv(memory).view(*memory.shape[:2], 2, self.groups, self.d).permute(2, 0, 3, 1, 4)
         q = self.q(x).view(len(x), self.groups, -1, self.d)
-        s = torch.einsum("bgrd,bgsd->bgrs", q, torch.stack(keys, 2)) * self.d ** -0.5
-        y = torch.einsum("bgrs,bgsd->bgrd", s.softmax(-1), torch.stack(values, 2))
-        return self.o(y.reshape(len(x), -1))
-
-    def forward(self, x):
-        keys, values = [], []
-        return torch.stack([self.step(one, keys, values) for one in x.unbind(1)], 1)
+        w = (torch.einsum("bgrd,bgsd->bgrs", q, k) * self.d ** -0.5).softmax(-1)
+        return self.o(torch.einsum("bgrs,bgsd->bgrd", w, v).reshape(len(x), -1))
 
 
 class Hands(nn.Module):

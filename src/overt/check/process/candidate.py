@@ -314,7 +314,7 @@ class Candidate:
                 # What it keeps between calls is not kept by the instance.
                 with suppress(Exception):
                     thing = self._fresh(message["handle"], call)
-            bare = _unbuilt(thing) if call.get("search") else None
+            bare = _unbuilt(thing) if call.get("search") and message["handle"] is not None else None
             try:
                 replies.append(
                     self._call(thing, call, arrays, out, number, results, cache if message.get("same") else None)

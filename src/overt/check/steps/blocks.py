@@ -62,7 +62,8 @@ class Blocks(Mixing):
 
     def _with_sink(self, whole: np.ndarray, values: np.ndarray) -> bool:
         """Whether each head has one more logit, of what some array holds, that takes weight from all keys: a sink."""
-        made = _mixed(whole, values)
+        # Of a row that sees nothing, all weight is the sink's.
+        made = np.nan_to_num(_mixed(whole, values))
         top = whole.max(1, keepdims=True)
         with np.errstate(all="ignore"):
             logs = (top[:, 0] + np.log(np.exp(whole - top).sum(1))).reshape(len(made), -1, 1)

@@ -120,7 +120,7 @@ def _gathered(operations: Sequence[Operation], form: np.ndarray, source: int, ar
 def behind(operations: Sequence[Operation], number: int | None) -> int | None:
     """What something was before views, slices and repetitions of it."""
     while number is not None and operations[number].name in VIEWS | GROWS and taken(operations[number]) == 1:
-        number = operations[number].sources[0]
+        number = next(iter(operations[number].sources), None)
     return number
 
 

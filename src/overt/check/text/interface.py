@@ -48,7 +48,7 @@ class Interface(Promises):
             # What a constructor takes to drop by says so by its use.
             drops = {*unnamed} & dropping(description["source"])
             self.arguments = [replace(a, role="drop") if a.name in drops else a for a in self.arguments]
-        # What numbers are drawn from draws them.
+        # A generator draws numbers, whatever it is called.
         drawing = {a.name for a in self.arguments
                    if a.role is None and _DRAWS & self.read.methods.get((a.name,), set())}  # fmt: skip
         self.arguments = [replace(a, role="seed") if a.name in drawing else a for a in self.arguments]
