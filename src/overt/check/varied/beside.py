@@ -126,10 +126,11 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
             fewer = (replace(one, lengths=lengths) for one in (some, *_narrower(some)))
             others = (other for one in fewer if (other := made.other(caller, {}, one)) is not None)
             ran = (other.recorded(replace(guess, lengths=lengths))[0] for other in others)
-        for name, was in numbers(first, maker).items() if not named else ():
-            if type(was) is int and was > 2 and was % 2 == 0 and constructor_role(name.rpartition(".")[2]) is None:
-                other = made.other(caller, {name: was // 2})
-                ran = [*ran, *(other.recorded(guess) if other is not None else ())]
+        else:
+            halves = ({name: was // 2} for name, was in numbers(first, maker).items() if type(was) is int and was > 2
+                      and was % 2 == 0 and constructor_role(name.rpartition(".")[2]) is None)  # fmt: skip
+            built = (made.other(caller, values) for values in halves)
+            ran = (other.recorded(guess)[0] for other in built if other is not None)
     elif key is not None and "H" in letters:
         ran = caller.recorded(replace(guess, lengths=lengths))
     elif "number of key heads" in dict(guess.kinds).values():

@@ -66,10 +66,9 @@ class _Way:
 
 def check(caller: Caller, guess: Guess, made: Made, findings: Findings) -> None:
     """Make a call that works in pieces, where nothing is kept also with what a flag of the constructor switches on."""
-    one = Continued(caller, guess)
-    one.check(findings)
+    kept = Continued(caller, guess).check(findings)
     off = [name for name, was in made.numbers(caller).items() if was is False]
-    for name in off[:_FLAGS] if not one.kept and not findings.wrong else ():
+    for name in off[:_FLAGS] if not kept and not findings.wrong else ():
         other = made.other(caller, {name: True})
         if other is not None and Continued(other, guess).pieces(findings):
             break
@@ -89,13 +88,12 @@ class Continued:
         self.lone = True
         # of the keys that are seen
         self.sizes: list[dict[str, int]] | None = None
-        self.kept = False
 
-    def check(self, findings: Findings) -> None:
+    def check(self, findings: Findings) -> bool:
         """Whether what comes later changes nothing that is promised to be causal, and ``pieces``."""
         if self.axes and not findings.wrong and not self._scored:
             self._begun(findings)
-        self.kept = self.pieces(findings)
+        return self.pieces(findings)
 
     @property
     def _scored(self) -> bool:

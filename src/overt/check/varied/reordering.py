@@ -54,8 +54,7 @@ def check(caller: Caller, kinds: Mapping[str, str], pieces: Sequence[Piece], fin
         move = {"method": name, "args": args, "kwargs": {}, "guess": True, "backend": last["backend"]}
         later = last if result is None else last | {"kwargs": _handed(last["kwargs"], result)}
         ways.append((name, [first, move, later], _line(told["file"], name)))
-    told_there = (last | {"kwargs": {**last["kwargs"], name: {"array": "order"}}} for name in free)
-    ways += [(name, [first, later], None) for name, later in zip(free, told_there, strict=True)]
+    ways += [(name, [first, last | {"kwargs": {**last["kwargs"], name: {"array": "order"}}}], None) for name in free]
     for name, specs, line in ways:
         found = _seen(caller, specs, before | after | {"order": order})
         if found is None or any(x.shape != y.shape for x, y in zip(found, go, strict=True)):
