@@ -150,7 +150,10 @@ class Findings:
         failed = [Entry(f.id, "failed", f.message, f.where["line"] if f.where else None, f.id) for f in rest]
         file = self.description["file"]
         place = {"file": file, "line": max(1, self.description["line"])} if file else None
-        return Report(target, self.convention, list(self.found.values()), [*failed, *self.ledger], place)
+        # What was tried in one call is not said to be untried in another.
+        tried = {entry.step for entry in self.ledger if entry.outcome != "not tried"}
+        ledger = [e for e in self.ledger if e.outcome != "not tried" or e.step not in tried]
+        return Report(target, self.convention, list(self.found.values()), [*failed, *ledger], place)
 
     def raised(self, error: dict[str, Any]) -> None:
         """It raises."""
@@ -164,23 +167,30 @@ class Findings:
         lines = source.splitlines()
         if line is None and look:
             # Its own source before the rest of the file, and in each what it is rather made of.
-            texts = [(first, lines), (1, linecache.getlines(file) if file else [])]
+            reached = {text.strip() for text in self.description.get("reached", "").splitlines()}
+            # Of the file, what it comes to, and what stands in no function.
+            whole = [
+                text if text[:1].strip() or text.strip() in reached else "" for text in linecache.getlines(file or "")
+            ]
+            texts = [(first, lines), (1, whole)]
             told = documented(file) if file else set()
-            found = (
+            found = [
                 [n + start for n, text in enumerate(some) if n + start not in told
                  and not text.strip().startswith(("#", "def ", '"""', "class ", "@"))
                  and re.search(pattern, text.partition("#")[0])]
                 for start, some in texts for pattern in (look.split("|")[0], look)
-            )  # fmt: skip
+            ]  # fmt: skip
             every = [hits for hits in found if hits]
             if name in _LATER and file:
                 at = {n: function_at(file, n) for n in set().union(*every)}
                 own = self.description["method"] or self.description["name"]
-                called = [[n for n in hits if at[n] == own] for hits in every]
-                rest = [[n for n in hits if at[n] != "__init__"] for hits in every]
-                # What changes the mode changes what is dropped.
-                modes = [[n for n in hits if at[n] in _MODES] for hits in every if name == "dropout_stuck_off"]
-                every = [hits for hits in (*modes, *called, *rest, *every) if hits]
+                every = []
+                for part in (found[:2], found[2:]):
+                    called = [[n for n in hits if at[n] == own] for hits in part]
+                    rest = [[n for n in hits if at[n] != "__init__"] for hits in part]
+                    # What changes the mode changes what is dropped.
+                    modes = [[n for n in hits if at[n] in _MODES] for hits in part if name == "dropout_stuck_off"]
+                    every += [hits for hits in (*modes, *called, *rest, *part) if hits]
             hits = every[0] if every else []
             line = hits[-1 if name in _LAST else 0] if hits else None
             line = keyed(file, line) if name == "cache_key" and file and line else line

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from overt.check.calls import call as calls
@@ -55,7 +56,7 @@ def instances(
         return
     search = Search(session, maker.maker, build, _divisible(ladder, maker.maker), calls.NUMBERS, ("float64",), _BUILT)
     known: list[Any] = []
-    for some in search.run():
+    for some in chain(search.run(), _alike(maker.maker, made, build)):
         for tried in some:
             reply = made[tried.guess]
             like = reply["shapes"], reply["numbers"]
@@ -67,6 +68,19 @@ def instances(
         if len(known) >= _MADE or (known and len(search.tried) >= calls.BATCH * 2):
             break
     failed += [tried for tried in search.tried if tried.error is not None]
+
+
+def _alike(
+    face: Interface, made: Mapping[Guess, Any], build: Callable[[Sequence[Guess]], list[dict[str, Any]]]
+) -> Iterator[list[Tried]]:
+    """One instance all of whose widths are the same, where it has several unless it is told."""
+    widths = {a.name: a.default for a in face.arguments if not a.required and type(a.default) is int
+              and a.default > 1 and constructor_role(a.name) in ("model_dim", "att_dim")}  # fmt: skip
+    first = next((guess for guess, reply in made.items() if "error" not in reply), None)
+    if first is not None and len({*widths.values()}) > 1:
+        for name in widths:
+            first = first.given((name,), "width of all")
+        yield [Tried(first, reply) for reply in build([first]) if "error" not in reply]
 
 
 def _configured(lengths: Lengths, numbers: Mapping[str, int]) -> Lengths:

@@ -313,6 +313,10 @@ def _raising(face: Interface, failed: Sequence[Tried], findings: Findings) -> bo
     if len(alike) != 1 or len(errors) < 2 or errors[0]["line"] is None or errors[0].get("guarded"):
         return False
     first = errors[0]
+    if "c10::Half without overflow" in first["message"]:
+        # Its own numbers are of half a width.
+        findings.add("mask_fp16_overflow", kind="mistake", line=first["line"])
+        return True
     missing, source = first.get("missing") or {}, face.description["source"]
     made = re.search(rf"\.{re.escape(str(missing.get('name')))}\s*([,:][^=\n(]*)?=(?!=)", source)
     # What makes nothing itself is a part of what does.

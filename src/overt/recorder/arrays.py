@@ -289,8 +289,9 @@ def _taken(inputs: Any) -> _Taken:
     found: _Taken = []
     for x in _arrays(inputs):
         source = _source(x, current)
-        if x.ndim or source is not None:
-            given = "" if source is not None else current.given.get(_memory(x), "")
+        given = "" if source is not None else current.given.get(_memory(x), "")
+        # A number that is given picks something where it is a whole one.
+        if x.ndim or source is not None or (given and x.dtype.kind in "iu"):
             found.append((np.array(_bare(x)), source, given))
     return found
 

@@ -134,7 +134,8 @@ def cores(operations: Sequence[Operation], *, free: bool = False) -> list[Core]:
     top = [(r, c) for r, c in top if not any(c.mix is mix for *_, mix in merged)] + [(r, c) for r, c, _ in merged]
     if best[0] == 0:
         # What is neither positive nor sums to 1 and meets a parameter is a projection.
-        top = [(r, c) for r, c in top if moving(c.mix, data)[1]]
+        # And so is what each sample, but not its weights, has in common with all others.
+        top = [(r, c) for r, c in top if moving(c.mix, data)[1] and (c.mix.batch or not c.scores.batch)]
     if best[0] == 0 and top:
         top = [max(enumerate(top), key=lambda pair: (pair[1][0], pair[0]))[1]]
     # The same lines are the same attention, whatever became of its weights this time.

@@ -20,7 +20,7 @@ VIEWS = {
     "moveaxis", "expand_dims", "flatten", "unflatten", "ravel", "array", "asarray", "ascontiguousarray", "to", "float",
     "double", "type_as", "type", "squeeze_", "broadcast_to", "broadcast_in_dim", "convert_element_type", "written",
     "expand_as", "reshape_as", "rollaxis", "H", "real", "atleast_2d", "atleast_3d", "tensor", "half", "bfloat16",
-    "topk", "sort", "gather", "take_along_axis", "take_along_dim",
+    "topk", "sort", "gather", "take_along_axis", "take_along_dim", "slice", "dynamic_slice", "rev", "flip",
 }  # fmt: skip
 # Of these, what may round: the lowest number of a wide type is infinite in a narrow one.
 CASTS = {"to", "float", "double", "half", "bfloat16", "type", "type_as", "astype", "convert_element_type"}
@@ -31,7 +31,7 @@ _REPEATS = {"expand", "expand_as", "broadcast_to", "broadcast_in_dim"}
 # What puts pieces together.
 GATHERS = {
     "setitem", "stack", "cat", "concat", "concatenate", "array", "asarray", "vstack", "hstack", "copy", "copyto",
-    "written", "index_put", "slice_scatter", "row_stack", "column_stack", "tensor",
+    "written", "index_put", "slice_scatter", "row_stack", "column_stack", "tensor", "dynamic_update_slice",
     "scatter", "put_along_axis",
 }  # fmt: skip
 # What takes nothing but the shape of what it is given.

@@ -22,7 +22,7 @@ def expand(operations: Sequence[Operation]) -> tuple[list[Operation], list[int]]
     for _, operation in written.each(operations):
         # Of a call with several results the first is the output.
         key = id(operation.options)
-        if operation.options and key not in opened and len(operation.operands) >= 3:
+        if operation.options and key not in opened and len(operation.operands) >= 3 and not uneven(operation):
             opened.add(key)
             steps = _product_attention if operation.name == "scaled_dot_product_attention" else _projected_attention
             steps(written, operation.options, operation.host)
@@ -31,6 +31,12 @@ def expand(operations: Sequence[Operation]) -> tuple[list[Operation], list[int]]
         elif operation.name == "einsum" and len(operation.operands) == 3 and "->" in operation.detail:
             _two_by_two(written, operation)
     return written.operations, written.before
+
+
+def uneven(operation: Operation) -> bool:
+    """Whether it is a fused attention with more keys than values, or fewer, which torch takes on some machines."""
+    lengths = {x.shape[-2:-1] for x in operation.operands[1:3]}
+    return operation.name == "scaled_dot_product_attention" and len(lengths) > 1
 
 
 def unsummed(operations: Sequence[Operation], apart: Mapping[int, Operation]) -> tuple[list[Operation], list[int]]:

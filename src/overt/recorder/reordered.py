@@ -59,7 +59,14 @@ def reordered(operations: Sequence[Operation], data: Sequence[bool]) -> tuple[li
 def _associated(operations: Sequence[Operation], data: Sequence[bool], mix: Product) -> list[_Step] | None:
     """The steps of a product of queries with what keys and values were multiplied to first."""
     source, running, path = mix.sources[1], False, list[int]()
-    while source is not None and operations[source].name in VIEWS | _RUNNING and len(path) < _FAR:
+    while source is not None and operations[source].name in VIEWS | _RUNNING | _ADDS and len(path) < _FAR:
+        if operations[source].name in _ADDS:
+            # A state that began with zeros.
+            whole = [s for s, x in zip(operations[source].sources, operations[source].operands, strict=True) if x.any()]
+            if len(whole) != 1:
+                break
+            source = whole[0]
+            continue
         path.append(source)
         own = [s for s in operations[source].sources if s is not None and data[s]]
         source = own[0] if len(own) == 1 else None

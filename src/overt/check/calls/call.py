@@ -149,10 +149,13 @@ def _each(n: Lengths, x: np.ndarray) -> np.ndarray:
     return np.broadcast_to(x, (n.B, *x.shape))
 
 
+# The number of one word, where there are no samples.
+WORD = "a word"
 OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "lengths": lambda n, r: np.linspace(n.S, max(1, n.S - 2), n.B).astype(int),
     "tokens": lambda n, r: r.integers(0, 4, (n.B, n.T)),
     "one token": lambda n, r: r.integers(0, 4, n.B),
+    WORD: lambda n, r: r.integers(2, 4, ()),
     "tokens of one": lambda n, r: r.integers(0, 4, n.T),
     "positions": lambda n, r: np.arange(n.T),
     "positions (B, T)": lambda n, r: np.broadcast_to(np.arange(n.T), (n.B, n.T)),
@@ -184,7 +187,7 @@ EACH_CALL = "Y"
 # Lengths that no array holds.
 LISTED = "list of lengths"
 WHOLE = (
-    "lengths", "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "bounds", "bounds in T",
+    "lengths", "tokens", "one token", "tokens of one", WORD, "positions", "positions (B, T)", "bounds", "bounds in T",
     "edges", "pairs of edges", "sources", "targets", "sorts of edges", "pages",
 )  # fmt: skip
 VALUES: dict[str, Callable[[Lengths], Any]] = {
@@ -469,7 +472,7 @@ def named(guess: Guess, interface: Interface, prefix: str = "") -> tuple[dict[st
                 return {"function": kind, "matrix": {"array": key}}
             return {"function": kind}
         if kind in OTHERS:
-            arrays[key] = np.ascontiguousarray(OTHERS[kind](n, random))
+            arrays[key] = np.array(OTHERS[kind](n, random), order="C")
         elif is_mask(kind):
             seen = _seen(n, axes_of(kind))
             numbers = {"0": seen.astype(float), "a": np.where(seen, 0.0, -np.inf)}

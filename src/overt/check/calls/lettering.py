@@ -67,7 +67,7 @@ def lettered(
             known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
             taken = set(letters.values())
             letter = axis if axis in PLAIN else _letter(shape, place, sides, taken, len(first) < 2, heading)
-            if weighs and letter in ("T", "S") and called(axis) is None:
+            if weighs and letter in ("T", "S") and called(axis) in (None, "D"):
                 # Of a matrix, what nothing calls a length is the width of what it meets.
                 letter = "W"
             if heads and axis == free[-1] and "D" not in letters.values():

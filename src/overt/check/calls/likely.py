@@ -18,6 +18,7 @@ from overt.check.calls.call import (
     STREAMS,
     VALUES,
     WHOLE,
+    WORD,
     Guess,
     Lengths,
     Tried,
@@ -146,7 +147,7 @@ class Likely:
         ):
             return "triple of sides" if (*path, "2") in asked.held else "pair of sides"
         part = next((kind for text, kind in _PARTS.items() if text in argument.name.lower()), None)
-        if said is None and not self.makes and {(*path, "0"), (*path, "1")} <= asked.picking:
+        if said is None and not self.makes and self._ends(path):
             return "edges"
         if said is None and not self.makes and part is None and asked.added_by & asked.picking:
             # What is taken of nodes at one end of an edge is added up at the other.
@@ -156,14 +157,23 @@ class Likely:
                 return kind
         if said is None and path in asked.alone & asked.whole:
             return "below 3: 1"
+        if said is None and not self.makes and argument.role is None and asked.words - asked.alone:
+            # Words are looked up, and beside them there may be a number for each.
+            kind = "below 4: BT" if path in asked.words else "BT" if path in asked.columns else None
+            if kind is not None:
+                return kind
         if said is None and not self.makes and not hides and part not in WHOLE:
             # Rows are taken out of a table by numbers, and what is compared with itself counts something.
             if path in asked.tables and argument.role not in (*INPUTS, "positions"):
                 return "UW"
             if path in asked.indices | asked.compared and argument.role != "positions":
                 return "below 4: T" if path in asked.indices else "below 3: BT"
-            if path in asked.picking and argument.role is None and not argument.annotation:
-                return "below 4: BT"
+            if path in asked.picking and argument.role is None:
+                # Beside the number of one position stands that of one word.
+                if any((a.name,) in asked.numbers for a in self.interface.arguments if a.role == "positions"):
+                    return WORD
+                if not argument.annotation:
+                    return "below 4: BT"
         others = sum(a.required and a.role in (None, *INPUTS) for a in self.interface.arguments)
         if said is None and not self.makes and argument.role is None and others > 2 and path in asked.columns:
             # One number for each key, beside queries and keys.
@@ -193,6 +203,10 @@ class Likely:
             if found and suggested is not None and "Tensor" not in argument.annotation[: found.start()]:
                 return suggested if suggested in self.kinds or suggested[:6] == "text: " else None
         return None
+
+    def _ends(self, path: Path) -> bool:
+        """Whether the two rows of something pick rows of others, as the ends of edges do."""
+        return {(*path, "0"), (*path, "1")} <= self.interface.read.picking
 
     def absent(self, argument: Argument) -> bool:
         """Whether it is one of a step before, of which there need be none: the code makes it where it is None."""

@@ -215,12 +215,14 @@ def _fitted(guess: Guess, kinds: Mapping[Path, str], message: str, free: Callabl
         pairs = [(a, b) for a in numbers if a in lengths.values() for b in numbers if 1 - row < b != a]
         # What nobody gave is the candidate's own; and what did not fit stands together.
         pairs.sort(key=lambda pair: (pair[1] in lengths.values(), abs(numbers.index(pair[0]) - numbers.index(pair[1]))))
-        product = re.search(r"\d+x(\d+) and (\d+)x\d", message)
-        if product and int(product[1]) not in lengths.values():
+        product = re.search(r"\d+x(\d+) and (\d+)x\d|got (\d+) expected (\d+)", message)
+        if product and int(product[1] or product[3]) not in lengths.values():
             # What is several times as wide as what was given is that of all which is put beside each other.
-            made, asked = int(product[1]), int(product[2])
+            made, asked = (int(n) for n in product.groups() if n)
             wide = ((n, asked * n // made) for n in lengths.values() if n > 3 and made in range(2 * n, 9 * n, n))
             pairs[:0] = [(n, wanted) for n, wanted in wide if wanted * made == asked * n and wanted != n]
+            # Or as wide as what is put beside it makes it.
+            pairs += [(n, n + asked - made) for n in lengths.values() if made > n > made - asked]
     every = {letter: guess.lengths.axis(letter) for _, kind in guess.kinds for letter in axes_of(kind)
              if letter not in PLAIN and len(letter) == 1}  # fmt: skip
     for length, wanted in pairs:

@@ -124,12 +124,13 @@ class Suggestions(Likely):
                     # Heads would pass for positions where as many keys as queries are wanted.
                     continue
                 guess = Guess((), lengths, dtype)
+                states = any(family.get(told[a.name] or roles[a.name]) == "BW" for a in required)
                 for a in required:
                     kind = told[a.name] or roles[a.name]
                     # Of one row of tokens, what is packed into it has several.
                     kind = "bounds in T" if kind == "bounds" and family["x"] == "TW" else kind
                     # What one state of each sample may see is no matter of queries.
-                    kind = "mask (B, S)" if kind == "mask (T, S)" and family["q"] == "BW" else kind
+                    kind = "mask (B, S)" if kind == "mask (T, S)" and states else kind
                     guess = guess.given((a.name,), family.get(kind, kind))
                 if asked & {*_ENDS} and (beside := unknown[not inputs_told :]):
                     # Beside nodes and the ends of edges there may be what is known of each edge.
@@ -201,7 +202,11 @@ class Suggestions(Likely):
         mine = Interface({**self.interface.description, "source": maker["source"], "doc": ""}, maker["parameters"], {})
         told = shapes.shapes(mine.shaped, [a.name for a in mine.arguments], alone=False)
         words = {word: letter for word in self._words if (letter := self._axis(word, guess.lengths)) is not None}
-        told = {path: shape for path, shape in told.items() if len(path) == 1}
+        told = {
+            here: replace(shape, sort="ends") if self._ends((*path, *here)) else shape
+            for here, shape in told.items()
+            if len(here) == 1
+        }
         kinds, lengths = lettered(told, guess.lengths, {}, words)
         guess = replace(guess, lengths=lengths)
         claimed = {self._axis(a.name, lengths) for a in mine.arguments}
@@ -271,9 +276,10 @@ class Suggestions(Likely):
         source, asked = self.interface.description["source"], self.interface.read
         fields = dict.fromkeys(m["source"] for some in self.interface.makers.values() for m in some if m["class"])
         text = "\n".join([self.interface.shaped, *map(behind, fields)])
-        ends = {(a.name,) for a in required if self.told(a) in _ENDS}
+        ends: set[Path] = {(a.name,) for a in required if self.told(a) in _ENDS}
+        ends |= {path for path in ends_of if len(path) > 1 and self._ends(path)}
         # The two ends of edges may be taken apart as a list is.
-        held = {path: kind for path, kind in ends_of.items() if path[0] in names and path[:1] not in ends}
+        held = {path: kind for path, kind in ends_of.items() if path[0] in names and not {path[:1], path[:-1]} & ends}
         told = shapes.shapes(text, names, held, alone=not self.makes)
         # What is said of nothing here may be documented where it is handed to.
         method = self.interface.description["method"] or self.interface.name
@@ -396,18 +402,20 @@ class Suggestions(Likely):
             guess = Guess((), lengths.beside(first.lengths), dtype)
             for a in required:
                 inside = sorted((path for path in kinds if path[0] == a.name and len(path) > 1), key=len)
-                told = self.told(a)
+                told, asks = self.told(a), self.interface.read
+                # What is looked up, or has a shape, is no length, whatever axis is called so.
+                plain = (a.name,) in asks.whole | asks.indices | asks.sized
                 told = told if told in VALUES or (told or "").startswith(OWN) else None
                 if inside and not (told or "").startswith(OWN):
                     listed = f"{len(inside)} of them" if all(path[-1].isdigit() for path in inside) else "dictionary"
                     told = self.interface.read.of((a.name,)) or listed
-                elif a.role not in INPUTS and (axis := self._axis(a.name, lengths)) is not None:
+                elif a.role not in INPUTS and not plain and (axis := self._axis(a.name, lengths)) is not None:
                     told = f"length of {axis}"
                 # Of nothing there is nothing to see.
                 said = self.told(a)
                 # Pages are numbers, in which nothing lies.
-                plain = said in ("bounds", "lengths") or (said == "pages" and not inside)
-                known = said if plain or self.absent(a) else kinds.get((a.name,), told)
+                alone = said in ("bounds", "lengths") or (said == "pages" and not inside)
+                known = said if alone or self.absent(a) else kinds.get((a.name,), told)
                 if known is None and a.role is None and len(kinds) > 1 and (a.name,) in self.interface.read.weights:
                     # Beside several arrays that are documented, what these are multiplied with is no other one.
                     known = self._weight(("w", a.name))

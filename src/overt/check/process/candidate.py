@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from overt.check.process import wire
-from overt.check.process.arrays import alike, backends, leaves, marks, seed_all
+from overt.check.process.arrays import alike, backends, copied, leaves, marks, seed_all
 from overt.check.process.composing import THEN, applied, closing, composed, described, grown, living, makes, train
 from overt.check.process.describe import is_keras
 from overt.check.process.failing import guards, refused, statement
@@ -28,8 +28,8 @@ from overt.check.process.linen import applied as linen
 from overt.check.process.linen import is_linen
 from overt.check.process.loading import UNFINISHED, load
 from overt.check.process.overhearing import HeardError, overheard, spied, users
+from overt.check.process.parameters import defaults, parameters, widen
 from overt.check.process.parameters import own as own_arrays
-from overt.check.process.parameters import parameters, widen
 from overt.check.process.watching import watched
 from overt.check.text.edits import rewritten
 from overt.check.text.usage import definition, scope
@@ -222,7 +222,7 @@ class Candidate:
             kwargs = Giver(thing, message.get("backend", "numpy"), lambda name: library.give(arrays[name])).each(
                 message.get("kwargs", {})
             )
-            thing = thing(**kwargs)
+            thing = thing(**defaults(thing) | kwargs)
         if not is_keras(type(thing)) and hasattr(thing, "double") and hasattr(thing, "eval"):
             thing.double()
             if message.get("evaluate", True):
@@ -374,7 +374,8 @@ class Candidate:
         giver = Giver(self.target, call["backend"], handed, results, self.kept, made, backend.run, (self.handle, thing))
         with backend.typed():
             args, kwargs = [giver.make(spec) for spec in call["args"]], giver.each(call["kwargs"])
-        self.passing = {id(x): re.sub(r"^\d+[_ ]", "", name) for name, x in given.items()}
+        lying = [leaf for _, leaf in leaves([args, kwargs]) if hasattr(leaf, "shape")]
+        self.passing = {id(copied(x, lying)): re.sub(r"^\d+[_ ]", "", name) for name, x in given.items()}
         if call.get("example"):
             args, kwargs = list(copy.deepcopy(self.example[0])), copy.deepcopy(self.example[1])
         # The user's own words, as the candidate is the user's own code.
@@ -478,7 +479,7 @@ def _patched(function: Any, scope: dict[str, Any]) -> Iterator[None]:
 
 def _unbuilt(thing: Any) -> Any:
     """A copy of a layer of Keras whose weights no call has made yet; None of anything else."""
-    if not is_keras(type(thing)) or any(layer.built for layer in thing._flatten_layers()):
+    if not is_keras(type(thing)) or thing.weights:
         return None
     # Keras makes a copy of what it reads, and finds the class of a layer by its name.
     named = {type(layer).__name__: type(layer) for layer in thing._flatten_layers()}

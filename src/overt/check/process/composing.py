@@ -272,8 +272,9 @@ def lives(cls: Any) -> Lives:
 
 
 def grown(cls: Any) -> set[str]:
-    """What the methods of a class put something into, or add to."""
-    return set().union(*(told.fills for told in lives(cls).told.values()))
+    """What the methods of a class put something into, or add to, or make anew of what it was."""
+    told = {name: one for name, one in lives(cls).told.items() if name != "__init__"}
+    return set().union(*(one.fills | (one.sets & one.reads) for one in told.values()))
 
 
 def _life(cls: Any, names: Sequence[str]) -> list[str]:

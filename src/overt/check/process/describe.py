@@ -80,7 +80,7 @@ def describe(thing: Any) -> dict[str, Any]:
         "numbers": {name: x for name, x in scope(thing).items() if type(x) is int},
         "masks": usage.masks(thing, call),
         "scaled": usage.scaled(thing),
-        "configs": [{"names": _public(x), "numbers": _whole(x)} for x in configs(thing)],
+        "configs": [{"names": _public(x), "numbers": _whole(x), "scales": _scales(x)} for x in configs(thing)],
         "makers": _makers(thing),
         "modules": _modules(thing),
     }
@@ -188,6 +188,12 @@ def _whole(x: Any) -> dict[str, int]:
         with suppress(Exception):
             values[name] = getattr(x, name)
     return {name: value for name, value in values.items() if type(value) is int}
+
+
+def _scales(x: Any) -> list[float]:
+    """The numbers that an object holds as scales, by their names."""
+    values = [getattr(x, name, None) for name in _public(x) if re.search(r"scal(e|ing|ar)\b", name)]
+    return [float(n) for n in values if isinstance(n, int | float) and n > 0 and not isinstance(n, bool)]
 
 
 def is_keras(cls: Any) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 
 from overt.check.process.arrays import leaves
 from overt.check.process.describe import annotated, configs
+from overt.check.process.parameters import widened
 from overt.check.text.roles import keeping, role
 from overt.check.text.usage import scope
 from overt.errors import ArgumentError
@@ -48,7 +49,9 @@ class Asked(SimpleNamespace):
 
 
 def _changed(config: Any, fields: Mapping[str, Any]) -> Any:
-    """The same with other values in some of its fields."""
+    """The same with other values in some of its fields, and with no numbers of half a width."""
+    held = config._asdict() if hasattr(config, "_asdict") else getattr(config, "__dict__", {})
+    fields = widened(held) | dict(fields)
     if not fields:
         return config
     if dataclasses.is_dataclass(type(config)):
@@ -197,7 +200,7 @@ class Giver:
         if self.made[name] is None or not parts:
             # What is private is no size.
             return Asked(path, {field: None if field[:1] == "_" else value for field, value in parts.items()})
-        own = copy.deepcopy(self.made[name])
+        own = _changed(copy.deepcopy(self.made[name]), {})
         for field, value in parts.items():
             if type(known := getattr(own, field, _SMALL + 1)) is int and known > _SMALL:
                 if hasattr(own, "_replace"):

@@ -14,8 +14,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from math import prod
 from types import CodeType
 from typing import Any
 
@@ -26,14 +27,16 @@ from overt.check.process.watching import plain
 from overt.check.text.syntax import parsed
 from overt.check.text.usage import definition, scope, source_of
 
-# Seconds for all uses of a candidate.
-_SECONDS = 8.0
+# Seconds for all uses of a candidate, and calls of it that are listened to: what is kept grows from one to the next.
+_SECONDS, _CALLS = 8.0, 16
 # What reaches past the process, by the beginning of the names that Python has for it.
 _OUTSIDE = (
     "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.chown", "os.truncate",
     "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.kill", "os.startfile", "shutil.",
     "subprocess.", "socket.", "urllib.", "http.", "ftplib.", "smtplib.", "webbrowser.", "builtins.input",
 )  # fmt: skip
+# How deep what is given is looked into.
+_DEEP = 6
 _refusing = False
 _hooked = False
 
@@ -47,36 +50,41 @@ class HeardError(BaseException):
 
 
 def overheard(target: Any, method: str | None) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
-    """The candidate, or its instance, and the arguments of the first call that its file makes by itself."""
+    """The candidate, or its instance, and the arguments of the largest call that its file makes by itself."""
     own = definition(target)
     module = sys.modules.get(own.__module__ or "")
     if module is None or threading.current_thread() is not threading.main_thread():
         return None
-    with _harmless(), spied(target, method):
+    with _harmless(), spied(target, method, _CALLS) as best:
         for use in _uses(own, module):
             try:
                 use()
-            except HeardError as heard:
-                return heard.call
             except TimeoutError:
-                return None
-            except (Exception, SystemExit):
-                continue
-    return None
+                break
+            except (HeardError, Exception, SystemExit):
+                pass
+            if best:
+                break
+    return best[0].call if best else None
 
 
 @contextmanager
-def spied(target: Any, method: str | None) -> Iterator[None]:
-    """A candidate that tells what it is called with in place of what it does."""
+def spied(target: Any, method: str | None, most: int = 1) -> Iterator[list[HeardError]]:
+    """A candidate that tells of its largest call, in place of what it does in the last of so many.
+
+    What was told until then is in the list, also where there are no more calls.
+    """
+    best, calls = list[HeardError](), 0
     own = definition(target)
     module = sys.modules[own.__module__]
     name = (method or own.__name__).split(THEN)[-1]
     owner, before = (own, inspect.getattr_static(own, name, None)) if inspect.isclass(own) else (module, own)
     if before is None or not callable(before) or name == MAKE:
-        yield
+        yield best
         return
 
     def spy(*args: Any, **kwargs: Any) -> Any:
+        nonlocal calls
         thing, given = (args[0], args[1:]) if owner is own else (own, args)
         says = _telling([x for _, x in leaves([list(given), kwargs])])
         with suppress(Exception):
@@ -84,14 +92,18 @@ def spied(target: Any, method: str | None) -> Iterator[None]:
             thing = copy.deepcopy(thing)
         heard = HeardError(thing, _apart(given), _apart(kwargs))
         result = before(*args, **kwargs)
-        if not says:
+        if says:
+            calls += 1
+            if not best or _size(heard.call) > _size(best[0].call):
+                best[:] = [heard]
+        if calls < most:
             return result
-        raise heard
+        raise best[0]
 
     inherited = name not in vars(owner)
     setattr(owner, name, spy)
     try:
-        yield
+        yield best
     finally:
         if inherited:
             delattr(owner, name)
@@ -107,6 +119,17 @@ def _telling(given: list[Any]) -> bool:
     arrays = [array for x in given if hasattr(x, "dtype") and (array := plain(x)) is not None]
     rows = [x.reshape(-1, x.shape[-1]) for x in arrays if x.ndim > 1 and x.size]
     return not rows or any((x != x[0]).any() for x in rows)
+
+
+def _size(x: Any, depth: int = 0) -> int:
+    """How many numbers the arrays have that something holds."""
+    if hasattr(x, "dtype") and hasattr(x, "shape"):
+        return prod(map(int, x.shape))
+    if isinstance(x, dict | list | tuple):
+        parts: Iterable[Any] = x.values() if isinstance(x, dict) else x
+    else:
+        parts = vars(x).values() if hasattr(x, "__dict__") and not inspect.isroutine(x) else ()
+    return sum(_size(part, depth + 1) for part in parts) if depth < _DEEP else 0
 
 
 def _apart(x: Any) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import FrozenInstanceError
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,8 @@ def parameters(
     for path, owner, array in _walk(thing, "", set()):
         shape = tuple(int(n) for n in array.shape)
         kind = type(owner).__name__
-        width = shape[0] if len(shape) == 1 else shape[-1] if shape else 1
+        # What a convolution sums over has several axes.
+        width = shape[0] if len(shape) == 1 else prod(shape[1:])
         values = random.normal(size=shape) * (max(width, 1) ** -0.5)
         if len(shape) == 1 and "Norm" in kind:
             values = values * 0.1 + (1 if path.endswith(("weight", "gamma", "scale")) else 0)
@@ -53,8 +55,15 @@ def parameters(
 
 
 def own(thing: Any) -> dict[str, np.ndarray]:
-    """The float arrays that an instance itself holds, as they are now, by the names of its attributes."""
-    return {path: np.array(_read(array)) for path, _, array in _walk(thing, "", set()) if "." not in path}
+    """The arrays that an instance itself holds, by the names of its attributes, as they are now; none of zeros."""
+    found = {path: array for path, _, array in _walk(thing, "", set()) if "." not in path}
+    found |= {name: x for name, x in (getattr(thing, "_buffers", None) or {}).items() if x is not None}
+    arrays = {path: np.array(_read(x)) for path, x in found.items()}
+    # What is kept for what comes begins with zeros, and is filled; the share of what is dropped is a number of layers.
+    arrays = {path: x for path, x in arrays.items() if x.any()}
+    layers = thing.named_modules() if callable(getattr(thing, "named_modules", None)) else ()
+    rates = {f"rate {name}": layer.p for name, layer in layers if type(getattr(layer, "p", None)) is float}
+    return arrays | {name: np.array(rate) for name, rate in rates.items()}
 
 
 def _ruled(array: np.ndarray) -> bool:
@@ -195,3 +204,23 @@ def widen(thing: Any) -> None:
         for _, _, array in _walk(thing, "", set()):
             if isinstance(array, torch.Tensor) and array.dtype == torch.float32 and hasattr(thing, "double"):
                 array.data = array.data.double()
+
+
+def widened(values: Mapping[str, Any]) -> dict[str, Any]:
+    """float32 for each of some values that is a type of half as wide numbers, which show little of what is computed."""
+    found = {}
+    for name, value in values.items():
+        called = str(getattr(value, "__name__", None) or value).rpartition(".")[2]
+        library = str(getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
+        if called in ("bfloat16", "float16", "half") and not isinstance(value, str):
+            found[name] = sys.modules["torch"].float32 if library == "torch" else np.float32
+    return found
+
+
+def defaults(call: Any) -> dict[str, Any]:
+    """Arguments of something that are types of half as wide numbers unless they are given, as types of wider ones."""
+    try:
+        found = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    return widened({p.name: p.default for p in found if p.kind is not p.POSITIONAL_ONLY})

@@ -219,10 +219,14 @@ class Blocks(Mixing):
         """Whether keys that were chosen, such as the best, are weighed by their scores and have their own values."""
         core, number = self.core, self.core.mix.sources[0]
         size, scores = core.weights.size, core.scores.result
+        last: np.ndarray | None = None
         while number is not None and [x.size for x in self.operations[number].operands[:1]] == [size]:
             if self.operations[number].name in _CHOOSES:
-                # All keys were chosen, in an order.
-                break
+                # What was chosen may be put in order at last.
+                last = self.operations[number].host if last is None else last
+                if self.operations[number].operands[0].shape == scores.shape:
+                    # All keys were chosen, in an order.
+                    break
             number = self.operations[number].sources[0]
         taken = self.operations[number] if number is not None else None
         if taken is None or not taken.operands or taken.host.size != size or taken.operands[0].shape != scores.shape:
@@ -230,7 +234,10 @@ class Blocks(Mixing):
         # Out of which values were taken, by numbers.
         made = self.operations[self.v.source].operands if self.v.source is not None else ()
         whole = made[0] if made else self.v.array
-        at, theirs = places(taken.host, taken.operands[0]), places(self.v.form / (self.v.factor or 1), whole)
+        at, theirs = (
+            places(taken.host if last is None else last, taken.operands[0]),
+            places(self.v.form / (self.v.factor or 1), whole),
+        )
         if at is None or theirs is None or taken.host.squeeze().shape != core.weights.squeeze().shape:
             return False
         keys = core.scores.keys.shape[1]

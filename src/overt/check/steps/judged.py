@@ -180,7 +180,7 @@ class State:
         core, line = self.core, self.operations[self.core.mix.number].line
         # Beside the keys there may be one more that has no value, and heads may be mixed.
         keys = {core.weights.shape[axis] + more for axis in core.key_axes for more in (0, 1)}
-        made = (self.operations[n].host for n in made_of(self.operations, core.mix.sources[0]))
+        made = (self.operations[n].host for n in made_of(self.operations, core.mix.sources[0]) if self.data[n])
         if any(
             _sums_to_1(x, axis) for x in made for axis in range(x.ndim) if x.dtype.kind == "f" and x.shape[axis] in keys
         ):

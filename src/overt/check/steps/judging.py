@@ -22,6 +22,7 @@ from overt.check.steps.origins import Origin
 from overt.check.steps.pipeline import constant, near
 from overt.recorder.core import Core, apart, attentions
 from overt.recorder.flow import carriers, reaches
+from overt.recorder.fused import uneven
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import Product, contracted
 from overt.recorder.reordered import REORDERED
@@ -87,6 +88,11 @@ def judge(
     if found and not mixes and chooses:
         # Weights of what is learned, which mix nothing, choose, as a router does.
         return Judged(0)
+    for line in {op.line for op in operations if uneven(op)}:
+        says, at = "There are not as many values as keys.", arrangement.place(line)
+        judged.cores += 1
+        judged.faults.append(Fault("mixing", "kv_len_mismatch", at["line"], at["file"] or "", says, kind="mistake"))
+        judged.ledger.append(Entry("mixing", "failed", says, at["line"], "kv_len_mismatch"))
     # How many keys the attentions have, and where these are: one that has as many as samples may be along these.
     judged.facts["spans"] = [
         {"keys": core.scores.keys.shape[1], "fused": core.operations[core.scores.number].detail == "fused",

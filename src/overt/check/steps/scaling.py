@@ -69,6 +69,8 @@ class Scale(Walk):
             mistake = None
         if mistake == "":
             self.note("scale", "held", f"1/√{width}", line)
+        elif any(abs(total / x - 1) < 1e-4 for n in self.intended.get("scales", ()) for x in (n, 1 / n, n**-0.5)):
+            self.note("scale", "held", "as a configuration says", line)
         elif "term" in self.facts and any(abs(total * (n * width) ** 0.5 - 1) < 1e-3 for n in (2, 3)):
             self.note("scale", "held", f"1/√{width} shared with other terms (He et al. 2021)", line)
         elif "term" in self.facts and any(abs(total * (width + n) ** 0.5 - 1) < 1e-3 for n in self._beside_widths()):

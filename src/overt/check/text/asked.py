@@ -77,8 +77,9 @@ class Read:
     added_by: set[Path] = field(default_factory=set)
     # what is one word alone: the row that is taken for it is all there is
     alone: set[Path] = field(default_factory=set)
-    # layers of an instance that take numbers of words
+    # layers of an instance that take numbers of words, and what these are given
     embeds: set[str] = field(default_factory=set)
+    words: set[Path] = field(default_factory=set)
     # what others are divided by, or multiplied with, and whether something is squashed
     divisors: set[Path] = field(default_factory=set)
     factors: set[Path] = field(default_factory=set)
@@ -404,6 +405,7 @@ class _Asking:
             self.found.compared.update(self.paths(node.args[0]))
         if name in self.found.embeds and is_own(node.func):
             self.found.whole.update(self.every(node.args))
+            self.found.words.update(self.every(node.args))
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Call() as row, attr="view" | "reshape"), args=[*ones, last]) if (
                 {ast.unparse(x) for x in ones} == {"1"} and ast.unparse(last) == "-1" and is_own(row.func)

@@ -95,7 +95,10 @@ def called_at(file: str, line: int, called: str, owner: str) -> int:
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == called != name]
     classes = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == owner]
     functions = [n for n in functions if any(n in c.body for c in classes)] or functions
-    found = {n.lineno for f in functions for n in ast.walk(f) if isinstance(n, ast.Call) and _name(n) == name}
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _name(n) == name]
+    # Or of the whole file, where what it calls does that.
+    found = {n.lineno for n in calls if any(f.lineno <= n.lineno <= (f.end_lineno or 0) for f in functions)}
+    found = found or {n.lineno for n in calls}
     return found.pop() if len(found) == 1 else line
 
 

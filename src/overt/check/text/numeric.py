@@ -12,12 +12,14 @@ _MADE = r"(new_)?(zeros|ones|full|empty)"
 
 
 def numbers(node: ast.AST) -> list[ast.AST]:
-    """Of an expression what can only be a number: in a text, beside whole numbers, or before what counts up."""
+    """Of an expression what can only be a number: in a text, beside whole numbers, before what counts up."""
     match node:
         case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str() as text), right=right) if "%d" in text:
             return [*right.elts] if isinstance(right, ast.Tuple) else [right]
         case ast.BinOp(op=ast.Add(), left=one, right=ast.Call() as two) if counts_up(two):
             return [one] if isinstance(one, ast.Name) else []
+        case ast.Slice(upper=ast.BinOp(op=ast.Add(), left=ast.Name() as one, right=ast.Constant())):
+            return [one]
         case ast.Tuple(elts=elements) if sum(isinstance(x, ast.Constant) and x.value == 0 for x in elements) > 1:
             return [x for x in elements if isinstance(x, ast.Name)]
     return []

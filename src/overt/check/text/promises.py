@@ -21,7 +21,7 @@ from overt.check.text.shapes import layout_of, unpacked
 from overt.check.text.syntax import parsed
 
 # Which rows or columns something is said to be.
-_RANGE = r"\b[\w*]+ ?(?:\.\.+|:|…) ?[\w*]+(?: ?- ?1)? "
+_RANGE = r"\b[\w*]+ ?(?:\.\.+|:|…) ?(?![qkv]\b)[\w*]+(?: ?- ?1)? "
 
 # What is no weight yet.
 _SCORED = r"logits|scores|energies"
@@ -60,6 +60,7 @@ class Promises:
                 r"\btanh\W{0,2}w\w*\W{0,4}c\w*\W{0,4}[;,]\W{0,3}[hs]", self.description.get("told", "").lower()
             )),
             "asks": self._asks,
+            "scales": [n for config in self.description.get("configs", ()) for n in config["scales"]],
             "unscaled": self.declared_unscaled,
             "returns scores": self.returns_scores,
             "no softmax": self.declared_free,
@@ -111,6 +112,9 @@ class Promises:
         # What has height and width at its end is an image.
         sides = re.findall(r"\b(h\w*), *(w\w*) *= *(\w+)\.shape\[-2:\]", source, re.IGNORECASE)
         images = [f"{name} (B, C, {high}, {wide})" for high, wide, name in sides]
+        whole = r"\b(?:\w+), *(h\w*), *(w\w*), *(c\w*|d\w*) *= *(\w+)\.(?:shape|size\(\))"
+        named = re.findall(whole, source + self.description.get("reached", ""), re.IGNORECASE)
+        images += [f"{name} (B, {high}, {wide}, {last})" for high, wide, last, name in named]
         return "\n".join([self.described, behind(source), *images])
 
     @cached_property
@@ -311,7 +315,8 @@ class Promises:
         # What the module says of weights that are read here by their name.
         module = " ".join(self.description.get("told", "").split())
         held = re.findall(r"(?i)\b\w*(?:qkv|query_?key_?value)\w*", module)
-        return self._all_prose + ("\n" + module.lower() if any(name in self.code for name in held) else "")
+        code = self.code + self.description.get("reached", "")
+        return self._all_prose + ("\n" + module.lower() if any(name in code for name in held) else "")
 
     @property
     def thirds(self) -> bool:
@@ -335,7 +340,7 @@ class Promises:
         between = r"[^\w\n]{1,4}(?:then |and )?(?:of |all (?:of )?)?"
         prose = re.sub(rf"{_RANGE}(?=(?:the )?[qkv])", "", self._packed_prose)
         if re.search(
-            r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every|by|for) (attention )?head( \d)?\b.{0,45}\bq(uery)?\b.{0,30}\bk(ey)?\b|\bq\b.{0,30}of head 0",
+            r"\b(n_?|num_)?h(eads?)?\W{1,4}3\W{1,4}(c\b|d\b|h?d\b|ch|head|d_)|(per|each|every|by|for) (attention )?head( \d)?\b.{0,45}\bq(uery)?(_\w)?\b.{0,30}\bk(ey)?(_\w)?\b|\bq\b.{0,30}of head 0",
             prose,
         ):
             return "heads first"
@@ -427,7 +432,7 @@ class Promises:
         text = self.name.lower() + " " + self.prose
         # What the whole file is about says it in so many words.
         root = r"(1 ?/ ?)?(sqrt|√|square root|scale\b|scaling)"
-        beyond = rf"\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\bthere is no {root}|\bno scaling( factor)?\b"
+        beyond = rf"\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\b(there is )?no {root}"
         return bool(
             re.search(
                 r"pre-?scaled|already scaled|unscaled|luong|(?<!scaled )\bdot attention|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|(do|does|did|is|are) not scale|plain (inner|dot) products?|t5",

@@ -208,6 +208,9 @@ def probe(
 
 def _changed(answers: Sequence[Answer], findings: Findings) -> None:
     every = {key for answer in answers for key in answer.reply.get("changed", ())}
+    if rates := {key for key in every if key[:9] == "own rate "}:
+        findings.add("dropout_stuck_off")
+        every -= rates
     changed = {key.split("_", 1)[-1].split("+")[-1] for key in every if key[:4] != "own "}
     # What an instance holds, and no line after its constructor writes to: it was changed by another name.
     changed |= {key[4:] for key in every if key[:4] == "own "} - written(findings.description["source"])
@@ -324,7 +327,7 @@ def _half(caller: Caller, ways: Sequence[Way], findings: Findings) -> None:
         wide, half = caller.ask([way, replace(way, guess=replace(way.guess, dtype="float16"))])
         if wide.failed:
             return
-        if any(kind.startswith(("mask", "added")) for _, kind in way.guess.kinds):
+        if any(kind.startswith(("mask", "added", "lengths")) for _, kind in way.guess.kinds):
             message = half.reply.get("error", {}).get("message", "").lower()
             lost = bool(half.outputs and wide.outputs) and bool(
                 (np.isnan(half.outputs[0]) & ~np.isnan(wide.outputs[0])).any()
@@ -368,10 +371,14 @@ def _hidden(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findin
 
 
 def _behind_lengths(caller: Caller, way: Way, facts: Mapping[str, Any], findings: Findings) -> None:
-    """NaN in the values beyond the length of a sample."""
+    """NaN in the values beyond the length of a sample, and a sample of no length."""
     given = {**caller.arrays(way.guess), **way.arrays}
     mine, axis = values_in(given, facts) or ("", 0)
-    for lengths in (given[name] for name, kind in way.guess.by_name.items() if kind == "lengths"):
+    for name, lengths in ((name, given[name]) for name, kind in way.guess.by_name.items() if kind == "lengths"):
+        none = np.where(np.arange(len(lengths)) == 0, 0, lengths)
+        (empty,) = caller.ask([replace(way, arrays={**way.arrays, name: none})])
+        if empty.outputs and np.isnan(empty.outputs[0]).any():
+            findings.add("full_row_nan")
         if axis == 0 or len(given[mine]) != len(lengths):
             continue
         poisoned = given[mine].copy()
@@ -423,8 +430,9 @@ def sees(caller: Caller, way: Way, axis: str = "T") -> np.ndarray | None:
     if not whole.size or len(axes) != 1 or any(other.outputs[0].shape != whole.shape for other in others):
         return None
     top = max(float(np.nanmax(np.abs(whole), initial=0)), 1e-12)
-    rows = [np.moveaxis(other.outputs[0] - whole, axes[0], 0).reshape(length, -1)
-            for other in others]  # fmt: skip
+    with np.errstate(invalid="ignore"):
+        apart = [other.outputs[0] - whole for other in others]
+    rows = [np.moveaxis(x, axes[0], 0).reshape(length, -1) for x in apart]
     return np.stack([np.abs(row).max(1) > _SAME * top for row in rows], 1)
 
 

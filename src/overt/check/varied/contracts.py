@@ -445,6 +445,11 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
     works = guess.lengths.T != guess.lengths.S and any("S" in kinds[name][1] for name in names)
     # What is documented with one length has one, but where it is said to ask another sequence.
     one = caller.face.one_length or (guess.told and "cross" not in caller.face.name.lower() + caller.face.prose)
+    # What an encoder made has a length of its own, whichever of several attentions asks it.
+    encoded = [
+        n for n, name in enumerate(names) if "S" in kinds[name][1] and re.search(r"encode[rd]|enc(_|$)|memor", name)
+    ]
+    asked, own, one = (encoded, False, False) if encoded and len(names) > 1 else (asked, own, one)
     if not asked or max(asked) >= len(names) or own or works or one:
         return
     # Beside the queries, nothing else that has positions may be what does not fit.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,12 @@ def repeated(caller: Caller, guess: Guess, findings: Findings) -> bool:
 def again(caller: Caller, guess: Guess) -> dict[str, Any]:
     """What the last of several calls comes to, where an instance, or what is made for them, may keep something."""
     keeps = any(kind[:3] == "by " for _, kind in guess.kinds)
+    # What is told its place by a number is told the next one each time, and other words.
+    kinds, words = dict(guess.kinds), [name for name, kind in guess.by_name.items() if kind == calls.WORD]
+    places = [
+        a.name for a in caller.face.arguments if a.role in ("positions", "offset") and kinds.get((a.name,)) == "0"
+    ]
+    guess = replace(guess, kinds=tuple((p, k) for p, k in guess.kinds if p[0] not in places))
     ways = []
     for number in range(_TIMES if keeps or caller.handle is not None else 0):
         drawn = np.random.default_rng(number)
@@ -59,5 +66,6 @@ def again(caller: Caller, guess: Guess) -> dict[str, Any]:
         given = {n: drawn.normal(size=x.shape) for n, x in caller.arrays(guess).items()
                  if x.dtype.kind == "f" and (n in inputs or not keeps)}  # fmt: skip
         last: dict[str, Any] = {"record": caller.face.intents if keeps else {}} if number == _TIMES - 1 else {}
-        ways.append(Way(guess, given, extra={"fresh": number == 0, **last}, keeps=keeps))
+        given |= {name: np.array(2 + number % 4) for name in words}
+        ways.append(Way(guess, given, dict.fromkeys(places, number), extra={"fresh": number == 0, **last}, keeps=keeps))
     return caller.ask(ways)[-1].judged if ways else {}

@@ -13,6 +13,7 @@ from overt.check.calls import call as calls
 from overt.check.calls.call import Guess
 from overt.check.calls.search import Search
 from overt.check.findings import Findings
+from overt.check.text import shapes
 from overt.check.text.interface import Interface
 from overt.check.text.roles import Argument, constructor_role
 from overt.check.text.shapes import Path
@@ -82,10 +83,11 @@ class Found(NamedTuple):
         """Whether key heads were seen that several heads share."""
         return any(entry["step"].endswith("groups") for entry in self.judged["ledger"])
 
-    def rank(self) -> tuple[bool, bool, bool, bool, int, bool, int]:
+    def rank(self) -> tuple[bool, bool, bool, bool, int, bool, bool, int]:
         """The least is the best; weights that mix nothing are a matter of those that do not attend to anything else."""
         narrow, points = self.guess.dtype != "float64", not self.judged["facts"].get("mixes", True)
-        return self.doubtful, points, not self.weighs, narrow, self.lost, not self.grouped, self.faults
+        unsaid = not self.guess.told
+        return self.doubtful, points, not self.weighs, narrow, self.lost, not self.grouped, unsaid, self.faults
 
 
 def kinds_of(face: Interface, guess: Guess) -> list[str]:
@@ -323,11 +325,25 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
     if alone and (role is not None or face.told_booleans(name)):
         # Keys that have no samples; what nothing calls a mask may as well be a number for each of them.
         wanted += (f"{sort} ({arrays[-1][0]})",)
+    axes = _axes_said(face, argument, guess) if wanted[:1] != ("lengths",) else ()
+    if axes and calls.with_axes(wanted[0], axes) not in wanted:
+        wanted += (calls.with_axes(f"{sort} ()", axes),)
     ways = [Way(guess.given((name,), kind).alone) for kind in wanted]
     if taken is not None and role in _HIDE and "T" in calls.axes_of(taken) and "S" not in calls.axes_of(taken):
         # It may be meant for keys that are as many.
         ways.append(Way(square(guess)))
     return ways
+
+
+def _axes_said(face: Interface, argument: Argument, guess: Guess) -> list[str]:
+    """The axes that are documented of an argument, by the letters that their words have in a call."""
+    found = shapes.shapes(face.shaped, [a.name for a in face.arguments])
+    words = {word: letter for path, kind in guess.kinds if path in found
+             for word, letter in zip(found[path].axes, calls.axes_of(kind), strict=False)}  # fmt: skip
+    said = found[argument.name,].axes if (argument.name,) in found else ()
+    axes = [word if word in calls.PLAIN else words.get(word, "") for word in said]
+    # Of two axes that are as long as each other, the last one is that of keys.
+    return [*axes[:-1], "S" if axes[-1] in axes[:-1] else axes[-1]] if all(axes) and axes else []
 
 
 def _intended(face: Interface, argument: Argument, way: Way) -> dict[str, Any]:
