@@ -498,11 +498,58 @@ class Uneven(nn.Module):
             past = k[:, :, -self.few - 1:], v[:, :, -self.few:]
             outs.append(self.out(F.scaled_dot_product_attention(q, *past).flatten(1)))
         return torch.stack(outs, 1)
+
+
+def grouped(params, x, n_heads, n_kv_heads):
+    """x [T, D]; consecutive query heads share one key head."""
+    T = x.shape[0]
+    q = (x @ params["wq"]).reshape(T, n_heads, -1)
+    k, v = ((x @ params[n]).reshape(T, n_kv_heads, -1).repeat(n_heads // n_kv_heads, axis=1) for n in ("wk", "wv"))
+    s = np.einsum("thd,shd->hts", q, k) / q.shape[-1] ** 0.5
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return np.einsum("hts,shd->thd", e / e.sum(-1, keepdims=True), v).reshape(T, -1) @ params["wo"]
+
+
+def tiled(params, x, n_heads, n_kv_heads):
+    """x [T, D]; consecutive query heads share one key head."""
+    T = x.shape[0]
+    q = (x @ params["wq"]).reshape(T, n_heads, -1)
+    k, v = (np.tile((x @ params[n]).reshape(T, n_kv_heads, -1), (1, n_heads // n_kv_heads, 1)) for n in ("wk", "wv"))
+    s = np.einsum("thd,shd->hts", q, k) / q.shape[-1] ** 0.5
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return np.einsum("hts,shd->thd", e / e.sum(-1, keepdims=True), v).reshape(T, -1) @ params["wo"]
+
+
+def matrices(dim, n_heads, n_kv_heads):
+    r, few = np.random.default_rng(0), dim // n_heads * n_kv_heads
+    return {n: r.normal(size=(dim, o)) / dim ** 0.5 for n, o in (("wq", dim), ("wk", few), ("wv", few), ("wo", dim))}
+
+
+def mapped(x, sd, pre, heads):
+    q, k, v = (x @ sd[pre + "attn.qkv.weight"].T).reshape(len(x), 3, heads, -1).transpose(1, 2, 0, 3)
+    return np.einsum("hid,hjd->hij", q, k), v
+
+
+def vision(x, sd, pre="blocks.0.", heads=6):
+    """x [tokens, dim] -> [tokens, dim]"""
+    s, v = mapped(x, sd, pre, heads)
+    s = s / v.shape[-1] ** 0.5
+    e = np.exp(s - s.max(-1, keepdims=True))
+    y = np.einsum("hij,hjd->ihd", e / e.sum(-1, keepdims=True), v).reshape(x.shape)
+    return x + y @ sd[pre + "attn.proj.weight"].T
+
+
+def sharp_vision(x, sd, pre="blocks.0.", heads=6):
+    """x [tokens, dim] -> [tokens, dim]"""
+    s, v = mapped(x, sd, pre, heads)
+    e = np.exp(s - s.max(-1, keepdims=True))
+    y = np.einsum("hij,hjd->ihd", e / e.sum(-1, keepdims=True), v).reshape(x.shape)
+    return x + y @ sd[pre + "attn.proj.weight"].T
 '''
 
 RIGHT = (
     "Edges", "Summed", "Near", "packed", "gathered", "Speller", "Asking", "Layer", "Counted", "columns", "Coarse",
-    "Index", "Listed", "Cloth", "Capped",
+    "Index", "Listed", "Cloth", "Capped", "grouped", "vision",
 )  # fmt: skip
 WRONG = {
     "Stained": "inplace",
@@ -516,6 +563,8 @@ WRONG = {
     "Fabric": "scale_dmodel",
     "Silenced": "dropout_stuck_off",
     "Halved": "mask_fp16_overflow",
+    "tiled": "gqa_tile",
+    "sharp_vision": "scale_missing",
     "Uneven": "kv_len_mismatch",
 }
 

@@ -27,6 +27,16 @@ from overt.check.text.syntax import (
 )
 
 
+def _defaults(node: ast.AST) -> dict[str, str]:
+    """The texts that arguments of the functions of a source are unless they are given."""
+    found = dict[str, str]()
+    for function in (n for n in walked(node) if isinstance(n, ast.FunctionDef)):
+        last = function.args.args[len(function.args.args) - len(function.args.defaults) :]
+        found |= {a.arg: x.value for a, x in zip(last, function.args.defaults, strict=True)
+                  if isinstance(x, ast.Constant) and isinstance(x.value, str)}  # fmt: skip
+    return found
+
+
 def read(source: str, names: Sequence[str]) -> Read:
     """What a source asks of its arguments.
 
@@ -55,7 +65,8 @@ def read(source: str, names: Sequence[str]) -> Read:
         # A method may be called with texts of its own class.
         passed = texts_in(walked(own), found.lists)
         joined = _joined(own, functions)
-        texts = {name: passed.get(name, [name])[:1] for name in names if name in joined}
+        said = _defaults(own)
+        texts = {name: passed.get(name, [said.get(name, name)])[:1] for name in names if name in joined}
         # What is a place in an array too is a number in a text.
         places = _placed(own, functions) & {*texts}
         texts |= {name: ["0"] for name in places}

@@ -134,7 +134,8 @@ def grouped(made: Made, caller: Caller, guess: Guess, findings: Findings) -> Non
     elif key is not None and "H" in letters:
         ran = caller.recorded(replace(guess, lengths=lengths))
     elif "number of key heads" in dict(guess.kinds).values():
-        ran = caller.recorded(*(replace(one, lengths=lengths) for one in _narrower(guess)))
+        # What the module makes goes with their number, and other matrices have to be narrower.
+        ran = caller.recorded(*(replace(one, lengths=lengths) for one in (guess, *_narrower(guess))))
     judged = next((one for one in ran if any(e["step"].endswith("groups") for e in one.get("ledger", ()))), {})
     for fault in judged.get("faults", ()):
         if fault["step"] == "groups":
