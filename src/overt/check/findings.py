@@ -168,11 +168,10 @@ class Findings:
         if line is None and look:
             # Its own source before the rest of the file, and in each what it is rather made of.
             reached = {text.strip() for text in self.description.get("reached", "").splitlines()}
-            # Of the file, what it comes to, and what stands in no function.
-            whole = [
-                text if text[:1].strip() or text.strip() in reached else "" for text in linecache.getlines(file or "")
-            ]
-            texts = [(first, lines), (1, whole)]
+            # Of the file, what it comes to, and what stands in no function, before all else.
+            whole = linecache.getlines(file or "")
+            near = [text if text[:1].strip() or text.strip() in reached else "" for text in whole]
+            texts = [(first, lines), (1, near), (1, whole)]
             told = documented(file) if file else set()
             found = [
                 [n + start for n, text in enumerate(some) if n + start not in told
@@ -185,7 +184,7 @@ class Findings:
                 at = {n: function_at(file, n) for n in set().union(*every)}
                 own = self.description["method"] or self.description["name"]
                 every = []
-                for part in (found[:2], found[2:]):
+                for part in (found[:2], found[2:4], found[4:]):
                     called = [[n for n in hits if at[n] == own] for hits in part]
                     rest = [[n for n in hits if at[n] != "__init__"] for hits in part]
                     # What changes the mode changes what is dropped.

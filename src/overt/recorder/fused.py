@@ -35,8 +35,10 @@ def expand(operations: Sequence[Operation]) -> tuple[list[Operation], list[int]]
 
 def uneven(operation: Operation) -> bool:
     """Whether it is a fused attention with more keys than values, or fewer, which torch takes on some machines."""
-    lengths = {x.shape[-2:-1] for x in operation.operands[1:3]}
-    return operation.name == "scaled_dot_product_attention" and len(lengths) > 1
+    if operation.name != "scaled_dot_product_attention" or not operation.options:
+        return False
+    key, value = (operation.options[name] for name in ("key", "value"))
+    return bool(key.shape[-2] != value.shape[-2])
 
 
 def unsummed(operations: Sequence[Operation], apart: Mapping[int, Operation]) -> tuple[list[Operation], list[int]]:

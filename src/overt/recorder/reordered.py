@@ -61,11 +61,12 @@ def _associated(operations: Sequence[Operation], data: Sequence[bool], mix: Prod
     source, running, path = mix.sources[1], False, list[int]()
     while source is not None and operations[source].name in VIEWS | _RUNNING | _ADDS and len(path) < _FAR:
         if operations[source].name in _ADDS:
-            # A state that began with zeros.
+            # A state that began with zeros, and sums up to each position.
             whole = [s for s, x in zip(operations[source].sources, operations[source].operands, strict=True) if x.any()]
-            if len(whole) != 1:
+            begun = whole[0] if len(whole) == 1 else None
+            if begun is None or operations[begun].name not in _RUNNING:
                 break
-            source = whole[0]
+            source = begun
             continue
         path.append(source)
         own = [s for s in operations[source].sources if s is not None and data[s]]

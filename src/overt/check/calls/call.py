@@ -187,7 +187,7 @@ EACH_CALL = "Y"
 # Lengths that no array holds.
 LISTED = "list of lengths"
 WHOLE = (
-    "lengths", "tokens", "one token", "tokens of one", WORD, "positions", "positions (B, T)", "bounds", "bounds in T",
+    "lengths", "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "bounds", "bounds in T",
     "edges", "pairs of edges", "sources", "targets", "sorts of edges", "pages",
 )  # fmt: skip
 VALUES: dict[str, Callable[[Lengths], Any]] = {
@@ -224,7 +224,7 @@ EACH = "each of "
 # What random numbers are drawn with.
 RANDOM = "random"
 STREAMS = "random streams"
-KINDS = (*FLOATS, *MASKS, *OTHERS, *VALUES, *FUNCTIONS, *HOLDERS)
+KINDS = (*FLOATS, *MASKS, *(kind for kind in OTHERS if kind != WORD), *VALUES, *FUNCTIONS, *HOLDERS)
 # What a constructor takes.
 NUMBERS = (*(kind for kind in VALUES if kind != LISTED), *NAMED, "identity", "linear")
 

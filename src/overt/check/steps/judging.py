@@ -88,9 +88,11 @@ def judge(
     if found and not mixes and chooses:
         # Weights of what is learned, which mix nothing, choose, as a router does.
         return Judged(0)
-    for line in {op.line for op in operations if uneven(op)}:
+    # Of one thing there are as many keys as values, unless the code loses some of them.
+    reach = reaches(operations) if any(map(uneven, operations)) else ()
+    lost = [op for op in operations if uneven(op) and None not in op.sources[:3]]
+    for line in {op.line for op in lost if found and len({reach[s] for s in op.sources[:3] if s is not None}) == 1}:
         says, at = "There are not as many values as keys.", arrangement.place(line)
-        judged.cores += 1
         judged.faults.append(Fault("mixing", "kv_len_mismatch", at["line"], at["file"] or "", says, kind="mistake"))
         judged.ledger.append(Entry("mixing", "failed", says, at["line"], "kv_len_mismatch"))
     # How many keys the attentions have, and where these are: one that has as many as samples may be along these.
