@@ -20,7 +20,7 @@ from overt.recorder.flow import masklike
 def parameters(
     thing: Any, seed: int | None, out: wire.Arrays | None = None, *, state: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Every float array of two axes or fewer that an instance owns, filled with numbers of a seed.
+    """Every float array of four axes or fewer that an instance owns, filled with numbers of a seed.
 
     What was made by a rule, such as sines of positions or a mask, stays as it is; so do zeros that methods add to, by
     the names in ``state``.
