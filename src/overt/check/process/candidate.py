@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import io
-import linecache
 import re
 import sys
 import time
@@ -13,7 +12,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,11 +20,11 @@ from overt.check.process import wire
 from overt.check.process.arrays import alike, backends, copied, leaves, marks, seed_all
 from overt.check.process.composing import THEN, applied, closing, composed, described, grown, living, makes, train
 from overt.check.process.describe import is_keras
-from overt.check.process.failing import guards, refused, statement
-from overt.check.process.giving import Asked, Giver, LackedError, is_written
+from overt.check.process.failing import failure, read_anew
+from overt.check.process.giving import Giver
 from overt.check.process.linen import applied as linen
 from overt.check.process.linen import is_linen
-from overt.check.process.loading import UNFINISHED, load
+from overt.check.process.loading import load
 from overt.check.process.overhearing import HeardError, overheard, spied, users
 from overt.check.process.parameters import defaults, parameters, widen
 from overt.check.process.parameters import own as own_arrays
@@ -64,8 +62,6 @@ class Candidate:
         self.interruptible = interruptible
         self.built: list[Any] = []
         self.file: str | None = None
-        # its lines that refuse some calls
-        self.guards: frozenset[int] = frozenset()
         # what calls of one request share, filled by the first
         self.kept: dict[str, Any] = {}
         # the instance that is called
@@ -109,62 +105,13 @@ class Candidate:
         return {**reply, "printed": counter.count}, out
 
     def failure(self, error: BaseException) -> dict[str, Any]:
-        """Type and message of an exception, and the line of the candidate's file that raised it.
-
-        reached: the places in that file's code, from the outermost, by which a call that came further is known; raised:
-        whether the line does so itself, and guarded, on a condition; sides: numbers that this compares; absent: names
-        in that line of what is None; missing: what an object or a dictionary was asked for that it does not have, and
-        whether to call it; arguments: those that stand in that line; unpacks: "shape" or "array", if it takes
-        one apart.
-        """
+        """What is told of an exception."""
         if isinstance(error, HeardError):
             self.heard = self.heard or error.call
-        line, reached = None, []
-        trace = error.__traceback__
-        arguments: list[str] = []
-        unpacks, called = None, frozenset[str]()
-        sides: list[int] = []
-        absent: list[str] = []
-        while trace is not None:
-            if trace.tb_frame.f_code.co_filename == self.file:
-                line = trace.tb_lineno
-                reached.append(trace.tb_lasti)
-                names, called, unpacks = statement(self.file, line)
-                sides, more = refused(self.file, line, trace.tb_frame)
-                names = (*names, *more)
-                absent += [name for name in names if trace.tb_frame.f_locals.get(name, 0) is None]
-                held = [trace.tb_frame.f_locals.get(name) for name in names]
-                # What lies in one of these, and is asked for there.
-                parts = [x if isinstance(x, dict) else vars(x) for x in held if isinstance(x, dict | Asked)]
-                held += [some[name] for some in parts for name in names if name in some]
-                arguments = [self.passing[id(x)] for x in held if id(x) in self.passing]
-            trace = trace.tb_next
-        missing: dict[str, Any] | None = None
-        if isinstance(error, AttributeError) and error.name:
-            unfinished = isinstance(error.obj, ModuleType) and error.obj.__name__ in UNFINISHED
-            missing = {"name": error.name, "owner": "unfinished" if unfinished else type(error.obj).__name__}
-            missing |= {"path": error.obj.path} if isinstance(error.obj, Asked) else {}
-        elif isinstance(error, KeyError) and error.args and is_written(error.args[0]):
-            missing = {"name": error.args[0], "owner": "dict"}
-            missing |= {"path": error.path} if isinstance(error, LackedError) else {}
-        if missing is not None:
-            missing["called"] = missing["name"] in called or missing["name"] == "shape"
+        found = failure(error, self.file, self.passing)
         # What filled the memory hangs on the frames.
         traceback.clear_frames(error.__traceback__)
-        return {
-            "type": type(error).__name__,
-            "message": str(error)[:500],
-            "line": line,
-            "reached": reached,
-            "missing": missing,
-            "arguments": arguments,
-            "unpacks": unpacks,
-            "sides": sides,
-            "absent": absent,
-            "guarded": line in self.guards,
-            "raised": bool(self.file and line)
-            and linecache.getline(self.file or "", line or 0).split()[:1] == ["raise"],
-        }
+        return found
 
     def on_load(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         self.built, self.made, self.clean, self.unedited = [], {}, (None, None, None), None
@@ -179,10 +126,8 @@ class Candidate:
         self.target = closing(applied(self.target))
         with suppress(TypeError, OSError):
             self.file = inspect.getsourcefile(definition(inspect.unwrap(self.target)))
-        self.guards = frozenset()
         if self.file:
-            linecache.checkcache(self.file)
-            self.guards = guards("".join(linecache.getlines(self.file)))
+            read_anew(self.file)
         return {"description": described(self.target)}
 
     def on_edit(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:

@@ -1,19 +1,85 @@
-"""What a line that failed says: its names, what it calls, what it takes apart, the condition that refused a call."""
+"""What is told of a call that failed: the line, its names, what it takes apart, the condition that refused the call."""
 
 from __future__ import annotations
 
 import ast
 import linecache
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
+from overt.check.process.giving import Asked, LackedError, is_written
+from overt.check.process.loading import UNFINISHED
 from overt.check.text.syntax import parsed, statements
 
 
+def failure(error: BaseException, file: str | None, passing: Mapping[int, str]) -> dict[str, Any]:
+    """Type and message of an exception, and the line of the candidate's file that raised it.
+
+    passing: names of arguments by identity.  reached: the places in that file's code, from the outermost, by which a
+    call that came further is known; raised: whether the line does so itself, and guarded, on a condition; sides:
+    numbers that this compares; absent: names in that line of what is None; missing: what an object or a dictionary was
+    asked for that it does not have, and whether to call it; arguments: those that stand in that line; unpacks: "shape"
+    or "array", if it takes one apart.
+    """
+    line, reached = None, []
+    trace = error.__traceback__
+    arguments: list[str] = []
+    unpacks, called = None, frozenset[str]()
+    sides: list[int] = []
+    absent: list[str] = []
+    while trace is not None:
+        if file is not None and trace.tb_frame.f_code.co_filename == file:
+            line = trace.tb_lineno
+            reached.append(trace.tb_lasti)
+            # Each time that a frame is asked for them, they are gathered anew.
+            local = trace.tb_frame.f_locals
+            names, called, unpacks = _statement(file, line)
+            sides, more = _refused(file, line, trace.tb_frame)
+            names = (*names, *more)
+            absent += [name for name in names if local.get(name, 0) is None]
+            held = [local.get(name) for name in names]
+            # What lies in one of these, and is asked for there.
+            parts = [x if isinstance(x, dict) else vars(x) for x in held if isinstance(x, dict | Asked)]
+            held += [some[name] for some in parts for name in names if name in some]
+            arguments = [passing[id(x)] for x in held if id(x) in passing]
+        trace = trace.tb_next
+    missing: dict[str, Any] | None = None
+    if isinstance(error, AttributeError) and error.name:
+        unfinished = isinstance(error.obj, ModuleType) and error.obj.__name__ in UNFINISHED
+        missing = {"name": error.name, "owner": "unfinished" if unfinished else type(error.obj).__name__}
+        missing |= {"path": error.obj.path} if isinstance(error.obj, Asked) else {}
+    elif isinstance(error, KeyError) and error.args and is_written(error.args[0]):
+        missing = {"name": error.args[0], "owner": "dict"}
+        missing |= {"path": error.path} if isinstance(error, LackedError) else {}
+    if missing is not None:
+        missing["called"] = missing["name"] in called or missing["name"] == "shape"
+    return {
+        "type": type(error).__name__,
+        "message": str(error)[:500],
+        "line": line,
+        "reached": reached,
+        "missing": missing,
+        "arguments": arguments,
+        "unpacks": unpacks,
+        "sides": sides,
+        "absent": absent,
+        "guarded": file is not None and line in _guards(file),
+        "raised": file is not None and linecache.getline(file, line or 0).split()[:1] == ["raise"],
+    }
+
+
+def read_anew(file: str) -> None:
+    """Forget what a file was that may have changed."""
+    linecache.checkcache(file)
+    for known in (_statement, _conditions, _lines, _guards):
+        known.cache_clear()
+
+
 @lru_cache(maxsize=256)
-def statement(file: str, line: int) -> tuple[tuple[str, ...], frozenset[str], str | None]:
+def _statement(file: str, line: int) -> tuple[tuple[str, ...], frozenset[str], str | None]:
     """Of a line the names and texts in it, the methods it calls, and whether it unpacks a shape or an array."""
     node = _lines(file).get(line)
     if node is None:
@@ -27,7 +93,7 @@ def statement(file: str, line: int) -> tuple[tuple[str, ...], frozenset[str], st
     return tuple(name for name in told if isinstance(name, str)), frozenset(calls), unpacks
 
 
-def refused(file: str, line: int, frame: FrameType) -> tuple[list[int], list[str]]:
+def _refused(file: str, line: int, frame: FrameType) -> tuple[list[int], list[str]]:
     """Of a condition that does not hold, the numbers that it compares, and all names, of those around it too."""
     tests = _conditions(file).get(line, [])
     sides: list[int] = []
@@ -83,9 +149,10 @@ def _lines(file: str) -> dict[int, ast.stmt]:
     return {line: n for n in inner for line in range(n.lineno, (n.end_lineno or n.lineno) + 1)}
 
 
-def guards(source: str) -> frozenset[int]:
+@lru_cache(maxsize=4)
+def _guards(file: str) -> frozenset[int]:
     """Lines that refuse some calls: assertions, and what raises under a condition."""
-    nodes = list(statements(parsed(source)))
+    nodes = [*statements(parsed("".join(linecache.getlines(file))))]
     guards: list[ast.stmt] = [n for n in nodes if isinstance(n, ast.Assert)]
     conditions = [n for n in nodes if isinstance(n, ast.If | ast.Match)]
     guards += [n for c in conditions for n in statements(c) if isinstance(n, ast.Raise)]

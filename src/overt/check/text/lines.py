@@ -102,29 +102,102 @@ def called_at(file: str, line: int, called: str, owner: str) -> int:
     return found.pop() if len(found) == 1 else line
 
 
-def left_out(file: str, line: int) -> int:
-    """The line whose calls leave out the argument with a default that a line goes by; that line if there is no such."""
+def counted(file: str, line: int) -> int:
+    """The line in which the positions are counted that a line turns by; that line if there is none.
+
+    It may lie in what calls the function around it, be a call that leaves out where to begin, or that in which the
+    length is read of what came before.
+    """
     tree = parsed("".join(linecache.getlines(file)))
     inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
-    functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
-    if not functions:
-        return line
-    function, names = functions[-1], [a.arg for a in functions[-1].args.args]
-    read = {x.id for x in ast.walk(inside[-1]) if isinstance(x, ast.Name)}
-    free = read & {*names[len(names) - len(function.args.defaults) :]}
+    wanted: list[ast.AST] = [*inside[-1:]]
+    found, here = line, line
+    for depth in range(_DEPTH):
+        functions = [n for n in statements(tree)
+                     if isinstance(n, ast.FunctionDef) and n.lineno <= here <= (n.end_lineno or 0)]  # fmt: skip
+        if not functions:
+            break
+        function = functions[-1]
+        made, read = _behind(function, wanted, here)
+        counts = next((n for n in (*wanted, *made) if [*_counting(n)]), None)
+        if counts is not None:
+            found = here if counts in wanted else counts.lineno  # type: ignore[attr-defined]
+            made, read = _behind(function, [*_counting(counts)], found)
+        begins = next((n.lineno for n in made if _perhaps_none(n.value)), None)
+        if begins is not None:
+            return begins
+        told = read & {a.arg for a in function.args.args}
+        calls = sorted(_calls_of(function, tree), key=lambda n: n.lineno) if told else []
+        if not calls or (counts is None and depth > 1):
+            break
+        without = [n for n in calls if counts is not None and _left_out(n, function) & told]
+        found = here = (without or calls)[0].lineno
+        if without:
+            break
+        wanted = [value for name, value in _given(calls[0], function).items() if name in told]
+    return found
+
+
+def _behind(function: ast.FunctionDef, wanted: Sequence[ast.AST], line: int) -> tuple[list[ast.Assign], set[str]]:
+    """The assignments of a function that expressions in a line go by, the last first, and the names read in them all.
+
+    What is only asked for its length, or for what it has, is not read.
+    """
+    made, read = list[ast.Assign](), set().union(*map(_read, wanted))
+    before = [n for n in statements(function) if isinstance(n, ast.Assign) and n.lineno < line]
+    for node in before[::-1]:
+        if {x.id for place in node.targets for x in ast.walk(place) if isinstance(x, ast.Name)} & read:
+            made.append(node)
+            read |= _read(node.value)
+    return made, read
+
+
+def _read(node: ast.AST) -> set[str]:
+    """The names that are read in an expression, but for those that are asked for their length or their parts alone."""
+    asked = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+    asked |= {id(x) for n in ast.walk(node) if isinstance(n, ast.Call) and _name(n) == "len" for x in n.args}
+    return {x.id for x in ast.walk(node)
+            if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load) and id(x) not in asked}  # fmt: skip
+
+
+def _counting(node: ast.AST) -> Iterator[ast.AST]:
+    """What counts in an expression, or takes some rows of something that is kept; what is a power counts features."""
+    powers = [n.right for n in ast.walk(node) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Pow)]
+    features = {id(n) for power in powers for n in ast.walk(power)}
+    for n in ast.walk(node):
+        counts = isinstance(n, ast.Call) and _name(n) == "arange" and id(n) not in features
+        if counts or (isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Slice)):
+            yield n
+
+
+def _perhaps_none(value: ast.expr) -> bool:
+    """Whether it is 0 where there is nothing, and something's length else."""
+    return isinstance(value, ast.IfExp) and any(getattr(x, "value", None) == 0 for x in (value.body, value.orelse))
+
+
+def _calls_of(function: ast.FunctionDef, tree: ast.Module) -> list[ast.Call]:
+    """The calls of a function in its file; of a method that stands for an instance, those of its instances."""
+    owner = next((n.name for n in statements(tree) if isinstance(n, ast.ClassDef) and function in n.body), None)
     called = {function.name}
-    owner = next((n.name for n in inside[::-1] if isinstance(n, ast.ClassDef)), None)
     if owner is not None and function.name in ("__call__", "forward", "call"):
         # Instances are called by the names that they are given, or by that of their class in small.
         made = [place for n in ast.walk(tree) for place, value in assigned(n)
                 if isinstance(value, ast.Call) and _name(value) == owner]  # fmt: skip
         called = {owner.lower()} | {getattr(x, "attr", getattr(x, "id", "")) for x in made}
-    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _name(n) in called]
-    without = {
-        n.lineno for n in calls for one in free
-        if one not in [k.arg for k in n.keywords] and names.index(one) - (names[0] == "self") >= len(n.args)
-    }  # fmt: skip
-    return without.pop() if len(without) == 1 else line
+    return [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _name(n) in called]
+
+
+def _given(call: ast.Call, function: ast.FunctionDef) -> dict[str, ast.expr]:
+    """What a call gives for the arguments of a function."""
+    names = [a.arg for a in function.args.args]
+    given = dict(zip(names[names[:1] == ["self"] :], call.args, strict=False))
+    return given | {k.arg: k.value for k in call.keywords if k.arg is not None}
+
+
+def _left_out(call: ast.Call, function: ast.FunctionDef) -> set[str]:
+    """The arguments with a default that a call does not give."""
+    names = [a.arg for a in function.args.args]
+    return {*names[len(names) - len(function.args.defaults) :]} - _given(call, function).keys()
 
 
 def twice(file: str, line: int) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 
 from overt.check.text import numeric
@@ -37,7 +38,8 @@ def _defaults(node: ast.AST) -> dict[str, str]:
     return found
 
 
-def read(source: str, names: Sequence[str]) -> Read:
+@lru_cache(maxsize=128)
+def read(source: str, names: tuple[str, ...]) -> Read:
     """What a source asks of its arguments.
 
     ``w["q"]`` asks a dictionary, ``w.q``, where no array has an attribute q, a configuration, and a loop over what lies

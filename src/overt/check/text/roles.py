@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 # The first that matches the whole normalised name is the role.
@@ -90,6 +91,7 @@ class Argument:
     each: bool = False
 
 
+@lru_cache(maxsize=4096)
 def plain(name: str) -> str:
     """A name without case and decoration."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
@@ -99,6 +101,7 @@ def plain(name: str) -> str:
     )
 
 
+@lru_cache(maxsize=4096)
 def role(name: str, among: tuple[str, ...] | None = None) -> str | None:
     """The role that a name suggests, of those asked for."""
     bare = re.sub(r"_proj(?=_(weight|bias|kernel)$)", "", name.lower().strip("_"))
@@ -111,6 +114,7 @@ def role(name: str, among: tuple[str, ...] | None = None) -> str | None:
     return None
 
 
+@lru_cache(maxsize=4096)
 def constructor_role(name: str) -> str | None:
     """The role that the name of an argument of a constructor suggests."""
     order = ("layers", "heads", "groups", "repeats", "vocab", "drop", "causal", "head_dim", "model_dim", "att_dim",
