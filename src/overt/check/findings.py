@@ -17,8 +17,8 @@ _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
 # What is wrong in these is rather how something is used than what it is.
 _USED = ("scale_inverted", "scale_missing", "scale_double", "mask_inverted")
 
-# What is wrong in these happens from one call to the next, and in no constructor.
-_LATER = ("cache_key", "dropout_stuck_off", "inplace")
+# What is wrong in these is what a call does, or what one does to the next, and no constructor.
+_LATER = ("cache_key", "dropout_stuck_off", "inplace", "returns_scores")
 _MODES = ("train", "eval")
 # What is wrong in these is an order, which whoever calls a step decides.
 _ORDERED = ("softcap_after_mask", "mask_after_softmax")

@@ -234,7 +234,7 @@ MISTAKES: dict[str, Mistake] = {
         "The attentional vector has no tanh.", "tanh(W [c; h]).", _G + "tensorflow/nmt/issues/257", 4, look=r"cat|concat|@"),
     "returns_scores": Mistake(
         "What is returned as attention weights are the scores before the softmax.", "Return the weights.",
-        _G + "xieenze/Trans2Seg", 4, look=r"return"),
+        _G + "xieenze/Trans2Seg", 4, look=r"return\b.*,|return"),
     "cross_wrong_length": Mistake(
         "It fails where queries and keys differ in number: a reshape or a mask uses one length for both.",
         "Take T from the query and S from the key.", _G + "ajhalthor/Transformer-Neural-Network", 3, look=_SPLIT + "|" + _CAUSAL),

@@ -18,13 +18,13 @@ from overt.check.text.syntax import parsed, statements
 def failure(error: BaseException, file: str | None, passing: Mapping[int, str]) -> dict[str, Any]:
     """Type and message of an exception, and the line of the candidate's file that raised it.
 
-    passing: names of arguments by identity.  reached: the places in that file's code, from the outermost, by which a
-    call that came further is known; raised: whether the line does so itself, and guarded, on a condition; sides:
-    numbers that this compares; absent: names in that line of what is None; missing: what an object or a dictionary was
-    asked for that it does not have, and whether to call it; arguments: those that stand in that line; unpacks: "shape"
-    or "array", if it takes one apart.
+    passing: names of arguments by identity.  lines: those that led there, from the outermost; reached: the places in
+    that file's code, likewise, by which a call that came further is known; raised: whether the line does so itself, and
+    guarded, on a condition; sides: numbers that this compares; absent: names in that line of what is None; missing:
+    what an object or a dictionary was asked for that it does not have, and whether to call it; arguments: those that
+    stand in that line; unpacks: "shape" or "array", if it takes one apart.
     """
-    line, reached = None, []
+    lines, reached = list[int](), list[int]()
     trace = error.__traceback__
     arguments: list[str] = []
     unpacks, called = None, frozenset[str]()
@@ -33,6 +33,7 @@ def failure(error: BaseException, file: str | None, passing: Mapping[int, str]) 
     while trace is not None:
         if file is not None and trace.tb_frame.f_code.co_filename == file:
             line = trace.tb_lineno
+            lines.append(line)
             reached.append(trace.tb_lasti)
             # Each time that a frame is asked for them, they are gathered anew.
             local = trace.tb_frame.f_locals
@@ -46,6 +47,7 @@ def failure(error: BaseException, file: str | None, passing: Mapping[int, str]) 
             held += [some[name] for some in parts for name in names if name in some]
             arguments = [passing[id(x)] for x in held if id(x) in passing]
         trace = trace.tb_next
+    line = lines[-1] if lines else None
     missing: dict[str, Any] | None = None
     if isinstance(error, AttributeError) and error.name:
         unfinished = isinstance(error.obj, ModuleType) and error.obj.__name__ in UNFINISHED
@@ -60,6 +62,7 @@ def failure(error: BaseException, file: str | None, passing: Mapping[int, str]) 
         "type": type(error).__name__,
         "message": str(error)[:500],
         "line": line,
+        "lines": lines,
         "reached": reached,
         "missing": missing,
         "arguments": arguments,

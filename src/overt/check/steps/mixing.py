@@ -21,6 +21,8 @@ from overt.recorder.products import SUMMED, Product
 
 # Logits that heads may share their weights with.
 SINKS = 64
+# Steps whose weights may be stacked.
+_STEPS = 64
 # What returned weights are called.
 _WEIGHTS = r"^(?!.*(raw|score|logit|energ)).*(weight|att|alpha|prob)"
 
@@ -307,7 +309,11 @@ class Mixing(Masked):
         core = self.core
 
         def like(x: np.ndarray, y: np.ndarray) -> bool:
-            return x.size == y.size and np.allclose(np.sort(x, axis=None), np.sort(y, axis=None), rtol=1e-4, atol=1e-6)
+            # Those of several steps may be stacked.
+            stacked = [axis for axis, length in enumerate(x.shape) if x.size == length * y.size and 1 < length <= _STEPS]
+            parts = [x] if x.size == y.size else [part for axis in stacked for part in np.moveaxis(x, axis, 0)]
+            own = np.sort(y, axis=None)
+            return any(np.allclose(np.sort(part, axis=None), own, rtol=1e-4, atol=1e-6) for part in parts)
 
         final = core.steps[-1][1]
         weights = [final] if self.weights is None else [final, self.weights]

@@ -188,8 +188,12 @@ class Scale(Walk):
                 continue
             seen.add(number)
             operation = self.operations[number]
-            open_ += operation.sources
-            given = [x for x, o in zip(operation.operands, operation.origins, strict=True) if o.startswith("argument")]
+            taken = [*zip(operation.operands, operation.sources, operation.origins, strict=True)]
+            if any(x.ndim and x.dtype.kind in "iu" for x, _, _ in taken):
+                # What rows are taken of by numbers is a table of these, whoever gives it.
+                taken = [one for one in taken if one[0].dtype.kind != "f"]
+            open_ += [source for _, source, _ in taken]
+            given = [x for x, _, origin in taken if origin.startswith("argument")]
             owned = any(o.startswith("parameter") for o in operation.origins)
             words = words or bool(given)
             if any(x.dtype.kind not in "iu" for x in given) or (owned and product(self.operations, number) is not None):

@@ -72,6 +72,18 @@ def function_at(file: str, line: int) -> str | None:
     return inside[-1] if inside else None
 
 
+def own_line(file: str, lines: Sequence[int]) -> int:
+    """Of lines that led to the last, from the outermost, that which calls a helper that is called at several places."""
+    tree = parsed("".join(linecache.getlines(file)))
+    for number, line in reversed([*enumerate(lines)]):
+        inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
+        functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
+        calls = {n.lineno for n in _calls_of(functions[-1], tree)} if functions else set()
+        if not number or len(calls) < 2 or functions[-1].name in ("__call__", "forward", "call"):
+            return line
+    return lines[-1]
+
+
 def documented(file: str) -> set[int]:
     """The lines of a file that are documentation."""
     nodes = statements(parsed("".join(linecache.getlines(file))))

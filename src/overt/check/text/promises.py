@@ -115,7 +115,11 @@ class Promises:
         whole = r"\b(?:\w+), *(h\w*), *(w\w*), *(c\w*|d\w*) *= *(\w+)\.(?:shape|size\(\))"
         named = re.findall(whole, source + self.description.get("reached", ""), re.IGNORECASE)
         images += [f"{name} (B, {high}, {wide}, {last})" for high, wide, last, name in named]
-        return "\n".join([self.described, behind(source), *images])
+        # What is projected and then split, with nothing but its length before the heads, has no samples.
+        split = re.findall(r"\((\w+) @ [^()\n]+\)\.(?:reshape|view)\((\w+)(?:, *[^(),\n]+){2}\)", source)
+        rows = [f"{name} ({n}, {name}_dim)" for name, n in split
+                if re.search(rf"\b{n}\b[^=\n]*=[^\n]*\b(?:{name}\.shape\[0\]|len\({name}\))", source)]  # fmt: skip
+        return "\n".join([self.described, behind(source), *images, *rows])
 
     @cached_property
     def code(self) -> str:

@@ -19,6 +19,7 @@ from overt.check.calls.call import Guess
 from overt.check.findings import Findings
 from overt.check.report import Kind
 from overt.check.text.interface import Interface
+from overt.check.text.lines import own_line
 from overt.check.text.roles import constructor_role, role
 from overt.check.text.syntax import parsed
 from overt.check.varied.asking import Caller, Way, differ, reach, sees, values_in
@@ -208,6 +209,8 @@ def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], 
         for fault in other.recorded(guess)[0].get("faults", ()) if other is not None else ():
             if fault["step"] == "causal" and fault["mistake"] not in known:
                 findings.tell(fault)
+    if not facts.get("weights returned"):
+        _asked_for(caller, guess, findings)
     _window(caller, guess, made, numbers, facts, findings)
     for name, was in numbers.items() if "window" not in findings.convention else ():
         if isinstance(was, bool):
@@ -217,6 +220,16 @@ def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], 
     if not findings.wrong:
         _blocks(caller, guess, made, numbers, facts, findings)
         _displaced(caller, guess, made, numbers, findings)
+
+
+def _asked_for(caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Whether a flag of the call that asks for weights is given scores."""
+    flags = [a.name for a in caller.face.arguments if a.default is False and not re.search("raw|score|logit|energ", a.name)]
+    extra = {"record": caller.face.intents}
+    for answer in caller.ask([Way(guess, values={name: True}, extra=extra) for name in flags]):
+        for fault in answer.judged.get("faults", ()):
+            if fault["mistake"] == "returns_scores":
+                findings.tell(fault)
 
 
 def _displaced(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int], findings: Findings) -> None:
@@ -445,10 +458,12 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
     works = guess.lengths.T != guess.lengths.S and any("S" in kinds[name][1] for name in names)
     # What is documented with one length has one, but where it is said to ask another sequence.
     one = caller.face.one_length or (guess.told and "cross" not in caller.face.name.lower() + caller.face.prose)
-    # What an encoder made has a length of its own, whichever of several attentions asks it.
+    # What an encoder made has a length of its own, whichever of several attentions asks it; so has what is documented
+    # with another letter.
     encoded = [
-        n for n, name in enumerate(names) if "S" in kinds[name][1] and re.search(r"encode[rd]|enc(_|$)|memor", name)
-    ]
+        n for n, name in enumerate(names)
+        if "S" in kinds[name][1] and (guess.told or re.search(r"encode[rd]|enc(_|$)|memor", name))
+    ]  # fmt: skip
     asked, own, one = (encoded, False, False) if encoded and len(names) > 1 else (asked, own, one)
     if not asked or max(asked) >= len(names) or own or works or one:
         return
@@ -463,4 +478,5 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
     ways = [Way(guess.sized(T=T, S=S)) for T, S in sizes]
     first, second, more, fewer = caller.ask(ways)
     if not first.failed and not second.failed and more.failed and fewer.failed:
-        findings.add("cross_wrong_length", line=more.reply["error"]["line"])
+        led = more.reply["error"]["lines"]
+        findings.add("cross_wrong_length", line=own_line(str(caller.face.description["file"]), led) if led else None)
