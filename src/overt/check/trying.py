@@ -90,16 +90,24 @@ def check(
                 others.append(replace(tried.guess, dtype="float64"))
             astray = any("could not be followed" in entry["why"] for entry in judged.get("ledger", ()))
             kept = astray and any(kind[:3] == "by " for _, kind in tried.guess.kinds)
+            spans = judged.get("facts", {}).get("spans") or [{"keys": 0}]
             if kept or judged.get("facts", {}).get("pieces") or "pages" in dict(tried.guess.kinds).values():
                 # Pages may be read a few at a time.
                 others.append(_longer(tried.guess))
+            elif _cut(spans):
+                # Of the last piece, which is no whole one, little can be seen.
+                others.append(tried.guess.sized(S=_LONG, T=_LONG))
             elif blocks(face.whole):
                 # Blocks that are as wide as that have all keys in one.
                 others.append(tried.guess.sized(S=_LONGER, T=_LONGER))
             if 1 < tried.guess.lengths.T == tried.guess.lengths.S < _PLENTY:
                 # Of two positions little can be seen.
                 others.append(replace(tried.guess, lengths=replace(tried.guess.lengths, T=_PLENTY, S=_PLENTY)))
-            spans = judged.get("facts", {}).get("spans") or [{"keys": 0}]
+            counted = [path for path, kind in tried.guess.kinds if kind == "lengths"]
+            n = tried.guess.lengths
+            if counted and n.T < n.S and {one["keys"] for one in spans} == {n.T}:
+                # What counts more keys than there are hides none.
+                others.append(tried.guess.given(counted[0], calls.SHORTER))
             if face.batches_first is False and {one["keys"] for one in spans} == {tried.guess.lengths.B}:
                 # What was taken for samples are the positions.
                 others.append(tried.guess.turned)
@@ -243,6 +251,14 @@ def check(
         f"{len(failed)} calls were tried, and those that came furthest are {shown}" if far else "there is none to try"
     )
     raise CallError(f"no call of {face.name} works: {told}.  Give a call that works with --example")
+
+
+def _cut(spans: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether one line attends to some keys, and then to these and fewer more."""
+    lines: dict[Any, set[int]] = {}
+    for span in spans:
+        lines.setdefault(span.get("line"), set()).add(span["keys"])
+    return any(len(keys) > 1 and sorted(keys)[1] < 2 * min(keys) for keys in lines.values())
 
 
 def _longer(guess: Guess) -> Guess:

@@ -149,10 +149,11 @@ def _each(n: Lengths, x: np.ndarray) -> np.ndarray:
     return np.broadcast_to(x, (n.B, *x.shape))
 
 
-# The number of one word, where there are no samples.
-WORD = "a word"
+# Lengths where there are fewer keys than elsewhere, and the number of one word, where there are no samples.
+SHORTER, WORD = "lengths in T", "a word"
 OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "lengths": lambda n, r: np.linspace(n.S, max(1, n.S - 2), n.B).astype(int),
+    SHORTER: lambda n, r: np.linspace(n.T, max(1, n.T - 2), n.B).astype(int),
     "tokens": lambda n, r: r.integers(0, 4, (n.B, n.T)),
     "one token": lambda n, r: r.integers(0, 4, n.B),
     WORD: lambda n, r: r.integers(2, 4, ()),
@@ -187,8 +188,8 @@ EACH_CALL = "Y"
 # Lengths that no array holds.
 LISTED = "list of lengths"
 WHOLE = (
-    "lengths", "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "bounds", "bounds in T",
-    "edges", "pairs of edges", "sources", "targets", "sorts of edges", "pages",
+    "lengths", SHORTER, "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "bounds",
+    "bounds in T", "edges", "pairs of edges", "sources", "targets", "sorts of edges", "pages",
 )  # fmt: skip
 VALUES: dict[str, Callable[[Lengths], Any]] = {
     "width of all": lambda n: n.W,
@@ -224,7 +225,7 @@ EACH = "each of "
 # What random numbers are drawn with.
 RANDOM = "random"
 STREAMS = "random streams"
-KINDS = (*FLOATS, *MASKS, *(kind for kind in OTHERS if kind != WORD), *VALUES, *FUNCTIONS, *HOLDERS)
+KINDS = (*FLOATS, *MASKS, *(kind for kind in OTHERS if kind not in (WORD, SHORTER)), *VALUES, *FUNCTIONS, *HOLDERS)
 # What a constructor takes.
 NUMBERS = (*(kind for kind in VALUES if kind != LISTED), *NAMED, "identity", "linear")
 
@@ -311,7 +312,7 @@ class Guess:
     def alone(self) -> Guess:
         """With as many keys as queries where no array has keys: masks and lengths are those of the queries then."""
         arrays = [set(kind) for _, kind in self.kinds if is_floats(kind)]
-        hides = any(is_mask(kind) or kind in ("lengths", LISTED) for _, kind in self.kinds)
+        hides = any(is_mask(kind) or kind in ("lengths", SHORTER, LISTED) for _, kind in self.kinds)
         if not hides or not any("T" in axes for axes in arrays) or any({"S", "n"} & axes for axes in arrays):
             return self
         return self.sized(S=self.lengths.T)

@@ -161,21 +161,25 @@ class Candidate:
     def on_build(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """Make an instance of a class (or take the instance), fill its parameters with known numbers."""
         seed_all()
-        thing = self.target
+        thing, narrow, own = self.target, dict[str, Any](), bool(message.get("own_width"))
         if inspect.isclass(thing):
             library = backends(message.get("backend", "numpy"), "float64")
             kwargs = Giver(thing, message.get("backend", "numpy"), lambda name: library.give(arrays[name])).each(
                 message.get("kwargs", {})
             )
-            thing = thing(**defaults(thing) | kwargs)
+            # What it is half as wide as, unless it is told.
+            narrow = defaults(thing)
+            thing = thing(**({} if own else narrow) | kwargs)
         if not is_keras(type(thing)) and hasattr(thing, "double") and hasattr(thing, "eval"):
-            thing.double()
+            if not own:
+                thing.double()
             if message.get("evaluate", True):
                 thing.eval()
-        if not is_keras(type(thing)):
+        if not is_keras(type(thing)) and not own:
             widen(thing)
         numbers = out if message.get("numbers") else None
-        return self._made(thing, parameters(thing, message.get("seed"), numbers, state=grown(type(thing))))
+        rows = parameters(thing, message.get("seed"), numbers, state=grown(type(thing)))
+        return self._made(thing, rows) | {"narrow": bool(narrow)}
 
     def on_example(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """Make what is called of one expression and its arguments of another, in the candidate's module."""

@@ -32,13 +32,12 @@ def failure(error: BaseException, file: str | None, passing: Mapping[int, str]) 
     absent: list[str] = []
     while trace is not None:
         if file is not None and trace.tb_frame.f_code.co_filename == file:
-            line = trace.tb_lineno
-            lines.append(line)
+            lines.append(trace.tb_lineno)
             reached.append(trace.tb_lasti)
             # Each time that a frame is asked for them, they are gathered anew.
             local = trace.tb_frame.f_locals
-            names, called, unpacks = _statement(file, line)
-            sides, more = _refused(file, line, trace.tb_frame)
+            names, called, unpacks = _statement(file, lines[-1])
+            sides, more = _refused(file, lines[-1], trace.tb_frame)
             names = (*names, *more)
             absent += [name for name in names if local.get(name, 0) is None]
             held = [local.get(name) for name in names]

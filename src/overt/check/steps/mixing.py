@@ -310,7 +310,9 @@ class Mixing(Masked):
 
         def like(x: np.ndarray, y: np.ndarray) -> bool:
             # Those of several steps may be stacked.
-            stacked = [axis for axis, length in enumerate(x.shape) if x.size == length * y.size and 1 < length <= _STEPS]
+            stacked = [
+                axis for axis, length in enumerate(x.shape) if x.size == length * y.size and 1 < length <= _STEPS
+            ]
             parts = [x] if x.size == y.size else [part for axis in stacked for part in np.moveaxis(x, axis, 0)]
             own = np.sort(y, axis=None)
             return any(np.allclose(np.sort(part, axis=None), own, rtol=1e-4, atol=1e-6) for part in parts)

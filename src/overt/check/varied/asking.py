@@ -374,7 +374,7 @@ def _behind_lengths(caller: Caller, way: Way, facts: Mapping[str, Any], findings
     """NaN in the values beyond the length of a sample, and a sample of no length."""
     given = {**caller.arrays(way.guess), **way.arrays}
     mine, axis = values_in(given, facts) or ("", 0)
-    for name, lengths in ((name, given[name]) for name, kind in way.guess.by_name.items() if kind == "lengths"):
+    for name, lengths in ((name, given[name]) for name, kind in way.guess.by_name.items() if kind[:7] == "lengths"):
         none = np.where(np.arange(len(lengths)) == 0, 0, lengths)
         (empty,) = caller.ask([replace(way, arrays={**way.arrays, name: none})])
         if empty.outputs and np.isnan(empty.outputs[0]).any():

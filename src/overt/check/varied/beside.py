@@ -43,6 +43,8 @@ class Made:
     guesses: dict[int, Guess] = field(default_factory=dict)
     # whole numbers that they hold, in their dictionaries too
     held: dict[int, dict[str, int]] = field(default_factory=dict)
+    # those that hold half as wide numbers unless they are told
+    narrow: set[int] = field(default_factory=set)
 
     def build(self, guess: Guess, values: Mapping[str, Any] | None = None, **asked: Any) -> dict[str, Any]:
         """Make an instance; gives the reply."""
@@ -53,6 +55,7 @@ class Made:
         reply, _ = self.session.ask({"op": "build", "kwargs": kwargs, "seed": 1, **asked, "backend": backend}, arrays)
         if "error" not in reply:
             self.guesses[reply["handle"]] = guess
+            self.narrow |= {reply["handle"]} if reply["narrow"] else set()
             numbers = {name.partition(".")[2] or name: n for name, n in reply["numbers"].items() if type(n) is int}
             self.held[reply["handle"]] = numbers
         return reply

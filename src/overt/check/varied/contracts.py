@@ -224,7 +224,9 @@ def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], 
 
 def _asked_for(caller: Caller, guess: Guess, findings: Findings) -> None:
     """Whether a flag of the call that asks for weights is given scores."""
-    flags = [a.name for a in caller.face.arguments if a.default is False and not re.search("raw|score|logit|energ", a.name)]
+    flags = [
+        a.name for a in caller.face.arguments if a.default is False and not re.search("raw|score|logit|energ", a.name)
+    ]
     extra = {"record": caller.face.intents}
     for answer in caller.ask([Way(guess, values={name: True}, extra=extra) for name in flags]):
         for fault in answer.judged.get("faults", ()):

@@ -32,6 +32,7 @@ def check(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:
     if {"dropout_eval", "state", "unknown"} & set(findings.found):
         return
     _dtype(caller, guess, findings)
+    _own_width(made, caller, guess, findings)
     _gradients(caller, guess, findings)
     _by_hand(caller, guess, findings)
     _memory(made, caller, guess, findings)
@@ -56,6 +57,14 @@ def _dtype(caller: Caller, guess: Guess, findings: Findings) -> None:
     got = next((one["dtype"] for one in answer.reply.get("outputs", ())), "float32")
     if got not in ("float32", "int"):
         findings.add("dtype_changed", message=f"float32 goes in and {got} comes out.")
+
+
+def _own_width(made: Made, caller: Caller, guess: Guess, findings: Findings) -> None:
+    """A fill that half precision has no number for, in what holds such numbers unless it is told."""
+    own = made.other(caller, {}, own_width=True) if caller.handle in made.narrow else None
+    for answer in own.ask([Way(replace(guess, dtype=dtype)) for dtype in ("float32", "float16")]) if own else ():
+        if "without overflow" in answer.reply.get("error", {}).get("message", ""):
+            findings.add("mask_fp16_overflow", kind="mistake", line=answer.reply["error"]["line"])
 
 
 def _gradients(caller: Caller, guess: Guess, findings: Findings) -> None:
