@@ -13,6 +13,8 @@ from overt.check.steps.scaling import Scale
 from overt.recorder.flow import GATHERS, VIEWS, masklike
 from overt.recorder.operations import Line, Operation
 
+_LATER = "Every query sees the keys that come after it."
+
 
 class Masked(Scale):
     """What one attention hides."""
@@ -26,13 +28,18 @@ class Masked(Scale):
         elif nothing and any(self._comes_from(number, "argument") for number in core.path):
             self.note("mask", "not tried", "what was given hid nothing in the scores")
         elif nothing and self.promised and core.scores.queries.shape[1] > 1 and not self.failed("mask"):
-            says = "Every query sees the keys that come after it."
-            self.fail("causal", "causal_missing", self.softmax_line, says)
+            self.fail("causal", "causal_missing", self.softmax_line, _LATER)
         elif nothing and not self.failed("mask"):
             self.note("mask", "not tried", "no mask was given")
         if hidden is not None and not nothing:
             self._overflowed()
-            self._hidden_as_said(self._once(hidden))
+            cells = self._once(hidden)
+            self._hidden_as_said(cells)
+            # A mask of keys alone, which all queries are given, stands beside that.
+            free = self.promised and self.intended.get("hides keys alone") and not self.failed("mask")
+            rows = {core.weights.shape[core.mix.labels[0].index(a)] for a in core.mix.rows} - {1}
+            if free and cells.shape[2] in rows and (cells == cells[:, :1]).all() and not cells.all():
+                self.fail("causal", "causal_missing", self.softmax_line, _LATER)
 
     def _once(self, hidden: np.ndarray) -> np.ndarray:
         """The cells that are hidden, (batch, queries, keys); once where heads share keys and hide the same."""

@@ -55,6 +55,7 @@ class Promises:
         root = r"(sqrt *\(? *\{?|√ ?|square root of (the )?)\(?(d_?model|d\b|dim|model|embed|width|hidden)"
         return {
             "causal": True if self.declared_causal or self._made_causal else None,
+            "hides keys alone": not self.has("mask") and (self.has("padding") or self.has("lengths")),
             # By its name, or the formula that its module gives: tanh(W [c; h]).
             "luong": "luong" in told or bool(re.search(
                 r"\btanh\W{0,2}w\w*\W{0,4}c\w*\W{0,4}[;,]\W{0,3}[hs]", self.description.get("told", "").lower()
@@ -212,7 +213,7 @@ class Promises:
     def told_mask(self, name: str) -> str | None:
         """The role that what is said of an argument gives it: a mask, or one of keys alone."""
         for line in re.split(r"\n|(?<=[.;])\s", self.prose):
-            first = re.match(rf"\W*{re.escape(name.lower())}\b\W*[:=(–—]", line)
+            first = re.match(rf"\W*{re.escape(name.lower())}\b\W*([:=(–—]|\b(is|are) \()", line)
             # Behind others, what is added says so by its numbers.
             said = first or re.search(rf"[,)\]] {re.escape(name.lower())}\b\W*[:=(\[–—]", line)
             means = meaning(line[said.start() :], "bool" in line) if said else None
@@ -286,8 +287,14 @@ class Promises:
             told = re.sub(rf"[^.;]*\b(if|when|where|with|unless) (a |an |the )?{name}\b[^.;]*", "", told)
         name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
         alone = not any(self.has(given) for given in ("mask", "padding", "lengths"))
+        # What is said of every token of a model holds in what is made of it too, unless a mask for each query is given.
+        masks = [a.name for a in self.arguments if a.role == "mask"]
+        free = all(re.search(rf"\b{mask}\b\W{{0,3}}\[?\(?\w+, *\w+[\])]", self.described) for mask in masks)
+        module = " ".join(self.description.get("told", "").lower().split())
+        before = r"\b(a|each|every) (token|position) (sees|attends to|looks at) (only )?itself and (only )?(the )?\w+ before it\b"
         return bool(
             re.search(r"causal|autoregress|gpt", name)
+            or (free and "decoder-only" in module and re.search(before, module))
             or (alone and re.search(r"masked_self|masked_multi|masked_att|decoder_self|lookahead", name))
             or re.search(
                 r"\bcausal(ly)?\b|autoregressive|look-?ahead|future (tokens|positions|keys)|masked self|(only|itself) .{0,20}\b(past|earlier|previous)",

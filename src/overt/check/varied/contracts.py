@@ -78,7 +78,7 @@ def packed(face: Interface, facts: Mapping[str, Any], findings: Findings) -> Non
 
 
 def _capped(caller: Caller, facts: Mapping[str, Any], findings: Findings) -> None:
-    """A cap that an instance keeps and nothing reads, where no scores were capped."""
+    """A cap that an instance keeps, or that a function takes, and nothing reads, where no scores were capped."""
     told = caller.face.description
     nodes = [*ast.walk(parsed(f"{told['source']}\n{told['reached']}"))]
     names = [x for x in nodes if isinstance(x, ast.Attribute)]
@@ -87,8 +87,13 @@ def _capped(caller: Caller, facts: Mapping[str, Any], findings: Findings) -> Non
     both = [(x.targets[0], x.value) for x in nodes if isinstance(x, ast.Assign)]
     handed = [y for x, y in both if isinstance(x, ast.Attribute) and isinstance(y, ast.Attribute) and x.attr == y.attr]
     read = {x.attr for x in names if isinstance(x.ctx, ast.Load) and not any(x is y for y in handed)}
-    if kept - read and not facts.get("capped"):
-        findings.add("softcap_missing", line=findings.at("scores"), look=rf"\.{min(kept - read)}\b")
+    unread = sorted(kept - read)
+    called = {getattr(x.func, "attr", getattr(x.func, "id", "")) for x in nodes if isinstance(x, ast.Call)}
+    for function in (x for x in nodes if isinstance(x, ast.FunctionDef) and x.name in called):
+        taken = {a.arg for a in function.args.args if role(a.arg, ("cap",))}
+        unread += sorted(taken - {x.id for x in ast.walk(function) if isinstance(x, ast.Name)})
+    if unread and not facts.get("capped"):
+        findings.add("softcap_missing", line=findings.at("scores"), look=rf"\.{unread[0]}\b")
 
 
 def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
