@@ -80,7 +80,8 @@ def judge(
         others.append(one.operands)
         if (line := _carried(core, found)) is not None:
             one.fail("bias", "inplace", line, "The scores are written into what the next attention adds its own to.")
-        hiding |= {one.softmax_line} if one.hidden is not None and one.hidden.any() else set()
+        hides = one.hidden is not None and one.hidden.any() and not one.failed("causal")
+        hiding |= {one.softmax_line} if hides else set()
         judged.faults += [f for f in one.faults if f not in judged.faults]
         judged.ledger += [Entry(name + e.step, e.outcome, e.why, e.line, e.mistake) for e in one.ledger]
         for key, value in one.facts.items():
