@@ -138,6 +138,13 @@ def check(
                 longer = [Tried(tried.guess.given(path, "length"), {}) for path in more]
                 if longer and look(handle, longer[:1]):
                     return True
+                # Or by one that the instance was made of.
+                own = made.of(caller)
+                reach = [path[0] for path, kind in own[0].kinds if kind == "0"] if own and len(unsure) == 1 else []
+                for name in reach:
+                    wider = made.other(caller, {name: 2})
+                    if wider is not None and look(wider.handle, [tried]):
+                        return True
             if found and lost < _ENOUGH and not found[-1].doubtful:
                 return True
             # Of what is doubtful there may be more before something is sure.

@@ -119,6 +119,9 @@ def cores(operations: Sequence[Operation], *, free: bool = False) -> list[Core]:
                 attends = attends or (free and moving(mix, data)[1])
                 if attends and not (heads or summed or _compared(core, scored, data)):
                     found.append((_rank(core), core))
+    # What is neither positive nor sums to 1 and meets a parameter is a projection.
+    # And so is what each sample, but not its weights, has in common with all others.
+    found = [(r, c) for r, c in found if r[0] or (moving(c.mix, data)[1] and (c.mix.batch or not c.scores.batch))]
     if not found:
         return []
     # Weights that sum to 1 first, and scores of two things that both depend on the arguments.
@@ -132,10 +135,6 @@ def cores(operations: Sequence[Operation], *, free: bool = False) -> list[Core]:
     for _, inner, mix in merged:
         inner.merge = mix
     top = [(r, c) for r, c in top if not any(c.mix is mix for *_, mix in merged)] + [(r, c) for r, c, _ in merged]
-    if best[0] == 0:
-        # What is neither positive nor sums to 1 and meets a parameter is a projection.
-        # And so is what each sample, but not its weights, has in common with all others.
-        top = [(r, c) for r, c in top if moving(c.mix, data)[1] and (c.mix.batch or not c.scores.batch)]
     if best[0] == 0 and top:
         top = [max(enumerate(top), key=lambda pair: (pair[1][0], pair[0]))[1]]
     # The same lines are the same attention, whatever became of its weights this time.

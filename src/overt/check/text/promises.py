@@ -456,7 +456,7 @@ class Promises:
     def declared_free(self) -> bool:
         """Whether it is said that the weights need not sum to 1."""
         told = " ".join(f"{self._all_prose} {self.description.get('told', '')}".lower().split())
-        without = r"\b(no|without( an?| the| any)?|not( \w+){0,3} through an?|instead of( an?| the)?|in place of( an?| the)?) softmax\b"
+        without = r"\b(no|without( an?| the| any)?|not( \w+){0,3} (through|by|with|using) an?|instead of( an?| the)?|in place of( an?| the)?) softmax\b"
         return bool(re.search(rf"{without}|\bsoftmax(-| )free\b", told))
 
     @cached_property
