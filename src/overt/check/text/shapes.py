@@ -33,7 +33,7 @@ _BESIDE = r"[\s,/&+|`'\"*]*(and|or|et|und|y)?[\s`'\"*]*"
 # What words beside a shape say of its numbers.
 _SORTS = {
     "mask": r"bool|true\b",
-    "0 and 1": r"0\s*/\s*1\b|(with )?(1|(?<!\w )0)(\.0)? (for|where|at|=)|ones (at|for|where)|binary\b|(zeros|0s?) and (ones|1s?)\b|(ones|1s?) and (zeros|0s?)\b",
+    "0 and 1": r"0\s*/\s*1\b|(in |∈ ?)\{0$|(with )?(1|(?<!\w )0)(\.0)? (for|where|at|=)|ones (at|for|where)|binary\b|(zeros|0s?) and (ones|1s?)\b|(ones|1s?) and (zeros|0s?)\b",
     "whole": r"(u?int(eger)?(32|64|s)?|long|ids?|tokens|ind(ex|ices|exes))\b",
 }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -48,6 +48,8 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
             "python_list",
             message=f"{len(lost)} parameters are not registered (such as {', '.join(lost[:3])}): "
             "the layers are in a plain list or dict, so nothing trains, moves or saves them.",
+            # Where what has no name of its own is kept.
+            look="|".join(rf"self\.{name}\b.*[=.]" for name in _holders(lost)),
         )
         # Nor does eval() come to them.
         findings.found.pop("dropout_eval", None)
@@ -225,6 +227,12 @@ def options(caller: Caller, guess: Guess, made: Made, facts: Mapping[str, Any], 
     if not findings.wrong:
         _blocks(caller, guess, made, numbers, facts, findings)
         _displaced(caller, guess, made, numbers, findings)
+
+
+def _holders(lost: Sequence[str]) -> list[str]:
+    """The attributes that hold, by numbers or other keys, what parameters were lost of."""
+    found = (re.search(r"(?:^|\.)(\w+)\.\d+\.", name) for name in lost)
+    return [*dict.fromkeys(one[1] for one in found if one)]
 
 
 def _asked_for(caller: Caller, guess: Guess, findings: Findings) -> None:
