@@ -189,7 +189,8 @@ def attentions(operations: Sequence[Operation], *, free: bool = False) -> tuple[
     if apart := {core.mix.number: one for core in found if (one := _over_heads(core)) is not None}:
         written, numbers = unsummed(written, apart)
         found, before = cores(written), [before[i] for i in numbers]
-    sure = any(core.normal or core.two for core in found)
+    # Where features are summed last, and nothing sums to 1, these may be queries that meet what keys and values made.
+    sure = any(core.normal or (core.two and core.mix.labels[1][-1] not in core.mix.summed) for core in found)
     other = None if sure else reordered(written, carriers(written))
     if other is not None and (again := cores(other[0])):
         written, found, before = other[0], again, [before[i] for i in other[1]]

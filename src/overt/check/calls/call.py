@@ -162,6 +162,7 @@ OTHERS: dict[str, Callable[[Lengths, np.random.Generator], np.ndarray]] = {
     "positions (B, T)": lambda n, r: np.broadcast_to(np.arange(n.T), (n.B, n.T)),
     "bounds": lambda n, r: np.arange(n.B + 1, dtype=np.int32) * n.T,
     "bounds in T": lambda n, r: np.array([0, n.T // 2, n.T], dtype=np.int32),
+    "parts of T": lambda n, r: np.diff(OTHERS["bounds in T"](n, r)),
     "edges": lambda n, r: _edges(n),
     "pairs of edges": lambda n, r: _edges(n).T,
     "sources": lambda n, r: _edges(n)[0],
@@ -189,7 +190,7 @@ EACH_CALL = "Y"
 LISTED = "list of lengths"
 WHOLE = (
     "lengths", SHORTER, "tokens", "one token", "tokens of one", "positions", "positions (B, T)", "bounds",
-    "bounds in T", "edges", "pairs of edges", "sources", "targets", "sorts of edges", "pages",
+    "bounds in T", "parts of T", "edges", "pairs of edges", "sources", "targets", "sorts of edges", "pages",
 )  # fmt: skip
 VALUES: dict[str, Callable[[Lengths], Any]] = {
     "width of all": lambda n: n.W,

@@ -133,6 +133,8 @@ class Likely:
         if said is None and argument.required and (module or path in asked.layers):
             projects = module or SUGGESTED.get(argument.role or "") == "WW"
             return "linear" if projects else "identity"
+        if path in asked.parts:
+            return "parts of T"
         # What is called positions, and is the last that is seen, is one.
         counts = asked.lengths - (asked.last if argument.role == "positions" else set())
         ends = path in asked.bounds | counts and argument.annotation[:3] != "int"

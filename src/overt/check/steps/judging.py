@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain, pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ from overt.recorder.products import Product, contracted
 from overt.recorder.reordered import REORDERED
 
 Shapes = Mapping[str, tuple[int, ...]]
+# Axes of what divides a result.
+_AXES = 4
 _BARE = "Context and state are mixed by a matrix, and there is no tanh."
 
 
@@ -313,12 +315,14 @@ class _Judge(Blocks):
         core, query = self.core, self.core.scores.left.reshape(-1)
         for number in range(core.scores.number, len(self.operations) if (sums > 0).all() else 0):
             one = contracted(self.operations, number)
-            if one is None or number == core.mix.number or one.result.size != len(sums):
+            if one is None or number == core.mix.number or one.result.size != len(sums) or one.result.ndim > _AXES:
                 continue
-            divisor, asked = one.result.reshape(-1), any(near(x.reshape(-1), query) for x in (one.left, one.right))
-            if asked and not near(divisor, sums, 1e-3) and (divisor > 0).all():
-                divided = self._divided(divisor)
-                if divided is not None and divided is not self.operations[core.mix.number]:
+            asked = any(near(x.reshape(-1), query) for x in (one.left, one.right))
+            # Its axes may lie in another order than the rows.
+            orders = [one.result.transpose(axes).reshape(-1) for axes in permutations(range(one.result.ndim))]
+            if asked and not any(near(divisor, sums, 1e-3) for divisor in orders):
+                divided = [made for made in map(self._divided, orders) if made is not None]
+                if divided and divided[0] is not self.operations[core.mix.number]:
                     return one
         return None
 

@@ -40,9 +40,11 @@ class Read:
     whole: set[Path] = field(default_factory=set)
     # what is compared with numbers below 0, or with 0 from below
     negative: set[Path] = field(default_factory=set)
-    # what has its outputs before its inputs, what slices begin and end at, or end at, and what is joined with texts
+    # what has its outputs before its inputs, what slices begin and end at, what something is split into, what slices
+    # end at, and what is joined with texts
     linear: set[Path] = field(default_factory=set)
     bounds: set[Path] = field(default_factory=set)
+    parts: set[Path] = field(default_factory=set)
     lengths: set[Path] = field(default_factory=set)
     # of what counts others, what is itself the last of these
     last: set[Path] = field(default_factory=set)
@@ -401,6 +403,10 @@ class _Asking:
         if re.fullmatch(_ADDING, ast.unparse(node.func)) and len(node.args) > 1:
             self.found.added_by.update(path for path in self.paths(node.args[1]) if len(path) == 1)
         self.found.squashes |= name == "tanh"
+        if name == "split":
+            # Whole numbers that an array is made a list of.
+            listed = (x.func for x in node.args if isinstance(x, ast.Call))
+            self.found.parts.update(self.every(x.value for x in listed if getattr(x, "attr", "") == "tolist"))  # type: ignore[attr-defined]
         if name == "unique" and node.args:
             self.found.compared.update(self.paths(node.args[0]))
         if name in self.found.embeds and is_own(node.func):
