@@ -202,37 +202,35 @@ class Packed(Turned):
         ("paged", "-1", []),
     ],
 )
-def test_what_is_given_together_fits(tmp_path: Path, name: str, axis: str, found: list[str]) -> None:
+def test_what_is_given_together_fits(session: Session, tmp_path: Path, name: str, axis: str, found: list[str]) -> None:
     (tmp_path / "given.py").write_text(NUMPY.replace("AXIS", axis))
-    with Session() as session:
-        report = examine(session, f"{tmp_path / 'given.py'}:{name}")
+    report = examine(session, f"{tmp_path / 'given.py'}:{name}")
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == found, str(report)
     assert any(e.step.endswith("softmax") and e.outcome != "not tried" for e in report.ledger)
 
 
-def test_an_array_that_is_taken_apart_and_picks_nodes_has_edges(tmp_path: Path) -> None:
+def test_an_array_that_is_taken_apart_and_picks_nodes_has_edges(session: Session, tmp_path: Path) -> None:
     (tmp_path / "graph.py").write_text(GRAPH)
-    with Session() as session:
-        report = examine(session, f"{tmp_path / 'graph.py'}:Graph")
+    report = examine(session, f"{tmp_path / 'graph.py'}:Graph")
     assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
     assert "links: edges" in report.convention["called with"]
 
 
 @pytest.mark.parametrize(("name", "given"), [("Pointed", "slots: BTW"), ("cut", "used: lengths")])
-def test_what_equations_and_whole_numbers_say_of_arguments(tmp_path: Path, name: str, given: str) -> None:
+def test_what_equations_and_whole_numbers_say_of_arguments(
+    session: Session, tmp_path: Path, name: str, given: str
+) -> None:
     (tmp_path / "pointed.py").write_text(POINTED)
-    with Session() as session:
-        report = examine(session, f"{tmp_path / 'pointed.py'}:{name}")
+    report = examine(session, f"{tmp_path / 'pointed.py'}:{name}")
     assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
     assert given in report.convention["called with"]
 
 
-def test_heads_that_others_are_divided_by_are_key_heads(tmp_path: Path) -> None:
+def test_heads_that_others_are_divided_by_are_key_heads(session: Session, tmp_path: Path) -> None:
     if find_spec("jax") is None:
         return
     (tmp_path / "traced.py").write_text(TRACED)
-    with Session() as session:
-        report = examine(session, f"{tmp_path / 'traced.py'}:grouped")
+    report = examine(session, f"{tmp_path / 'traced.py'}:grouped")
     assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
     assert any(e.step.endswith("softmax") and e.outcome == "held" for e in report.ledger)
 
@@ -289,54 +287,51 @@ class Located(nn.Module):
     [("Joined", "hidden: BU, embedded: Bi (batch 2, heads 3, 5 queries, 5 keys, width 12, i 12"),
      ("Located", "state: BW, memory: BSW, done_memory: BSj, before: BiW")],
 )  # fmt: skip
-def test_a_state_asks_for_what_is_remembered(tmp_path: Path, name: str, given: str) -> None:
+def test_a_state_asks_for_what_is_remembered(session: Session, tmp_path: Path, name: str, given: str) -> None:
     if find_spec("torch") is None:
         return
     (tmp_path / "states.py").write_text(STATES)
-    with Session() as session:
-        report = examine(session, f"{tmp_path / 'states.py'}:{name}")
+    report = examine(session, f"{tmp_path / 'states.py'}:{name}")
     assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
     assert given in " ".join(report.convention["called with"].split()), report.convention
 
 
 @pytest.mark.parametrize(("name", "found"), [("Maps", []), ("MapsOfAll", ["softmax_heads_and_keys"])])
-def test_weights_of_pixels_are_normalised_over_both_sides(tmp_path: Path, name: str, found: list[str]) -> None:
+def test_weights_of_pixels_are_normalised_over_both_sides(
+    session: Session, tmp_path: Path, name: str, found: list[str]
+) -> None:
     if find_spec("torch") is None:
         return
     (tmp_path / "states.py").write_text(STATES)
-    with Session() as session:
-        report = examine(session, f"{tmp_path / 'states.py'}:{name}")
+    report = examine(session, f"{tmp_path / 'states.py'}:{name}")
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == found, str(report)
 
 
 @pytest.mark.parametrize("name", ["Turned", "Packed"])
-def test_what_may_be_left_out_or_bounds_what_is_packed_is_given(tmp_path: Path, name: str) -> None:
+def test_what_may_be_left_out_or_bounds_what_is_packed_is_given(session: Session, tmp_path: Path, name: str) -> None:
     if find_spec("torch") is None:
         return
     (tmp_path / "shop.py").write_text(TORCH)
-    with Session() as session:
-        report = examine(session, f"{tmp_path / 'shop.py'}:{name}")
+    report = examine(session, f"{tmp_path / 'shop.py'}:{name}")
     assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
     given = {"Turned": "position_embeddings.0: cosines", "Packed": "cu_seqlens: bounds in T"}[name]
     assert given in report.convention["called with"]
 
 
-def test_a_number_for_each_key_has_no_width(tmp_path: Path) -> None:
+def test_a_number_for_each_key_has_no_width(session: Session, tmp_path: Path) -> None:
     if find_spec("torch") is None:
         return
     (tmp_path / "shop.py").write_text(TORCH)
-    with Session() as session:
-        report = examine(session, f"{tmp_path / 'shop.py'}:Covered")
+    report = examine(session, f"{tmp_path / 'shop.py'}:Covered")
     assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
     assert "enc_out: BSW, enc_feat: BSW, enc_mask: 0 and 1 (B, S), coverage: BS " in report.convention["called with"]
 
 
-def test_all_may_be_tokens_and_come_back_from_numpy(tmp_path: Path) -> None:
+def test_all_may_be_tokens_and_come_back_from_numpy(session: Session, tmp_path: Path) -> None:
     if find_spec("torch") is None:
         return
     (tmp_path / "shop.py").write_text(TORCH)
-    with Session() as session:
-        report = examine(session, f"{tmp_path / 'shop.py'}:Shop")
+    report = examine(session, f"{tmp_path / 'shop.py'}:Shop")
     assert not [f.id for f in report.findings if f.kind in ("mistake", "unknown")], str(report)
     assert any(e.step.endswith("softmax") and e.outcome == "held" for e in report.ledger)
 

@@ -379,15 +379,11 @@ WRONG = {
 
 
 @pytest.fixture(scope="module")
-def check(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Report]:
+def check(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Report]:
     file = tmp_path_factory.mktemp("words") / "words.py"
     file.write_text(SOURCE)
 
-    def run(name: str) -> Report:
-        with Session() as session:
-            return examine(session, f"{file}:{name}")
-
-    return run
+    return lambda name: examine(session, f"{file}:{name}")
 
 
 @pytest.mark.parametrize("name", RIGHT)

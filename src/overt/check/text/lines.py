@@ -73,15 +73,13 @@ def function_at(file: str, line: int) -> str | None:
 
 
 def own_line(file: str, lines: Sequence[int]) -> int:
-    """Of lines that led to the last, from the outermost, that which calls a helper that is called at several places."""
-    tree = parsed("".join(linecache.getlines(file)))
-    for number, line in reversed([*enumerate(lines)]):
-        inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
-        functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
-        calls = {n.lineno for n in _calls_of(functions[-1], tree)} if functions else set()
-        if not number or len(calls) < 2 or functions[-1].name in ("__call__", "forward", "call"):
-            return line
-    return lines[-1]
+    """Of lines that led to the last, from the outermost, the last, or that which calls a helper of several places."""
+    tree, line = parsed("".join(linecache.getlines(file))), lines[-1]
+    inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
+    helper = next((n for n in inside[::-1] if isinstance(n, ast.FunctionDef)), None)
+    if len(lines) < 2 or helper is None or helper.name in ("__call__", "forward", "call"):
+        return line
+    return lines[-2] if len({n.lineno for n in _calls_of(helper, tree)}) > 1 else line
 
 
 def documented(file: str) -> set[int]:
