@@ -296,6 +296,32 @@ class Reader:
         return np.einsum("nhm,mhd->nhd", e / e.sum(-1, keepdims=True), v).reshape(n, -1)
 
 
+class Pool:
+    """A token of each request, its keys in blocks of a pool.  q, k, v (N, heads, dim)"""
+
+    def __init__(self, heads=4, dim=8, blocks=16, size=4):
+        self.k, self.v = (torch.zeros(blocks * size, heads, dim) for _ in range(2))
+        self.size, self.free, self.blocks, self.length = size, list(range(blocks)), {}, {}
+
+    def rows(self, name):
+        first = torch.tensor(self.blocks[name]) * self.size
+        return (first[:, None] + torch.arange(self.size)).reshape(-1)[: self.length[name]]
+
+    def decode(self, names: list[str], q, k, v):
+        out = []
+        for i, name in enumerate(names):
+            mine, n = self.blocks.setdefault(name, []), self.length.get(name, 0)
+            if n == len(mine) * self.size:
+                mine.append(self.free.pop(0))
+            self.k[mine[-1] * self.size + n % self.size] = k[i]
+            self.v[mine[-1] * self.size + n % self.size] = v[i]
+            self.length[name] = n + 1
+            at = self.rows(name)
+            w = (torch.einsum("hd,thd->ht", q[i], self.k[at]) * q.shape[-1] ** -0.5).softmax(-1)
+            out.append(torch.einsum("ht,thd->hd", w, self.v[at]))
+        return torch.stack(out)
+
+
 class Head(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -357,7 +383,7 @@ def gemma_uncapped(q, k, v, valid):
 '''
 
 RIGHT = ("Chunks", "Dictation", "Half", "Ranker", "Strip", "Caption", "gemma", "Radius", "Interest", "Bags",
-         "voiced_only", "linear", "story", "Reader")  # fmt: skip
+         "voiced_only", "linear", "story", "Reader", "Pool")  # fmt: skip
 # Mistakes, and what stands in the line.
 WRONG = {
     "TopLeft": ("causal_top_left", ""),
@@ -395,6 +421,13 @@ def test_wrong(check: Callable[[str], Report], name: str) -> None:
     mistake, text = WRONG[name]
     assert [f.id for f in found] == [mistake], str(report)
     assert found[0].where is None or text in found[0].where["text"], str(report)
+
+
+def test_keys_that_are_asked_twice(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "pool.py").write_text(SOURCE.replace("(self.blocks[name]) * self.size", "(self.blocks[name])"))
+    report = examine(session, f"{tmp_path / 'pool.py'}:Pool")
+    assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == ["unknown"], str(report)
+    assert "a second time" in str(report)
 
 
 TURNED = """

@@ -34,6 +34,9 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
     # What the line names, and then what that may be made of.
     made = dict.fromkeys([*here, *kinds])
     if unseen or (re.search(_WHOLE_WANTED, message) and "only integers" not in message):
+        # What is 0 or 1 may be one of two sorts.
+        yield from (guess.given(path, f"below 2: {''.join(axes_of(kind))}") for path, kind in guess.kinds
+                    if kind[:7] == "0 and 1" and free(path))  # fmt: skip
         for path in made:
             if is_floats(kinds[path]):
                 # Of words there is one number where a vector has many, but for an axis that other whole numbers have.

@@ -90,7 +90,7 @@ class Interface(Promises):
     @cached_property
     def read(self) -> Read:
         """What its code asks of its arguments."""
-        return read(self.whole, tuple(a.name for a in self.arguments))
+        return read(self.whole, [a.name for a in self.arguments])
 
     @cached_property
     def whole(self) -> str:

@@ -38,13 +38,18 @@ def _defaults(node: ast.AST) -> dict[str, str]:
     return found
 
 
-@lru_cache(maxsize=128)
-def read(source: str, names: tuple[str, ...]) -> Read:
+def read(source: str, names: Sequence[str]) -> Read:
     """What a source asks of its arguments.
 
     ``w["q"]`` asks a dictionary, ``w.q``, where no array has an attribute q, a configuration, and a loop over what lies
     in something, or several names for it, a list.  What is handed on to other functions of the source is asked there.
     """
+    return _read(source, tuple(names))
+
+
+@lru_cache(maxsize=128)
+def _read(source: str, names: tuple[str, ...]) -> Read:
+    """The same, of what was read before too: to be read only."""
     found, tree = Read(), parsed(source)
     functions = {node.name: node for node in walked(tree) if isinstance(node, ast.FunctionDef)}
     for node in tree.body[1:]:

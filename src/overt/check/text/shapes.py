@@ -33,7 +33,7 @@ _BESIDE = r"[\s,/&+|`'\"*]*(and|or|et|und|y)?[\s`'\"*]*"
 # What words beside a shape say of its numbers.
 _SORTS = {
     "mask": r"bool|true\b",
-    "0 and 1": r"0\s*/\s*1\b|(in |∈ ?)\{0$|(with )?(1|(?<!\w )0)(\.0)? (for|where|at|=)|ones (at|for|where)|binary\b|(zeros|0s?) and (ones|1s?)\b|(ones|1s?) and (zeros|0s?)\b",
+    "0 and 1": r"0\s*/\s*1\b|(with )?(1|(?<!\w )0)(\.0)? (for|where|at|=)|ones (at|for|where)|binary\b|(zeros|0s?) and (ones|1s?)\b|(ones|1s?) and (zeros|0s?)\b",
     "whole": r"(u?int(eger)?(32|64|s)?|long|ids?|tokens|ind(ex|ices|exes))\b",
 }
 
@@ -99,7 +99,7 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
             ]
             told = told[apart[-1] + 1 :] if apart else told
         after = re.sub(r"^\s*(float\d*)?,\s*(?=\d)", "", text[place.end() : starts[number + 1]])
-        behind = re.split(r"[;,\n(\[]|\.\s", re.sub(r"\n(?=with\b)", " ", after))[0]
+        behind = re.split(r"[;,\n(\[]|\.\s", re.sub(r"\{0, ?1\}", "0/1", re.sub(r"\n(?=with\b)", " ", after)))[0]
         words = behind.lower(), near[told[-1].end() :].lower() if told else ""
         sort = next(
             (

@@ -476,9 +476,11 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
     # What an encoder made has a length of its own, whichever of several attentions asks it; so has what is documented
     # with another letter.
     encoded = [
-        n for n, name in enumerate(names)
-        if "S" in kinds[name][1] and (guess.told or re.search(r"encode[rd]|enc(_|$)|memor", name))
-    ]  # fmt: skip
+        n
+        for n, name in enumerate(names)
+        if "S" in kinds[name][1]
+        and ((guess.told and "additive" not in facts) or re.search(r"encode[rd]|enc(_|$)|memor", name))
+    ]
     asked, own, one = (encoded, False, False) if encoded and len(names) > 1 else (asked, own, one)
     if not asked or max(asked) >= len(names) or own or works or one:
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +16,8 @@ from overt.check.varied.asking import Caller, Way, remembers
 
 # A seed that no other call has.
 _SEED = 20
-# Calls that may attend together.
-_TIMES = 12
+# Calls that may attend together, and how far apart numbers are that are the same.
+_TIMES, _ALIKE = 12, 1e-5
 
 
 def stepped(caller: Caller, guess: Guess, findings: Findings) -> None:
@@ -65,7 +66,31 @@ def again(caller: Caller, guess: Guess) -> dict[str, Any]:
         inputs = {a.name for a in caller.face.arguments}
         given = {n: drawn.normal(size=x.shape) for n, x in caller.arrays(guess).items()
                  if x.dtype.kind == "f" and (n in inputs or not keeps)}  # fmt: skip
-        last: dict[str, Any] = {"record": caller.face.intents if keeps else {}} if number == _TIMES - 1 else {}
+        intents = {**(caller.face.intents if keeps else {}), "operands": True}
+        last: dict[str, Any] = {"record": intents} if number == _TIMES - 1 else {}
         given |= {name: np.array(2 + number % 4) for name in words}
         ways.append(Way(guess, given, dict.fromkeys(places, number), extra={"fresh": number == 0, **last}, keeps=keeps))
-    return caller.ask(ways)[-1].judged if ways else {}
+    told = caller.ask(ways)[-1].judged if ways else {}
+    twice = _twice(told, [x for way in ways for x in way.arrays.values() if x.dtype.kind == "f"])
+    if twice:
+        says = f"Keys were given one by one, and of {twice[1]} that are asked {twice[0]} are asked a second time."
+        at = {"line": told["facts"].get("mixed at"), "file": caller.face.description["file"]}
+        fault = {"step": "keys", "mistake": "unknown", "says": says, "kind": None, "expected": "", "actual": "", **at}
+        told = {**told, "faults": [*told["faults"], fault]}
+    return told
+
+
+def _twice(told: Mapping[str, Any], given: Sequence[np.ndarray]) -> tuple[int, int] | None:
+    """How many keys of how many are asked twice, of those that are asked as they were given one after the other."""
+    operands = told.get("facts", {}).get("operands")
+    keys: np.ndarray = np.asarray(operands["k"]) if operands else np.zeros(0)
+    if keys.ndim != 3 or keys.shape[1] < 2:
+        return None
+    width = keys.shape[2]
+    rows = np.concatenate([np.zeros((0, width)), *(x.reshape(-1, width) for x in given if x.shape[-1:] == (width,))])
+    for some in keys:
+        own = [np.flatnonzero((np.abs(rows - key) < _ALIKE).all(1))[:1].tolist() for key in some]
+        known = [one[0] for one in own if one]
+        if 2 * len(known) > len(some) and len({*known}) < len(known):
+            return len(known) - len({*known}), len(some)
+    return None
