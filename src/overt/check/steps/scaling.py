@@ -9,6 +9,7 @@ from overt.check.steps.judged import UNKNOWN
 from overt.check.steps.origins import PRODUCTS, Origin, constant_over
 from overt.check.steps.turning import turn
 from overt.check.steps.walking import Walk
+from overt.recorder.edges import EDGES
 from overt.recorder.operations import Line
 from overt.recorder.products import contracted, product
 
@@ -179,7 +180,9 @@ class Scale(Walk):
     def _bags(self) -> bool:
         """Whether one query meets embeddings of words, or sums of them, that no matrix maps: a memory network's."""
         sources = [self.core.scores.sources[1], self.core.mix.sources[1]]
-        if self.core.scores.queries.shape[1] > 1 or None in sources:
+        # What is gathered by the ends of edges are nodes, and no words.
+        graph = any(operation.detail == EDGES for operation in self.operations)
+        if self.core.scores.queries.shape[1] > 1 or None in sources or graph:
             return False
         open_, seen, words = list(sources), set[int](), False
         while open_:
