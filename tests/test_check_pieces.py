@@ -10,7 +10,7 @@ import pytest
 from overt.check.checking import examine
 from overt.check.process.session import Session
 from overt.check.report import Report
-from overt.check.text.lines import counted, own_line
+from overt.check.text.lines import counted_at, failed_at
 
 SOURCE = '''
 """Things that attend."""
@@ -446,7 +446,7 @@ class Attention:
     def __init__(self):
         self.rotary = Rotary()
 
-    def counted(self, x, past=None):
+    def counted_at(self, x, past=None):
         q, k = self.split(x)
         places = torch.arange(x.shape[1])
         q, k = turn(q, *angles(places)), turn(k, *angles(places))
@@ -479,10 +479,10 @@ def test_positions_are_counted_where_it_is_decided(tmp_path: Path, line: str, de
     (tmp_path / "turned.py").write_text(TURNED)
     texts = TURNED.splitlines()
     number = next(n for n, text in enumerate(texts, 1) if line in text)
-    assert decides in texts[counted(str(tmp_path / "turned.py"), number) - 1]
+    assert decides in texts[counted_at(str(tmp_path / "turned.py"), number) - 1]
 
 
 def test_a_helper_that_is_called_at_several_places_decides_nothing(tmp_path: Path) -> None:
     (tmp_path / "helped.py").write_text("def f(x):\n    return x\n\n\ndef g(x):\n    y = f(x)\n    return f(y)\n")
-    assert own_line(str(tmp_path / "helped.py"), [6, 2]) == 6
-    assert own_line(str(tmp_path / "helped.py"), [2]) == 2
+    assert failed_at(str(tmp_path / "helped.py"), [6, 2]) == 6
+    assert failed_at(str(tmp_path / "helped.py"), [2]) == 2

@@ -10,7 +10,7 @@ from typing import Any
 
 from overt.check.mistakes import MISTAKES, SYMPTOMS
 from overt.check.report import Entry, Finding, Kind, Report
-from overt.check.text.lines import called_at, counted, decided, documented, function_at, keyed, made_in
+from overt.check.text.lines import called_at, counted_at, decided, documented, function_at, keyed, made_in
 
 # What is looked for in these is rather the last such line.
 _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
@@ -195,8 +195,8 @@ class Findings:
             line = keyed(file, line) if name == "cache_key" and file and line else line
         if line is None or not file:
             return None
-        # What is counted from 0 unless it is told, where it is not told.
-        line = counted(file, line) if name == "rope_offset" else line
+        # What is turned by the wrong positions is wrong where these are counted.
+        line = counted_at(file, line) if name == "rope_offset" else line
         if name == _COMPARES[0] and not _COMPARES[1].search(linecache.getline(file, line)):
             made = decided(file, line, "causal")
             made = made if _COMPARES[1].search(linecache.getline(file, made)) else line

@@ -405,8 +405,8 @@ class _Asking:
         self.found.squashes |= name == "tanh"
         if name == "split":
             # Whole numbers that an array is made a list of.
-            listed = (x.func for x in node.args if isinstance(x, ast.Call))
-            self.found.parts.update(self.every(x.value for x in listed if getattr(x, "attr", "") == "tolist"))  # type: ignore[attr-defined]
+            called = [x.func for x in node.args if isinstance(x, ast.Call) and isinstance(x.func, ast.Attribute)]
+            self.found.parts.update(self.every(x.value for x in called if x.attr == "tolist"))
         if name == "unique" and node.args:
             self.found.compared.update(self.paths(node.args[0]))
         if name in self.found.embeds and is_own(node.func):

@@ -72,7 +72,7 @@ def function_at(file: str, line: int) -> str | None:
     return inside[-1] if inside else None
 
 
-def own_line(file: str, lines: Sequence[int]) -> int:
+def failed_at(file: str, lines: Sequence[int]) -> int:
     """Of lines that led to the last, from the outermost, the last, or that which calls a helper of several places."""
     tree, line = parsed("".join(linecache.getlines(file))), lines[-1]
     inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
@@ -112,7 +112,7 @@ def called_at(file: str, line: int, called: str, owner: str) -> int:
     return found.pop() if len(found) == 1 else line
 
 
-def counted(file: str, line: int) -> int:
+def counted_at(file: str, line: int) -> int:
     """The line in which the positions are counted that a line turns by; that line if there is none.
 
     It may lie in what calls the function around it, be a call that leaves out where to begin, or that in which the
@@ -131,7 +131,7 @@ def counted(file: str, line: int) -> int:
         made, read = _behind(function, wanted, here)
         counts = next((n for n in (*wanted, *made) if [*_counting(n)]), None)
         if counts is not None:
-            found = here if counts in wanted else counts.lineno  # type: ignore[attr-defined]
+            found = next((n.lineno for n in made if n is counts), here)
             made, read = _behind(function, [*_counting(counts)], found)
         begins = next((n.lineno for n in made if _perhaps_none(n.value)), None)
         if begins is not None:

@@ -19,7 +19,7 @@ from overt.check.calls.call import Guess
 from overt.check.findings import Findings
 from overt.check.report import Kind
 from overt.check.text.interface import Interface
-from overt.check.text.lines import own_line
+from overt.check.text.lines import failed_at
 from overt.check.text.roles import constructor_role, role
 from overt.check.text.syntax import parsed
 from overt.check.varied.asking import Caller, Way, differ, reach, sees, values_in
@@ -496,4 +496,4 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
     first, second, more, fewer = caller.ask(ways)
     if not first.failed and not second.failed and more.failed and fewer.failed:
         led = more.reply["error"]["lines"]
-        findings.add("cross_wrong_length", line=own_line(str(caller.face.description["file"]), led) if led else None)
+        findings.add("cross_wrong_length", line=failed_at(str(caller.face.description["file"]), led) if led else None)
