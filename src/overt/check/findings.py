@@ -10,7 +10,7 @@ from typing import Any
 
 from overt.check.mistakes import MISTAKES, SYMPTOMS
 from overt.check.report import Entry, Finding, Kind, Report
-from overt.check.text.lines import called_at, counted_at, decided, documented, function_at, keyed, made_in
+from overt.check.text.lines import called_at, counted_at, decided, documented, function_at, keyed, made_in, repeated_at
 
 # What is looked for in these is rather the last such line.
 _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
@@ -133,6 +133,9 @@ class Findings:
         if where is not None and name in _ORDERED:
             told = self.description
             line = called_at(where["file"], where["line"], told["method"] or told["name"], told["name"])
+            where = where | {"line": line, "text": linecache.getline(where["file"], line).strip()}
+        if where is not None and name == "shared_projection":
+            line = repeated_at(where["file"], where["line"])
             where = where | {"line": line, "text": linecache.getline(where["file"], line).strip()}
         if where is not None and name in _MADE:
             # It was made by what is called there.

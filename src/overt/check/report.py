@@ -140,8 +140,9 @@ class Report:
                 lines += _wrapped(f"{name}: {text}", width, "    ")
         held: dict[str, dict[str, None]] = {}
         untried: dict[str, dict[str, None]] = {}
+        failed = {entry.step for entry in self.ledger if entry.outcome == "failed"}
         for entry in self.ledger:
-            if entry.outcome == "held":
+            if entry.outcome == "held" and entry.step not in failed:
                 # Of several attentions each has a line.
                 whole, _, step = entry.step.rpartition(", ")
                 held.setdefault(whole, {})[step] = None

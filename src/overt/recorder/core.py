@@ -35,7 +35,7 @@ from overt.recorder.flow import (
 from overt.recorder.fused import expand, unsummed
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product, contracted, made_of, outer_sum
-from overt.recorder.reordered import reordered
+from overt.recorder.reordered import accumulated, reordered
 
 _PLUS = {"add", "iadd", "radd", "add_any"}
 ADDS = _PLUS | {"sub", "isub", "subtract", "rsub"}
@@ -153,7 +153,9 @@ def cores(operations: Sequence[Operation], *, free: bool = False) -> list[Core]:
         _normalise(core)
         _orient(core)
     chosen = [c for c in chosen if c.two or _keyed(c, data) or apart(c, reach)]
-    chosen = [c for c in chosen if not any(_sums(c, other) for other in chosen)]
+    # Nor does what makes the scores of another, where weights sum to nothing.
+    scoring = {c.scores.number for c in chosen}
+    chosen = [c for c in chosen if (c.normal or c.mix.number not in scoring) and not any(_sums(c, o) for o in chosen)]
     return sorted(chosen, key=lambda c: c.mix.number)
 
 
@@ -190,8 +192,10 @@ def attentions(operations: Sequence[Operation], *, free: bool = False) -> tuple[
         written, numbers = unsummed(written, apart)
         found, before = cores(written), [before[i] for i in numbers]
     # Where features are summed last, and nothing sums to 1, these may be queries that meet what keys and values made.
-    sure = any(core.normal or (core.two and core.mix.labels[1][-1] not in core.mix.summed) for core in found)
-    other = None if sure else reordered(written, carriers(written))
+    data = carriers(written)
+    plain = [core.mix for core in found if core.two and core.mix.labels[1][-1] not in core.mix.summed]
+    sure = any(core.normal for core in found) or (plain and not any(accumulated(written, data, mix) for mix in plain))
+    other = None if sure else reordered(written, data)
     if other is not None and (again := cores(other[0])):
         written, found, before = other[0], again, [before[i] for i in other[1]]
     over_edges = None if any(core.normal for core in found) else regular(written)

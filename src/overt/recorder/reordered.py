@@ -22,7 +22,7 @@ _TIMES, _MEANS, _RUNNING = {"mul", "multiply"}, {"mean", "sum", "div", "true_div
 REORDERED = "keys and values first"
 # Operations from a state to what is asked of it.
 _FAR = 12
-_OUTER = {"outer", "ger"}
+_OUTER, _CONTRACTIONS = {"outer", "ger"}, {"einsum", "dot_general"}
 _ADDS = {"add", "iadd", "radd"}
 _Labels = tuple[str, str, str]
 # An operand: its numbers, what made it, and its name; a step: its name and details, operands, and what it gives.  What
@@ -56,9 +56,17 @@ def reordered(operations: Sequence[Operation], data: Sequence[bool]) -> tuple[li
     return written.operations, written.before
 
 
-def _associated(operations: Sequence[Operation], data: Sequence[bool], mix: Product) -> list[_Step] | None:
-    """The steps of a product of queries with what keys and values were multiplied to first."""
-    source, running, path = mix.sources[1], False, list[int]()
+def accumulated(operations: Sequence[Operation], data: Sequence[bool], mix: Product) -> bool:
+    """Whether what is mixed is a sum that grew position by position, as the state of linear attention does."""
+    source, path = _state(operations, data, mix)
+    if any(operations[number].name in _RUNNING for number in path):
+        return True
+    return source is not None and len(_terms(operations, source) or ()) > 1
+
+
+def _state(operations: Sequence[Operation], data: Sequence[bool], mix: Product) -> tuple[int | None, list[int]]:
+    """What made the right of a product, behind views and sums up to each position, and the numbers of these."""
+    source, path = mix.sources[1], list[int]()
     while source is not None and operations[source].name in VIEWS | _RUNNING | _ADDS and len(path) < _FAR:
         if operations[source].name in _ADDS:
             # A state that began with zeros, and sums up to each position.
@@ -71,12 +79,19 @@ def _associated(operations: Sequence[Operation], data: Sequence[bool], mix: Prod
         path.append(source)
         own = [s for s in operations[source].sources if s is not None and data[s]]
         source = own[0] if len(own) == 1 else None
+    return source, path
+
+
+def _associated(operations: Sequence[Operation], data: Sequence[bool], mix: Product) -> list[_Step] | None:
+    """The steps of a product of queries with what keys and values were multiplied to first."""
+    source, path = _state(operations, data, mix)
+    running = False
     made = None if source is None else _pairs(operations, source)
     steps, kept = list[_Step](), np.ones(1)
     if made is not None:
         known = all(data[s] if s is not None else o.startswith("argument") for _, s, o in made[0])
     else:
-        terms = None if source is None or running else _terms(operations, source)
+        terms = None if source is None else _terms(operations, source)
         known = bool(terms) and all(s is not None and data[s] for pair, _, _ in terms or () for _, s, _ in pair)
         made, kept = _stacked(terms, steps) if known and terms else (None, kept)
     if made is None or not known:
@@ -179,9 +194,9 @@ def _terms(operations: Sequence[Operation], number: int) -> list[_Term] | None:
         operation = operations[source]
         if (own := _outer(operations, source)) is not None:
             return [(*own, factor), *terms[::-1]]
+        if not operation.host.any():
+            return terms[::-1]
         whole = [x.shape == operation.host.shape for x in operation.operands]
-        if not operation.operands:
-            return None if operation.host.any() else terms[::-1]
         if not any(whole):
             return None
         place = whole.index(True)
@@ -246,7 +261,7 @@ def _pairs(operations: Sequence[Operation], number: int) -> tuple[list[_Value], 
         return [
             (x, s, o) for x, s, o in zip((made.left, made.right), made.sources, made.origins, strict=True)
         ], made.labels
-    if len(operation.operands) != 2 or operation.name not in _TIMES | _OUTER | {"einsum"}:
+    if len(operation.operands) != 2 or operation.name not in _TIMES | _OUTER | _CONTRACTIONS:
         return None
     arrays, whole = list(operation.operands), operation.host
     labels = ("a", "b", "ab") if operation.name in _OUTER else labels_of(operation, *arrays)

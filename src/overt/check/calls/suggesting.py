@@ -304,7 +304,7 @@ class Suggestions(Likely):
         for path in asked.compared | asked.whole | asked.indices | asked.picking:
             if path in told and not told[path].sort:
                 told[path] = replace(told[path], sort="whole")
-        found = contracted(source, names, told)
+        found = contracted(source, self.interface.whole, names, told)
         # Cosines and sines that have a row for each position are these, whatever their axes are called.
         turning: dict[Path, str] = {(a.name,): kind for a in required if (kind := self.told(a)) in ("cosines", "sines")
                    and len(found[a.name,].axes if (a.name,) in found else ()) == 2}  # fmt: skip

@@ -69,6 +69,22 @@ def _turned(queries: Origin, keys: Origin) -> bool:
     return one == [last] and two is not None and len(two) == 1 and two != one
 
 
+def across(queries: Origin, keys: Origin) -> bool:
+    """Whether the keys of a row are the features of one position, and what meets a query's features is its heads.
+
+    That is what keys (B, H, S, D) come to in (B, S, H, D), where S, H and D are one number.
+    """
+    at = keys.places
+    if at is None or queries.along is None or keys.form.shape[1] < 2 or keys.form.shape[2] < 2:
+        return False
+    last = keys.array.ndim - 1
+    moving = [axis for axis, c in enumerate(at) if (c != c[:, :1]).any()]
+    asking = [axis for axis, c in enumerate(queries.places or ()) if (c != c[:, :1]).any()]
+    row = at[last][0]
+    strided = row[1, 0] - row[0, 0] == 1 and row[0, 1] - row[0, 0] > 1
+    return moving == keys.along == [last] and asking != queries.along == [queries.array.ndim - 1] and bool(strided)
+
+
 def _packed(operands: tuple[Origin, Origin, Origin]) -> tuple[str | None, int]:
     """The order of q, k and v along the features of what they were taken from, if any, and their heads' number.
 

@@ -24,7 +24,7 @@ from overt.recorder.core import Core, apart, attentions
 from overt.recorder.flow import carriers, reaches
 from overt.recorder.fused import uneven
 from overt.recorder.operations import Line, Operation
-from overt.recorder.products import Product, contracted
+from overt.recorder.products import Product, contracted, made_of
 from overt.recorder.reordered import REORDERED
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -206,6 +206,9 @@ class _Judge(Blocks):
         self.v = self._followed(values, core.mix.sources[1], core.mix.right)
         for name, one in (("queries", self.q), ("keys", self.k), ("values", self.v)):
             self._split(name, one)
+        if arrangement.across(self.q, self.k):
+            says = "The keys of a query are the features of one position."
+            self.fail("scores", "k_transposed_wrong", self.operations[core.scores.number].line, says)
         at = self.v.places
         if self.v.source is None and at is not None:
             # Where the values are an argument, and which of its axes has the positions.
@@ -311,18 +314,18 @@ class _Judge(Blocks):
             self.note("mixing", "held", "keys and values are multiplied first, so there can be no softmax", line)
 
     def _divisor(self, sums: np.ndarray) -> Product | None:
-        """What divides the result, a product of the same queries, where it is not these sums."""
-        core, query = self.core, self.core.scores.left.reshape(-1)
-        for number in range(core.scores.number, len(self.operations) if (sums > 0).all() else 0):
+        """What divides the result, a product that was not made of it, where that is not these sums."""
+        core = self.core
+        for number in range(len(self.operations) if (sums > 0).all() else 0):
             one = contracted(self.operations, number)
-            if one is None or number == core.mix.number or one.result.size != len(sums) or one.result.ndim > _AXES:
+            if one is None or one.result.size != len(sums) or one.result.ndim > _AXES:
                 continue
-            asked = any(near(x.reshape(-1), query) for x in (one.left, one.right))
             # Its axes may lie in another order than the rows.
             orders = [one.result.transpose(axes).reshape(-1) for axes in permutations(range(one.result.ndim))]
-            if asked and not any(near(divisor, sums, 1e-3) for divisor in orders):
-                divided = [made for made in map(self._divided, orders) if made is not None]
-                if divided and divided[0] is not self.operations[core.mix.number]:
+            if not any(near(divisor, sums, 1e-3) for divisor in orders):
+                divided = [at for at in map(self._divided, orders) if at is not None]
+                own = core.mix.number in made_of(self.operations, number)
+                if divided and divided[0] is not self.operations[core.mix.number] and not own:
                     return one
         return None
 

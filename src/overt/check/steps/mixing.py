@@ -14,7 +14,7 @@ from overt.check.steps.judged import UNKNOWN
 from overt.check.steps.masking import Masked
 from overt.check.steps.origins import PRODUCTS, Origin, added, behind, constant_over, places
 from overt.check.steps.pipeline import constant, near, permuted
-from overt.check.text.lines import twice
+from overt.check.text.lines import returned_at, twice
 from overt.recorder.flow import GATHERS
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product
@@ -331,7 +331,9 @@ class Mixing(Masked):
                 # What has a name of its own, or lies beside the weights, is what it is.
                 told = returned or self.intended.get("returns scores")
                 if not told and (re.fullmatch(r"[.\d]*", name) or re.search(_WEIGHTS, name, re.I)):
-                    self.fail("weights", "returns_scores", None, "Scores are returned in the place of weights.")
+                    made = next(n for n, y in core.steps[-2::-1] if like(array, y))
+                    line = self._handed_out(core.scores.number if made is None else made)
+                    self.fail("weights", "returns_scores", line, "Scores are returned in the place of weights.")
             elif array.size == len(final) and self.before is not None:
                 with np.errstate(all="ignore"):
                     top = self.before.max(1)
@@ -341,6 +343,14 @@ class Mixing(Masked):
                 elif like(array, lse / np.log(2)):
                     line = self._line_of(lse / np.log(2))
                     self.fail("log-sum-exp", "lse_base2", line, "The log-sum-exp is in base 2.", lse, array)
+
+    def _handed_out(self, made: int) -> Line | None:
+        """Where the function that makes scores, and weights of them, returns the scores."""
+        line, last = self.operations[made].line, self.softmax_line
+        if line is None or last is None or line.file != last.file:
+            return None
+        number = returned_at(line.file, line.number, last.number)
+        return None if number is None else Line(line.file, number)
 
     def _merge(self) -> None:
         """What becomes of the mixed values: heads that a reshape alone merges."""

@@ -258,16 +258,16 @@ def _asks(core: Core, axis: int) -> bool:
     return any(a in core.scores.rows for a, c in labels if (c != c.take([0], axis)).any())
 
 
-def scale_mistakes(core: Core, found: float, width: int, heads: set[int], widths: set[int]) -> list[str]:
+def scale_mistakes(found: float, width: int, heads: set[int], widths: set[int], lengths: set[int]) -> list[str]:
     """The mistakes that this scale may be, the likeliest first; "" where it is right and none where none is known.
 
-    heads: numbers that may be that of heads; widths: those that may be that of all heads together.
+    heads: numbers that may be that of heads; widths: those that may be that of all heads together; lengths: those of
+    queries or keys.
     """
 
     def is_(wanted: float) -> bool:
         return abs(found / wanted - 1) < 2e-3
 
-    rows, keys = core.scores.queries.shape[1], core.scores.keys.shape[1]
     if is_(width**-0.5):
         return [""]
     candidates: list[tuple[str, set[float]]] = [
@@ -276,7 +276,7 @@ def scale_mistakes(core: Core, found: float, width: int, heads: set[int], widths
         ("scale_d", {1.0 / width}),
         ("scale_inverted", {float(width) ** 0.5, float(width)}),
         ("scale_num_heads", {n**-0.5 for n in heads if n > 1}),
-        ("scale_seqlen", {keys**-0.5, rows**-0.5}),
+        ("scale_seqlen", {n**-0.5 for n in lengths}),
     ]
     return [name for name, values in candidates if any(is_(v) for v in values)]
 

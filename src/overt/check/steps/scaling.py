@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from overt.check.steps import pipeline
@@ -11,7 +13,7 @@ from overt.check.steps.turning import turn
 from overt.check.steps.walking import Walk
 from overt.recorder.edges import EDGES
 from overt.recorder.operations import Line
-from overt.recorder.products import contracted, product
+from overt.recorder.products import contracted, made_of, product
 
 
 class Scale(Walk):
@@ -64,9 +66,11 @@ class Scale(Walk):
         several = {h for h in heads if width * h in widths} | self._headed()
         # What one head is projected from is as wide as all of them.
         widths |= {made.width for made in map(self._projected, (self.q, self.k)) if made} - {width}
-        self.facts["scale may be"] = fits = pipeline.scale_mistakes(core, total, width, several, widths)
+        lengths = {core.scores.queries.shape[1], core.scores.keys.shape[1], *self._positions(self.q, self.k)}
+        self.facts["scale may be"] = fits = pipeline.scale_mistakes(total, width, several, widths, lengths)
         mistake = next(iter(fits), None)
-        if mistake == "scale_seqlen" and any(n % x == 0 for n in owned for x in core.weights.shape[-2:] if x > 1):
+        meant = [x for x in lengths if x > 1 and abs(total * x**0.5 - 1) < 2e-3]
+        if mistake == "scale_seqlen" and any(n % x == 0 for n in owned for x in meant):
             mistake = None
         if mistake == "":
             self.note("scale", "held", f"1/√{width}", line)
@@ -169,12 +173,25 @@ class Scale(Walk):
         own = [c for c in at if constant_over(c) and len(np.unique(c)) > 1]
         return {len(np.unique(own[-1]))} if len(own) > 1 else set()
 
+    def _positions(self, *sides: Origin) -> Iterator[int]:
+        """How many positions there are of what queries or keys are a part of."""
+        for one in sides:
+            for axis, at in enumerate(one.places or ()):
+                if (at != at[:, :1]).any() and axis not in (one.along or ()):
+                    yield one.array.shape[axis]
+
     def _memory(self) -> bool:
         """Whether another's states are mixed as they are, by scores of these same states: Luong's dot and general."""
         queries, keys, values = self.streams()
-        whole = self.v.source is None and self.v.form.shape[-1] == self.v.array.shape[-1]
-        # One query may be made of these states too, as a decoder's first state is.
-        apart = not values & queries or self.core.scores.queries.shape[1] == 1
+        whole = self.v.form.shape[-1] == self.v.array.shape[-1]
+        if self.v.source is not None:
+            # Made here, as by an encoder, but mapped by no matrix, and then not both of the others are.
+            mapped = [one.source is not None and self.operations[one.source].name in PRODUCTS
+                      for one in (self.q, self.k, self.v)]  # fmt: skip
+            of_values = self.v.source in made_of(self.operations, self.core.scores.sources[1])
+            whole = whole and of_values and not mapped[2] and not all(mapped[:2])
+        # Queries may be made of these states too, as a decoder's first state is, but not of them alone; one query may.
+        apart = not values & queries or bool(queries - values) or self.core.scores.queries.shape[1] == 1
         return whole and len(values) == 1 and values <= keys and apart
 
     def _bags(self) -> bool:

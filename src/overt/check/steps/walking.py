@@ -13,7 +13,7 @@ from overt.check.steps.judged import FACTORS, SUMS, UNKNOWN, State
 from overt.check.steps.origins import PRODUCTS
 from overt.check.steps.pipeline import Kind, classify, constant, near
 from overt.recorder.edges import EDGES
-from overt.recorder.flow import tempered
+from overt.recorder.flow import close, tempered
 from overt.recorder.operations import Line, Operation
 
 # The logarithm of how many choices of hidden cells there are from where on one is none of chance.
@@ -43,13 +43,13 @@ class Walk(State):
             operation = self.operations[number]
             line = operation.line
             kind = classify(x, y, operation, self._dependent(operation))
-            if kind.detail == "rounded":
+            if kind.detail == "rounded" or pipeline.few_bits(y[np.isfinite(y) & (y != np.round(y))]):
                 self.rounded = self.rounded or line
-                exact, final = pipeline.softmax(x, (1,)), core.steps[-1][1]
-                if phase == "raw" and np.allclose(exact, final, rtol=2**-5, atol=2**-8):
-                    # What is done in few digits is no step by itself.
-                    self.before, self.weights, self.softmax_line, phase = x, final, line, "prob"
-                    break
+            final = core.steps[-1][1]
+            if self.rounded and phase == "raw" and close(pipeline.softmax(x, (1,)), final, 2**-5, 2**-8):
+                # What is done in few digits is no step by itself.
+                self.before, self.weights, self.softmax_line, phase = x, final, line, "prob"
+                break
             if kind.name == "same":
                 # What is multiplied by 1 is scaled by whoever gives the factor.
                 self.learned |= phase == "raw" and operation.name in FACTORS

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from overt.check.text.syntax import assigned, family, is_own, parsed, statements
+from overt.check.text.syntax import assigned, family, is_own, parsed, statements, walked
 
 # So often what decides takes it from elsewhere in its turn.
 _DEPTH = 4
@@ -70,6 +70,18 @@ def function_at(file: str, line: int) -> str | None:
     nodes = statements(parsed("".join(linecache.getlines(file))))
     inside = [n.name for n in nodes if isinstance(n, ast.FunctionDef) and n.lineno <= line <= (n.end_lineno or 0)]
     return inside[-1] if inside else None
+
+
+def returned_at(file: str, line: int, last: int) -> int | None:
+    """Where what a line names is returned by the function that it and a later line are in; None where it is not."""
+    tree = parsed("".join(linecache.getlines(file)))
+    inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
+    own = next((n for n in inside[::-1] if isinstance(n, ast.FunctionDef)), None)
+    if own is None or not own.lineno <= last <= (own.end_lineno or 0):
+        return None
+    names = {ast.unparse(place) for n in inside for place, _ in assigned(n)}
+    found = [n for n in walked(own) if isinstance(n, ast.Return) and n.value and names & _read(n.value)]
+    return found[-1].lineno if found else None
 
 
 def failed_at(file: str, lines: Sequence[int]) -> int:
@@ -288,6 +300,17 @@ def made_in(file: str, line: int, look: str) -> int:
             break
         line = made[0].lineno
     return line
+
+
+def repeated_at(file: str, line: int) -> int:
+    """Where one thing is kept several times, as in ``[Linear(d, d)] * 3``, of what a line takes; or that line."""
+    tree = parsed("".join(linecache.getlines(file)))
+    inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
+    read = {_name(n) for n in ast.walk(inside[-1]) if is_own(n)} if inside else set()
+    found = {n.lineno for x in statements(tree) for name, value in _kept(x) for n in ast.walk(value)
+             if name in read and isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult)
+             and any(isinstance(side, ast.List) for side in (n.left, n.right))}  # fmt: skip
+    return found.pop() if len(found) == 1 else line
 
 
 def _times(one: ast.expr, function: ast.FunctionDef) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import product
 
@@ -23,6 +23,7 @@ from overt.check.text.syntax import (
     parameters_of,
     parsed,
     spelt,
+    statements,
     texts_in,
     walked,
 )
@@ -142,21 +143,39 @@ def _placed(function: ast.AST, functions: Mapping[str, ast.FunctionDef], depth: 
     return found
 
 
-def contracted(source: str, names: Sequence[str], found: Mapping[Path, Shape]) -> dict[Path, Shape]:
+def contracted(source: str, whole: str, names: Sequence[str], found: Mapping[Path, Shape]) -> dict[Path, Shape]:
     """Shapes that the equations of einsum demand of arguments, and of what lies in them, beside those that are known.
 
     An axis of what is known has the word that it has there.  What no role has, and what is known is multiplied with,
-    is a matrix.
+    is a matrix.  What is handed on to other functions of the whole text is asked there.
     """
     made = dict(found)
     known: dict[str, list[Path]] = {own: [(name,)] for name in names for own in (name, f"self.{name}")}
-    nodes = [*ast.walk(parsed(source))]
+    functions = {node.name: node for node in statements(parsed(whole)) if isinstance(node, ast.FunctionDef)}
+    _contracted([*ast.walk(parsed(source))], known, functions, made, {*found})
+    return made
+
+
+def _contracted(
+    nodes: Sequence[ast.AST],
+    known: dict[str, list[Path]],
+    functions: Mapping[str, ast.FunctionDef],
+    made: dict[Path, Shape],
+    told: Set[Path],
+    depth: int = 0,
+) -> None:
+    """Enter what one function demands.  told: what was known before all of them."""
     texts = texts_in(nodes, {})
     for node in nodes:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
             for one, two in product(*(paths_of(x, known, texts) for x in (node.left, node.right))):
-                if one in found and not found[one].sort and len(two) == 1 and role(two[0]) is None:
-                    made.setdefault(two, Shape((found[one].axes[-1], "width"), ""))
+                if one in told and not made[one].sort and len(two) == 1 and role(two[0]) is None:
+                    made.setdefault(two, Shape((made[one].axes[-1], "width"), ""))
+        other = functions.get(called(node) or "") if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and other is not None and other not in nodes and depth < DEPTH:
+            pairs = zip(parameters_of(other), node.args, strict=False)
+            inner = {name: handed for name, value in pairs if (handed := paths_of(value, known, texts))}
+            _contracted(walked(other), inner, functions, made, told, depth + 1)
         equation = node.args[0] if isinstance(node, ast.Call) and node.args else None
         if not isinstance(equation, ast.Constant) or not isinstance(equation.value, str) or "->" not in equation.value:
             continue
@@ -173,9 +192,8 @@ def contracted(source: str, names: Sequence[str], found: Mapping[Path, Shape]) -
             for letter, word in zip(part, made[path].axes, strict=True)
         }
         # A letter is the word that it is alone, small or large.
-        told = [axis for shape in made.values() for axis in shape.axes]
-        words = {part.lower(): part for axis in told for part in re.findall(r"\b[A-Z]\b", axis)} | words
+        said = [axis for shape in made.values() for axis in shape.axes]
+        words = {part.lower(): part for axis in said for part in re.findall(r"\b[A-Z]\b", axis)} | words
         for part, some in zip(letters, paths, strict=True):
             for path in some:
                 made.setdefault(path, Shape(tuple(words.get(letter, letter) for letter in part), ""))
-    return made

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -26,7 +26,9 @@ from overt.check.varied import reordering
 from overt.check.varied.asking import Caller
 from overt.check.varied.beside import Made
 
-_ALL, _CUT = 5, 4
+# Where a later piece begins, of one token, and of as many as distances are told by.
+_ALL, _CUT, _FEW = 5, 4, 2
+_SAME = "pieces give what all at once gives"
 # So many tokens that not all of them are kept.
 _LONG = 20
 # Room for more than all of them.
@@ -388,23 +390,28 @@ class Continued:
             for one, pieces in (
                 (way, ((0, _CUT), (_CUT, _ALL))),
                 (plain, ((0, _ALL),)),
-                (way, ((0, _CUT - 1), (_CUT - 1, _ALL))),
+                (way, ((0, _FEW), (_FEW, _ALL))),
             )
         )
         one, all_ = late.get("facts", {}).get("operands"), whole.get("facts", {}).get("operands")
         if one is None or all_ is None or len(one["k"][0]) < 2:
-            return False
-        chunked = self._run([way], (0, _CUT - 1), (_CUT - 1, _ALL))
+            if right:
+                # What is kept are no keys, but what was made of them, as in linear attention.
+                findings.entered("cache", _SAME)
+            return right
+        chunked = self._run([way], (0, _FEW), (_FEW, _ALL))
         wholes = self._run([plain], (0, _ALL))
         faults = {fault["mistake"]: fault for told in (late, chunk) for fault in told.get("faults", ())}
         top_left = faults.get("causal_top_left")
+        if "alibi_offset" in faults:
+            findings.tell(faults["alibi_offset"])
         if right and chunked and wholes:
             rows, total = chunked[0][1], wholes[0][1][0]
             axis = _differs(total, rows[0])
-            last = total.take(range(_CUT - 1, _ALL), axis) if axis is not None and total.shape[axis] == _ALL else None
+            last = total.take(range(_FEW, _ALL), axis) if axis is not None and total.shape[axis] == _ALL else None
             whole_too = last is None or rows[1].shape != last.shape or same(rows[1], last, _LOOSE)
             if whole_too or top_left is None:
-                findings.entered("cache", "pieces give what all at once gives" if whole_too else "one token at a time")
+                findings.entered("cache", _SAME if whole_too else "one token at a time")
                 self._slid(way, findings)
                 cut = ((0, _CUT), (_CUT, _ALL))
                 pieces = [self._spec(way, *some, (None, 0)[n], f"0.{n} ") for n, some in enumerate(cut)]
@@ -419,9 +426,16 @@ class Continued:
             # The rows that are taken, where some are.
             look = rf"\b({'|'.join(self.tables)})\[" if self.tables else ""
             findings.add("rope_offset", kind="mistake", line=None if look else next(turned, None), look=look)
-        elif top_left is None and not right and not self._open(way):
+        elif top_left is None and not right and not self._open(way) and self._causal(way, wholes):
             findings.add("decode_differs", certain=False)
         findings.enter([late])
+        return True
+
+    def _causal(self, way: _Way, wholes: Sequence[tuple[_Way, list[np.ndarray]]]) -> bool:
+        """Whether what comes first is the same where more comes, so that pieces can give what all at once gives."""
+        for (_, (head, *_)), (_, (whole,)) in zip(self._run([way], (0, _CUT)), wholes, strict=False):
+            axis = _differs(whole, head)
+            return axis is None or same(whole.take(range(_CUT), axis), head, _LOOSE)
         return True
 
     def _slid(self, way: _Way, findings: Findings) -> None:

@@ -194,11 +194,18 @@ def _slope(caller: Caller, guess: Guess, name: str, others: Mapping[str, np.ndar
     kinds = {one["dtype"] for answer in answers for one in answer.reply.get("outputs", ())}
     if any(answer.failed for answer in answers) or kinds != {"float64"}:
         return None
-    up, down, far, back, here = (
-        sum(float((x * np.linspace(-1, 1, x.size).reshape(x.shape)).sum()) for x in answer.outputs)
-        for answer in answers
-    )
-    one, two, jump = (up - down) / (2 * _STEP), (far - back) / (8 * _STEP), (up + down - 2 * here) / _STEP
+    ends = answers[-1].outputs
+
+    def grown(outputs: Sequence[np.ndarray]) -> float:
+        # What is the same in all, such as the number that fills hidden scores, costs no digits.
+        return sum(
+            float(((x - y) * np.linspace(-1, 1, x.size).reshape(x.shape)).sum())
+            for x, y in zip(outputs, ends, strict=True)
+        )
+
+    with np.errstate(invalid="ignore"):
+        up, down, far, back = (grown(answer.outputs) for answer in answers[:-1])
+    one, two, jump = (up - down) / (2 * _STEP), (far - back) / (8 * _STEP), (up + down) / _STEP
     largest = max(abs(one), abs(two), 0.1)
     return one if abs(one - two) <= 0.1 * _OFF * largest and abs(jump) <= largest else None
 
