@@ -215,10 +215,10 @@ def _steps(
             trying.check(session, Interface(own, own["parameters"], face.overrides), maker, other, sizes, _BRIEF)
             if not other.judged:
                 continue
-            findings.entered(
-                f"method {name}", "it attends too" if other.wrong else "it attends too, and nothing is wrong"
-            )
-            findings.found |= {one.id: one for one in other.found.values() if one.kind in ("mistake", "unknown")}
+            wrong = {one.id: one for one in other.found.values() if one.kind in ("mistake", "unknown")}
+            says = "it attends too" if wrong else "it attends too, and nothing is wrong"
+            findings.entered(f"method {name}", says, failed=next(iter(wrong), None))
+            findings.found |= wrong
     if others:
         session.ask({"op": "method", "name": told["method"]})
     session.passed = passed

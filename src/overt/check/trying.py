@@ -196,6 +196,7 @@ def check(
         seen, masks, ran_with = optional(caller, one, findings)
         other = beside.resized(made, caller, one.guess, one.judged)
         more = [*seen, *beside.wider(caller, one.guess, one.judged)]
+        more += beside.overrun(made, caller, one.guess, one.judged)
         if "one key" in one.judged["facts"] and (again := repeating.again(caller, one.guess)).get("cores"):
             more.append(again)
         if "one pair" in one.judged["facts"]:

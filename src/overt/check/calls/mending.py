@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import islice, pairwise, permutations
 from math import gcd, isqrt, prod
 from typing import Any
 
@@ -299,6 +299,12 @@ def _sided(guess: Guess, kinds: Mapping[Path, str], numbers: Sequence[int]) -> I
             height = max((n for n in range(1, int(wanted**0.5) + 1) if wanted % n == 0), default=1)
             if wanted != area and height > 1:
                 yield replace(guess, lengths=guess.lengths.resized("h", height).resized("w", wanted // height))
+        # Or other frames of it.
+        frames = [a for n, a in enumerate(axes) if n not in (sides, sides + 1) and a not in (*PLAIN, "B")]
+        for letter, one, two in ((a, *pair) for a in frames for pair in permutations(numbers[:3], 2)):
+            length = guess.lengths.axis(letter) * two
+            if one and length and length % one == 0:
+                yield replace(guess, lengths=guess.lengths.resized(letter, length // one))
 
 
 def _resized(guess: Guess, path: Path, axis: int, length: int) -> Guess:

@@ -18,7 +18,18 @@ import numpy as np
 
 from overt.check.process import wire
 from overt.check.process.arrays import alike, backends, copied, leaves, marks, seed_all
-from overt.check.process.composing import THEN, applied, closing, composed, described, grown, living, makes, train
+from overt.check.process.composing import (
+    THEN,
+    applied,
+    closing,
+    composed,
+    described,
+    grown,
+    living,
+    makes,
+    several,
+    train,
+)
 from overt.check.process.describe import is_keras
 from overt.check.process.failing import failure, read_anew
 from overt.check.process.giving import Giver
@@ -401,7 +412,7 @@ def _method(thing: Any, name: str | None) -> Any:
     """What is called of a thing: itself, or its method, or several one after the other."""
     if not name or is_keras(type(thing)):
         return thing
-    return composed(type(thing), name, thing) if THEN in name else getattr(thing, name)
+    return composed(type(thing), name, thing) if several(name) else getattr(thing, name)
 
 
 def _drained(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -25,8 +25,9 @@ from overt.check.text.roles import role
 from overt.check.text.syntax import assigned, is_own, parsed, statements, walked
 from overt.check.text.usage import source_of
 
-# What stands between the names of methods that are called one after the other, and the name that makes the object.
-THEN, MAKE = " then ", "__init__"
+# What stands between the names of methods that are called one after the other, and behind that of one that is called so
+# by itself; and the name that makes the object.
+THEN, AGAIN, MAKE = " then ", " again and again", "__init__"
 
 
 def applied(thing: Any) -> Any:
@@ -138,13 +139,18 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     told["life"] = THEN.join([*lives(cls).before(last), last])
     told["steps"] = [name for name in told["methods"] if name not in usual.split(THEN) and _attends(cls, name, last)]
     told["callers"] = [name for name in told["methods"] if name != last and last in lives(cls).inner(name)]
+    if lives(cls).keeps(last):
+        told["callers"].append(last + AGAIN)
+    if method is not None and method.endswith(AGAIN):
+        rows = [row | {"each": True} for row in rows_of(cls, last)]
+        return told | {"method": method, "composed": True, "parameters": rows, "hands": [], "starts": []}
     told["hands"] = sorted({*_handed(cls, usual).values()})
     lacks, told["starts"] = _before(cls, usual, () if inspect.isclass(thing) else dir(thing))
     method = method or (f"{lacks}{THEN}{usual}" if lacks else usual)
     if method == first:
         return told
     names = method.split(THEN)
-    told |= {"method": method, "composed": THEN in method, "parameters": _rows(cls, method)}
+    told |= {"method": method, "composed": several(method), "parameters": _rows(cls, method)}
     told["body"] = "\n".join(source_of(getattr(cls, name))[0] for name in names if name != MAKE)
     if makes(cls, names[0]):
         told |= {"kind": "function", "method": None, "constructor": [], "methods": []}
@@ -283,8 +289,15 @@ def _life(cls: Any, names: Sequence[str]) -> list[str]:
     return own if len(own) > 1 and [*lives(cls).before(own[-1]), own[-1]] == own else []
 
 
+def several(method: str) -> bool:
+    """Whether a name stands for several calls."""
+    return THEN in method or method.endswith(AGAIN)
+
+
 def composed(cls: Any, method: str, thing: Any) -> Callable[..., Any]:
     """Methods of an instance as one function of all their arguments; without an instance, one is made of its own."""
+    if method.endswith(AGAIN):
+        return _again(thing, method.removesuffix(AGAIN))
     each, names = _each(cls, method), method.split(THEN)
     hands, told = _handed(cls, names[-1]), [row["name"] for row in _rows(cls, method)]
     live = _life(cls, names)
@@ -304,6 +317,18 @@ def composed(cls: Any, method: str, thing: Any) -> Callable[..., Any]:
         return _lived(it, live, mine) if live else result
 
     call.__module__ = cls.__module__
+    return call
+
+
+def _again(thing: Any, method: str) -> Callable[..., Any]:
+    """A method that a copy of an instance is asked with each part of what is given, as one function."""
+    told = [row["name"] for row in rows_of(type(thing), method)]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        it = copy.deepcopy(thing)
+        return [getattr(it, method)(**part) for part in parted({**dict(zip(told, args, strict=False)), **kwargs})]
+
+    call.__module__ = type(thing).__module__
     return call
 
 

@@ -66,7 +66,8 @@ def describe(thing: Any) -> dict[str, Any]:
         "doc": (inspect.getdoc(thing) or "") if kind == "function" else _doc(cls),
         "told": _told(inspect.getmodule(cls if kind != "function" else thing)),
         "source": source,
-        "body": source_of(call)[0],
+        # of what is called, and of what makes it where another class does
+        "body": "\n".join(source_of(f)[0] for f in (call, *_inherited(cls, kind))),
         "helpers": _helpers(functions, names),
         "reached": _reached(thing if kind == "function" else cls, functions),
         "around": around(thing),
@@ -90,6 +91,13 @@ def _told(module: Any) -> str:
     """What a module says of itself: its documentation, and comments that it begins with."""
     above = inspect.getcomments(module) or "" if module is not None else ""
     return "\n".join(filter(None, [inspect.getdoc(module), re.sub(r"(?m)^[ \t]*#+ ?", "", above)]))
+
+
+def _inherited(cls: Any, kind: str) -> list[Any]:
+    """The constructor that a class has from another one of its module."""
+    made = getattr(cls, "__init__", None)
+    mine = kind == "class" and "__init__" not in vars(cls) and inspect.isfunction(made)
+    return [made] if mine and made.__module__ == cls.__module__ else []
 
 
 def _makers(thing: Any) -> list[dict[str, Any]]:

@@ -98,7 +98,7 @@ class State:
         self, step: str, mistake: str, line: Line | None, says: str, expected: Any = None, actual: Any = None,
         kind: str | None = None,
     ) -> None:  # fmt: skip
-        told = ("" if expected is None else shown(expected)), ("" if actual is None else shown(actual))
+        told = shown(expected, actual)
         number, file = (None, "") if line is None else (line.number, line.file)
         self.faults.append(Fault(step, mistake, number, file, says, *told, kind))
         self.note(step, "failed", says, line, mistake)

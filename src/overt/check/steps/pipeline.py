@@ -25,6 +25,8 @@ _RANDOM = {"dropout", "dropout_", "native_dropout", "feature_dropout", "alpha_dr
 # A score as low as this was put there to hide: exp of it is nothing beside any other.
 LOW = -60.0
 _NONE = np.zeros((0, 0), bool)
+# Numbers of an array that are shown.
+_SHOWN = 6
 
 
 class Kind(NamedTuple):
@@ -281,8 +283,18 @@ def scale_mistakes(found: float, width: int, heads: set[int], widths: set[int], 
     return [name for name, values in candidates if any(is_(v) for v in values)]
 
 
-def shown(x: Any) -> str:
-    """A few numbers, to read."""
-    values = np.asarray(x, float).reshape(-1)[:6]
-    more = " …" if np.size(x) > 6 else ""
-    return str(np.array2string(values, precision=4, suppress_small=True, separator=", ", max_line_width=200)) + more
+def shown(x: Any, y: Any) -> tuple[str, str]:
+    """A few numbers of two things, to read, "" for None; of what begins alike, those from the first that differs on."""
+    one, two = (None if z is None else np.asarray(z, float).reshape(-1) for z in (x, y))
+    start = 0
+    if one is not None and two is not None and one.size == two.size:
+        unlike = np.flatnonzero(~np.isclose(one, two, 1e-3, 1e-4, equal_nan=True))
+        start = int(unlike[0]) if unlike.size and unlike[0] >= _SHOWN else 0
+    return "" if one is None else _few(one, start), "" if two is None else _few(two, start)
+
+
+def _few(x: np.ndarray, start: int) -> str:
+    text = np.array2string(
+        x[start : start + _SHOWN], precision=4, suppress_small=True, separator=", ", max_line_width=200
+    )
+    return "… " * (start > 0) + str(text) + " …" * (x.size > start + _SHOWN)

@@ -35,13 +35,13 @@ def behind(source: str) -> str:
 
 def about(names: list[str], text: str) -> Iterator[str]:
     """What a text that is about several things says of these names: lines that begin with one, and what follows."""
-    mine = False
+    mine, known = False, {*names, *(name.capitalize() for name in names if len(name) > 2)}
     # So does a sentence that begins with one, in its marks.
     for line in re.sub(r"(?<=[.;])\s+(?=`\w+`)", "\n", text).splitlines():
         # One letter is a name where a shape stands beside it.
         named = re.match(r"\W{0,8}(\w\w+)\W{0,3}[ \t]*[=:([]|\W{0,8}(\w)\s+\[|\W{0,8}`(\w+)`", line)
         if named or not line.strip():
-            mine = named is not None and not {*names}.isdisjoint(named.groups())
+            mine = named is not None and not known.isdisjoint(named.groups())
         if mine:
             yield line
 

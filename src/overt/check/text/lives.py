@@ -116,6 +116,11 @@ class Lives:
         """Whether a method puts something beside what is there, so that it may be called again and again."""
         return bool(self.told[method].fills)
 
+    def keeps(self, method: str) -> bool:
+        """Whether a method reads what it leaves behind."""
+        told = self.told.get(method)
+        return told is not None and bool(told.reads & (told.sets | told.fills))
+
     @cached_property
     def _empty(self) -> set[str]:
         """The attributes that hold nothing when it is made: numbers and weights are no matter of what it is told."""

@@ -463,5 +463,5 @@ class Promises:
     def returns_scores(self) -> bool:
         """Whether what is returned is said to be scores, and no weights."""
         told = " ".join(self._all_prose.split())
-        said = r"\b(second|results?|returns?|returned|outputs?)\b[^.;]{0,40}\b"
+        said = r"\b(second|results?|returns?|returned|gives?|outputs?)\b[^.;]{0,40}\b"
         return bool(re.search(rf"{said}({_SCORED}|unnormali[sz]ed)|{said}before the softmax", told))

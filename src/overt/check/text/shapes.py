@@ -59,6 +59,9 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
     # Two things by their names, and the shape of each.
     each = rf"(?<![\w.])({known})(:?) \(\w+, *\w+\),?:? (?:each |both )?([\[(](?:{_AXIS})(?:, *(?:{_AXIS}))+[\])])"
     text = re.sub(each, r'\1["0"] \3; \1["1"] \3', text)
+    # What a sentence begins with is written large.
+    large = {one.capitalize(): one for one in names if len(one) > 2 and one.islower()}
+    text = re.sub(rf"\b({_any(large)})(?=\s+[\[(])", lambda m: large[m[1]], text)
     text = _bracketed(text, known)
     held = [*asked]
     inside = {path[-1]: path[:-1] for path in reversed(held) if path[-1] not in names}

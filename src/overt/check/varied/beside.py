@@ -30,6 +30,8 @@ _OTHERS = Lengths(3, 2, 6, 9, 10, 20)
 _PRIMES = 3, 11, 13
 # How many times as wide heads are made, and how far a power of that is told.
 _WIDER, _LOOSE = 4, 0.02
+# What may be room for positions.
+_ROOM = 16
 # Numbers in all arrays of such a call.
 _LARGEST = 1 << 20
 
@@ -325,6 +327,17 @@ def resized(
         # It has the widths that it has.
         told = [judged for judged in caller.recorded(_longer(guess)) if judged.get("cores") == found["cores"]]
     return told[:1]
+
+
+def overrun(made: Made, caller: Caller, guess: Guess, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What steps that ask one by one come to, where there are more than an instance's numbers may have room for."""
+    T = guess.lengths.T
+    room = [n for n in made.numbers(caller).values() if type(n) is int and T <= n <= _ROOM]
+    if not room or found["cores"] < T or found["facts"].get("queries") != 1:
+        return []
+    T = 2 * min(room) + 1
+    longer = guess.sized(T=T, S=guess.lengths.S if guess.lengths.S != guess.lengths.T else T)
+    return [judged for judged in caller.recorded(longer) if judged.get("cores")]
 
 
 def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings: Findings) -> bool:
