@@ -8,7 +8,7 @@ import pytest
 
 from overt.check.checking import examine
 from overt.check.process.session import Session
-from overt.check.report import Report
+from overt.check.report import CallError, Report
 
 SOURCE = '''
 """Models with attention inside.
@@ -218,9 +218,49 @@ class Filmed(nn.Module):
         x = self.embed(clip).flatten(2).transpose(1, 2) + self.places
         q, k, v = self.inner(x).chunk(3, -1)
         return torch.softmax(q @ k.mT / q.size(-1) ** 0.5, -1) @ v
+
+
+class Gated(nn.Module):
+    """Gated linear attention (Yang et al. 2024): each position forgets by a factor of its own; there is no softmax."""
+
+    sign = 1
+
+    def __init__(self, width=24):
+        super().__init__()
+        self.inner, self.gate = nn.Linear(width, 3 * width), nn.Linear(width, 1)
+
+    def forward(self, x):
+        """x [B, T, width]"""
+        q, k, v = self.inner(x).chunk(3, -1)
+        forgotten = nn.functional.logsigmoid(self.gate(x)).cumsum(1)
+        factors = (self.sign * (forgotten - forgotten.mT)).exp().tril()
+        return q @ k.mT * q.size(-1) ** -0.5 * factors @ v
+
+
+class GatedTheOtherWay(Gated):
+    """Gated linear attention (Yang et al. 2024): each position forgets by a factor of its own; there is no softmax."""
+
+    sign = -1
+
+
+class GPTAttention(nn.Module):
+    """The attention of one layer; the model hides what comes later by the mask that is added."""
+
+    def __init__(self, width=24, heads=3):
+        super().__init__()
+        self.heads = heads
+        self.inner, self.outer = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x, attention_mask=None):
+        """x [B, T, width], attention_mask [B, 1, T, T]"""
+        q, k, v = self.inner(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        scores = q @ k.mT / q.size(-1) ** 0.5
+        if attention_mask is not None:
+            scores = scores + attention_mask
+        return self.outer((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 '''
 
-RIGHT = ["Translator", "Slots", "Stream", "Chunks", "Energies", "Filmed"]
+RIGHT = ["GPTAttention", "Translator", "Slots", "Stream", "Chunks", "Energies", "Filmed"]
 # The mistakes, and what their lines say.
 WRONG = {
     "StoreByWidth": {"scale_d": "self.divisor", "softmax_low_precision": "np.float16"},
@@ -228,6 +268,7 @@ WRONG = {
     "SlotsTurned": {"k_transposed_wrong": "k.transpose(*self.turned)"},
     "ChunksByLength": {"scale_seqlen": "scale = k.shape"},
     "Aligned": {"returns_scores": "squeeze(1), energy"},
+    "GatedTheOtherWay": {"unknown": "* factors @ v"},
     "Thrice": {"shared_projection": "[nn.Linear(width, width)] * 3"},
 }
 
@@ -254,6 +295,11 @@ def test_wrong(check: Callable[[str], Report], name: str) -> None:
         where = found[mistake].where
         assert where is not None
         assert text in where["text"], str(report)
+
+
+def test_a_decay_by_what_was_read_is_not_called_wrong(check: Callable[[str], Report]) -> None:
+    with pytest.raises(CallError, match="no step of it could be judged"):
+        check("Gated")
 
 
 def test_distances_of_a_later_block(check: Callable[[str], Report]) -> None:

@@ -394,12 +394,12 @@ def specs(guess: Guess, interface: Interface, prefix: str = "") -> tuple[list[Sp
 _INSIDE = {"config": "config", "dict": "dict", "own": "fields", "by": "given"}
 
 
-def valued(given: Mapping[str, Spec], values: Mapping[str, Any]) -> dict[str, Spec]:
-    """Arguments by their names with values in the place of some, and of fields that lie in some (``cfg.window``)."""
+def valued(given: Mapping[str, Spec], values: Mapping[str, Any], configs: Mapping[str, int]) -> dict[str, Spec]:
+    """Arguments with other values, or fields (``cfg.window``), by names; configs: what some are unless given."""
     found = dict(given)
     for name, value in values.items():
         holder, _, field = name.partition(".")
-        own: Mapping[str, Any] = found.get(holder, {})
+        own: Mapping[str, Any] = found.get(holder, {"own": configs[holder]} if holder in configs else {})
         inside = next((place for kind, place in _INSIDE.items() if field and kind in own), None)
         if not field:
             found[name] = {"value": value}

@@ -81,7 +81,10 @@ def describe(thing: Any) -> dict[str, Any]:
         "numbers": {name: x for name, x in scope(thing).items() if type(x) is int},
         "masks": usage.masks(thing, call),
         "scaled": usage.scaled(thing),
-        "configs": [{"names": _public(x), "numbers": _whole(x), "scales": _scales(x)} for x in configs(thing)],
+        "configs": [
+            {"class": type(x).__name__, "names": _public(x), "numbers": _whole(x), "scales": _scales(x)}
+            for x in configs(thing)
+        ],
         "makers": _makers(thing),
         "modules": _modules(thing),
     }

@@ -230,6 +230,9 @@ class _Judge(Blocks):
             self.facts["one key"] = True
             self.note("scores", "not tried", "there is one key, to which every query attends whatever is done")
             return
+        if not core.weights.any():
+            self.note("softmax", "not tried", "no query of this call sees a key", line)
+            return
         if any(self.operations[number].detail == REORDERED for number in core.path):
             self._reordered()
             return
@@ -352,12 +355,13 @@ class _Judge(Blocks):
         self.facts["additive"] = True
         asking = [part for part in made.parts if made.asks(part)]
         asked = [part for part in made.parts if not made.asks(part)]
-        alike = all(a.reach & b.reach for a in asked for b in asked if a is not b)
-        if not asking and not alike and not made.joined and all(part.mapped for part in asked):
+        # What is given to all queries was made for one.
+        place = self.core.place
+        shared = place is not None and len(np.unique(place, axis=0)) < len(place)
+        # Of one and the same positions, several things may be added up that ask nothing.
+        alike = all(a.reach & b.reach for a in asked for b in asked if a is not b) and not shared
+        if not asking and not alike and not made.joined and len(asked) > 1 and all(part.mapped for part in asked):
             rows = self.core.mix.output.size * made.parts[0].value.shape[made.axis]
-            # What is given to all queries was made for one.
-            place = self.core.place
-            shared = place is not None and len(np.unique(place, axis=0)) < len(place)
             many = shared or self.intended.get("pairs") or any(x.size == rows for x in self.outputs)
             if not many:
                 # Perhaps one query is meant, and it was given as many as there are keys.

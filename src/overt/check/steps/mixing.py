@@ -112,6 +112,8 @@ class Mixing(Masked):
             self.fail("softmax", "softmax_low_precision", self.rounded, says, right[live], self.weights[live])
         elif self.fitted or self._quiet(before, self.weights) or self._elsewhere(before, right, self.weights):
             self.note("softmax", "held", "over the keys and one more that has no value", line)
+        elif not live.any():
+            self.note("softmax", "not tried", "no query of this call sees a key", line)
         elif self.shifted is not None:
             says = "What is subtracted from the scores is not one number for all keys of a query."
             self.fail("softmax", UNKNOWN, self.shifted, says, right[live], self.weights[live])
@@ -246,7 +248,11 @@ class Mixing(Masked):
         elif self._taken_apart():
             line = self.operations[(self.v.views or [self.core.mix.number])[-1]].line
             self.fail("mixing", UNKNOWN, line, "Keys are paired with the values of other positions.")
-        if self.alignment.exchanged and not (self.failed("merge") or self.failed("positions")):
+        if (
+            self.alignment.exchanged
+            and self.core.mix.output.any()
+            and not (self.failed("merge") or self.failed("positions"))
+        ):
             line = self.operations[self.alignment.line_before(self.alignment.exchanged[0])].line
             self.fail("merge", UNKNOWN, line, "What was mixed for a query is put at the place of another.")
 
@@ -358,7 +364,8 @@ class Mixing(Masked):
         mixed = core.mix.output
         n, length, width = mixed.shape
         self.note("mixing", "held", "weights times values, summed over the keys", self.operations[core.mix.number].line)
-        if n < 2 or length < 2:
+        if n < 2 or length < 2 or not mixed.any():
+            # Zeros lie anywhere.
             return
         same = {core.mix.number}
         for i in range(core.mix.number + 1, len(self.operations)):
@@ -376,11 +383,12 @@ class Mixing(Masked):
             sides = [core.mix.result.shape[core.mix.labels[2].index(a)] for a in core.mix.rows[:0:-1]]
             # Where no position is left, a sample has all of its heads in one row.
             whole = [core.mix.result.shape[core.mix.labels[2].index(a)] for a in core.mix.batch[::-1]]
-            alone = core.mix.rows and heads in [length * n for n in accumulate(whole, mul)]
+            alone = core.mix.rows and heads in [length * n for n in (1, *accumulate(whole, mul))]
+            right = mixed.reshape(-1, heads, length, width).swapaxes(1, 2) if n % heads == 0 else mixed
+            alike = [np.allclose(op.host.ravel(), x.ravel(), rtol=1e-6, atol=1e-12) for x in (mixed, right)]
             if alone or heads in accumulate(sides, mul):
                 self.note("merge", "held", "all heads side by side", op.line)
-            elif np.allclose(op.host.ravel(), mixed.ravel(), rtol=1e-6, atol=1e-12):
-                right = mixed.reshape(-1, heads, length, width).swapaxes(1, 2)
+            elif alike == [True, False]:
                 self.fail("merge", "merge_view", op.line, "A row of the output holds the heads of other positions.",
                           right.reshape(-1, heads * width)[:1], op.host.reshape(-1, heads * width)[:1])  # fmt: skip
             elif heads < n:

@@ -32,6 +32,9 @@ class Scale(Walk):
         if not core.two or core.outer or width < 2:
             self.note("scale", "not tried", "the score is no product of two", line)
             return
+        if self._by_pairs():
+            self.note("scale", "not tried", "what is scored was made of queries and keys before, pair by pair", line)
+            return
         # What is turned by its positions is put together of features of one of them.
         if any(len(one.along or [0]) > 1 for one, turned in zip((self.q, self.k), before, strict=True) if not turned):
             self.note("scale", "not tried", "the numbers that are summed belong to several positions", line)
@@ -179,6 +182,17 @@ class Scale(Walk):
             for axis, at in enumerate(one.places or ()):
                 if (at != at[:, :1]).any() and axis not in (one.along or ()):
                     yield one.array.shape[axis]
+
+    def _by_pairs(self) -> bool:
+        """Whether all that asks lies on the side of the keys, as what was made of each pair does."""
+        core, scores = self.core, self.core.scores
+        if core.place is None or not core.mix.rows:
+            return False
+        at = np.unravel_index(core.place.reshape(*core.shape, -1), scores.result.shape)
+        mine = [a for axis, a in enumerate(core.mix.labels[0]) if axis not in core.key_axes]
+        beside = [c for a, c in zip(scores.labels[2], at, strict=True) if a in scores.columns]
+        beside = [c for c in beside if (c == c[..., :1]).all()]
+        return all(any((c != c.take([0], mine.index(a))).any() for c in beside) for a in core.mix.rows)
 
     def _memory(self) -> bool:
         """Whether another's states are mixed as they are, by scores of these same states: Luong's dot and general."""

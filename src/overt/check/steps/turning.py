@@ -51,8 +51,8 @@ def turned(
     q, k, v = (turn(core.operations, data, one) for one in operands)
     if q is None and k is not None:
         # Queries that share their keys lie along an axis beside that of their positions.
-        turns = (turn(core.operations, data, one) for one in _apart(core, operands[0]))
-        q = next(filter(None, turns), None)
+        turns = [one for some in _apart(core, operands[0]) if (one := turn(core.operations, data, some)) is not None]
+        q = max(turns, key=lambda one: one.along, default=None)
     step = "rotation"
     if q is None and k is None:
         # What each sample says of its own positions may be told by other numbers than steps.

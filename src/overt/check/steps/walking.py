@@ -181,7 +181,11 @@ class Walk(State):
                 self.facts["learned bias"] = self.facts.get("learned bias") or self._of_parameters(number)
             elif phase == "raw" and self._normalises(x, y):
                 self.before, self.weights, self.softmax_line, phase = x, y, line, "prob"
-            elif kind.name == "unknown" and phase in ("raw", "prob") and self._free(number, phase):
+            elif (
+                kind.name == "unknown"
+                and phase in ("raw", "prob")
+                and (self._free(number, phase) or (phase == "prob" and self._by_key(x, y)))
+            ):
                 # A learned or a given number is nobody's mistake.
                 self.learned, self.before = True, None
                 self.odd.append(operation.name)
@@ -320,13 +324,25 @@ class Walk(State):
         """several: whether the weights of more than one attention are put together."""
         self.odd.append(operation.name)
         linear = operation.name in PRODUCTS or operation.name.startswith("conv")
-        # Without a softmax, fixed numbers may weigh the scores, as the decay of a retention does (Sun et al. 2023).
-        linear |= self.phase == "raw" and operation.name in FACTORS and not self._dependent(operation)
+        # Without a softmax, fixed numbers may weigh the scores, as the decay of a retention does (Sun et al. 2023), and
+        # so may what decays with every position by what that says (Yang et al. 2024, gated linear attention).
+        factor = self.phase == "raw" and operation.name in FACTORS
+        linear |= factor and (not self._dependent(operation) or (not self.core.normal and _decays(x, y)))
         if kind.name == "function" or linear or several:
             self.note("scores", "not tried", f"{operation.name} is no step of plain attention", operation.line)
         else:
             says = f"{operation.name} makes of the scores what no step of attention does."
             self.fail("scores", UNKNOWN, operation.line, says, x, y)
+
+    def _by_key(self, x: np.ndarray, y: np.ndarray) -> bool:
+        """Whether weights, which sum to 1 in the end, have a factor for each key that all queries share, as an area."""
+        core = self.core
+        labels = [a for axis, a in enumerate(core.mix.labels[0]) if axis not in core.key_axes]
+        with np.errstate(all="ignore"):
+            share = np.where(x > 0, y / x, np.nan).reshape(*core.shape, -1)
+        rows = tuple(labels.index(a) for a in core.mix.rows)
+        live = share[np.isfinite(share)]
+        return bool(core.normal and rows and (live >= 0).all()) and all(constant(share, axis, 1e-5) for axis in rows)
 
     def _free(self, number: int, phase: str) -> bool:
         """Whether the scores are multiplied by what is learned, or by what is given and nothing else depends on.
@@ -346,6 +362,20 @@ def _raised(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         raised = np.isfinite(x) & np.isfinite(y) & (y - x > _RAISED)
     return np.asarray(raised & ~raised.all(1, keepdims=True))
+
+
+def _decays(x: np.ndarray, y: np.ndarray) -> bool:
+    """Whether each score of a later query was multiplied by a product of factors, one of each position in between."""
+    n = x.shape[1]
+    if len(x) % n:
+        return False
+    known = (np.abs(x) > 1e-9 * np.abs(x).max(initial=0)).reshape(-1, n, n)
+    with np.errstate(all="ignore"):
+        shares = np.where(known, (y / x).reshape(-1, n, n), 1.0)
+        steps = np.log(np.clip(np.diagonal(shares, -1, 1, 2), 1e-300, None))
+        ends = np.pad(np.cumsum(steps, 1), ((0, 0), (1, 0)))
+        between = np.where(np.tri(n, dtype=bool), np.exp(ends[:, :, None] - ends[:, None]), 0.0)
+    return bool((shares >= 0).all() and (shares < 1 + 1e-6).all()) and close(shares[known], between[known], 1e-4, 1e-6)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:

@@ -105,8 +105,12 @@ class Interface(Promises):
             if kind == "config":
                 asked.setdefault(path[0], set()).add(path[1])
         own = [set(one["names"]) for one in self.description["configs"]]
-        return {name: next(n for n, names in enumerate(own) if wanted <= names)
-                for name, wanted in asked.items() if any(wanted <= names for names in own)}  # fmt: skip
+        classes = [one["class"] for one in self.description["configs"]]
+        # What may be left out, and is such an object then.
+        left = {a.name: n for a in self.arguments if not a.required and a.default is None
+                for n, name in enumerate(classes) if re.search(rf"\b{name}\b", a.annotation)}  # fmt: skip
+        return left | {name: next(n for n, names in enumerate(own) if wanted <= names)
+                       for name, wanted in asked.items() if any(wanted <= names for names in own)}  # fmt: skip
 
     @cached_property
     def makers(self) -> dict[str, list[dict[str, Any]]]:

@@ -37,24 +37,28 @@ def decided(file: str, line: int, step: str) -> int:
     """
     tree = parsed("".join(linecache.getlines(file)))
     value: ast.expr | None = None
+    used = line
     for _ in range(_DEPTH):
         inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
         functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
         if not functions:
-            return line
+            return used
         if value is None:
-            line = given_at(file, line, step)
+            line = used = given_at(file, line, step)
         wanted = list(_taken(inside[-1], step)) if value is None else [value]
         if step == "scale":
             # What is wrong with one that is taken twice is that.
             wanted = [one for one in wanted if _times(one, functions[-1]) < 2]
         places = [place for one in wanted for place in _made(one, functions[-1], tree, line, step)]
         if len({place.line for place in places}) != 1:
-            return line
+            return used
         line, value = places[0]
+        # What is kept under the name that it is given by is what it is wherever it is used.
+        kept = [name for n in statements(tree) if n.lineno == line for name, _ in _kept(n)]
+        used = used if isinstance(value, ast.Name) and kept == [value.id] else line
         if not isinstance(value, ast.Name):
             return line
-    return line
+    return used
 
 
 def given_at(file: str, line: int, step: str) -> int:

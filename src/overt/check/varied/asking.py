@@ -83,7 +83,7 @@ class Caller:
                 given, mine = calls.named(way.guess, self.face, prefix)
                 if way.keeps:
                     given = {n: {**spec, "kept": n} if "by" in spec else spec for n, spec in given.items()}
-                args, kwargs = calls.placed(calls.valued(given, way.values), self.face)
+                args, kwargs = calls.placed(calls.valued(given, way.values, self.face.configs), self.face)
                 for name, array in way.arrays.items():
                     if prefix + name in mine:
                         key = f"{number}+{name}"

@@ -52,7 +52,7 @@ class Made:
         """Make an instance; gives the reply."""
         assert self.maker is not None
         kwargs, arrays = calls.named(guess, self.maker)
-        kwargs = calls.valued(kwargs, values or {})
+        kwargs = calls.valued(kwargs, values or {}, self.maker.configs)
         backend = self.maker.description["backend"]
         reply, _ = self.session.ask({"op": "build", "kwargs": kwargs, "seed": 1, **asked, "backend": backend}, arrays)
         if "error" not in reply:

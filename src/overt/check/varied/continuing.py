@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -426,17 +426,19 @@ class Continued:
             # The rows that are taken, where some are.
             look = rf"\b({'|'.join(self.tables)})\[" if self.tables else ""
             findings.add("rope_offset", kind="mistake", line=None if look else next(turned, None), look=look)
-        elif top_left is None and not right and not self._open(way) and self._causal(way, wholes):
+        elif top_left is None and not right and not self._open(way) and self._continues(way, wholes, chunk):
             findings.add("decode_differs", certain=False)
         findings.enter([late])
         return True
 
-    def _causal(self, way: _Way, wholes: Sequence[tuple[_Way, list[np.ndarray]]]) -> bool:
-        """Whether what comes first is the same where more comes, so that pieces can give what all at once gives."""
-        for (_, (head, *_)), (_, (whole,)) in zip(self._run([way], (0, _CUT)), wholes, strict=False):
-            axis = _differs(whole, head)
-            return axis is None or same(whole.take(range(_CUT), axis), head, _LOOSE)
-        return True
+    def _continues(self, way: _Way, wholes: list[tuple[_Way, list[np.ndarray]]], chunk: dict[str, Any]) -> bool:
+        """Whether a later piece attends to what came before beside itself, and what comes first is then the same."""
+        keys, heads = np.shape(chunk["facts"].get("operands", {}).get("k", ())), self._run([way], (0, _CUT))
+        if len(keys) != 3 or keys[1] <= _ALL - _FEW or not heads or not wholes:
+            return False
+        head, whole = heads[0][1][0], wholes[0][1][0]
+        axis = _differs(whole, head)
+        return axis is None or same(whole.take(range(_CUT), axis), head, _LOOSE)
 
     def _slid(self, way: _Way, findings: Findings) -> None:
         """Whether a query is still turned as far from the keys that were kept, once some have been thrown away."""

@@ -57,8 +57,10 @@ def attends(session: Session | Here, face: Interface, caller: Caller, guess: Gue
     def fits() -> bool | None:
         # What is asked from outside needs no recording of loops over numbers, and that is quicker.
         for told in (outside.read(caller, guess), *caller.recorded(guess)):
-            held = {entry["step"] for entry in told.get("ledger", ()) if entry["outcome"] == "held"}
-            if told.get("cores") and not told["faults"] and held.issuperset(_STEPS):
+            held, untried = ({e["step"] for e in told.get("ledger", ()) if e["outcome"] == outcome}
+                             for outcome in ("held", "not tried"))  # fmt: skip
+            # Scores of which not every step was understood are those of something else.
+            if told.get("cores") and not told["faults"] and held.issuperset(_STEPS) and "scores" not in untried:
                 return True
         return None
 
