@@ -190,6 +190,57 @@ class Energies(Additive):
         super().__init__(48, 32, 24)
 
 
+class Shares(nn.Module):
+    """Gives what each word attends to, averaged over the heads."""
+
+    def __init__(self, width=24, heads=3):
+        super().__init__()
+        self.heads, self.inner = heads, nn.Linear(width, 3 * width)
+
+    def forward(self, x):
+        """x [B, T, width] -> (B, T, width), attention (B, T, T)"""
+        q, k, v = self.inner(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        scores = q @ k.mT / q.size(-1) ** 0.5
+        weights = torch.softmax(scores, -1)
+        return (weights @ v).transpose(1, 2).flatten(2), weights.mean(1)
+
+
+class SharesOfScores(Shares):
+    """Gives what each word attends to, averaged over the heads."""
+
+    def forward(self, x):
+        """x [B, T, width] -> (B, T, width), attention (B, T, T)"""
+        q, k, v = self.inner(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        scores = q @ k.mT / q.size(-1) ** 0.5
+        return (torch.softmax(scores, -1) @ v).transpose(1, 2).flatten(2), scores.mean(1)
+
+
+class Neighbours(nn.Module):
+    def __init__(self, width, heads=2, size=10):
+        super().__init__()
+        self.heads, self.size = heads, size
+        self.ask, self.tell = nn.Linear(width, heads * size), nn.Linear(width + 1, 2 * heads * size)
+
+    def forward(self, x, others, ages, present):
+        """x [B, F]; others [B, K, F]; ages [B, K] in seconds; present [B, K] bool."""
+        q = self.ask(x).view(len(x), self.heads, self.size)
+        both = self.tell(torch.cat([others, torch.cos(ages).unsqueeze(-1)], -1))
+        k, v = both.view(*ages.shape, 2, self.heads, self.size).unbind(2)
+        scores = torch.einsum("bhd,bkhd->bhk", q, k) / math.sqrt(self.size)
+        scores = scores.masked_fill(~present[:, None], torch.finfo(scores.dtype).min)
+        return torch.einsum("bhk,bkhd->bhd", scores.softmax(-1), v).flatten(1)
+
+
+class Scorer(nn.Module):
+    def __init__(self, width=12, **more):
+        super().__init__()
+        self.context = Neighbours(width, **more)
+        self.head = nn.Linear(width + 20, 1)
+
+    def forward(self, x, others, ages, present):
+        return self.head(torch.cat([x, self.context(x, others, ages, present)], -1))
+
+
 class Thrice(nn.Module):
     """Passages of one list look at each other, by a query, a key and a value map of their own."""
 
@@ -260,7 +311,7 @@ class GPTAttention(nn.Module):
         return self.outer((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 '''
 
-RIGHT = ["GPTAttention", "Translator", "Slots", "Stream", "Chunks", "Energies", "Filmed"]
+RIGHT = ["Shares", "Scorer", "GPTAttention", "Translator", "Slots", "Stream", "Chunks", "Energies", "Filmed"]
 # The mistakes, and what their lines say.
 WRONG = {
     "StoreByWidth": {"scale_d": "self.divisor", "softmax_low_precision": "np.float16"},
@@ -269,6 +320,7 @@ WRONG = {
     "ChunksByLength": {"scale_seqlen": "scale = k.shape"},
     "Aligned": {"returns_scores": "squeeze(1), energy"},
     "GatedTheOtherWay": {"unknown": "* factors @ v"},
+    "SharesOfScores": {"returns_scores": "scores.mean(1)"},
     "Thrice": {"shared_projection": "[nn.Linear(width, width)] * 3"},
 }
 

@@ -358,8 +358,9 @@ class _Judge(Blocks):
         # What is given to all queries was made for one.
         place = self.core.place
         shared = place is not None and len(np.unique(place, axis=0)) < len(place)
-        # Of one and the same positions, several things may be added up that ask nothing.
-        alike = all(a.reach & b.reach for a in asked for b in asked if a is not b) and not shared
+        # Of one and the same positions, several things may be added up that ask nothing, unless pairs are meant.
+        alike = all(a.reach & b.reach for a in asked for b in asked if a is not b)
+        alike = alike and not (shared and self.intended.get("pairs"))
         if not asking and not alike and not made.joined and len(asked) > 1 and all(part.mapped for part in asked):
             rows = self.core.mix.output.size * made.parts[0].value.shape[made.axis]
             many = shared or self.intended.get("pairs") or any(x.size == rows for x in self.outputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class Masked(Scale):
         given = self._arguments()
         self.facts |= {"hidden": int(cells.sum()), "mask made": self._mask_made()}
         compared = self._cast(cells) or self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
-        compared = compared or self._whole_rows(cells)
+        compared = compared or self._whole_rows(cells, given)
         self._causal(cells, bool(given))
         told = compared or given or self.failed("causal") or self.failed("mask") or "reach" in self.facts
         blind = cells.shape[1] <= cells.shape[2] and cells.all(2).any() and np.isnan(self.core.weights).any()
@@ -279,12 +279,14 @@ class Masked(Scale):
             for rows in ([(n, flip[n // per]) for n in range(N)], [(n, flip[n % len(padded)]) for n in range(N)])
         )
 
-    def _whole_rows(self, cells: np.ndarray) -> bool:
+    def _whole_rows(self, cells: np.ndarray, given: Sequence[np.ndarray]) -> bool:
         """Whether what was given hides whole queries and no keys, where both are the same positions."""
         queries, keys, _ = self.streams()
         among = cells.shape[1] == cells.shape[2] and queries == keys
         rows = (cells == cells[:, :, :1]).all() and 0 < cells.mean() < 1
-        if not among or not rows or not all(self._comes_from(number, "argument") for number in self.hiding):
+        # What was given as it hides was compared before: this is a part of that, such as the words beside an image.
+        part = bool(given) and all(x.ndim < 3 and x.shape[-1] < cells.shape[2] for x in given)
+        if not (among and rows and part and all(self._comes_from(number, "argument") for number in self.hiding)):
             return False
         self.fail("mask", "pad_on_query", self._placed_at(), "Whole queries are hidden, and no keys.")
         return True

@@ -320,8 +320,11 @@ class Mixing(Masked):
                 axis for axis, length in enumerate(x.shape) if x.size == length * y.size and 1 < length <= _STEPS
             ]
             parts = [x] if x.size == y.size else [part for axis in stacked for part in np.moveaxis(x, axis, 0)]
-            own = np.sort(y, axis=None)
-            return any(np.allclose(np.sort(part, axis=None), own, rtol=1e-4, atol=1e-6) for part in parts)
+            # Or those of several heads have one mean.
+            over = [axis for axis, n in enumerate(core.shape) if n > 1 and x.size * n == y.size]
+            pairs = [(part, y) for part in parts] + [(x, y.reshape(*core.shape, -1).mean(axis)) for axis in over]
+            flat = ((np.sort(one, axis=None), np.sort(two, axis=None)) for one, two in pairs)
+            return any(np.allclose(one, two, rtol=1e-4, atol=1e-6) for one, two in flat)
 
         final = core.steps[-1][1]
         weights = [final] if self.weights is None else [final, self.weights]

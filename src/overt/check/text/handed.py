@@ -9,7 +9,7 @@ from itertools import chain
 
 from overt.check.text import shapes
 from overt.check.text.shapes import Path, Shape
-from overt.check.text.syntax import called, drawn, parameters_of, parsed, statements, walked
+from overt.check.text.syntax import called, drawn, kept_calls, parameters_of, parsed, statements, walked
 
 # The axis of several that a loop goes through.
 SEVERAL = "several"
@@ -20,7 +20,10 @@ def handed(source: str, name: str, names: Sequence[str]) -> dict[Path, Shape]:
 
     What is handed on one by one, in a loop, has an axis for these in front.
     """
-    functions = {n.name: n for n in statements(parsed(source)) if isinstance(n, ast.FunctionDef)}
+    tree = parsed(source)
+    # Of several of one name, that of what is asked for comes first.
+    functions = {n.name: n for n in reversed([*statements(tree)]) if isinstance(n, ast.FunctionDef)}
+    functions = kept_calls(tree) | functions
     own, found = functions.get(name), dict[Path, Shape]()
     if own is None:
         return found

@@ -71,7 +71,10 @@ class Promises:
             "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|cross", told)),
             # Of keys and values, or of all.
             "shares": bool(re.search(r"\b(shar(ed?|es|ing)|tied?|same (matrix|projection|weights?|linear))\b|\bk ?= ?v\b", around)),
-            "pairs": len(lengths) > 1 and "1" not in lengths,
+            # A score has a query and a key, by the formula that is given: e_ij = …
+            "pairs": (len(lengths) > 1 and "1" not in lengths) or bool(re.search(
+                r"\b[a-z]_\{?[a-z],? ?[a-z]\}?\s*=", self.described + self.description.get("told", "")
+            )),
             "alibi": bool(re.search(
                 r"alibi|press et al|linear bias", around + self.description.get("told", "").lower()
             )),

@@ -18,6 +18,7 @@ from overt.check.text.syntax import (
     called,
     family,
     is_own,
+    kept_calls,
     listed,
     lists_in,
     parameters_of,
@@ -57,14 +58,10 @@ def _read(source: str, names: tuple[str, ...]) -> Read:
         # What makes an instance is called by the name of its class.
         made = {f.name: f for f in getattr(node, "body", ()) if isinstance(f, ast.FunctionDef)}.get("__init__")
         functions |= {node.name: made} if isinstance(node, ast.ClassDef) and made is not None else {}
-    forwards = {node.name: f for node in tree.body if isinstance(node, ast.ClassDef) for f in node.body
-                if isinstance(f, ast.FunctionDef) and f.name in ("forward", "__call__", "call")}  # fmt: skip
+    functions = kept_calls(tree) | functions
     for place, value in (pair for x in walked(tree) for pair in assigned(x)):
-        if is_own(place) and isinstance(value, ast.Call):
-            # What an instance makes and keeps is called by the name that it has there.
-            kept, by = ast.unparse(place).partition(".")[2], ast.unparse(value.func)
-            functions |= {kept: forwards[by]} if by in forwards and kept not in functions else {}
-            found.embeds |= {kept} if by.endswith(("Embedding", "Embed")) else set()
+        if is_own(place) and isinstance(value, ast.Call) and ast.unparse(value.func).endswith(("Embedding", "Embed")):
+            found.embeds.add(ast.unparse(place).partition(".")[2])
     found.sides.update((name,) for name in _static(tree) if name in names)
     found.lists = lists_in(tree.body)
     for node in (x for x in tree.body if isinstance(x, ast.ClassDef)):

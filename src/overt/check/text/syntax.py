@@ -102,6 +102,16 @@ def walked(node: ast.AST) -> tuple[ast.AST, ...]:
     return (*ast.walk(node),)
 
 
+def kept_calls(tree: ast.Module) -> dict[str, ast.FunctionDef]:
+    """What is run where something is called that an instance made of a class of the same source, by its name there."""
+    usual = ("forward", "__call__", "call")
+    own = {node.name: f for node in tree.body if isinstance(node, ast.ClassDef) for f in node.body
+           if isinstance(f, ast.FunctionDef) and f.name in usual}  # fmt: skip
+    made = [(ast.unparse(place).partition(".")[2], ast.unparse(value.func)) for x in walked(tree)
+            for place, value in assigned(x) if is_own(place) and isinstance(value, ast.Call)]  # fmt: skip
+    return {name: own[cls] for name, cls in made[::-1] if cls in own}
+
+
 def used(source: str, name: str) -> bool:
     """Whether an argument is read, and not only asked whether it is there, or handed to what never reads it."""
     tree = parsed(source)

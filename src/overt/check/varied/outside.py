@@ -171,6 +171,8 @@ def _scores(raw: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
         return []
     others = [_common(np.where(np.isclose(row - b, of, atol=_SAME), np.nan, row - b))[0]
               for row, of, (b, count) in zip(logs, scaled, missing, strict=True) if 1 < count < len(row)]  # fmt: skip
+    if not others:
+        return []
     fill = _common(np.array(others))[0]
     own = [b if count > 1 else _common(row)[0] - fill for row, (b, count) in zip(logs, missing, strict=True)]
     scores = logs - np.array(own)[:, None]
