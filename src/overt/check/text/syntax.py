@@ -102,6 +102,7 @@ def walked(node: ast.AST) -> tuple[ast.AST, ...]:
     return (*ast.walk(node),)
 
 
+@lru_cache(maxsize=64)
 def kept_calls(tree: ast.Module) -> dict[str, ast.FunctionDef]:
     """What is run where something is called that an instance made of a class of the same source, by its name there."""
     usual = ("forward", "__call__", "call")

@@ -431,7 +431,8 @@ class Continued:
 
     def _continues(self, way: _Way, wholes: list[tuple[_Way, list[np.ndarray]]], chunk: dict[str, Any]) -> bool:
         """Whether a later piece attends to what came before beside itself, and what comes first is then the same."""
-        keys, heads = np.shape(chunk["facts"].get("operands", {}).get("k", ())), self._run([way], (0, _CUT))
+        given = chunk.get("facts", {}).get("operands", {}).get("k", ())
+        keys, heads = np.shape(given), self._run([way], (0, _CUT))
         if len(keys) != 3 or keys[1] <= _ALL - _FEW or not heads or not wholes:
             return False
         head, whole = heads[0][1][0], wholes[0][1][0]

@@ -195,6 +195,8 @@ def _slope(caller: Caller, guess: Guess, name: str, others: Mapping[str, np.ndar
     if any(answer.failed for answer in answers) or kinds != {"float64"}:
         return None
     ends = answers[-1].outputs
+    if len({tuple(x.shape for x in answer.outputs) for answer in answers}) > 1:
+        return None
 
     def grown(outputs: Sequence[np.ndarray]) -> float:
         # What is the same in all, such as the number that fills hidden scores, costs no digits.
