@@ -237,6 +237,12 @@ assert "__version__" in dir(overt) and set(overt.__all__) <= set(dir(overt))
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+def test_tensors_come_without_the_compiler() -> None:
+    # To import torch's takes longer than all that overt.torch does.
+    code = "import sys, overt.torch; assert not {'torch._dynamo', 'sympy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 def test_importing_takes_less_than_150_milliseconds() -> None:
     # A slow or busy machine, one on which NumPy alone takes more than 70 ms, is given as much more time for overt.
     best = min(everything / max(1, numpy / 0.07) for numpy, everything, _ in (fresh() for _ in range(9)))

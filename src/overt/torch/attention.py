@@ -123,11 +123,14 @@ def _plain_operator(q: Any, k: Any, v: Any, mask: Any) -> Tensor | None:
     return operator.attention(q, k, v, False, asked="" if mask is None else "causal")[0]
 
 
-# Of both torch.compile knows by itself when they change.
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _bare() -> bool:
     """Whether no transform of torch.func and no autocast wants something of a call."""
     return not (blocks.active() or torch.is_autocast_enabled("cpu"))
+
+
+# Of both torch.compile knows by itself when they change.  This is all that ``torch.compiler.assume_constant_result``
+# does, but for an import of the compiler, which takes more time than that of all else.
+_bare._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _asked(

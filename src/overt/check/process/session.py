@@ -205,11 +205,16 @@ class Session(_Passed):
     def _read(self, count: int, seconds: float) -> bytes:
         parts, missing = [], count
         end = min(time.monotonic() + seconds, self._end)
-        before, _ = self._worked()
+        before: float | None = None
         while missing:
-            ready, _, _ = select.select([self._in], [], [], max(0.0, end - time.monotonic()))
+            # Most answers come before a look at how long the process has worked would pay.
+            wait = max(0.0, end - time.monotonic())
+            ready, _, _ = select.select([self._in], [], [], min(_TICK, wait) if before is None else wait)
             if not ready:
                 worked, going = self._worked()
+                if before is None:
+                    before = worked
+                    continue
                 left = seconds - (worked - before)
                 if going and left > _TICK and end != self._end:
                     # Others had the processor: what it was kept from is no time of its own.

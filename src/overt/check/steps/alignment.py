@@ -382,10 +382,15 @@ def _features(row: np.ndarray) -> bool:
         along = row[:, axis]
         if len(np.unique(along)) == len(row):
             return True
-        rest = np.unique(np.delete(row, axis, 1), axis=0, return_inverse=True)[1].ravel()
-        sets = {tuple(sorted(along[rest == i])) for i in range(rest.max() + 1)}
-        if len(sets) == 1 and len(next(iter(sets))) > 1:
-            return True
+        # The places along the axis, for each of the others in a row of its own.
+        others = np.delete(row, axis, 1)
+        order = np.lexsort([along, *others.T])
+        starts = np.flatnonzero((np.diff(others[order], axis=0) != 0).any(1)) + 1
+        count, odd = divmod(len(row), len(starts) + 1)
+        if count > 1 and not odd and np.array_equal(starts, count * np.arange(1, len(starts) + 1)):
+            sets = along[order].reshape(-1, count)
+            if (sets == sets[0]).all():
+                return True
     return False
 
 
