@@ -24,7 +24,7 @@ from overt.check.formats import junit
 from overt.check.mistakes import MISTAKES
 from overt.check.process.loading import setting_of_keras
 from overt.check.process.session import Session
-from overt.check.report import Report
+from overt.check.report import CallError, Report
 from overt.cli.check import command
 from overt.errors import ArgumentError
 from test_check_lines import ELSEWHERE, placed
@@ -229,6 +229,20 @@ def test_what_is_kept_from_the_processor_does_not_hang(tmp_path: Path, monkeypat
         assert examine(waits, f"{file}:attend").ok
     with Session(timeout=0.5) as sleeps:
         assert [f.id for f in examine(sleeps, f"{file}:attend").findings] == ["hangs"]
+
+
+@pytest.mark.parametrize("more", ["", "    def add_noise(self, x): return x\n"])
+def test_what_need_not_attend_may_wait(tmp_path: Path, more: str) -> None:
+    file = tmp_path / "waits.py"
+    file.write_text(
+        "import time\n"
+        "class Scheduler:\n"
+        "    def from_config(self, x):\n"
+        "        x.reshape(-1)\n"
+        "        while True: time.sleep(0.1)\n" + more
+    )
+    with pytest.raises(CallError, match=r"no method forward.* did not answer within 0.5 seconds"):
+        overt.check(f"{file}:Scheduler", timeout=0.5)
 
 
 def test_what_it_prints_stays_out_of_the_report(tmp_path: Path) -> None:

@@ -187,13 +187,70 @@ def by_vectors(w, points):
     scores = bent((points @ w["q"].T)[:, None] - points @ w["k"].T, w, "mlp")
     weights = np.exp(scores - scores.max(1, keepdims=True))
     return (weights / weights.sum(1, keepdims=True) * (points @ w["v"].T)).sum(1)
+
+
+def beside_sinks(module, query, key, value, attention_mask, scaling):
+    scores = query @ key.transpose(2, 3) * scaling
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    sinks = module.sinks.reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
+    both = torch.cat([scores, sinks], -1)
+    weights = torch.softmax(both - both.max(-1, keepdim=True).values, -1)[..., :-1]
+    return weights @ value
+
+
+def among_sinks(query, key, value, sinks, mask):
+    """sinks: (H,); mask: True = may attend"""
+    scores = query @ key.transpose(2, 3) * query.shape[-1] ** -0.5
+    scores = scores.masked_fill(~mask, float("-inf"))
+    sinks = sinks.reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
+    return torch.softmax(torch.cat([sinks, scores], -1), -1)[..., 1:] @ value
+
+
+def of_the_sink(query, key, value, sinks, mask):
+    """sinks: (H,); mask: True = may attend"""
+    scores = query @ key.transpose(2, 3) * query.shape[-1] ** -0.5
+    scores = scores.masked_fill(~mask, float("-inf"))
+    sinks = sinks.reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
+    return torch.softmax(torch.cat([scores, sinks], -1), -1)[..., 1:] @ value
+
+
+def sinks_and_0(query, key, value, sinks, mask):
+    """sinks: (H,); mask: True = may attend"""
+    scores = query @ key.transpose(2, 3) * query.shape[-1] ** -0.5
+    scores = scores * mask
+    sinks = sinks.reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
+    return torch.softmax(torch.cat([scores, sinks], -1), -1)[..., :-1] @ value
+
+
+class Recalls(nn.Module):
+    """One step of a decoder with additive attention; seen [B, S] is 1 for words and 0 for padding."""
+
+    def __init__(self, vocabulary, state=24, width=20):
+        super().__init__()
+        self.words, self.cell = nn.Embedding(vocabulary, width), nn.GRUCell(2 * width, state)
+        self.query, self.key = nn.Linear(state, 16), nn.Linear(width, 16, bias=False)
+        self.score = nn.Linear(16, 1, bias=False)
+
+    def forward(self, token, state, states, seen_mask=None):
+        """token [B], state [B, state], states [B, S, width]"""
+        scores = self.score(torch.tanh(self.query(state)[:, None] + self.key(states)))[..., 0]
+        if seen_mask is not None:
+            scores = scores.masked_fill(seen_mask == 0, float("-inf"))
+        context = (scores.softmax(-1)[:, None] @ states)[:, 0]
+        return self.cell(torch.cat([self.words(token), context], -1), state)
 '''
 
-RIGHT = ["Branches", "Remembers", "guarded", "Latents", "by_area", "Joined", "OfResidues", "windowed", "by_vectors"]
+RIGHT = [
+    "Branches", "Remembers", "guarded", "Latents", "by_area", "Joined", "OfResidues", "windowed", "by_vectors",
+    "beside_sinks", "among_sinks", "Recalls",
+]  # fmt: skip
 # The mistake, and what its line says.
 WRONG = {
     "JoinedTurned": ("pad_on_query", "self.axis"),
     "OfResiduesOneByOne": ("additive_no_pairwise", "self.query(h) + self.key(h)"),
+    "of_the_sink": ("unknown", "[..., 1:]"),
+    "sinks_and_0": ("mask_times_scores", "scores * mask"),
 }
 
 

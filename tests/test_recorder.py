@@ -105,6 +105,20 @@ def additive(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
     return softmax(np.tanh(q[:, None] + k).sum(axis=-1)) @ v
 
 
+def test_arrays_of_numpy_that_become_tensors() -> None:
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(q @ k.T, -1) @ v
+
+    q, k, v = drawn((5, 4), (7, 4), (7, 3))
+    by_tensors = overt.trace(attention, *map(torch.from_numpy, (q, k, v)))
+    assert len(by_tensors.attentions) == 1
+    lent = overt.trace(lambda *x: attention(*map(torch.from_numpy, x)), q, k, v)
+    back = overt.trace(lambda *x: attention(*map(torch.from_numpy, x)).numpy(), q, k, v)
+    for steps in (lent, back):
+        assert steps.attentions == by_tensors.attentions
+        np.testing.assert_array_equal(steps["weights"], by_tensors["weights"])
+
+
 @pytest.mark.parametrize("code", [keys_first, by_einsum, summed_up])
 def test_attention_is_found_by_numbers(code: Callable[..., Any]) -> None:
     q, k, v = (x + 0 for x in drawn((5, 4), (7, 4), (7, 3)))
@@ -221,6 +235,8 @@ right = overt.trace(*(np.asarray(x) for x in (q, k, v)))
 for name in ("scores", "scaled", "weights", "output"):
     np.testing.assert_allclose(steps[name], right[name], rtol=1e-5, atol=1e-6)
 np.testing.assert_allclose(steps.result, attention(q, k, v), rtol=1e-5)
+same = overt.trace(attention, *(np.asarray(x) for x in (q, k, v)))
+assert list(same.names) == list(steps.names) and same.attentions == steps.attentions
 print(steps.step("scores").line.number)
 """
 

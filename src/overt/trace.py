@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -13,7 +14,7 @@ from overt import reference
 from overt.errors import ArgumentError
 from overt.grid import ArrayT, host, numbered
 from overt.problem import Problem
-from overt.recorder import Line, record_operations
+from overt.recorder import Line, library_of, record_operations
 from overt.reference import Step
 
 # Larger arrays are summarised by their mean and variance alone.
@@ -142,9 +143,18 @@ class CodeTrace(Trace):
 
 
 def trace_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> CodeTrace:
-    """Run somebody's own code once and keep every operation on arrays that it did."""
+    """Run somebody's own code and keep every operation on arrays that it did.
+
+    It runs once; and once more where it makes arrays of another library of those of NumPy that it was given.
+    """
     name = getattr(function, "__qualname__", type(function).__qualname__)
     result, operations = record_operations(function, *args, **kwargs)
+    library = library_of(result)
+    if not operations and library == "numpy" and "torch" in sys.modules:
+        # It may go through tensors and back.
+        library = "torch"
+    if library != library_of((args, kwargs, function)):
+        result, operations = record_operations(function, *args, _library=library, **kwargs)
     if not operations:
         raise ArgumentError(
             f"{name} did nothing with arrays that could be seen: give it arrays of NumPy, torch or JAX, uncompiled"

@@ -14,6 +14,7 @@ from overt.check import trying
 from overt.check.calls.call import AXES, Lengths, ladder
 from overt.check.findings import Findings
 from overt.check.parts.telling import Parts
+from overt.check.process.describe import FORWARD
 from overt.check.process.session import EndedError, Here, Session
 from overt.check.report import CallError, CheckerError, Report, UnattendedError
 from overt.check.text.interface import Interface
@@ -82,6 +83,13 @@ def examine(
         assert findings is not None
     except EndedError as ended:
         findings = findings or Findings(_NOTHING)
+        told = findings.description
+        if ended.kind == "hang" and told.get("kind", "function") != "function" and told["method"] not in FORWARD:
+            # It may be one that does not attend, such as one that waits for a network.
+            raise CallError(
+                f"{told['name']} has no method forward, call or __call__, and of what another one does {ended}: "
+                "check one of its functions"
+            ) from None
         if ended.kind == "time":
             # Slow is not wrong: what was found until then stands.
             if not findings.judged:

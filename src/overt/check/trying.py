@@ -25,7 +25,7 @@ from overt.check.text.syntax import blocks, is_own, parsed
 from overt.check.varied import beside, continuing, contracts, effects, outside, reordering, repeating, slips
 from overt.check.varied.asking import Caller, Way, probe
 from overt.check.varied.choices import chosen
-from overt.check.varied.varying import Found, kinder, kinds_of, names, optional, square
+from overt.check.varied.varying import SORTS, Found, kinder, kinds_of, names, optional, square
 
 # Calls of one request that are looked into, and of all.
 _CALLS, _RAN = 4, 8
@@ -404,9 +404,14 @@ def overheard(session: Session | Here, face: Interface) -> dict[str, Any] | None
     with suppress(EndedError):
         heard: dict[str, Any] = {"op": "overhear", "method": face.description["method"], "heard": False}
         made, _ = session.ask(heard)
-        if "error" in made and _through(session, face):
+        guessed = "error" in made and _through(session, face)
+        if guessed:
             made, _ = session.ask(heard | {"heard": True})
-        return None if "error" in made else _exemplary(session, face, made)
+        told = None if "error" in made else _exemplary(session, face, made)
+        if guessed and told and "faults" in told.get("judged", {}):
+            # Of what sort masks are was a guess at what its caller is given.
+            told["judged"]["faults"] = [f for f in told["judged"]["faults"] if f["mistake"] not in SORTS]
+        return told
     return None
 
 

@@ -31,6 +31,7 @@ from overt.recorder.flow import (
     taken,
     tempered,
     untag,
+    without_sink,
 )
 from overt.recorder.fused import expand, unsummed
 from overt.recorder.operations import Line, Operation
@@ -62,6 +63,8 @@ class Core:
     reach: Sequence[frozenset[str]] = ()
     # what weighs its results, each of a block of keys, by their sums
     merge: Product | None = None
+    # of arrays of a shape, all but the column of a sink, whose weight no value gets
+    sink: dict[tuple[int, ...], tuple[slice, ...]] = field(default_factory=dict)
 
     @property
     def weights(self) -> np.ndarray:
@@ -366,14 +369,17 @@ def _normalise(core: Core) -> None:
         found[tag.ravel()] = x.ravel()
         return found[spread]
 
-    operations, chain = core.operations, core.path[::-1]
+    operations, makers = core.operations, [*core.path[::-1], core.scores.number]
     values: list[tuple[int | None, np.ndarray]] = []
     current = weights
-    makers = [*chain, core.scores.number]
     lost = False
     for step, number in enumerate(makers):
         value = core.scores.result if number == core.scores.number else operations[number].host
-        view = step == 0 or operations[makers[step - 1]].name in VIEWS - CASTS
+        if not core.sink and (part := without_sink(value, current)) is not None:
+            core.sink[value.shape] = part
+        # What has a sink has the same numbers beside it, back to where that joined.
+        value = value[core.sink.get(value.shape, ...)]
+        view = step == 0 or operations[makers[step - 1]].name in (VIEWS - CASTS) | (GATHERS if core.sink else set())
         at = repeated(value, current, operations[makers[step - 1]].name) if step else None
         if at is not None:
             wide = at.ravel()[np.argsort(tag.ravel())[spread]]

@@ -143,6 +143,15 @@ def repeated(x: np.ndarray, y: np.ndarray, name: str) -> np.ndarray | None:
     return at if equal(x.ravel()[at], y) else None
 
 
+def without_sink(x: np.ndarray, y: np.ndarray) -> tuple[slice, ...] | None:
+    """Where weights lie among those of which they are all but one for each row, that of a sink; None if they do not."""
+    if x.ndim != y.ndim or [m - n for n, m in zip(y.shape, x.shape, strict=True) if m != n] != [1]:
+        return None
+    axis = next(a for a, (n, m) in enumerate(zip(y.shape, x.shape, strict=True)) if m != n)
+    parts = ((*[slice(None)] * axis, slice(start, start + y.shape[axis])) for start in (0, 1))
+    return next((part for part in parts if equal(x[part], y)), None) if axis in sums_to_one(x) else None
+
+
 def tempered(scores: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray] | None:
     """The factor by which weights are a softmax over some keys of scores, and which: rows may sum to less than 1."""
     kept = (weights > 1e-30) & np.isfinite(weights) & np.isfinite(scores)

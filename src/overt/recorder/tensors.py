@@ -93,6 +93,9 @@ def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Lo
     # What lies in objects is counted after what is given by itself.
     lying = [*_tensors((args, kwargs)), *_inside((args, kwargs))]
     given |= {_memory(x): f"argument {number}" for number, x in reversed([*enumerate(lying)])}
+    # Torch lends the memory of NumPy's arrays.
+    lent = [x for x in leaves((args, kwargs)) if isinstance(x, np.ndarray)]
+    given |= {x.ctypes.data: f"argument {len(lying) + number}" for number, x in enumerate(lent)}
     with _Mode(log, given):
         return function(*args, **kwargs)
 

@@ -19,7 +19,8 @@ from overt.check.text.comments import around
 from overt.check.text.syntax import parsed
 from overt.check.text.usage import definition, scope, source_of
 
-_FORWARD = ("forward", "call", "__call__", "attend", "apply", "compute", "attention", "step", "decode", "decode_step")
+# Methods that are called, the likelier first.
+FORWARD = ("forward", "call", "__call__", "attend", "apply", "compute", "attention", "step", "decode", "decode_step")
 # Methods and attributes that tensors have and NumPy's arrays have not.
 _TENSOR = (
     r"\.(size\(|mT\b|softmax\(|masked_fill|expand\(|unsqueeze|permute\(|view\(|chunk\(|unbind\(|tril\(|triu\(|bmm\(|tanh\("
@@ -38,7 +39,7 @@ def describe(thing: Any) -> dict[str, Any]:
     cls = thing if kind == "class" else type(thing)
     method = None
     if kind != "function":
-        usual = _FORWARD if not is_keras(cls) else ("call",)
+        usual = FORWARD if not is_keras(cls) else ("call",)
         method = next((name for name in usual if _own(cls, name)), None)
         if method is None:
             own = [name for name, f in vars(cls).items() if inspect.isfunction(f) and not name.startswith("_")]
@@ -154,7 +155,7 @@ def _modules(thing: Any) -> list[dict[str, Any]]:
     own, found = definition(thing), []
     for name, made in scope(thing).items():
         if inspect.isclass(made) and made is not own and made.__module__ == own.__module__:
-            method = next((one for one in _FORWARD if _own(made, one)), None)
+            method = next((one for one in FORWARD if _own(made, one)), None)
             with suppress(TypeError, ValueError):
                 told = {"name": name, "class": True, "parameters": arguments_of(made), "source": source_of(made)[0]}
                 found += [told | {"words": [], "takes": rows_of(made, method)}] if method else []

@@ -158,10 +158,12 @@ class Mixing(Masked):
         return near(powers / (1 + powers.sum(1, keepdims=True)), weights, 1e-4)
 
     def _elsewhere(self, before: np.ndarray, right: np.ndarray, weights: np.ndarray) -> bool:
-        """Whether each row is a softmax but for the share of a logit that some array holds: a sink."""
+        """Whether each row is a softmax but for the share of a sink: a logit that joined, or that some array holds."""
         sums = weights.sum(1)
         if not ((sums > 0) & (sums < 1)).all() or not near(right * sums[:, None], weights, 1e-4):
             return False
+        if self.core.sink:
+            return True
         largest = before.max(1)
         sinks = largest + np.log(np.exp(before - largest[:, None]).sum(1)) + np.log(1 / sums - 1)
         held = [x.ravel() for op in self.operations for x in op.operands if x.dtype.kind == "f" and x.size <= SINKS]

@@ -328,12 +328,13 @@ def _half(caller: Caller, ways: Sequence[Way], findings: Findings) -> None:
         if wide.failed:
             return
         if any(kind.startswith(("mask", "added", "lengths")) for _, kind in way.guess.kinds):
-            message = half.reply.get("error", {}).get("message", "").lower()
+            error = half.reply.get("error", {})
+            message = error.get("message", "").lower()
             lost = bool(half.outputs and wide.outputs) and bool(
                 (np.isnan(half.outputs[0]) & ~np.isnan(wide.outputs[0])).any()
             )
             if lost or (half.failed and ("overflow" in message or "half" in message)):
-                findings.add("mask_fp16_overflow", example={"input": "float16"})
+                findings.add("mask_fp16_overflow", line=error.get("line"), example={"input": "float16"})
         elif differ(wide, half, _HALF):
             findings.add("softmax_low_precision", kind="risk", example={"input": "float16"})
 

@@ -31,7 +31,7 @@ _MASKS = tuple(kind for kind in calls.MASKS if kind not in _ADDED)
 # What a bias or a gate is, given as a mask.
 _GIVEN = {"mask_bool_as_float", "mask_times_scores", "mask_after_softmax", "unknown"}
 # What a mask of another sort comes to.
-_SORTS = {"mask_bool_as_float", "mask_float_as_bool"}
+SORTS = {"mask_bool_as_float", "mask_float_as_bool"}
 # What an argument of these names hides, and numbers that show what one of those does.
 _HIDE, _NUMBERS = ("mask", "padding", "lengths"), {"cap": 0.7, "window": 2}
 
@@ -212,7 +212,7 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
         if right:
             single[argument.name] = right[0][0]
         # Where something else is wrong whatever it is, what is read as another sort of mask was not meant for that.
-        answers = [(way, one) for way, one in answers if not names(one.judged) & _SORTS] or answers
+        answers = [(way, one) for way, one in answers if not names(one.judged) & SORTS] or answers
         for way, answer in (right or answers)[:2]:
             judged = answer.judged
             told.append(judged)
