@@ -8,7 +8,7 @@ import pytest
 
 from overt.check.checking import examine
 from overt.check.process.session import Session
-from overt.check.report import Report
+from overt.check.report import Report, UnattendedError
 
 SOURCE = '''
 """Things that attend in ways of their own."""
@@ -223,6 +223,62 @@ def sinks_and_0(query, key, value, sinks, mask):
     return torch.softmax(torch.cat([scores, sinks], -1), -1)[..., :-1] @ value
 
 
+class Pictures(nn.Module):
+    """x (B, C, H, W): as in the paper, the product goes into the softmax as it is."""
+
+    def __init__(self, channels=12):
+        super().__init__()
+        self.offers, self.looks = nn.Conv2d(channels, 6, 1), nn.Conv2d(channels, 6, 1)
+        self.hands = nn.Conv2d(channels, channels, 1)
+
+    def forward(self, x):
+        scores = self.looks(x).flatten(2).mT @ self.offers(x).flatten(2)
+        return x + (self.hands(x).flatten(2) @ scores.softmax(-1).mT).reshape(x.shape)
+
+
+class Fenced(nn.Module):
+    """bees (G, b, D), flowers (G, f, D); fence (G, b, f): True where a fence keeps this bee away from this flower."""
+
+    def __init__(self, dim=16, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.visit = nn.MultiheadAttention(dim, heads, batch_first=True)
+
+    def forward(self, bees, flowers, fence):
+        return self.visit(bees, flowers, flowers, attn_mask=fence.repeat_interleave(self.heads, 0))[0]
+
+
+class Drops(nn.Module):
+    """x (B, T, dim) -> (B, T, dim)"""
+
+    def __init__(self, dim=16, rate=0.2):
+        super().__init__()
+        self.all, self.rate = nn.Linear(dim, 3 * dim), rate
+        self.drop = nn.Dropout(rate)
+
+    def forward(self, x):
+        q, k, v = self.all(x).chunk(3, -1)
+        weights = (q @ k.mT * q.shape[-1] ** -0.5).softmax(-1)
+        kept = torch.bernoulli(torch.full_like(weights, 1 - self.rate)).bool()
+        weights = torch.where(kept, weights / (1 - self.rate), torch.zeros_like(weights))
+        return self.drop(weights @ v)
+
+
+class Neighbours:
+    """x (N, F), adj (N, N) symmetric 0/1 -> log-probabilities of classes (N, classes); a graph convolution."""
+
+    def __init__(self, features=8, hidden=16, classes=3):
+        rng = np.random.default_rng(0)
+        self.first, self.second = rng.normal(size=(features, hidden)), rng.normal(size=(hidden, classes))
+
+    def __call__(self, x, adj):
+        adj = adj + np.eye(len(adj))
+        adj = adj / adj.sum(1, keepdims=True)
+        y = adj @ (np.maximum(adj @ (x @ self.first), 0) @ self.second)
+        y = y - y.max(-1, keepdims=True)
+        return y - np.log(np.exp(y).sum(-1, keepdims=True))
+
+
 class Recalls(nn.Module):
     """One step of a decoder with additive attention; seen [B, S] is 1 for words and 0 for padding."""
 
@@ -243,12 +299,13 @@ class Recalls(nn.Module):
 
 RIGHT = [
     "Branches", "Remembers", "guarded", "Latents", "by_area", "Joined", "OfResidues", "windowed", "by_vectors",
-    "beside_sinks", "among_sinks", "Recalls",
+    "beside_sinks", "among_sinks", "Pictures", "Fenced", "Recalls",
 ]  # fmt: skip
 # The mistake, and what its line says.
 WRONG = {
     "JoinedTurned": ("pad_on_query", "self.axis"),
     "OfResiduesOneByOne": ("additive_no_pairwise", "self.query(h) + self.key(h)"),
+    "Drops": ("dropout_eval", "torch.where(kept"),
     "of_the_sink": ("unknown", "[..., 1:]"),
     "sinks_and_0": ("mask_times_scores", "scores * mask"),
 }
@@ -276,6 +333,11 @@ def test_wrong(check: Callable[..., Report], name: str) -> None:
     assert [f.id for f in found] == [mistake], str(report)
     assert found[0].where is not None
     assert text in found[0].where["text"], str(report)
+
+
+def test_classes_are_no_keys(check: Callable[..., Report]) -> None:
+    with pytest.raises(UnattendedError, match="no attention"):
+        check("Neighbours")
 
 
 def test_the_window_of_a_configuration_that_is_left_out(check: Callable[..., Report]) -> None:

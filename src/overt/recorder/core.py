@@ -35,7 +35,7 @@ from overt.recorder.flow import (
 )
 from overt.recorder.fused import expand, unsummed
 from overt.recorder.operations import Line, Operation
-from overt.recorder.products import SUMMED, Product, contracted, made_of, outer_sum
+from overt.recorder.products import SUMMED, Product, contracted, learned, made_of, outer_sum
 from overt.recorder.reordered import accumulated, reordered
 
 _PLUS = {"add", "iadd", "radd", "add_any"}
@@ -450,10 +450,10 @@ def key_labels(core: Core) -> str:
 
 def _keyed(core: Core, data: list[bool]) -> bool:
     """Of a score with parameters, whether the keys are data and not what a router chooses from."""
-    axes = key_labels(core)
-    if not axes:
+    if not (axes := key_labels(core)):
         return core.place is None
-    return moving(core.scores, data)[0 if set(axes) & set(core.scores.labels[0]) else 1]
+    side = 0 if set(axes) & set(core.scores.labels[0]) else 1
+    return moving(core.scores, data)[side] and not learned(core.operations, core.scores, side, axes, data)
 
 
 def _carried(operations: Sequence[Operation], sum_: Operation) -> bool:

@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from overt.recorder.flow import CASTS, VIEWS, sums_to_one
+from overt.recorder.flow import CASTS, VIEWS, moving, sums_to_one
 from overt.recorder.operations import Operation
 
 _MATRICES = {"matmul", "mm", "bmm", "mv", "baddbmm", "addmm", "addbmm", "addmv"}
@@ -142,6 +142,17 @@ def _without(array: np.ndarray, axes: str, others: str) -> tuple[np.ndarray, str
     """An array and its letters without the axes of size 1 that nothing else has."""
     alone = tuple(i for i, (a, n) in enumerate(zip(axes, array.shape, strict=True)) if n == 1 and a not in others)
     return array.squeeze(alone), "".join(a for i, a in enumerate(axes) if i not in alone)
+
+
+def learned(operations: Sequence[Operation], scores: Product, side: int, axes: str, data: Sequence[bool]) -> bool:
+    """Whether axes of one side of a contraction are those of parameters, as of classes, that it was multiplied with."""
+    source = scores.sources[side]
+    made = None if source is None else contracted(operations, source)
+    if made is None:
+        return False
+    labels = {made.labels[2][scores.labels[side].index(a)] for a in axes}
+    owner = 0 if labels <= set(made.rows) else 1
+    return labels <= {*made.rows, *made.columns} and not moving(made, data)[owner]
 
 
 def made_of(operations: Sequence[Operation], number: int | None, *, to_products: bool = False) -> set[int]:

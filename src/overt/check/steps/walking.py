@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from math import comb, log
 from typing import Any
@@ -103,9 +104,10 @@ class Walk(State):
                 dropped, x, _, self.hidden = tentative.pop()
                 says = f"Weights are dropped, and the rest multiplied by {kind.number:.3g}, where nothing is trained."
                 self.fail("dropout", "dropout_eval", dropped, says, x, y)
-            elif kind.name == "zero" and phase == "prob" and abs(kind.number - 1) > 1e-6:
-                says = f"Weights are dropped, and the rest multiplied by {kind.number:.3g}, where nothing is trained."
+            elif kind.name == "zero" and phase == "prob" and abs((times := kind.number * _grown(strange)) - 1) > 1e-6:
+                says = f"Weights are dropped, and the rest multiplied by {times:.3g}, where nothing is trained."
                 self.fail("dropout", "dropout_eval", line, says, x, y)
+                strange = [one for one in strange if one[0].name != "scale"]
             elif kind.name == "zero" and phase == "prob" and (kind.cells.any(1) == kind.cells.all(1)).all():
                 # A query that attends to nothing changes no other weight.
                 continue
@@ -381,3 +383,8 @@ def _decays(x: np.ndarray, y: np.ndarray) -> bool:
 def _sigmoid(x: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _grown(strange: Sequence[tuple[Kind, int, np.ndarray, np.ndarray]]) -> float:
+    """The factor of what was only multiplied before: what is dropped later may be made up for first."""
+    return strange[-1][0].number if strange and strange[-1][0].name == "scale" else 1.0

@@ -41,6 +41,7 @@ def meaning(line: str, booleans: bool) -> str | None:
             "hidden",
             rest,
         )
+        rest = re.sub(r"\bkeeps?\b[^.;,]{0,40}?\b(away|out|off|apart)\b", "hidden", rest)
         # Nothing of something is what that is not.
         some = "tokens?|words?|keys?|frames?|elements?|entr(y|ies)|items?|positions?|nodes?|inputs?|data|content"
         rest = re.sub(r"\b(no|without|absence of)( any)? (pad|mask)\w*", "kept", rest)

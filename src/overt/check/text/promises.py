@@ -447,8 +447,9 @@ class Promises:
         """Whether the scale is said to be somebody else's business, or there is none, as in Luong's product."""
         text = self.name.lower() + " " + self.prose
         # What the whole file is about says it in so many words.
-        root = r"(1 ?/ ?)?(sqrt|√|square root|scale\b|scaling)"
-        beyond = rf"\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\b(there is )?no {root}"
+        root = r"(1 ?/ ?)?(sqrt|√|square root|scale\b|scaling|temperature)"
+        as_is = r"\binto the softmax (just |exactly )?as (it is|they are|is)\b"
+        beyond = rf"\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\b(there is )?no {root}|{as_is}"
         return bool(
             re.search(
                 r"pre-?scaled|already scaled|unscaled|luong|(?<!scaled )\bdot attention|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|(do|does|did|is|are) not scale|plain (inner|dot) products?|t5",

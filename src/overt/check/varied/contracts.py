@@ -41,9 +41,7 @@ _FEWER = 2
 
 def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
     """What the facts of a call, and some calls more, come to beside what is promised."""
-    face = caller.face
-    lost = facts.get("unregistered", ())
-    if lost:
+    if lost := facts.get("unregistered", ()):
         findings.add(
             "python_list",
             message=f"{len(lost)} parameters are not registered (such as {', '.join(lost[:3])}): "
@@ -51,9 +49,11 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
             # Where what has no name of its own is kept.
             look="|".join(rf"self\.{name}\b.*[=.]" for name in _holders(lost)),
         )
-        # Nor does eval() come to them.
-        findings.found.pop("dropout_eval", None)
-    packed(face, facts, findings)
+        # Nor does eval() come to them, which is nothing to a function that is not told of it.
+        drops = findings.found.get("dropout_eval")
+        if drops and not re.search(r"(F|functional)\.dropout\((?!.*training)", (drops.where or {}).get("text", "")):
+            del findings.found["dropout_eval"]
+    packed(caller.face, facts, findings)
     _capped(caller, facts, findings)
     _samples(caller, guess, facts, findings)
     _others(caller, guess, findings)

@@ -43,7 +43,8 @@ def repeated(caller: Caller, guess: Guess, findings: Findings) -> bool:
         findings.add("cache_key")
         return True
     told = again(caller, guess)
-    if all(entry["outcome"] == "not tried" for entry in told.get("ledger", ())):
+    tried = (entry["step"] for entry in told.get("ledger", ()) if entry["outcome"] != "not tried")
+    if not told.get("faults") and all(step.endswith("scores") for step in tried):
         return False
     findings.convention["called with"] = f"{guess}, again and again"
     findings.conclude([told])
