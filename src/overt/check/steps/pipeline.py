@@ -122,11 +122,9 @@ def _classify(x: np.ndarray, y: np.ndarray, operation: Operation, dependent: boo
         return Kind("scale", scaled)
     if constant(gap, 1):
         return Kind("shift", detail="row")
-    whole = ones.any() and (ones | ~finite.all(1) | (y == 0).all(1)).all()
-    if (y[finite] >= 0).all() and (whole or (np.nansum(y, 1) < 1).all()):
-        if whole and (x[finite] >= 0).all() and constant(ratio, 1, 1e-4):
+    if (y[finite] >= 0).all() and ones.any() and (ones | ~finite.all(1) | (y == 0).all(1)).all():
+        if (x[finite] >= 0).all() and constant(ratio, 1, 1e-4):
             return Kind("normalise")
-        # What is missing is the share of a sink.
         logs = np.where(finite & (y > 1e-30), np.log(np.where(y > 0, y, 1)) - x, np.nan)
         if constant(logs, 1, 1e-3):
             return Kind("softmax")

@@ -44,6 +44,8 @@ class Walk(State):
             operation = self.operations[number]
             line = operation.line
             kind = classify(x, y, operation, self._dependent(operation))
+            if core.sink and phase == "raw" and self._normalises(x, y):
+                kind = Kind("softmax")
             if kind.detail == "rounded" or pipeline.few_bits(y[np.isfinite(y) & (y != np.round(y))]):
                 self.rounded = self.rounded or line
             final = core.steps[-1][1]
@@ -277,8 +279,11 @@ class Walk(State):
 
     def _normalises(self, x: np.ndarray, y: np.ndarray) -> bool:
         """Whether what came from raw scores at once is a softmax over some axes, or the scores by their sum."""
-        mistake, known = pipeline.softmax_mistake(self.core, x, y)
-        return known and (mistake is not None or bool(self.core.normal))
+        sums = y.sum(1, keepdims=True)
+        beside = bool(self.core.sink and ((sums > 0) & (sums < 1)).all())
+        # What is missing is the share of a sink.
+        mistake, known = pipeline.softmax_mistake(self.core, x, y / sums if beside else y)
+        return known and (mistake is not None or beside or bool(self.core.normal))
 
     def _hide(self, cells: np.ndarray, number: int) -> None:
         self.hidden = cells if self.hidden is None else self.hidden | cells
