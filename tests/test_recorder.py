@@ -114,6 +114,9 @@ def test_arrays_of_numpy_that_become_tensors() -> None:
     assert len(by_tensors.attentions) == 1
     lent = overt.trace(lambda *x: attention(*map(torch.from_numpy, x)), q, k, v)
     back = overt.trace(lambda *x: attention(*map(torch.from_numpy, x)).numpy(), q, k, v)
+    calls = []
+    overt.trace(lambda *x: calls.append(attention(*x)) or calls[-1].numpy(), *map(torch.from_numpy, (q, k, v)))
+    assert len(calls) == 1
     for steps in (lent, back):
         assert steps.attentions == by_tensors.attentions
         np.testing.assert_array_equal(steps["weights"], by_tensors["weights"])

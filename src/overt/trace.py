@@ -153,7 +153,7 @@ def trace_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> CodeT
     if not operations and library == "numpy" and "torch" in sys.modules:
         # It may go through tensors and back.
         library = "torch"
-    if library != library_of((args, kwargs, function)):
+    if library not in ("numpy", library_of((args, kwargs, function))):
         result, operations = record_operations(function, *args, _library=library, **kwargs)
     if not operations:
         raise ArgumentError(
