@@ -174,6 +174,8 @@ def test_a_call_has_so_many_numbers() -> None:
         ("true for real tokens, no padding", "keep"),
         ("1.0 = word, 0.0 = no word", "keep"),
         ("0.0 where padded", "keep"),
+        ("true where the frame was lost", "drop"),
+        ("true where the frame was taken at night", None),
         ("the version is 1.0", None),
     ],
 )

@@ -105,6 +105,9 @@ def check(
                 others.append(replace(tried.guess, lengths=replace(tried.guess.lengths, T=_PLENTY, S=_PLENTY)))
             counted = [path for path, kind in tried.guess.kinds if kind == "lengths"]
             n = tried.guess.lengths
+            if n.H > 1 and n.H in (n.T, n.S):
+                # Heads that are as many as positions hide where one is taken for the other.
+                others.append(tried.guess.sized(T=n.T + (n.T == n.H), S=n.S + (n.S == n.H)))
             if counted and n.T < n.S and {one["keys"] for one in spans} == {n.T}:
                 # What counts more keys than there are hides none.
                 others.append(tried.guess.given(counted[0], calls.SHORTER))

@@ -15,6 +15,7 @@ from math import prod
 
 import numpy as np
 
+from overt.recorder.apart import apart, key_labels
 from overt.recorder.edges import regular
 from overt.recorder.flow import (
     CASTS,
@@ -134,7 +135,7 @@ def cores(operations: Sequence[Operation], *, free: bool = False) -> list[Core]:
     else:
         top = [(r, c) for r, c in found if (r[0], r[1]) == best]
     # What merges the results of others by their sums attends to nothing: these do.
-    merged = [(r, c, m.mix) for _, m in top if best[0] == 2 for r, c in found if c.two and _merges(m, c)]
+    merged = [(r, c, m.mix) for _, m in top if best[0] == 2 for r, c in _merged(m, found)]
     for _, inner, mix in merged:
         inner.merge = mix
     top = [(r, c) for r, c in top if not any(c.mix is mix for *_, mix in merged)] + [(r, c) for r, c, _ in merged]
@@ -162,13 +163,14 @@ def cores(operations: Sequence[Operation], *, free: bool = False) -> list[Core]:
     return sorted(chosen, key=lambda c: c.mix.number)
 
 
-def _merges(core: Core, inner: Core) -> bool:
-    """Whether values are what another mixed by weights that do not sum to 1, and weights are made of sums of these."""
-    if inner.normal or not core.normal or not (inner.weights >= 0).all() or not np.ptp(inner.weights):
-        return False
+def _merged(core: Core, found: list[tuple[tuple[int, ...], Core]]) -> list[tuple[tuple[int, ...], Core]]:
+    """Those who mixed what are values here, by weights that do not sum to 1, of whose sums weights are made here."""
+    inner = [(r, c) for r, c in found if c.two and not c.normal and (c.weights >= 0).all() and np.ptp(c.weights)]
+    if not core.normal or not inner:
+        return []
     weights = made_of(core.operations, core.mix.sources[0])
-    values = made_of(core.operations, core.mix.sources[1], to_products=True)
-    return inner.mix.number in values - weights and inner.scores.number in weights
+    values = made_of(core.operations, core.mix.sources[1], to_products=True) - weights
+    return [(r, c) for r, c in inner if c.mix.number in values and c.scores.number in weights]
 
 
 def _sums(core: Core, other: Core) -> bool:
@@ -439,15 +441,6 @@ def _orient(core: Core) -> None:
         core.scores = core.scores.turned()
 
 
-def key_labels(core: Core) -> str:
-    """The axes of the scores' result along which the keys of a row lie; "" where they were lost on the way."""
-    if core.place is None or core.place.shape[1] < 2:
-        return ""
-    coordinates = np.unravel_index(core.place, core.scores.result.shape)
-    labels = core.scores.labels[2]
-    return "".join(a for a, c in zip(labels, coordinates, strict=True) if (c != c[:, :1]).any())
-
-
 def _keyed(core: Core, data: list[bool]) -> bool:
     """Of a score with parameters, whether the keys are data and not what a router chooses from."""
     if not (axes := key_labels(core)):
@@ -461,40 +454,3 @@ def _carried(operations: Sequence[Operation], sum_: Operation) -> bool:
     before = [operations[source] for source in sum_.sources if source is not None]
     alike = (one for one in before if (one.name, one.line) == (sum_.name, sum_.line))
     return any(one.host.shape == sum_.host.shape for one in alike)
-
-
-def apart(core: Core, reach: Sequence[frozenset[str]]) -> bool:
-    """Whether the scores depend on other arguments than the values do, and no position of these has its own.
-
-    The one query of a decoder may be made of the values too, where these are given as they are.
-    """
-    scores = core.scores
-    values = _side(core.mix.sources[1], core.mix.origins[1], reach)
-    sides = [_side(s, o, reach) for s, o in zip(scores.sources, scores.origins, strict=True)]
-    query = sides[0] | sides[1]
-    asked = query > values and not core.two and core.mix.output.shape[1] == 1 and _as_given(core)
-    if not values or (values & query and not asked):
-        return False
-    axes = key_labels(core)
-    keys = {core.weights.shape[a] for a in core.key_axes}
-    for side, labels, x in ((sides[0], scores.labels[0], scores.left), (sides[1], scores.labels[1], scores.right)):
-        free = {a: n for a, n in zip(labels, x.shape, strict=True) if a not in scores.summed}
-        # Where the way to the weights was lost, an axis of that length may be the keys', or a longer one in parts.
-        longer = not core.normal and max(free.values(), default=0) >= min(keys)
-        if side and (set(axes) & set(free) if axes else longer or keys & set(free.values())):
-            return False
-    return True
-
-
-def _as_given(core: Core) -> bool:
-    """Whether the values are an argument, or a view of one."""
-    source, origin = core.mix.sources[1], core.mix.origins[1]
-    while source is not None and (operation := core.operations[source]).name in VIEWS:
-        source, origin = operation.sources[0], operation.origins[0]
-    return source is None and origin.startswith("argument")
-
-
-def _side(source: int | None, origin: str, reach: Sequence[frozenset[str]]) -> frozenset[str]:
-    if source is not None:
-        return reach[source]
-    return frozenset({origin}) if origin.startswith("argument") else frozenset()

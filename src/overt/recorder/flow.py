@@ -51,8 +51,8 @@ def masklike(x: np.ndarray) -> bool:
 
 
 def taken(operation: Operation) -> int:
-    """How many operands give numbers: of what makes one like another, the first."""
-    return 1 if operation.name in _LIKE else len(operation.sources)
+    """How many operands give numbers: of what makes one like another, the first; of what takes a shape, none."""
+    return 0 if operation.name in _SHAPED else 1 if operation.name in _LIKE else len(operation.sources)
 
 
 def carriers(operations: Sequence[Operation]) -> list[bool]:
@@ -65,7 +65,7 @@ def carriers(operations: Sequence[Operation]) -> list[bool]:
                 : taken(operation)
             ]
         )
-        found.append(given and operation.host.dtype.kind != "b" and operation.name not in _SHAPED)
+        found.append(given and operation.host.dtype.kind != "b")
     return found
 
 

@@ -37,8 +37,7 @@ class Lengths:
 
     def axis(self, letter: str) -> int:
         """The length of an axis; some are made of others."""
-        told = dict(self.more)
-        if letter in told:
+        if self.more and letter in (told := dict(self.more)):
             return told[letter]
         if letter in "BHTSDW":
             return int(getattr(self, letter))

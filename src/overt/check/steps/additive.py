@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from overt.recorder.core import ADDS, Core, key_labels
+from overt.recorder.apart import key_labels
+from overt.recorder.core import ADDS, Core
 from overt.recorder.flow import GATHERS, VIEWS, reach_of, sums_to_one
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import product

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-# Errors relative to the largest number that arrays in float32 may have.
-_LOOSE = 3e-5
+# Errors of arrays in float32, relative to the largest number; and of sines.
+_LOOSE, _ALIKE = 3e-5, 2e-4
 _LAID = ("interleaved", "halves", "interleaved, cosine first", "halves, cosine first")
 # Softmaxes that are none over the keys, by their mistakes; what tells forms of one apart stands behind a colon.
 SOFTMAXES = (
@@ -154,12 +154,16 @@ def sinusoids(points: np.ndarray, width: int, bases: tuple[float, ...]) -> Itera
 
 def waves(table: np.ndarray) -> bool:
     """Whether each column of a table (n, width) of positions 0, 1 … is a sine or cosine of one frequency."""
+    # At position 0 it is 0 or 1.
+    first = np.minimum(np.abs(table[:1]), np.abs(table[:1] - 1))
+    if len(table) <= 4 or not (first < _ALIKE).all() or np.ptp(table) <= 0.5:
+        return False
     points = np.arange(len(table))[:, None]
     at = np.clip(table[1], -1, 1)
     tries = np.stack(
         [np.sin(points * np.arcsin(at)), np.sin(points * (np.pi - np.arcsin(at))), np.cos(points * np.arccos(at))]
     )
-    return len(table) > 4 and bool((np.abs(tries - table).max(1).min(0) < 2e-4).all()) and bool(np.ptp(table) > 0.5)
+    return bool((np.abs(tries - table).max(1).min(0) < _ALIKE).all())
 
 
 def every_second(H: int) -> np.ndarray:

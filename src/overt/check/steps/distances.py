@@ -68,14 +68,16 @@ def shifted(core: Core, data: Sequence[bool]) -> Iterator[Told]:
             order = np.argsort(made, axis=None)
             at = order[np.searchsorted(made.ravel()[order], x.ravel()).clip(max=made.size - 1)]
             known = (made.ravel()[at] == x.ravel()).reshape(shape) & seen
-            own = np.unravel_index(at, made.shape)[among].reshape(shape)
+            places = [one.reshape(shape) for one in np.unravel_index(at, made.shape)]
             if len(np.unique(made)) < made.size or known.sum() < seen.sum() / 3:
                 continue
             # Of each query the nearest that it sees, where later ones are hidden.
             last = np.moveaxis(seen, columns[0], -1)[..., ::-1].argmax(-1)[..., None]
             nearest = np.take_along_axis(np.moveaxis(x, columns[0], -1)[..., ::-1], last, -1)
             wanted = np.arange(shape[mine]).reshape([-1 if n == mine else 1 for n in range(len(shape))])
-            if (known & (own != wanted)).any():
+            # Axes that were put in another order are each its own still.
+            moved = any((one == wanted)[known].all() for one in places)
+            if not moved and (known & (places[among] != wanted)).any():
                 says = f"What is added to the scores of a {'key' if keys else 'query'} was made of another one."
                 yield Told("bias", "unknown", core.operations[source].line, says)
             elif not seen.all() and not nearest.any() and not keys:

@@ -20,7 +20,8 @@ from overt.check.steps.blocks import Blocks
 from overt.check.steps.judged import SUMS, UNKNOWN, Fault, Judged
 from overt.check.steps.origins import Origin
 from overt.check.steps.pipeline import constant, near
-from overt.recorder.core import Core, apart, attentions
+from overt.recorder.apart import apart
+from overt.recorder.core import Core, attentions
 from overt.recorder.flow import carriers, reaches
 from overt.recorder.fused import uneven
 from overt.recorder.operations import Line, Operation

@@ -222,7 +222,8 @@ class Masked(Scale):
         ):
             told = self._compare(list(held.values()), cells) or any(self._in_order(x, cells) for x in held.values())
             if told:
-                if self.facts.pop("polarity", None) == "drop":
+                self.facts["counted"] = self.facts.pop("polarity", None) != "drop"
+                if not self.facts["counted"]:
                     self.fail("mask", "mask_inverted", self.mask_line, says)
                 return True
         for x in lengths.values():

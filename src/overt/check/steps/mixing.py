@@ -236,7 +236,9 @@ class Mixing(Masked):
         if (
             same
             and near(self.k.form / (self.k.factor or 1), self.v.form / (self.v.factor or 1))
-            and projections.beside(self.operations, self.outputs, self.k.views + self.v.views, self._projected(self.k))
+            and projections.beside(
+                self.operations, self.outputs, self.k, self.k.views + self.v.views, self._projected(self.k)
+            )
         ):
             line = self.operations[self.core.mix.number].line
             self.fail("values", UNKNOWN, line, "The weights mix the keys, and what lies beside these is never used.")
@@ -279,8 +281,11 @@ class Mixing(Masked):
         mine = [c for c in at if constant_over(c) and len(np.unique(c)) > 1]
         if self.k.array.shape[-1] > width and constant_over(at[-1] // width):
             mine = [at[-1] // width]
+        # Samples are those of the queries; where that is not seen, the first axis.
+        asking = [c[:, 0, 0] for c in self.q.places or () if len(c) == n and constant_over(c)]
+        samples = next((c for c in mine if any(np.array_equal(c[:, 0, 0], one) for one in asking)), at[0])
         if len(mine) > 1:
-            mine = [c for c in mine if c is not at[0]]
+            mine = [c for c in mine if c is not samples]
         if len(mine) != 1:
             return
         if not any((c == c[:1, :, :1]).all() and len(np.unique(c)) == length for c in at):
@@ -295,8 +300,8 @@ class Mixing(Masked):
             return
         heads = mine[0][:, 0, 0]
         G = len(np.unique(heads))
-        samples = at[0][:, 0, 0] if constant_over(at[0]) and at[0] is not mine[0] else np.zeros(n, int)
-        row = np.unique(heads[samples == samples[0]], return_inverse=True)[1].ravel()
+        which = samples[:, 0, 0] if constant_over(samples) and samples is not mine[0] else np.zeros(n, int)
+        row = np.unique(heads[which == which[0]], return_inverse=True)[1].ravel()
         if len(row) % G or len(row) == G:
             return
         view = self.k.views[0] if self.k.views else core.scores.number

@@ -93,9 +93,10 @@ def _bias(operations: Sequence[Operation], last: int) -> frozenset[str]:
 
 
 def beside(
-    operations: Sequence[Operation], outputs: Sequence[np.ndarray], views: Sequence[int], made: Product | None
-) -> bool:
-    """Whether of what was taken apart for some views, or projected as they were, another, as large, is never used."""
+    operations: Sequence[Operation], outputs: Sequence[np.ndarray], keys: Origin, views: Sequence[int],
+    made: Product | None,
+) -> bool:  # fmt: skip
+    """Whether of what was taken apart for some views, or made or projected as keys were, as much is never used."""
     users: list[list[int]] = [[] for _ in operations]
     for n, op in enumerate(operations):
         for source in {s for s in op.sources if s is not None}:
@@ -109,14 +110,22 @@ def beside(
             idle.add(n)
     mine = [operations[n] for n in views if operations[n].name in PIECES]
     one = None if made is None else operations[made.number]
+    last = None if keys.source is None else operations[keys.source]
     for n in idle:
         op = operations[n]
+        if last is not None and not users[n] and _form(op) == _form(last):
+            return True
         piece = op.name in PIECES and op.sources[:1] != (None,)
         if piece and any(op.sources[:1] == x.sources[:1] and op.host.shape == x.host.shape for x in mine):
             return True
-        if one is not None and (op.name, op.host.shape, _moving(op)) == (one.name, one.host.shape, _moving(one)):
+        if one is not None and (*_form(op), _moving(op)) == (*_form(one), _moving(one)):
             return True
     return False
+
+
+def _form(operation: Operation) -> tuple[str, tuple[int, ...]]:
+    """What it is called, and the shape of what it comes to."""
+    return operation.name, operation.host.shape
 
 
 def _moving(operation: Operation) -> list[tuple[int | None, str]]:

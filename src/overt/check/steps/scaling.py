@@ -196,7 +196,10 @@ class Scale(Walk):
 
     def _memory(self) -> bool:
         """Whether another's states are mixed as they are, by scores of these same states: Luong's dot and general."""
-        queries, keys, values = self.streams()
+        # How long each is makes none of them.
+        counts = {o for op in self.operations for o, x in zip(op.origins, op.operands, strict=True)
+                  if x.ndim < 2 and x.dtype.kind in "iu"}  # fmt: skip
+        queries, keys, values = (some - counts for some in self.streams())
         whole = self.v.form.shape[-1] == self.v.array.shape[-1]
         if self.v.source is not None:
             # Made here, as by an encoder, but mapped by no matrix, and then not both of the others are.

@@ -200,7 +200,7 @@ def _bottlenecks(
     operations: Sequence[Operation], data: Sequence[bool], number: int
 ) -> Iterator[tuple[int | None, np.ndarray]]:
     """Operations that everything of an operation's data passed through, with their results, the latest first."""
-    open_, leaves = {number}, dict[str, np.ndarray]()
+    open_, leaves, sizes = {number}, dict[str, np.ndarray](), _given(operations[:number])
     for _ in range(_FAR):
         if not open_:
             break
@@ -212,7 +212,7 @@ def _bottlenecks(
             if operation.name in PRODUCTS:
                 return
         given = [
-            (source, origin, x, _largest(operations, source, x))
+            (source, origin, x, x.size if source is None else sizes[source])
             for source, origin, x in zip(operation.sources, operation.origins, operation.operands, strict=True)
             if (data[source] if source is not None else origin.startswith("argument") and x.dtype.kind == "f")
         ]
@@ -229,18 +229,14 @@ def _bottlenecks(
         yield None, next(iter(leaves.values()))
 
 
-def _largest(operations: Sequence[Operation], source: int | None, x: np.ndarray) -> int:
-    """How many numbers the largest of what was given has of which an operand is made."""
-    open_, seen, most = [source], set[int](), x.size if source is None else 0
-    while open_:
-        one = open_.pop()
-        if one is not None and one not in seen:
-            seen.add(one)
-            operation = operations[one]
-            open_ += operation.sources
-            given = zip(operation.operands, operation.origins, strict=True)
-            most = max([most, *(x.size for x, origin in given if origin.startswith("argument"))])
-    return most
+def _given(operations: Sequence[Operation]) -> list[int]:
+    """How many numbers the largest argument has of which each operation is made."""
+    sizes: list[int] = []
+    for operation in operations:
+        both = zip(operation.operands, operation.origins, strict=True)
+        own = [x.size for x, origin in both if origin.startswith("argument")]
+        sizes.append(max([*own, *(sizes[s] for s in operation.sources if s is not None)], default=0))
+    return sizes
 
 
 def _before(operations: Sequence[Operation], data: Sequence[bool], number: int) -> Iterator[tuple[int, np.ndarray]]:

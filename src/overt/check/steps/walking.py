@@ -333,8 +333,12 @@ class Walk(State):
         linear = operation.name in PRODUCTS or operation.name.startswith("conv")
         # Without a softmax, fixed numbers may weigh the scores, as the decay of a retention does (Sun et al. 2023), and
         # so may what decays with every position by what that says (Yang et al. 2024, gated linear attention).
-        factor = self.phase == "raw" and operation.name in FACTORS
-        linear |= factor and (not self._dependent(operation) or (not self.core.normal and _decays(x, y)))
+        factor = self.phase == "raw" and operation.name in FACTORS and not self.core.normal
+        if factor and _decays(x, y):
+            says = "each position in between takes its share of a score, and what comes later has none"
+            self.note("decay", "held", says, operation.line)
+            return
+        linear |= self.phase == "raw" and operation.name in FACTORS and not self._dependent(operation)
         if kind.name == "function" or linear or several:
             self.note("scores", "not tried", f"{operation.name} is no step of plain attention", operation.line)
         else:

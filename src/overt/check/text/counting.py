@@ -8,16 +8,19 @@ import re
 _WITH = (
     r"includ|count(ing|s) (it|the query)\b|(?<!not )counted (in|too|as well)\b|with itself|itself counts"
     r"|counts (the (query|token) )?itself|itself (is|being) (one|among|part)|itself the (last|first)|\bin total\b"
-    r"|\b(its own|the query)( (key|token|step|position))? (is |being )?(among|one of) (them|these|those)\b"
+    r"|\b(its own|the query|the (current|present) \w+)( (key|token|step|position))? (is |being )?"
+    r"(among|one of) (them|these|those)\b"
 )
 _BESIDES = (
     r"besides|exclud|\+ ?1\W{0,4}(keys|tokens|positions)|not count|in addition to|plus itself|plus the query"
     r"|without itself|before it\b"
 )
+# How far away the last one is counts no query, whatever is said to be seen too.
+_AWAY = r"\b(away|apart)\b|\b(on|to|at) (either|each|both) sides?\b"
 _LESS = r"itself and .{0,28}- ?1\b|- ?1\W{0,4}(tokens?|positions?|keys?) before"
 # In numbers: 60 are itself and 59 more, or itself and 60; 1 is itself alone, or 0 is.
 _PAIR = r"\b(\d+)\b[^.;\d]{0,24}\bitself (?:and|plus|with) [^.;\d]{0,12}(\d+)\b"
-_ALONE = r"\b([01])\b[^.;,\d]{0,24}\b(?:(?:only|just) itself|itself (?:only|alone))\b"
+_ALONE = r"\b([01])\b[^.;,\d]{0,24}\b(?:(?:only|just) (?:the \w+ )?itself|itself (?:only|alone))\b"
 
 
 def counted(told: str) -> tuple[bool, bool]:
@@ -27,4 +30,4 @@ def counted(told: str) -> tuple[bool, bool]:
         return 1 in more, 0 in more
     if re.search(_LESS, told):
         return True, False
-    return bool(re.search(_WITH, told)), bool(re.search(_BESIDES, told))
+    return bool(re.search(_WITH, told)), bool(re.search(rf"{_BESIDES}|{_AWAY}", told))

@@ -118,6 +118,8 @@ def called_at(file: str, line: int, called: str, owner: str) -> int:
             for place, _ in assigned(x)]  # fmt: skip
     if any(one == other and number != line for at, one in made if at == line for number, other in made):
         return line
+    if own and _made_here(own[-1], line):
+        return line
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == called != name]
     classes = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == owner]
     functions = [n for n in functions if any(n in c.body for c in classes)] or functions
@@ -126,6 +128,17 @@ def called_at(file: str, line: int, called: str, owner: str) -> int:
     found = {n.lineno for n in calls if any(f.lineno <= n.lineno <= (f.end_lineno or 0) for f in functions)}
     found = found or {n.lineno for n in calls}
     return found.pop() if len(found) == 1 else line
+
+
+def _made_here(function: ast.FunctionDef, line: int) -> bool:
+    """Whether a line takes what the function around it made of what it had made before."""
+    made = [(_name(place), value) for n in statements(function) if n.lineno < line for place, value in assigned(n)]
+    first = {name for name, value in made if not isinstance(value, ast.Name)}
+    then = {
+        name for name, value in made if first & ({n.id for n in ast.walk(value) if isinstance(n, ast.Name)} - {name})
+    }
+    taken = (n for x in statements(function) if x.lineno == line for n in ast.walk(x) if isinstance(n, ast.Name))
+    return any(n.id in then for n in taken)
 
 
 def counted_at(file: str, line: int) -> int:
@@ -275,7 +288,10 @@ def makers_in(file: str | None, text: str) -> Iterator[str]:
 
 
 def made_in(file: str, line: int, look: str) -> int:
-    """The line of a function of the file that a line calls, in which what looks so is made, and so on; or that line."""
+    """The line of a function of the file that a line calls, in which what looks so is made, and so on; or that line.
+
+    Or that beside it in which so is made what it takes.
+    """
     lines = linecache.getlines(file)
     tree = parsed("".join(lines))
     # What is defined in another one is a part of it.
@@ -300,6 +316,11 @@ def made_in(file: str, line: int, look: str) -> int:
             alike.sort(key=lambda n: (not isinstance(n, ast.Return), n.lineno))
             own = [n for n in alike if n in function.body and isinstance(n, ast.Return)]
             made += (own or alike)[:1]
+        if inside and not made and not re.search(look, lines[line - 1]):
+            taken = {n.id for n in here if isinstance(n, ast.Name)}
+            beside = [n for f in functions.values() if inside[-1] in (some := [*statements(f)]) for n in some]
+            made = [n for n in beside if isinstance(n, ast.Assign) and re.search(look, lines[n.lineno - 1])
+                    and any(_name(place) in taken for place, _ in assigned(n))]  # fmt: skip
         if len(made) != 1:
             break
         line = made[0].lineno
@@ -346,7 +367,8 @@ def _taken(statement: ast.stmt, step: str) -> Iterator[ast.expr]:
         if step == "softmax":
             yield from [call.func] if is_own(call.func) else []
             given = [*call.args[1:2], *(k.value for k in call.keywords if k.arg in ("dim", "axis"))]
-            yield from (x for x in given if isinstance(x, ast.Name)) if "softmax" in _name(call).lower() else ()
+            weighs = "softmax" in _name(call).lower() or _name(call) == "sum"
+            yield from (x for x in given if isinstance(x, ast.Name)) if weighs else ()
         if step == "causal" and _name(call) in ("where", "masked_fill", "masked_fill_"):
             inner = [n for one in call.args[:1] for n in ast.walk(one)]
             # What is compared there is made a mask there, but with 0.
@@ -354,6 +376,11 @@ def _taken(statement: ast.stmt, step: str) -> Iterator[ast.expr]:
             if all(isinstance(x, ast.Constant) for n in made for x in n.comparators):
                 yield from (n for n in inner if isinstance(n, ast.Name))
                 yield from (n for n in inner if isinstance(n, ast.Attribute) and is_own(n))
+    if step == "causal" and isinstance(statement, ast.Assign):
+        # What is written to where a mask says so.
+        places = [n for x in statement.targets if isinstance(x, ast.Subscript) for n in ast.walk(x.slice)]
+        if not any(isinstance(n, ast.Compare) for n in places):
+            yield from (n for n in places if isinstance(n, ast.Name))
 
 
 def _decides(place: _Place, step: str, handed: bool = False) -> bool:

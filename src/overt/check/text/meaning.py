@@ -46,7 +46,9 @@ def meaning(line: str, booleans: bool) -> str | None:
         some = "tokens?|words?|keys?|frames?|elements?|entr(y|ies)|items?|positions?|nodes?|inputs?|data|content"
         rest = re.sub(r"\b(no|without|absence of)( any)? (pad|mask)\w*", "kept", rest)
         rest = re.sub(rf"\b(no|without|absence of)( an?| any| real| valid| actual)* ({some})\b", "hidden", rest)
-        rest = re.sub(r"\b(empty|absent|unused|missing|(after|past|beyond|behind) the (end|last))\b", "hidden", rest)
+        rest = re.sub(
+            r"\b(empty|absent|unused|missing|lost|(after|past|beyond|behind) the (end|last))\b", "hidden", rest
+        )
         if re.search(
             r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
             rest,
@@ -56,7 +58,7 @@ def meaning(line: str, booleans: bool) -> str | None:
         ):
             return "drop"
         if re.search(
-            r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|token|word|frame|present|exists?\b",
+            r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|(token|word|frame)s?\b(?! (is|are|was|were|has|have)\b)|present|exists?\b",
             rest,
         ):
             return "keep"

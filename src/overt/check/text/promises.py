@@ -211,7 +211,12 @@ class Promises:
         words = r"\bbool|\b(true|false|masks?|hides?|hidden|padding)\b|\b[01] (=|for|where) [a-z]|== *[01]\b"
         words += r"|\b(gets?|takes?|ha(s|ve)|receives?) no weight"
         said = self.prose + "\n" + self.description.get("told", "").lower()
-        return bool(re.search(rf"\b{re.escape(name.lower())}\b[^\n.]*({words})", said))
+        return bool(re.search(rf"\b{re.escape(name.lower())}\b((?!{self._another(name)})[^\n.])*?({words})", said))
+
+    def _another(self, name: str) -> str:
+        """A pattern of where something is said of another argument than this one."""
+        others = "|".join(re.escape(a.name.lower()) for a in self.arguments if a.name != name)
+        return rf"\b({others or '(?!)'})\b *[(:\[]"
 
     def told_mask(self, name: str) -> str | None:
         """The role that what is said of an argument gives it: a mask, or one of keys alone."""
@@ -219,7 +224,8 @@ class Promises:
             first = re.match(rf"\W*{re.escape(name.lower())}\b\W*([:=(–—]|\b(is|are) \()", line)
             # Behind others, what is added says so by its numbers.
             said = first or re.search(rf"[,)\]] {re.escape(name.lower())}\b\W*[:=(\[–—]", line)
-            means = meaning(line[said.start() :], "bool" in line) if said else None
+            own = re.split(self._another(name), line[said.end() :])[0] if said else ""
+            means = meaning(said.group() + own, "bool" in line) if said else None
             if not first and means != "additive":
                 continue
             # What is added hides where it says what hides.
@@ -425,7 +431,7 @@ class Promises:
         told = self._all_prose + self.description.get("told", "").lower()
         return bool(
             re.search(
-                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|(as in|como en|comme dans|wie (in|bei)) llama|query heads .*\bneighbou?rs|neighbou?ring (query )?heads share|query heads 0\W{1,5}(?:[1-9]|\w+`? ?(?:/+ ?\w+`? ?)?- ?1)",
+                r"consecutive|//\s*\(?\s*(`?\w+`?\s*/|n_?rep|r\b|group)|repeat_interleave|(as in|como en|comme dans|wie (in|bei)) llama|query heads .*\bneighbou?rs|neighbou?ring (query )?heads share|query heads 0\W{1,5}(?:[1-9]|\w+`? ?(?:/+ ?\w+`? ?)?- ?1)|\b(?P<key>\w+) ?\* ?(?P<group>\w+)\W{1,6}(?P=key) ?\* ?(?P=group) ?\+",
                 "\n".join([told, *(line for line in self._configured.splitlines() if "head" in line)]),
             )
         )

@@ -186,9 +186,12 @@ def probe(
         if not differ(once, twice) or caller.face.description["composed"]:
             findings.entered("modes, precision, what is kept", "each copy of it draws weights of its own", tried=False)
             return
-        findings.add("dropout_eval", line=_dropping(caller, replace(plain, extra=again | {"train": False})))
-        # What is dropped by chance is hidden by no mask.
-        findings.found.pop("mask_after_softmax", None)
+        line = _dropping(caller, replace(plain, extra=again | {"train": False}))
+        findings.add("dropout_eval", line=line)
+        masked = findings.found.get("mask_after_softmax")
+        if masked is not None and (masked.where is None or line in (None, masked.where["line"])):
+            # What is dropped by chance is hidden by no mask.
+            del findings.found["mask_after_softmax"]
         return
     # A mask that has all axes may be written to as it is.
     whole = [Way(guess.given(path, calls.with_axes(kind, ("B", "H", "T", "S"))))

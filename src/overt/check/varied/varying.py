@@ -208,7 +208,7 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
             # What is added to scores or weights, or multiplied with them, is a bias where nothing calls it a mask.
             given = {True: {*_GIVEN, "mask_sign_inf"}, False: _GIVEN}
             answers = [(way, one) for way, one in answers
-                       if not names(one.judged) & given["added" in str(way.guess)]]  # fmt: skip
+                       if not names(one.judged) & given["added" in str(way.guess)] or _counts(way, one)]  # fmt: skip
         if right:
             single[argument.name] = right[0][0]
         # Where something else is wrong whatever it is, what is read as another sort of mask was not meant for that.
@@ -287,6 +287,11 @@ def _both(one: str, first: Way, two: str, second: Way) -> Way:
     return Way(guess, values={**first.values, **second.values}, extra=extra)
 
 
+def _counts(way: Way, answer: Answer) -> bool:
+    """Whether what hides keys was given as lengths, and hides those behind them."""
+    return "lengths" in dict(way.guess.kinds).values() and bool(answer.judged["facts"].get("counted"))
+
+
 def _spoke(judged: dict[str, Any]) -> bool:
     return bool({"polarity", "hidden", "capped"} & set(judged["facts"]))
 
@@ -325,6 +330,9 @@ def _ways(face: Interface, argument: Argument, guess: Guess) -> list[Way]:
     if alone and (role is not None or face.told_booleans(name)):
         # Keys that have no samples; what nothing calls a mask may as well be a number for each of them.
         wanted += (f"{sort} ({arrays[-1][0]})",)
+    if role is None and taken is None:
+        # Whatever it is called, it may say how many keys there are.
+        wanted += ("lengths",)
     axes = _axes_said(face, argument, guess) if wanted[:1] != ("lengths",) else ()
     if axes and calls.with_axes(wanted[0], axes) not in wanted:
         wanted += (calls.with_axes(f"{sort} ()", axes),)
