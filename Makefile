@@ -106,12 +106,11 @@ $(VENV)/docs: $(VENV)/overt
 	touch $@
 
 # timm requires torchvision, and none fits a torch for the CPU: timm alone is fetched, and its tests have a stand-in.
-# Most of the peers' modules are never imported: those that are, Python compiles then.
 $(VENV)/dev: pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py' -o -path '*/views/page/*')
 	$(SAY) "Setting up $(VENV) for tests: torch and other peers are fetched, and the kernels are compiled"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --disable-pip-version-check --no-compile '.[dev]'
-	$(BIN)/pip install --disable-pip-version-check --no-compile --no-deps timm==1.0.31
+	$(BIN)/pip install --disable-pip-version-check '.[dev]'
+	$(BIN)/pip install --disable-pip-version-check --no-deps timm==1.0.31
 	touch $@
 
 clean:

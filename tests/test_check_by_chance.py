@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -309,9 +310,9 @@ BOTH = [
 
 
 @pytest.fixture
-def check(session: Session, tmp_path: object) -> Callable[[str, str], Report]:
+def check(session: Session, tmp_path: Path) -> Callable[[str, str], Report]:
     def run(name: str, source: str) -> Report:
-        path = tmp_path / "words.py"  # type: ignore[operator]
+        path = tmp_path / "words.py"
         path.write_text(source)
         return examine(session, f"{path}:{name}")
 

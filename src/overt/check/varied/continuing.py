@@ -188,8 +188,8 @@ class Continued:
             return
         (head, whole) = (self._run([plain], (0, end)) for end in (_CUT, _ALL))
         # Tokens that are chosen by chance are others each time.
-        drawn = not (head and whole) or whole[0][1][0].dtype.kind != "f"
-        axis = None if drawn else _differs(whole[0][1][0], head[0][1][0])
+        meant = head and whole and whole[0][1][0].dtype.kind == "f"
+        axis = _differs(whole[0][1][0], head[0][1][0]) if meant else None
         if axis is None or same(whole[0][1][0].take(range(_CUT), axis), head[0][1][0], _LOOSE):
             return
         hides = "and hides later keys, " if known else ""
