@@ -8,7 +8,7 @@ import pytest
 
 from overt.check.checking import examine
 from overt.check.process.session import Session
-from overt.check.report import CallError, Report
+from overt.check.report import Report
 
 SOURCE = '''
 """Models with attention inside.
@@ -350,8 +350,9 @@ def test_wrong(check: Callable[[str], Report], name: str) -> None:
 
 
 def test_a_decay_by_what_was_read_is_not_called_wrong(check: Callable[[str], Report]) -> None:
-    with pytest.raises(CallError, match="no step of it could be judged"):
-        check("Gated")
+    report = check("Gated")
+    assert report.ok, str(report)
+    assert {"decay", "mixing"} <= {entry.step for entry in report.ledger}
 
 
 def test_distances_of_a_later_block(check: Callable[[str], Report]) -> None:

@@ -337,6 +337,7 @@ class Walk(State):
         if factor and _decays(x, y):
             says = "each position in between takes its share of a score, and what comes later has none"
             self.note("decay", "held", says, operation.line)
+            self.note("mixing", "not tried", "a decay stands where a softmax would", operation.line)
             return
         linear |= self.phase == "raw" and operation.name in FACTORS and not self._dependent(operation)
         if kind.name == "function" or linear or several:
