@@ -9,7 +9,7 @@ import pytest
 
 from overt.check.checking import examine
 from overt.check.process.session import Session
-from overt.check.report import Report
+from overt.check.report import Report, UnattendedError
 
 SOURCE = '''
 """Attention in the words of its authors."""
@@ -258,6 +258,138 @@ class Planner(nn.Module):
         mem, (h, c) = self.enc(packed)
         mem, _ = nn.utils.rnn.pad_packed_sequence(mem, batch_first=True, total_length=stacks.size(1))
         return self.dec(moves, mem, n_stacks, (h[0], c[0]))
+
+
+class Aspects(nn.Module):
+    """phrases [lot, n, dim], valide [lot, n] -> [lot, a, dim]; `valide` : bool [lot, n], True = vraie phrase"""
+
+    def __init__(self, dim=24, tetes=4, n=6):
+        super().__init__()
+        self.tetes, self.q = tetes, nn.Parameter(torch.randn(n, dim) * 0.2)
+        self.kv = nn.Linear(dim, 2 * dim)
+
+    def forward(self, phrases, valide):
+        q, k, v = (
+            x.unflatten(-1, (self.tetes, -1)).transpose(1, 2)
+            for x in (self.q[None].expand(len(phrases), -1, -1), *self.kv(phrases).chunk(2, -1))
+        )
+        score = torch.matmul(q, k.transpose(-2, -1)) / q.shape[-1] ** 0.5
+        score = score.masked_fill(~valide[:, None, None], -torch.inf)
+        return torch.matmul(F.softmax(score, dim=-1), v).transpose(1, 2).flatten(2)
+
+
+class Residuos:
+    """existe: [B, L] de 0/1 ou None.  x: [B, L, dim]"""
+
+    def __init__(self, dim=24):
+        self.W = np.random.default_rng(0).normal(0, dim**-0.5, (3, dim, dim))
+
+    def __call__(self, x, existe=None):
+        q, k, v = (x @ w for w in self.W)
+        notas = q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[-1])
+        if existe is not None:
+            notas = np.where(np.asarray(existe)[:, None] > 0, notas, -np.inf)
+        return softmax(notas, axis=-1) @ v
+
+
+def turns(x, seconds):
+    half = x.shape[-1] // 2
+    ang = np.asarray(seconds)[:, None] * 1000.0 ** (-np.arange(half) / half)
+    a, b = x[..., :half], x[..., half:]
+    return np.concatenate([a * np.cos(ang) - b * np.sin(ang), a * np.sin(ang) + b * np.cos(ang)], axis=-1)
+
+
+class Orbit:
+    """Queries and keys are turned by the times of x [L, dim], seconds [L]; the values stay as they are."""
+
+    def __init__(self, dim=24):
+        self.W = np.random.default_rng(0).normal(0, dim**-0.5, (3, dim, dim))
+
+    def __call__(self, x, seconds):
+        q, k, v = (x @ W for W in self.W)
+        q, k, v = turns(q, seconds), turns(k, seconds), v
+        s = np.where(np.tri(len(x), dtype=bool), q @ k.T / np.sqrt(x.shape[-1]), -np.inf)
+        return softmax(s, axis=-1) @ v
+
+
+class Recall:
+    """p_i = softmax_i(u . m_i), o = sum_i p_i c_i for each of the words (B, S); u (B, d)"""
+
+    def __init__(self, n=30, d=20):
+        rng = np.random.default_rng(0)
+        self.A, self.C = (rng.normal(0, 0.3, (n, d)) for _ in range(2))
+
+    def __call__(self, u, words):
+        p = softmax(np.einsum("bd,bsd->bs", u, self.A[words] * np.linspace(0.5, 1, 20)), axis=-1)
+        return u + np.einsum("bs,bsd->bd", p, self.C[words])
+
+
+def halves(x):
+    a, b = x.chunk(2, -1)
+    return torch.cat([-b, a], -1)
+
+
+class Rotary(nn.Module):
+    """Causal, with rotary positions; x (B, T, D)"""
+
+    def __init__(self, D=32, heads=2, rate=0.1):
+        super().__init__()
+        self.heads, self.rate, self.all, self.out = heads, rate, nn.Linear(D, 3 * D), nn.Linear(D, D)
+
+    def forward(self, x):
+        q, k, v = self.all(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        d = q.shape[-1]
+        angle = torch.arange(x.shape[1])[:, None] * 10000.0 ** (-torch.arange(0, d, 2) / d)
+        angle = torch.cat([angle, angle], -1)
+        q, k = (y * angle.cos() + halves(y) * angle.sin() for y in (q, k))
+        y = F.scaled_dot_product_attention(
+            q, k, v,
+            dropout_p=self.rate if self.training else 0.0,
+            is_causal=True,
+        )  # fmt: skip
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+class Capped(nn.Module):
+    """Causal, capped at 5: hidden positions get no weight at all; x (B, T, D)"""
+
+    def __init__(self, D=16, cap=5.0):
+        super().__init__()
+        self.cap, self.all = cap, nn.Linear(D, 3 * D)
+
+    def forward(self, x):
+        q, k, v = self.all(x).chunk(3, -1)
+        s = q @ k.mT * q.shape[-1] ** -0.5
+        s = self.cap * torch.tanh(s / self.cap)
+        s = s.masked_fill(torch.ones(s.shape[-2:]).triu(1).bool(), -torch.inf)
+        return s.softmax(-1) @ v
+
+
+class Interest(nn.Module):
+    """As in the paper the weights are NOT normalised.  ad (B, D), clicks (B, L, D), mask (B, L) 1 = a real click"""
+
+    def __init__(self, dim=12):
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(4 * dim, 16), nn.PReLU(), nn.Linear(16, 1))
+
+    def forward(self, ad, clicks, mask):
+        a = ad.unsqueeze(1).expand_as(clicks)
+        w = self.mlp(torch.cat((a, clicks, a - clicks, a * clicks), dim=-1)) * mask.unsqueeze(-1)
+        return (w * clicks).sum(dim=1)
+
+
+class Experts(nn.Module):
+    """x (B, T, D): of each token a mean of what the experts that suit it best make of it."""
+
+    def __init__(self, dim=16, n=4, top=2):
+        super().__init__()
+        self.top, self.router = top, nn.Linear(dim, n, bias=False)
+        self.w = nn.Parameter(torch.randn(n, dim, dim) * dim**-0.5)
+
+    def forward(self, x):
+        best, at = self.router(x).topk(self.top, dim=-1)
+        weights = x.new_full((*x.shape[:2], len(self.w)), float("-inf")).scatter(-1, at, best).softmax(-1)
+        return torch.einsum("bte,bted->btd", weights, torch.einsum("btd,edh->bteh", x, self.w).relu())
 '''
 
 # An attention of JAX, of which samples and heads lie otherwise behind a product than in it.
@@ -292,7 +424,7 @@ BOTH = [
         "",
     ),
     ("Memory", "p, c)", "p, m)", ["unknown"], "p, m)"),
-    ("Nowcast", "~gone[:, None]", "gone[:, None]", ["mask_inverted"], ""),
+    ("Nowcast", "~gone[:, None]", "gone[:, None]", ["mask_inverted"], "usable = "),
     ("Visits", "np.where(valid[:, None] > 0, logits, -np.inf)", "logits", ["mask_after_softmax"], "return p * valid"),
     ("Lecture", "axis=-1) @ v  #", "axis=1) @ v  #", ["softmax_axis_q"], "# of keys"),
     ("Lecture", "i / width)\n", "2 * i / width)\n", ["pe_exponent"], "np.power"),
@@ -305,6 +437,26 @@ BOTH = [
         "self.table",
     ),
     ("Planner", "dim=1)\n            c", "dim=0)\n            c", ["softmax_axis_head_or_batch"], "dim=0"),
+    (
+        "Aspects",
+        "score.masked_fill(~valide[:, None, None], -torch.inf)",
+        "score * valide[:, None, None].to(score.dtype)",
+        ["mask_times_scores"],
+        "score * valide",
+    ),
+    (
+        "Residuos",
+        "np.where(np.asarray(existe)[:, None] > 0, notas, -np.inf)\n        return softmax(notas, axis=-1) @ v",
+        "notas + 0\n        return softmax(notas, axis=-1) * (existe is None or np.asarray(existe)[:, None]) @ v",
+        ["mask_after_softmax"],
+        "return softmax",
+    ),
+    ("Orbit", "turns(k, seconds), v", "turns(k, seconds), turns(v, seconds)", ["unknown"], "np.concatenate"),
+    ("Recall", "sd->bs\", u", "sd->bs\", -u", ["unknown"], "einsum"),
+    ("Rotary", "torch.cat([angle, angle], -1)", "angle.repeat_interleave(2, -1)", ["rope_layout"], "repeat_interleave"),
+    ("Rotary", "self.rate if self.training else 0.0", "self.rate", ["dropout_eval"], "dropout_p="),
+    ("Capped", " * q.shape[-1] ** -0.5\n        s = self.cap", "\n        s = self.cap", ["scale_missing"], "q @ k"),
+    ("Interest", "* mask.unsqueeze(-1)", "* (1 - mask).unsqueeze(-1)", ["mask_inverted"], "1 - mask"),
     ("tides", "age >= width", "age > width", ["window_off_by_one"], "age > width"),
 ]  # fmt: skip
 
@@ -343,3 +495,14 @@ def test_heads_behind_a_product_of_jax(check: Callable[[str, str], Report], repe
     pytest.importorskip("jax")
     report = check("attend", GROUPED.replace("jnp.repeat(one, 2, axis=1)", repeats))
     assert [f.id for f in report.findings if f.kind in ("mistake", "unknown")] == expected, str(report)
+
+
+def test_experts_are_no_keys(check: Callable[[str, str], Report]) -> None:
+    with pytest.raises(UnattendedError, match="no attention was found"):
+        check("Experts", SOURCE)
+
+
+def test_a_sentence_ends_where_its_text_does(check: Callable[[str, str], Report]) -> None:
+    # What stands first in another text says nothing of the mask that the first ends with.
+    report = check("Interest", SOURCE.replace("a real click", "a click"))
+    assert report.ok, str(report)

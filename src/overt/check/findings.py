@@ -20,6 +20,8 @@ _USED = ("scale_inverted", "scale_missing", "scale_double", "mask_inverted")
 # What is wrong in these is what a call does, or what one does to the next, and no constructor.
 _LATER = ("cache_key", "dropout_stuck_off", "inplace", "returns_scores")
 _MODES = ("train", "eval")
+# What is wrong in these is what a kernel is given.
+_GIVEN = {"mask_inverted": "mask", "dropout_eval": "dropout"}
 # What is wrong in these is an order, which whoever calls a step decides.
 _ORDERED = ("softcap_after_mask", "mask_after_softmax")
 # What is wrong in these is made of sizes alone.
@@ -198,6 +200,7 @@ class Findings:
             line = keyed(file, line) if name == "cache_key" and file and line else line
         if line is None or not file:
             return None
+        line = decided(file, line, _GIVEN[name]) if name in _GIVEN else line
         # What is turned by the wrong positions is wrong where these are counted.
         line = counted_at(file, line) if name == "rope_offset" else line
         if name == _COMPARES[0] and not _COMPARES[1].search(linecache.getline(file, line)):

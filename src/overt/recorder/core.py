@@ -443,10 +443,15 @@ def _orient(core: Core) -> None:
 
 def _keyed(core: Core, data: list[bool]) -> bool:
     """Of a score with parameters, whether the keys are data and not what a router chooses from."""
+    moves = moving(core.scores, data)
     if not (axes := key_labels(core)):
-        return core.place is None
+        # Where the way was lost, axes of that length may be the keys'.
+        keys = {core.weights.shape[a] for a in core.key_axes}
+        labels, x = core.scores.labels, core.scores.result
+        long = [a for a, n in zip(labels[2], x.shape, strict=True) if n in keys]
+        return core.place is None and (not long or any(a in labels[moves.index(True)] for a in long))
     side = 0 if set(axes) & set(core.scores.labels[0]) else 1
-    return moving(core.scores, data)[side] and not learned(core.operations, core.scores, side, axes, data)
+    return moves[side] and not learned(core.operations, core.scores, side, axes, data)
 
 
 def _carried(operations: Sequence[Operation], sum_: Operation) -> bool:

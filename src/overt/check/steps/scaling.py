@@ -110,6 +110,9 @@ class Scale(Walk):
             )
             self.note("scale", "not tried", why, line)
         else:
+            if mistake == "scale_missing" and any(self.operations[n].name == "tanh" for n in core.path):
+                # What caps divides and multiplies, and scales nothing.
+                line = self.operations[core.scores.number].line
             says = f"The scores are multiplied by {total:.4g}; 1/√{width} is {want:.4g}."
             self.fail("scale", mistake, line, says, want, total)
 

@@ -72,7 +72,7 @@ def turned(
         if not _paired(one, one.layout):
             if _paired(one, "halves" if one.layout == "neighbours" else "neighbours"):
                 says = f"Features are paired as {one.layout}, and their angles are not."
-                yield Told(step, "rope_layout", one.line, says)
+                yield Told(step, "rope_layout", _laid_at(core, one) or one.line, says)
             elif _slipped(one):
                 says = "One of the two features of a pair is turned by the angle of its position, and the other is not."
                 yield Told(step, "unknown", one.line, says)
@@ -143,6 +143,19 @@ def _paired(one: Turn, layout: str) -> bool:
     pairs = [(x[:, :half], x[:, half:]) if layout == "halves" else (x[:, ::2], x[:, 1::2])
              for x in (one.cosines, one.sines)]  # fmt: skip
     return all(np.allclose(x, y, atol=_CLOSE) for x, y in pairs)
+
+
+def _laid_at(core: Core, one: Turn) -> Line | None:
+    """Where the angles of the pairs were laid beside each other as the features are not; None where they were kept."""
+    width, apart = one.cosines.shape[1], one.layout == "neighbours"
+
+    def laid(x: np.ndarray) -> bool:
+        if not x.ndim or x.shape[-1] != width or x.dtype.kind != "f" or x.size < 2 * width:
+            return False
+        first, last = (x[..., : width // 2], x[..., width // 2 :]) if apart else (x[..., ::2], x[..., 1::2])
+        return np.array_equal(first, last) and bool(np.ptp(first, -1).any())
+
+    return made_at(core.operations, laid, None)
 
 
 def _slipped(one: Turn) -> bool:

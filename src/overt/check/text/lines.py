@@ -16,7 +16,8 @@ _DEPTH = 4
 _NUMBERS = {"sqrt", "rsqrt", "pow", "power", "float", "int", "tensor", "array", "float32", "float64", "size"}
 _MASKS = {"tri", "tril", "triu", "arange"}
 # What steps go by is called so where calls are given it.
-_NAMED = {"scale": ("scale",), "causal": ("is_causal", "attn_mask")}
+_NAMED = {"scale": ("scale",), "causal": ("is_causal", "attn_mask"), "dropout": ("dropout_p",),
+          "mask": ("attn_mask",)}  # fmt: skip
 _ORDERS = ast.Lt | ast.LtE | ast.Gt | ast.GtE
 _PARTS = (ast.Name, ast.Attribute, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.operator,
           ast.unaryop, ast.expr_context)  # fmt: skip
@@ -32,8 +33,8 @@ class _Place(NamedTuple):
 def decided(file: str, line: int, step: str) -> int:
     """The line that decides what a step does: itself, or that where what it only takes was made.
 
-    step: "scale", "softmax" or "causal", in which a factor, an axis or a mask may come from a constructor, from an
-    earlier line or from the one place that calls a function.
+    step: "scale", "softmax", "causal" or "mask", in which a factor, an axis or a mask may come from a constructor, an
+    earlier line or the one place that calls a function.
     """
     tree = parsed("".join(linecache.getlines(file)))
     value: ast.expr | None = None
@@ -118,7 +119,8 @@ def called_at(file: str, line: int, called: str, owner: str) -> int:
             for place, _ in assigned(x)]  # fmt: skip
     if any(one == other and number != line for at, one in made if at == line for number, other in made):
         return line
-    if own and _made_here(own[-1], line):
+    weighs = (n for n in ast.walk(own[-1]) if isinstance(n, ast.Call)) if own else ()
+    if own and (_made_here(own[-1], line) or any("softmax" in _name(n) for n in weighs)):
         return line
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == called != name]
     classes = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == owner]
@@ -355,6 +357,8 @@ def _handed(statement: ast.stmt, names: Sequence[str]) -> list[ast.expr]:
 def _taken(statement: ast.stmt, step: str) -> Iterator[ast.expr]:
     """What a statement takes that a step goes by; nothing where it has numbers of its own for that."""
     nodes = [*ast.walk(statement)]
+    if step == "mask":
+        yield from (x for x in _handed(statement, _NAMED[step]) if isinstance(x, ast.Name))
     if step == "scale":
         factors = [
             n for n in nodes if isinstance(n, ast.BinOp | ast.AugAssign) and isinstance(n.op, ast.Mult | ast.Div)
@@ -386,8 +390,8 @@ def _taken(statement: ast.stmt, step: str) -> Iterator[ast.expr]:
 def _decides(place: _Place, step: str, handed: bool = False) -> bool:
     """Whether what is assigned, or handed over, may decide a step: a factor that is computed, a softmax, or a mask."""
     nodes = [*ast.walk(place.value)]
-    if isinstance(place.value, ast.Name):
-        return True
+    if isinstance(place.value, ast.Name) or step == "mask":
+        return not isinstance(place.value, ast.Constant)
     if step == "causal":
         ordered = any(isinstance(op, _ORDERS) for n in nodes if isinstance(n, ast.Compare) for op in n.ops)
         return ordered or any(_name(n) in _MASKS for n in nodes if isinstance(n, ast.Call))

@@ -82,7 +82,10 @@ class Promises:
             "rotates q and k": any(
                 re.search(r"\bquer|\bq\b", line) and re.search(r"\bkeys?\b|\bk\b", line) and not re.search(r"value|\bv\b", line)
                 for line in re.split(r"\n|(?<=[.;])\s", around) if re.search(r"rotary|rope\b|rotat", line)
-            ),
+            ) or bool(re.search(
+                r"\bvalues? ((stay|remain|are (left|kept)) as they (are|were)|(is|are) not (rotat|turned))",
+                " ".join((around + self.description.get("told", "").lower()).split()),
+            )),
             "embeddings times √d": any(
                 re.search(root, line) and re.search(r"multipl|times|scaled|\*|·", line) and not re.search(r"divi|/|score|dot", line)
                 for line in around.splitlines() if "embed" in line
@@ -107,7 +110,8 @@ class Promises:
         # What is said where that is defined which is called is said of it first.
         given = "" if method is None else self.description.get("body", "")
         beside = about([a.name for a in self.arguments], self.description.get("told", ""))
-        return "\n".join([self.description["doc"], *texts(given), *texts(source), *beside])
+        said = [[self.description["doc"]], texts(given), texts(source), beside]
+        return "\n\n".join("\n".join(some) for some in said if some)
 
     @cached_property
     def shaped(self) -> str:
@@ -208,7 +212,7 @@ class Promises:
 
     def told_booleans(self, name: str) -> bool:
         """Whether what is said of an argument is of booleans, or of a mask."""
-        words = r"\bbool|\b(true|false|masks?|hides?|hidden|padding)\b|\b[01] (=|for|where) [a-z]|== *[01]\b"
+        words = r"\bbool|\b(true|false|masks?|hides?|hidden|padding)\b|\b[01] (=|for|where) [a-z]|== *[01]\b|\b(0 ?/ ?1|1 ?/ ?0)\b"
         words += r"|\b(gets?|takes?|ha(s|ve)|receives?) no weight"
         said = self.prose + "\n" + self.description.get("told", "").lower()
         return bool(re.search(rf"\b{re.escape(name.lower())}\b((?!{self._another(name)})[^\n.])*?({words})", said))
@@ -455,7 +459,8 @@ class Promises:
         # What the whole file is about says it in so many words.
         root = r"(1 ?/ ?)?(sqrt|√|square root|scale\b|scaling|temperature)"
         as_is = r"\binto the softmax (just |exactly )?as (it is|they are|is)\b"
-        beyond = rf"\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\b(there is )?no {root}|{as_is}"
+        plain = r"\bsoftmax(_\w+)? ?\( ?\w+(\^t)? ?[.·@] ?\w+(\.t|\^t)? ?\)"
+        beyond = rf"\b(do(es)?|did|is|are) not (scaled?|divided?)\b.{{0,30}}\b({_SCORED}|by (the )?{root})|\b(there is )?no {root}|{as_is}|{plain}"
         return bool(
             re.search(
                 r"pre-?scaled|already scaled|unscaled|luong|(?<!scaled )\bdot attention|scaled? (is )?(outside|by the caller|beforehand)|without (the )?scal|no scal|not scaled|(do|does|did|is|are) not scale|plain (inner|dot) products?|t5",
@@ -469,7 +474,8 @@ class Promises:
         """Whether it is said that the weights need not sum to 1."""
         told = " ".join(f"{self._all_prose} {self.description.get('told', '')}".lower().split())
         without = r"\b(no|without( an?| the| any)?|not( \w+){0,3} (through|by|with|using) an?|instead of( an?| the)?|in place of( an?| the)?) softmax\b"
-        return bool(re.search(rf"{without}|\bsoftmax(-| )free\b", told))
+        raw = r"\b(un-?normali[sz]ed (attention )?(weights?|activations?)|(weights?|activations?)( \w+){0,2} (are|is) \W?not\W+normali[sz]ed)\b"
+        return bool(re.search(rf"{without}|\bsoftmax(-| )free\b|{raw}", told))
 
     @cached_property
     def returns_scores(self) -> bool:

@@ -130,12 +130,16 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
                 formula = (
                     re.search(r"\w$", before) and place[0][0] == "[" and all(re.fullmatch("[a-z]", a) for a in axes)
                 )
-                (indexed if formula else found).setdefault((one[1],), shape)
+                of = indexed if formula else found
+                first = of.setdefault((one[1],), shape)
+                if not first.sort and first.axes == shape.axes:
+                    # The same once more, with what it is.
+                    of[one[1],] = shape
                 continue
             # In braces, the name before these.
-            told_owner = one[1] or (_owner(before, known) if one[4] else None)
+            told_owner = one[1] or (_owner(before[: before.rindex(one[0])], known) if one[4] else None)
             owner = (told_owner,) if told_owner else inside.get(key)
-            if owner is not None:
+            if owner is not None and owner[0] in {*names, *(path[0] for path in held)}:
                 found.setdefault((*owner, key), shape)
     found = {**indexed, **_listed(text, held), **found}
     for path in [path for path in found if path[1:]]:
@@ -201,9 +205,9 @@ def _any(words: Iterable[str]) -> str:
 
 
 def _owner(before: str, known: str) -> str | None:
-    """The argument whose braces are open where a text ends."""
-    opened = re.search(rf"(?<![\w.])({known})\s*[:=]?\s*\{{[^{{}}]*$", before)
-    return opened[1] if opened else None
+    """The argument whose braces are open where a text ends; or else what may be None instead."""
+    opened = re.search(rf"(?<![\w.])(?:({known})\s*[:=]?|(\w+):? None or)\s*\{{[^{{}}]*$", before)
+    return opened[1] or opened[2] if opened else None
 
 
 def size(axis: str, sizes: Mapping[str, int]) -> int | None:
