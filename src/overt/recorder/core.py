@@ -39,8 +39,7 @@ from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product, contracted, learned, made_of, outer_sum
 from overt.recorder.reordered import accumulated, reordered
 
-_PLUS = {"add", "iadd", "radd", "add_any"}
-ADDS = _PLUS | {"sub", "isub", "subtract", "rsub"}
+ADDS = {"add", "iadd", "radd", "add_any", "sub", "isub", "subtract", "rsub"}
 # How far back from the weights scores are looked for.
 _FAR = 80
 
@@ -75,7 +74,7 @@ class Core:
     @property
     def outer(self) -> bool:
         """Whether the scores are a sum of what a row says and what a key says."""
-        return self.operations[self.scores.number].name in _PLUS
+        return self.operations[self.scores.number].name in ADDS
 
     @property
     def key_axes(self) -> list[int]:
@@ -100,7 +99,7 @@ def cores(operations: Sequence[Operation], *, free: bool = False) -> list[Core]:
     """
     data = carriers(operations)
     products = [contracted(operations, i) for i in range(len(operations))]
-    scored = [products[i] if op.name not in _PLUS else None if _carried(operations, op) else outer_sum(op, i)
+    scored = [products[i] if op.name not in ADDS else None if _carried(operations, op) else outer_sum(op, i)
               for i, op in enumerate(operations)]  # fmt: skip
     found: list[tuple[tuple[int, ...], Core]] = []
     for contraction in products:
@@ -252,7 +251,7 @@ def _back(
                 found.append((number, path))
             # Behind a sum of two things there may be a product, and then that is the score; behind heads that are
             # mixed by parameters there are others.
-            if operation.name not in _PLUS:
+            if operation.name not in ADDS:
                 open_ += [(source, [*path, number], fewer or operations[source].host.size != operation.host.size)
                           for source in mixed_of(operation, data)]  # fmt: skip
                 continue
@@ -277,7 +276,7 @@ def _compared(core: Core, products: list[Product | None], data: list[bool]) -> b
         return False
     found = {} if source is None else {
         n: path for n, path in _back(core.operations, products, data, source, mix.right.size)
-        if core.operations[n].name not in _PLUS
+        if core.operations[n].name not in ADDS
     }  # fmt: skip
     scored = any(not _valued(core, products[n], path, data) for n, path in found.items() if not {*found} & {*path})
     return scored or not core.normal

@@ -24,8 +24,10 @@ VIEWS = {
 }  # fmt: skip
 # Of these, what may round: the lowest number of a wide type is infinite in a narrow one.
 CASTS = {"to", "float", "double", "half", "bfloat16", "type", "type_as", "astype", "convert_element_type"}
-# What takes numbers of its first operand, and at most the form or the type of another.
-_LIKE = {*CASTS, "expand_as", "view_as", "reshape_as"}
+# What takes numbers of its first operand at the places that its second says.
+SAMPLES = {"grid_sample", "grid_sampler"}
+# What takes numbers of its first operand, and at most the form, the type or the places of another.
+_LIKE = {*CASTS, *SAMPLES, "expand_as", "view_as", "reshape_as"}
 # What makes one row several.
 _REPEATS = {"expand", "expand_as", "broadcast_to", "broadcast_in_dim"}
 # What puts pieces together.

@@ -298,19 +298,23 @@ def _axes(whole: np.ndarray, result: np.ndarray) -> tuple[int, ...] | None:
 
 
 def outer_sum(operation: Operation, number: int) -> Product | None:
-    """What one thing says of a row and another of a key, added up (GAT): the product of (x, 1) and (1, y)."""
+    """What one thing says of a row and another of a key, added up (GAT): the product of (x, 1) and (1, y).
+
+    Or their difference, as of a kernel (Nadaraya 1964), where each has an axis of its own.
+    """
     if len(operation.operands) != 2 or not operation.host.size:
         return None
     whole, letters = operation.host, string.ascii_lowercase[: operation.host.ndim]
-    parts, labels = [], []
+    parts, labels, differs = [], [], "sub" in operation.name
     for place, x in enumerate(operation.operands):
         full = x.reshape((1,) * (whole.ndim - x.ndim) + x.shape)
         own = [i for i in range(whole.ndim) if full.shape[i] == whole.shape[i] > 1]
         term = full.reshape([whole.shape[i] for i in own])
+        term = -term if place and differs else term
         parts.append(np.stack([term, np.ones_like(term)][:: -1 if place else 1], -1))
         labels.append("".join(letters[i] for i in own) + "z")
     one, two = map(set, labels)
-    if one == two or len(one) < 2 or len(two) < 2:
+    if one == two or len(one) < 2 or len(two) < 2 or (differs and (one <= two or two <= one)):
         return None
     out = "".join(a for a, n in zip(letters, whole.shape, strict=True) if n > 1)
     shaped = replace(operation, host=whole.reshape([n for n in whole.shape if n > 1]))

@@ -31,7 +31,7 @@ def lettered(
     arrays = [shape.axes for shape in found.values() if not shape.sort and len(shape.axes) == 4]
     for one, two in [arrays[:2]] if len(arrays) > 1 and not words else []:
         apart = [place for place in range(4) if one[place] != two[place]]
-        if apart in ([1], [2]) and one[3 - apart[0]] not in PLAIN:
+        if apart in ([1], [2]) and one[3 - apart[0]] not in PLAIN and called(one[apart[0]]) != "H":
             letters |= {one[apart[0]]: "T", two[apart[0]]: "S", one[3 - apart[0]]: "H"}
     # Heads of keys stand where those of queries do.
     for one, two in zip(arrays[:1] * len(arrays), arrays[1:], strict=False) if not words else ():

@@ -16,6 +16,8 @@ from overt.check.text.shapes import Path
 # What libraries say where an array of whole numbers, or of booleans, is wanted.
 _WHOLE_WANTED = r"[Ll]ong|int(eger)?(32|64|s)?\b.*(index|indices|type)|ind(ex|ices).*([Ii]nt|boolean)"
 _BOOLEANS_WANTED = r"[Bb]ool|boolean"
+# How many patches an image may have along a side.
+_PATCHES = (4, 8, 7, 14, 2, 16)
 # Letters of axes that are no positions.
 _WIDTHS = "DWUEPr"
 
@@ -127,6 +129,13 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
     if channels is not None:
         # The other shape that is told is that of the weights.
         shape = tuple(map(int, channels[1].split(", ")))
+        patch = re.search(r"weight of size \[\d+, \d+, (\d+), \1\]", message)
+        flat = [path for path, kind in kinds.items() if is_floats(kind) and "h" not in axes_of(kind)]
+        # What has no sides yet may be an image of several patches.
+        for path, n in ((path, n * int(patch[1])) for n in _PATCHES for path in flat) if patch else ():
+            image = guess.given(path, "BWhw")
+            image = replace(image, lengths=image.lengths.resized("h", n).resized("w", n))
+            yield _resized(image, path, 1, int(channels[2]))
         message = channels[0]
         yield from (_resized(guess, path, 1, int(channels[2])) for path, kind in kinds.items()
                     if len(shape) > 2 and guess.lengths.shape(axes_of(kind)) == shape)  # fmt: skip

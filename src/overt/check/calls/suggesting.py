@@ -294,7 +294,8 @@ class Suggestions(Likely):
         told |= {(own,): told[name,] for name, own in keys.items()
                  if own in names and own != name and (name,) in told and (own,) not in told}  # fmt: skip
         # What is called heads is their number, and a shape behind that word is something else's.
-        told = {path: shape for path, shape in told.items() if len(path) > 1 or self.told(one[path[0]]) not in _COUNTS}
+        told = {path: shape for path, shape in told.items()
+                if len(path) > 1 or len(path[0]) == 1 or self.told(one[path[0]]) not in _COUNTS}  # fmt: skip
         told |= {(a.name,): one_by_one(told[a.name,], self.named) for a in required if a.each and (a.name,) in told}
         hide = [a.name for a in required if is_mask(self.told(a) or "")]
         told |= {(n,): replace(told[n,], sort="mask") for n in hide if (n,) in told and not told[n,].sort}

@@ -22,7 +22,7 @@ from overt.check.steps.origins import Origin
 from overt.check.steps.pipeline import constant, near
 from overt.recorder.apart import apart
 from overt.recorder.core import Core, attentions
-from overt.recorder.flow import carriers, reaches
+from overt.recorder.flow import SAMPLES, carriers, moving, reaches
 from overt.recorder.fused import uneven
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import Product, contracted, made_of
@@ -344,6 +344,11 @@ class _Judge(Blocks):
         if self.v.form.shape[2] < 2 or not (level or apart(core, self.reach)):
             return False
         line = self.operations[core.scores.number].line
+        made = (self.operations[n] for n in made_of(self.operations, core.mix.sources[1], to_products=True))
+        if any(one.name in SAMPLES and moving(one, self.data)[1] for one in made):
+            # Zhu et al. 2021 (arXiv:2010.04159)
+            self.note("scores", "held", "made of the queries, which say where they look", line)
+            return False
         self.fail("scores", "additive_ignores_keys", line, "What is attended to does not enter the scores.")
         return True
 

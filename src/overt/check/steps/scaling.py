@@ -29,7 +29,12 @@ class Scale(Walk):
             total, lines = total * one.factor, [*one.lines, *lines]
         line = next((x for x in lines[::-1] if x), None) or self.operations[core.scores.number].line
         self.facts |= {"scale": total, "scored width": width}
-        if not core.two or core.outer or width < 2:
+        # Queries that are learned are several; one such vector is a direction.
+        given = core.two or core.scores.queries.shape[1] > 1
+        if self.sum is not None and not core.two:
+            self.note("scale", "held", "an additive score needs no 1/√d", line)
+            return
+        if not given or core.outer or width < 2:
             self.note("scale", "not tried", "the score is no product of two", line)
             return
         if self._by_pairs():
@@ -98,6 +103,8 @@ class Scale(Walk):
             self.note(
                 "scale", "not tried", "there may be one under a condition, or what uses it in its file scales", line
             )
+        elif not core.two and mistake in ("scale_missing", "scale_seqlen"):
+            self.note("scale", "not tried", "queries that are learned may hold a scale", line)
         elif mistake == "scale_missing" and "term" in self.facts:
             self.note("scale", "not tried", "other terms of the queries and keys are part of the scores", line)
         elif mistake == "scale_missing" and self.facts.get("learned bias"):

@@ -202,6 +202,8 @@ class Walk(State):
                 # A learned gate between what was found and weights of places (d'Ascoli et al. 2021).
                 self.odd.append(operation.name)
                 self.note("mixing", "not tried", "the weights are multiplied by, or added to, what is learned", line)
+            elif phase == "raw" and kind.name in ("unknown", "function") and "sub" in self._scored.name:
+                self.note("scores", "held", "a kernel of differences (Nadaraya 1964, Watson 1964)", line)
             elif kind.name in ("unknown", "function") or phase == "prob":
                 strange.append((kind, number, x, y))
         measured = tempered(core.steps[0][1], core.steps[-1][1]) if strange or phase == "raw" else None
@@ -239,6 +241,10 @@ class Walk(State):
             if ways > _BY_CHANCE and (inside < outside)[some].all():
                 says = "The keys with the largest scores are hidden."
                 self.fail("mask", UNKNOWN, self.mask_line, says)
+
+    @property
+    def _scored(self) -> Operation:
+        return self.operations[self.core.scores.number]
 
     def _second(self, number: int) -> bool:
         """Whether the scores are what is subtracted."""

@@ -392,7 +392,9 @@ class Promises:
     @cached_property
     def batches_first(self) -> bool | None:
         """Whether the first axis is said to be that of the samples; None where nothing, or both, is said."""
-        samples, more = r"(b|bs|bsz|n_?batch|batch(_?size)?|batches|samples)", r"\s*,\s*[\w*]+"
+        # What one number is given back for.
+        each = re.findall(r"\b(?:out(?:puts?)?|returns?|gives)\W{1,5}\(([a-z]\w+),\)", self.prose)
+        samples, more = "|".join(["(b|bs|bsz|n_?batch|batch(_?size)?|batches|samples", *each]) + ")", r"\s*,\s*[\w*]+"
         two = r"[(\[]\s*{}\s*,\s*{}"
         shapes, wide = two + rf"(?={more}|\s*[)\]])", two + rf"(?={more})"
         text = (self.described + self.description.get("source", "")).lower()

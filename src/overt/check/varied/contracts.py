@@ -249,24 +249,28 @@ def _asked_for(caller: Caller, guess: Guess, findings: Findings) -> None:
 
 def _displaced(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int], findings: Findings) -> None:
     """Whether what is given back for each position still is of that one, where a number moves positions inside."""
-    moving = [name for name, was in numbers.items() if type(was) is int and was == 0]
+    lines = [*enumerate(caller.face.description["source"].splitlines(), caller.face.description["line"])]
+    rolled = next((n for n, text in lines[::-1] if "roll(" in text), None)
+    # By default it moves nothing, or something where that is seen.
+    moving = {name: was for name, was in numbers.items() if type(was) is int and (was == 0 or rolled)}
     letter = next((letter for letter in "Tw" if letter in guess.first), None)
     if letter is None or not moving:
         return
     # No other axis is as long.
     n = 2 * guess.lengths.axis(letter)
     long = Way(replace(guess, lengths=guess.lengths.resized(letter, n).resized("S", n)))
-    plain = sees(caller, long, letter)
-    if plain is None or (plain != plain.T).any():
-        return
-    lines = [*enumerate(caller.face.description["source"].splitlines(), caller.face.description["line"])]
-    for name in moving:
-        other = made.other(caller, {name: 1})
+    own = sees(caller, long, letter)
+    for name, was in moving.items():
+        other = made.other(caller, {name: int(not was)})
         cells = sees(other, long, letter) if other is not None else None
-        if cells is not None and not _mutual(cells, 0) and any(_mutual(cells, step) for step in range(1, n)):
+        if cells is None or own is None:
+            continue
+        plain, cells = (cells, own) if was else (own, cells)
+        moved = not _mutual(cells, 0) and any(_mutual(cells, step) for step in range(1, n))
+        if moved and (plain == plain.T).all():
             findings.add(
-                "unknown", line=next((n for n, text in lines[::-1] if "roll(" in text), None),
-                message=f"With {name}=1 what is given back for a position is that of another one.",
+                "unknown", line=rolled,
+                message=f"With {name}={was or 1} what is given back for a position is that of another one.",
                 mend="Move the positions back by as much, the other way.",
             )  # fmt: skip
             return

@@ -1,0 +1,167 @@
+"""Keys that are sampled, kernels of differences, learned queries, heads in documented shapes, images of patches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from overt.check.checking import examine
+from overt.check.process.session import Session
+from overt.check.report import Report
+
+SOURCE = '''
+"""Attention in the words of its authors."""
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+def grouped(q, k, v):
+    """q: [batch, n_heads, seq, dim]; k, v: [batch, n_kv_heads, seq, dim]; n_heads is a multiple of n_kv_heads"""
+    k, v = (torch.repeat_interleave(one, q.shape[1] // k.shape[1], dim=1) for one in (k, v))
+    logits = torch.einsum("bhqd,bhkd->bhqk", q, k) * q.shape[-1] ** -0.5
+    return torch.einsum("bhqk,bhkd->bhqd", torch.softmax(logits, -1), v)
+
+
+def draw(dec=10, enc=12, att=8, seed=1):
+    g = np.random.default_rng(seed)
+    return {"W": g.normal(size=(dec, att)) / 4, "U": g.normal(size=(enc, att)) / 4, "v": g.normal(size=att)}
+
+
+def statutes(params, s, h):
+    """params : dict from ``draw``; s : (batch, Lq, dec), h : (batch, Lk, enc)"""
+    e = np.tanh((s @ params["W"])[:, :, None] + (h @ params["U"])[:, None]) @ params["v"]
+    e = np.exp(e - e.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True) @ h
+
+
+class Deformable(nn.Module):
+    """query (B, L, C), points (B, L, 2) in [0, 1], feature (B, C, H, W): weights are read off the query"""
+
+    def __init__(self, width=16, places=4):
+        super().__init__()
+        self.off, self.weigh = nn.Linear(width, 2 * places), nn.Linear(width, places)
+        self.value = nn.Linear(width, width)
+
+    def forward(self, query, points, feature):
+        value = self.value(feature.movedim(1, -1)).movedim(-1, 1)
+        at = points[:, :, None] + self.off(query).unflatten(-1, (-1, 2)) / feature.shape[-1]
+        seen = F.grid_sample(value, 2 * at - 1, align_corners=False)
+        w = self.weigh(query).softmax(-1)
+        return (seen * w[:, None]).sum(-1).mT
+
+
+def smooth(asked, stamps, readings, h=0.5):
+    """asked (S, A), stamps (S, N), readings (S, N, C) -> (S, A, C); w_j(t) = softmax_j(-(t - t_j)^2 / (2 h^2))"""
+    gap = asked[:, :, None] - stamps[:, None]
+    return torch.softmax(-(gap**2) / (2 * h**2), -1) @ readings
+
+
+class Stages(nn.Module):
+    """passes (B, T, bands): several learned queries ask for them; scores are divided by the root of the width"""
+
+    def __init__(self, bands=10, width=24, stages=4):
+        super().__init__()
+        self.stages, self.kv = nn.Parameter(torch.randn(stages, width)), nn.Linear(bands, 2 * width)
+
+    def forward(self, passes):
+        k, v = self.kv(passes).chunk(2, -1)
+        return torch.softmax(self.stages @ k.mT / k.shape[-1] ** 0.5, -1) @ v
+
+
+class Layer(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.all, self.out = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x):
+        q, k, v = self.all(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        y = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v
+        return x + self.out(y.transpose(1, 2).flatten(2))
+
+
+class Looks(nn.Module):
+    """A tiny ViT."""
+
+    def __init__(self, image=32, patch=8, dim=64, heads=4):
+        super().__init__()
+        self.embed, self.layer = nn.Conv2d(3, dim, patch, patch), Layer(dim, heads)
+        self.pos = nn.Parameter(torch.randn(1, (image // patch) ** 2, dim) * 0.02)
+
+    def forward(self, img):
+        return self.layer(self.embed(img).flatten(2).transpose(1, 2) + self.pos).mean(1)
+
+
+class Fibre(nn.Module):
+    """fibre (B, channels, dim): windows of channels, which begin `shift` later; each channel stays where it is"""
+
+    def __init__(self, dim=16, window=8, shift=4):
+        super().__init__()
+        self.window, self.shift, self.all = window, shift, nn.Linear(dim, 3 * dim)
+
+    def forward(self, fibre):
+        b, n, c = fibre.shape
+        x = torch.roll(fibre, -self.shift, dims=1).view(b, n // self.window, self.window, c)
+        q, k, v = self.all(x).chunk(3, -1)
+        y = ((q @ k.mT * q.shape[-1] ** -0.5).softmax(-1) @ v).flatten(1, 2)
+        return fibre + torch.roll(y, self.shift, dims=1)
+
+
+class LineUp(nn.Module):
+    """Points of a possession.
+
+    box:   (possessions, 10, stats)
+    out:   (possessions,)
+    """
+
+    def __init__(self, stats=18, dim=32, heads=4):
+        super().__init__()
+        self.inp, self.out = nn.Linear(stats, dim), nn.Linear(dim, 1)
+        self.attn = nn.MultiheadAttention(dim, heads, batch_first=True)
+
+    def forward(self, box):
+        x = self.inp(box)
+        return self.out((x + self.attn(x, x, x, need_weights=False)[0]).mean(dim=1)).squeeze(-1)
+'''
+
+# What is right, how it is made wrong, what that is called, and what its line says.
+BOTH = [
+    ("grouped", "torch.softmax(logits, -1)", "torch.softmax(logits, 1)", ["softmax_axis_head_or_batch"], "logits, 1"),
+    ("statutes", "e.sum(axis=-1, keepdims=True) @ h", "e.sum(axis=1, keepdims=True) @ h", ["softmax_axis_q"], "axis=1"),
+    ("Deformable", "w = self.weigh(query).softmax(-1)", "w = self.weigh(query).softmax(-1) * 2", ["unknown"], "w = "),
+    ("smooth", "h**2), -1)", "h**2), 1)", ["softmax_axis_q"], "h**2), 1)"),
+    ("Stages", "k.shape[-1] ** 0.5, -1", "k.shape[-1], -1", ["scale_d"], "self.stages @"),
+    ("Looks", "(q @ k.mT / q.shape[-1] ** 0.5)", "(q @ k.mT / x.shape[-1] ** 0.5)", ["scale_dmodel"], "x.shape[-1]"),
+    ("Fibre", "torch.roll(y, self", "torch.roll(y, -self", ["unknown"], "torch.roll(y"),
+    ("LineUp", ", batch_first=True", "", ["batch_first"], "self.attn"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def check(session: Session, tmp_path: Path) -> Callable[[str, str], Report]:
+    def run(name: str, source: str) -> Report:
+        path = tmp_path / "words.py"
+        path.write_text(source)
+        return examine(session, f"{path}:{name}")
+
+    return run
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in BOTH])
+def test_right(check: Callable[[str, str], Report], name: str) -> None:
+    report = check(name, SOURCE)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize(("name", "right", "wrong", "expected", "text"), BOTH)
+def test_wrong(
+    check: Callable[[str, str], Report], name: str, right: str, wrong: str, expected: list[str], text: str
+) -> None:
+    assert SOURCE.count(right) == 1
+    report = check(name, SOURCE.replace(right, wrong))
+    found = [f for f in report.findings if f.kind in ("mistake", "unknown")]
+    assert sorted(f.id for f in found) == expected, str(report)
+    assert text in (found[0].where or {"text": ""})["text"], str(report)
