@@ -428,7 +428,7 @@ BOTH = [
     ("Visits", "np.where(valid[:, None] > 0, logits, -np.inf)", "logits", ["mask_after_softmax"], "return p * valid"),
     ("Lecture", "axis=-1) @ v  #", "axis=1) @ v  #", ["softmax_axis_q"], "# of keys"),
     ("Lecture", "i / width)\n", "2 * i / width)\n", ["pe_exponent"], "np.power"),
-    ("Speaks", "is_causal=True", "is_causal=False", ["causal_missing"], "is_causal=False"),
+    ("Speaks", "v, is_causal=True", "v, is_causal=False", ["causal_missing"], "is_causal=False"),
     (
         "Spells",
         "self.score(torch.tanh(self.proj(h)[:, None] + self.key(frames)))[..., 0]",

@@ -140,8 +140,10 @@ class Alignment:
         last = len(self.operations) - 1
         if not outputs or last < 0 or not self.through[last] or self.exchanged:
             return
+        host = self.operations[last].host
+        # Weights may come last, and be as large as what is given back first.
+        same = host.shape == outputs[0].shape and np.allclose(host, outputs[0], rtol=1e-2, atol=1e-3, equal_nan=True)
         for at in self.places[last].values():
-            same = self.operations[last].host.shape == outputs[0].shape
             own = np.moveaxis(np.indices(outputs[0].shape, float), 0, -1)
             if not same or at.shape != own.shape or not at.size:
                 continue
