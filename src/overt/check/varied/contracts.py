@@ -260,10 +260,13 @@ def _displaced(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, i
     n = 2 * guess.lengths.axis(letter)
     long = Way(replace(guess, lengths=guess.lengths.resized(letter, n).resized("S", n)))
     own = sees(caller, long, letter)
+    if own is None:
+        return
+    alike = (own == own.T).all()
     for name, was in moving.items():
-        other = made.other(caller, {name: int(not was)})
+        other = made.other(caller, {name: int(not was)}) if was or alike else None
         cells = sees(other, long, letter) if other is not None else None
-        if cells is None or own is None:
+        if cells is None:
             continue
         plain, cells = (cells, own) if was else (own, cells)
         moved = not _mutual(cells, 0) and any(_mutual(cells, step) for step in range(1, n))
