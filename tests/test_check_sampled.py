@@ -1,4 +1,4 @@
-"""Keys that are sampled, kernels of differences, learned queries, heads in documented shapes, images of patches."""
+"""Keys that are sampled, kernels of differences, learned queries, heads in documented shapes; lines of kernels."""
 
 from __future__ import annotations
 
@@ -110,6 +110,47 @@ class Fibre(nn.Module):
         return fibre + torch.roll(y, self.shift, dims=1)
 
 
+def halves(x):
+    a, b = x.chunk(2, -1)
+    return torch.cat([-b, a], -1)
+
+
+class Rotary(nn.Module):
+    """Causal, with rotary positions; x (B, T, D)"""
+
+    def __init__(self, D=32, heads=2, rate=0.1):
+        super().__init__()
+        self.heads, self.rate, self.all, self.out = heads, rate, nn.Linear(D, 3 * D), nn.Linear(D, D)
+
+    def forward(self, x):
+        q, k, v = self.all(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        d = q.shape[-1]
+        angle = torch.arange(x.shape[1])[:, None] * 10000.0 ** (-torch.arange(0, d, 2) / d)
+        angle = torch.cat([angle, angle], -1)
+        q, k = (y * angle.cos() + halves(y) * angle.sin() for y in (q, k))
+        y = F.scaled_dot_product_attention(
+            q, k, v,
+            dropout_p=self.rate if self.training else 0.0,
+            is_causal=True,
+        )  # fmt: skip
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+class Capped(nn.Module):
+    """Causal, capped at 5: hidden positions get no weight at all; x (B, T, D)"""
+
+    def __init__(self, D=16, cap=5.0):
+        super().__init__()
+        self.cap, self.all = cap, nn.Linear(D, 3 * D)
+
+    def forward(self, x):
+        q, k, v = self.all(x).chunk(3, -1)
+        s = q @ k.mT * q.shape[-1] ** -0.5
+        s = self.cap * torch.tanh(s / self.cap)
+        s = s.masked_fill(torch.ones(s.shape[-2:]).triu(1).bool(), -torch.inf)
+        return s.softmax(-1) @ v
+
+
 class LineUp(nn.Module):
     """Points of a possession.
 
@@ -135,6 +176,9 @@ BOTH = [
     ("Stages", "k.shape[-1] ** 0.5, -1", "k.shape[-1], -1", ["scale_d"], "self.stages @"),
     ("Looks", "(q @ k.mT / q.shape[-1] ** 0.5)", "(q @ k.mT / x.shape[-1] ** 0.5)", ["scale_dmodel"], "x.shape[-1]"),
     ("Fibre", "torch.roll(y, self", "torch.roll(y, -self", ["unknown"], "torch.roll(y"),
+    ("Rotary", "torch.cat([angle, angle], -1)", "angle.repeat_interleave(2, -1)", ["rope_layout"], "repeat_interleave"),
+    ("Rotary", "self.rate if self.training else 0.0", "self.rate", ["dropout_eval"], "dropout_p="),
+    ("Capped", " * q.shape[-1] ** -0.5\n        s = self.cap", "\n        s = self.cap", ["scale_missing"], "q @ k"),
     ("LineUp", ", batch_first=True", "", ["batch_first"], "self.attn"),
 ]  # fmt: skip
 

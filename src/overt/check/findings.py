@@ -14,7 +14,7 @@ from overt.check.text.lines import called_at, counted_at, decided, documented, f
 
 # What is looked for in these is rather the last such line.
 _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
-# What is wrong in these is rather how something is used than what it is.
+# What is wrong in these is rather where it was seen than where what is used there was made.
 _USED = ("scale_inverted", "scale_missing", "scale_double", "mask_inverted", "softmax_partial_max")
 
 # What is wrong in these is what a call does, or what one does to the next, and no constructor.

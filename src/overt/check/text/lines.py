@@ -34,7 +34,7 @@ def decided(file: str, line: int, step: str) -> int:
     """The line that decides what a step does: itself, or that where what it only takes was made.
 
     step: "scale", "softmax", "causal" or "mask", in which a factor, an axis or a mask may come from a constructor, an
-    earlier line or the one place that calls a function.
+    earlier line or the one place that calls a function; of any other, such as "dropout", it is what a call is given.
     """
     tree = parsed("".join(linecache.getlines(file)))
     value: ast.expr | None = None

@@ -394,7 +394,8 @@ class Promises:
         """Whether the first axis is said to be that of the samples; None where nothing, or both, is said."""
         # What one number is given back for.
         each = re.findall(r"\b(?:out(?:puts?)?|returns?|gives)\W{1,5}\(([a-z]\w+),\)", self.prose)
-        samples, more = "|".join(["(b|bs|bsz|n_?batch|batch(_?size)?|batches|samples", *each]) + ")", r"\s*,\s*[\w*]+"
+        words = ["b", "bs", "bsz", "n_?batch", "batch(_?size)?", "batches", "samples", *each]
+        samples, more = f"({'|'.join(words)})", r"\s*,\s*[\w*]+"
         two = r"[(\[]\s*{}\s*,\s*{}"
         shapes, wide = two + rf"(?={more}|\s*[)\]])", two + rf"(?={more})"
         text = (self.described + self.description.get("source", "")).lower()
