@@ -5,8 +5,9 @@ Imports, names of libraries and keywords of their calls stay, and so do dunder m
 library asks for (``forward``), keys of dictionaries, comments and documentation; where a text names an argument, as in
 "mask: True = keep", it names it anew.  No line moves.
 
-The checker may ask then what the arguments are: that is a name's to tell.  ``--keep-arguments`` leaves their names, and
-shows what the verdict owes to all others.
+The checker may ask then what arguments are: that is a name's to tell.  It is told what their names said, as
+``--argument`` does, and must say the same then.  ``--keep-arguments`` leaves their names: what remains is owed to all
+others.
 
 The renamed code is run on what the checker ran the original on, and must give the same numbers.
 """
@@ -20,6 +21,7 @@ import contextlib
 import copy
 import functools
 import importlib.util
+import inspect
 import io
 import keyword
 import math
@@ -46,6 +48,7 @@ from overt.check.process.candidate import Candidate
 from overt.check.process.linen import is_linen
 from overt.check.process.session import Session
 from overt.check.report import Report
+from overt.check.text.roles import constructor_role, role
 from overt.errors import OvertError
 
 TOLD = ("convention", "risk")
@@ -81,6 +84,8 @@ LIBRARY = set().union(
 BY_STRING = {"register_buffer", "register_parameter", "add_module", "getattr", "setattr", "hasattr", "delattr"}
 # Calls on an instance, checked from outside, that are made again.
 CALLS_COMPARED = 16
+# What of a class is called.
+METHODS = ("forward", "__call__", "call", "step", "prefill")
 # Seconds for one run of the checker on the recorded candidate.
 PATIENCE = 10.0
 
@@ -265,8 +270,11 @@ class Places(ast.NodeVisitor):
                     self.strings[arg.lineno, arg.col_offset] = arg.value
 
 
-def retold(text: str, fresh: dict[str, str], arguments: set[str]) -> str:
-    """A comment or documentation, where it explains an argument: "q, k: (B, T, D)", "mask is True", `mask`."""
+def retold(text: str, fresh: dict[str, str], arguments: set[str], own: set[str]) -> str:
+    """A comment or documentation, where it explains an argument: "q, k: (B, T, D)", "mask is True", `mask`.
+
+    And all over it what is no word of a language, such as w or n_heads; own: what is documented takes these.
+    """
     some = "|".join(sorted(map(re.escape, arguments), key=len, reverse=True))
     if not some:
         return text
@@ -276,7 +284,8 @@ def retold(text: str, fresh: dict[str, str], arguments: set[str]) -> str:
         rf"{word}(?:(?:\s*,\s*|\s+and\s+|\s*/\s*)(?:and\s+)?{word})*(?=\s*(?:[:=(\[]|is\b|are\b|has\b|have\b|holds?\b))"
     )
     renamed = re.sub(explained, lambda found: re.sub(word, lambda w: fresh[w[0]], found[0]), text)
-    return re.sub(rf"(?<=`)(?:{some})(?=`)", lambda w: fresh[w[0]], renamed)
+    codes = "|".join(re.escape(name) for name in own if re.search("[_0-9]", name) or name in "bcdefghjklmnopqrstuvwxyz")
+    return re.sub(rf"(?<=`)(?:{some})(?=`)|(?<![\w.])(?:{codes or '(?!)'})(?!\w)", lambda w: fresh[w[0]], renamed)
 
 
 def formatted(text: str, fresh: dict[str, str]) -> str:
@@ -304,7 +313,8 @@ def rename(source: str, module: ModuleType, seed: int, *, keep_arguments: bool =
     places.visit(tree)
     arguments = {part.arg for part in ast.walk(tree) if isinstance(part, ast.arg) and part.arg in fresh}
     documented = {
-        (body[0].lineno, body[0].col_offset)
+        (body[0].lineno, body[0].col_offset): {one.arg for one in ast.walk(part) if isinstance(one, ast.arg)}
+        & arguments
         for part in ast.walk(tree)
         if isinstance(body := getattr(part, "body", None), list) and body and isinstance(body[0], ast.Expr)
         if isinstance(body[0].value, ast.Constant)
@@ -321,7 +331,8 @@ def rename(source: str, module: ModuleType, seed: int, *, keep_arguments: bool =
             if spot or any(a <= line <= b and token.string in some for a, b, some in places.tokens):
                 changes.append((token.start, token.end, fresh[token.string]))
         elif token.type == tokenize.COMMENT or (token.type == tokenize.STRING and place in documented):
-            changes.append((token.start, token.end, retold(token.string, fresh, arguments)))
+            own = documented.get(place, set())
+            changes.append((token.start, token.end, retold(token.string, fresh, arguments, own)))
         elif token.type == tokenize.STRING and re.match(r"[rR]?[fF]", token.string):
             # Up to Python 3.11 a formatted string is one token.
             changes.append((token.start, token.end, formatted(token.string, variables)))
@@ -471,7 +482,7 @@ def recording(module: ModuleType, name: str) -> Iterator[tuple[Any, Calls]]:
         finally:
             calls.depth -= 1
 
-    methods = [m for m in ("forward", "__call__", "call", "step", "prefill") if m in kept]
+    methods = [m for m in METHODS if m in kept]
     try:
         if "__init__" in kept:
             target.__init__ = functools.wraps(kept["__init__"])(constructed)  # type: ignore[misc]
@@ -543,9 +554,9 @@ def verdict(report: Report | None) -> tuple[bool | None, frozenset[str]]:
     return report.ok, frozenset(f.id for f in report.findings if f.kind not in TOLD)
 
 
-def told(session: Session, target: str) -> tuple[Report | None, str]:
+def told(session: Session, target: str, arguments: dict[str, str] | None = None) -> tuple[Report | None, str]:
     try:
-        return examine(session, target), ""
+        return examine(session, target, arguments=arguments), ""
     except OvertError as error:
         return None, str(error)
 
@@ -604,21 +615,47 @@ def renamed_file(
 def compare(
     session: Session, path: Path, candidates: list[str], seed: int, into: Path, *, keep_arguments: bool = False
 ) -> Iterator[tuple[str, str, str]]:
-    """For each candidate its name, what happened (same, asked, verdict, changed) and the words."""
+    """For each candidate its name, what happened (same, asked, verdict, changed) and the words.
+
+    asked: it says the same when it is told what the arguments are that it asks for.
+    """
     copied, module, renamed, fresh = renamed_file(path, seed, into, keep_arguments=keep_arguments)
     for name in candidates:
         if why := differs(path, module, renamed, name, fresh):
             yield name, "changed", why
             continue
         before, _ = told(session, f"{path}:{name}")
-        report, asked = told(session, f"{copied}:{'.'.join(fresh.get(part, part) for part in name.split('.'))}")
-        if report is None and before is not None:
-            yield name, "asked", asked
-        elif verdict(before) != verdict(report):
-            was, now = (" ".join(sorted(verdict(r)[1])) or "right" for r in (before, report))
-            yield name, "verdict", f"{was} → {now}"
-        else:
+        other = f"{copied}:{'.'.join(fresh.get(part, part) for part in name.split('.'))}"
+        after, error = told(session, other)
+        if verdict(before) == verdict(after):
             yield name, "same", ""
+            continue
+        arguments = {fresh[old]: meant for old, meant in roles(find(module, name)).items() if old in fresh}
+        if after is not None:
+            arguments = {name: arguments[name] for name in asked(after) & arguments.keys()}
+        again, _ = told(session, other, arguments) if arguments else (after, "")
+        if arguments and verdict(before) == verdict(again):
+            yield name, "asked", error or ", ".join(f"{new} is {meant}" for new, meant in arguments.items())
+        else:
+            was, now = (" ".join(sorted(verdict(r)[1])) or "right" for r in (before, again))
+            yield name, "verdict", f"{was} → {error if again is None else now}"
+
+
+def asked(report: Report) -> set[str]:
+    """The arguments that it would be told of."""
+    entries = (entry.step for entry in report.ledger if "--argument" in entry.why)
+    return {step.removeprefix("argument ") for step in entries}
+
+
+def roles(target: Any) -> dict[str, str]:
+    """What the names of a candidate's arguments say that they are."""
+    found: dict[str, str] = {}
+    for called in (target, *(getattr(target, method, None) for method in METHODS if isinstance(target, type))):
+        with contextlib.suppress(TypeError, ValueError):
+            means = constructor_role if isinstance(called, type) else role
+            names = inspect.signature(called).parameters if called is not None else ()
+            found |= {name: meant for name in names if (meant := means(name))}
+    return found
 
 
 def candidates() -> list[tuple[Path, str]]:

@@ -17,7 +17,7 @@ from benchmarks.renaming import candidates, compare, load, rename
 
 from overt.check.process.session import Session
 
-SAMPLE = 12
+SAMPLE = 10
 
 
 def seed() -> int:
@@ -44,14 +44,12 @@ def outcomes(folder: Path, *, keep_arguments: bool) -> tuple[Counter[str], str]:
     return Counter(kind for kind, _ in found), said
 
 
-# What holds of the checker today for this sample; see python -m benchmarks.renaming.  Where no name is left it finds
-# calls by trying, where it once asked; what the recording alone does not see is then called right.
-@pytest.mark.parametrize(("keep_arguments", "same", "other"), [(True, 0.7, 0.2), (False, 0.4, 0.45)])
-def test_the_verdict_is_that_of_other_names(tmp_path: Path, keep_arguments: bool, same: float, other: float) -> None:
+# Or what it asks for is told, and then the verdict is the same; python -m benchmarks.renaming takes all candidates.
+@pytest.mark.parametrize("keep_arguments", [True, False])
+def test_the_verdict_is_that_of_other_names(tmp_path: Path, keep_arguments: bool) -> None:
     count, said = outcomes(tmp_path, keep_arguments=keep_arguments)
     assert count["changed"] == 0, said
-    assert count["same"] >= same * count.total(), said
-    assert count["verdict"] <= other * count.total(), said
+    assert count["verdict"] <= 0.1 * count.total(), said
 
 
 SOURCE = '''
