@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from overt.check import check
+from overt.check.checking import examine
+from overt.check.process.session import Session
 
 HEAD = "import math\nimport torch\nfrom torch import nn\nimport torch.nn.functional as F\n\n"
 REMEMBERED = '''
@@ -32,8 +33,10 @@ SCORED = "(self.q(x) @ k.mT / math.sqrt(k.shape[-1])).softmax(-1)"
     ("what", "then", "expected"),
     [(SCORED, "w = self.last[1]", {"cache_key": "mistake"}), ("k", f"k = self.last[1]; w = {SCORED}", {})],
 )
-def test_what_is_kept_for_the_same_keys(tmp_path: Path, what: str, then: str, expected: dict[str, str]) -> None:
-    assert told(tmp_path, REMEMBERED.format(what=what, then=then), "Memorised") == expected
+def test_what_is_kept_for_the_same_keys(
+    session: Session, tmp_path: Path, what: str, then: str, expected: dict[str, str]
+) -> None:
+    assert told(session, tmp_path, REMEMBERED.format(what=what, then=then), "Memorised") == expected
 
 
 PACKED = '''
@@ -57,10 +60,10 @@ TURNED = "k, q, v = self.{name}(x).view(b, t, 3, self.heads, -1).permute(2, 0, 3
 PER_HEAD = "x (B, T, C). The rows of the weight are ordered (heads, 3, head_dim): per head its q, its k and its v."
 
 
-def told(folder: Path, code: str, name: str, **options: object) -> dict[str, str]:
+def told(session: Session, folder: Path, code: str, name: str, **options: object) -> dict[str, str]:
     file = folder / "candidate.py"
     file.write_text(HEAD + code)
-    report = check(f"{file}:{name}", sizes={"T": 5, "S": 7, "W": 24, "H": 3}, **options)  # type: ignore[arg-type]
+    report = examine(session, f"{file}:{name}", sizes={"T": 5, "S": 7, "W": 24, "H": 3}, **options)  # type: ignore[arg-type]
     return {f.id: f.kind for f in report.findings if f.kind != "risk"}
 
 
@@ -77,9 +80,11 @@ def told(folder: Path, code: str, name: str, **options: object) -> dict[str, str
         ("qkv", "x (B, T, C)", BY_HEAD, {"qkv_order": "convention"}),
     ],
 )
-def test_packed_rows_lie_as_is_said(tmp_path: Path, name: str, says: str, line: str, expected: dict[str, str]) -> None:
+def test_packed_rows_lie_as_is_said(
+    session: Session, tmp_path: Path, name: str, says: str, line: str, expected: dict[str, str]
+) -> None:
     code = PACKED.format(says=says, name=name, lines=line.format(name=name))
-    assert told(tmp_path, code, "Attention") == expected
+    assert told(session, tmp_path, code, "Attention") == expected
 
 
 OF_A_LIBRARY = '''
@@ -111,10 +116,10 @@ TURN = ".transpose(0, 1)"
     ],
 )
 def test_samples_lie_first_where_it_is_said(
-    tmp_path: Path, says: str, option: str, turn: str, expected: dict[str, str]
+    session: Session, tmp_path: Path, says: str, option: str, turn: str, expected: dict[str, str]
 ) -> None:
     code = OF_A_LIBRARY.format(says=says, option=option, before=turn, after=turn)
-    assert told(tmp_path, code, "Encoder") == expected
+    assert told(session, tmp_path, code, "Encoder") == expected
 
 
 LISTED = '''
@@ -133,8 +138,10 @@ class Heads(nn.Module):
 
 
 @pytest.mark.parametrize(("kept", "expected"), [("list", {"python_list": "mistake"}), ("nn.ModuleList", {})])
-def test_parameters_of_a_plain_list_are_not_registered(tmp_path: Path, kept: str, expected: dict[str, str]) -> None:
-    assert told(tmp_path, LISTED.format(kept=kept), "Heads") == expected
+def test_parameters_of_a_plain_list_are_not_registered(
+    session: Session, tmp_path: Path, kept: str, expected: dict[str, str]
+) -> None:
+    assert told(session, tmp_path, LISTED.format(kept=kept), "Heads") == expected
 
 
 FUNCTION = '''
@@ -154,8 +161,10 @@ CUT = "n = min(k.shape[-2], v.shape[-2]); k, v = k[..., :n, :], v[..., :n, :]"
 @pytest.mark.parametrize(
     ("name", "line", "lost"), [("attend", "pass", False), ("attend", CUT, True), ("step", "pass", False)]
 )
-def test_keys_without_values_are_not_left_out(tmp_path: Path, name: str, line: str, lost: bool) -> None:
+def test_keys_without_values_are_not_left_out(
+    session: Session, tmp_path: Path, name: str, line: str, lost: bool
+) -> None:
     file = tmp_path / "candidate.py"
     file.write_text(HEAD + FUNCTION.format(line=line))
-    report = check(f"{file}:{name}", sizes={"T": 5, "S": 7, "W": 24})
+    report = examine(session, f"{file}:{name}", sizes={"T": 5, "S": 7, "W": 24})
     assert ("kv_len_mismatch" in {f.id for f in report.findings}) is lost

@@ -218,9 +218,7 @@ os._exit(0)
 
 
 # On the way there, and on the way back; one that is there and says nothing is as good as gone.
-@pytest.mark.parametrize(
-    ("size", "call", "how"), [(2, 1, "SIGKILL"), (4, 2, "SIGKILL"), (4, 5, "SIGKILL"), (2, 2, "SIGSTOP")]
-)
+@pytest.mark.parametrize(("size", "call", "how"), [(2, 1, "SIGKILL"), (4, 5, "SIGKILL"), (2, 2, "SIGSTOP")])
 def test_a_killed_process_is_an_error_for_the_others_and_no_number(
     size: int, call: int, how: str, tmp_path: Path
 ) -> None:
