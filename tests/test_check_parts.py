@@ -130,7 +130,7 @@ def near_keys(t, s, w):
     return (j <= i) & (j > i - w)
 
 def columns(I, Wq, Wk, Wv):
-    """Self-attention with tokens as columns: I is (d, N)"""
+    """Self-attention of tokens that are columns"""
     Q, K, V = Wq @ I, Wk @ I, Wv @ I
     A = K.T @ Q / np.sqrt(Q.shape[0])
     e = np.exp(A - A.max(0))

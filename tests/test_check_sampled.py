@@ -54,6 +54,23 @@ class Deformable(nn.Module):
         return (seen * w[:, None]).sum(-1).mT
 
 
+def filled(q, k, v, chunk=4):
+    """q (H, T, D), k, v (H, S, D): blocks of keys, the last one filled up; the last query sees every key"""
+    T, S = q.shape[1], k.shape[1]
+    k, v = (np.pad(x, ((0, 0), (0, -S % chunk), (0, 0))) for x in (k, v))
+    parts = []
+    for at in range(0, k.shape[1], chunk):
+        col = np.arange(at, at + chunk)
+        s = q @ k[:, col].mT / q.shape[-1] ** 0.5
+        s = np.where((col < S) & (col <= np.arange(T)[:, None] + S - T), s, -1e30)
+        top = s.max(-1, keepdims=True)
+        e = np.exp(s - top)
+        parts.append((top, e.sum(-1, keepdims=True), e @ v[:, col]))
+    most = np.max([top for top, *_ in parts], 0)
+    total = sum(np.exp(top - most) * sums for top, sums, _ in parts)
+    return sum(np.exp(top - most) * mixed for top, _, mixed in parts) / total
+
+
 def smooth(asked, stamps, readings, h=0.5):
     """asked (S, A), stamps (S, N), readings (S, N, C) -> (S, A, C); w_j(t) = softmax_j(-(t - t_j)^2 / (2 h^2))"""
     gap = asked[:, :, None] - stamps[:, None]
@@ -172,6 +189,7 @@ class LineUp(nn.Module):
 BOTH = [
     ("grouped", "torch.softmax(logits, -1)", "torch.softmax(logits, 1)", ["softmax_axis_head_or_batch"], "logits, 1"),
     ("Deformable", "w = self.weigh(query).softmax(-1)", "w = self.weigh(query).softmax(-1) * 2", ["unknown"], "w = "),
+    ("filled", "+ S - T)", "+ S - T + 1)", ["causal_off_by_one"], "col <="),
     ("smooth", "h**2), -1)", "h**2), 1)", ["softmax_axis_q"], "h**2), 1)"),
     ("Stages", "k.shape[-1] ** 0.5, -1", "k.shape[-1], -1", ["scale_d"], "self.stages @"),
     ("Looks", "(q @ k.mT / q.shape[-1] ** 0.5)", "(q @ k.mT / x.shape[-1] ** 0.5)", ["scale_dmodel"], "x.shape[-1]"),

@@ -19,6 +19,7 @@ from overt.check.process.session import EndedError, Here, Session
 from overt.check.report import CallError, CheckerError, Report, UnattendedError
 from overt.check.text.interface import Interface
 from overt.check.text.roles import LAYOUTS, MASKS, ROLES, role
+from overt.check.text.syntax import used
 from overt.check.varied import contracts, slips
 from overt.errors import ArgumentError, OvertError
 from overt.grid import whole
@@ -181,6 +182,9 @@ def _check(
         # What does not attend may be a part of what does.
         parts = Parts(session, face, maker)
         if example is None and sizes is None and parts.check(findings):
+            for argument in face.arguments:
+                if argument.role is None and not used(face.whole, argument.name):
+                    findings.untried(argument)
             return
         # What a call of the checker's own came to is no mistake where another one runs.
         ran = error.ran if isinstance(error, UnattendedError) else ()
@@ -238,7 +242,7 @@ def _enter(face: Interface, findings: Findings, passed: set[str | int]) -> None:
         findings.entered("mask", "it takes none", tried=False)
     for number, argument in enumerate(face.arguments):
         if not {argument.name, number} & passed:
-            findings.entered(f"argument {argument.name}", "it was never passed", tried=False)
+            findings.untried(argument)
 
 
 def check(

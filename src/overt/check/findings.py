@@ -11,6 +11,7 @@ from typing import Any
 from overt.check.mistakes import MISTAKES, SYMPTOMS
 from overt.check.report import Entry, Finding, Kind, Report
 from overt.check.text.lines import called_at, counted_at, decided, documented, function_at, keyed, made_in, repeated_at
+from overt.check.text.roles import Argument
 
 # What is looked for in these is rather the last such line.
 _LAST = ("merge_view", "returns_scores", "luong_no_tanh_out")
@@ -74,6 +75,13 @@ class Findings:
     def entered(self, step: str, why: str = "", *, tried: bool = True, failed: str | None = None) -> None:
         """One step that was tried and held, that failed by a mistake, or that was not tried."""
         self.ledger.append(Entry(step, "failed" if failed else "held" if tried else "not tried", why, mistake=failed))
+
+    def untried(self, argument: Argument) -> None:
+        """An argument that means nothing in any call, once; where it has no role, somebody may tell it."""
+        step, told = f"argument {argument.name}", argument.role or isinstance(argument.default, str)
+        why = "it was never passed" if told else f"nothing says what it is: --argument {argument.name}=ROLE does"
+        if not any(entry.step == step for entry in self.ledger):
+            self.entered(step, why, tried=False)
 
     @property
     def wrong(self) -> bool:

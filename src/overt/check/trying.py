@@ -33,7 +33,9 @@ _CALLS, _RAN = 4, 8
 _TURN, _LEAST = 200, 4
 _NAMELESS = ("NameError", "UnboundLocalError", "MemoryError", "SystemExit", "KeyboardInterrupt")
 # Seconds after which no other call is looked for, of all other methods together too, and after one that attends.
-_SECONDS, _MORE = 20.0, 1.5
+_SECONDS, _LATE = 20.0, 6.0
+# Calls that are tried beyond one that attends: on a busy machine as many as on an idle one, in a second or two there.
+_MORE, _OTHERS = {"numpy": 1000, "jax": 8}, 400
 # Steps that may be left untried, as a mask is that nobody gives, where no other call is looked for.
 _ENOUGH = 2
 # What something says that was called with other arguments than it takes.
@@ -69,11 +71,14 @@ def check(
     searches: list[tuple[int | None, Search, Iterator[list[Tried]]]] = []
     made = beside.Made(session, maker)
 
-    end = time.monotonic() + seconds
+    end, most = time.monotonic() + seconds, calls.MOST
+
+    def tried_calls() -> int:
+        return sum(len(search.tried) for _, search, _ in searches)
 
     def look(handle: int | None, some: list[Tried]) -> bool:
         """Whether what runs is enough."""
-        nonlocal end
+        nonlocal end, most
         caller = Caller(session, face, handle)
         for tried in some[:_CALLS]:
             (judged,) = caller.recorded(tried.guess)
@@ -133,7 +138,8 @@ def check(
             if any(not step.endswith("weights") for step in seen) and not one.gates:
                 found.append(one)
                 if not one.doubtful:
-                    end = min(end, time.monotonic() + _MORE)
+                    end = min(end, time.monotonic() + _LATE)
+                    most = min(most, tried_calls() + _MORE.get(face.description["backend"], _OTHERS))
             elif judged.get("cores") and not one.gates:
                 unsure.append(one)
                 # Perhaps too few keys are let through by a number.
@@ -151,8 +157,7 @@ def check(
             if found and lost < _ENOUGH and not found[-1].doubtful:
                 return True
             # Of what is doubtful there may be more before something is sure.
-            most = _RAN + min(2 * _RAN, sum(one.doubtful for one in found))
-            if len(ran) >= most:
+            if len(ran) >= _RAN + min(2 * _RAN, sum(one.doubtful for one in found)):
                 return True
         return len(ran) >= _RAN and not found
 
@@ -161,18 +166,13 @@ def check(
         search = Search(session, face, _asking(session, face, handle), lengths, named=named)
         searches.append((handle, search, search.run()))
         enough = look(handle, next(searches[-1][2], []))
-        if enough or time.monotonic() > end:
+        if enough or time.monotonic() > end or tried_calls() >= most:
             break
     # Of several instances, that whose calls came furthest is called on, in turns with others that came as far; now and
     # then the one that was called least, for what is no right instance may come far.
     going = list(searches)
     turn = 0
-    while (
-        not enough
-        and going
-        and time.monotonic() < end
-        and sum(len(search.tried) for _, search, _ in searches) < calls.MOST
-    ):
+    while not enough and going and time.monotonic() < end and tried_calls() < most:
         turn += 1
         best = max(going, key=lambda one: (one[1].reached, -(len(one[1].tried) // _TURN)))
         best = best if turn % _LEAST else min(going, key=lambda one: len(one[1].tried))

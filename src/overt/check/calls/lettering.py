@@ -53,6 +53,9 @@ def lettered(
     # What is heads where more axes are is that where there are two.
     heading = {*named} | {axis for one in found.values() if len(one.axes) > 2 and not shapes.image(one.axes)
                           for axis in one.axes[:-1] if called(axis) == "H"}  # fmt: skip
+    # A width before a number of positions: each is a column, where in nothing it is a row.
+    pairs = [_sides(shape) for shape in found.values() if not shape.sort and len(shape.axes) == 2]
+    columns = ["D", "T"] in pairs and ["T", "D"] not in pairs
     # Masks have axes that arrays have.
     for path, shape in sorted(found.items(), key=lambda item: item[1].sort in ("mask", "0 and 1")):
         sides = shapes.image(shape.axes)
@@ -66,7 +69,7 @@ def lettered(
             edges = axis not in PLAIN and (shape.sort == "ends" or (axis in graph and re.fullmatch(shapes.EDGES, axis)))
             known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
             taken = set(letters.values())
-            letter = axis if axis in PLAIN else _letter(shape, place, sides, taken, len(first) < 2, heading)
+            letter = axis if axis in PLAIN else _letter(shape, place, sides, taken, len(first) < 2, heading, columns)
             if weighs and letter in ("T", "S") and called(axis) in (None, "D"):
                 # Of a matrix, what nothing calls a length is the width of what it meets.
                 letter = "W"
@@ -88,7 +91,9 @@ def lettered(
     kinds: dict[Path, str] = {}
     for path, shape in found.items():
         axes = [letters[axis] for axis in shape.axes]
-        begins, stops = (shape.sort == "whole" and re.fullmatch(shapes.EDGES, shape.axes[n]) for n in (0, -1))
+        # Two of each edge are its ends.
+        whole = shape.sort == "whole" or (not shape.sort and len(axes) == 2 and "2" in axes)
+        begins, stops = (whole and re.fullmatch(shapes.EDGES, shape.axes[n]) for n in (0, -1))
         ends = shape.sort == "ends" and len(axes) < 3
         if len(axes) == 2 and (begins or (ends and axes[1] == "2")):
             kinds[path] = "pairs of edges"
@@ -114,12 +119,23 @@ def called(axis: str, named: Collection[str] = ()) -> str | None:
     return next((letter for letter, words in AXIS_WORDS.items() if re.fullmatch(words, axis.lower())), None)
 
 
+def _sides(shape: Shape) -> list[str | None]:
+    return [called(axis) for axis in shape.axes]
+
+
 def _letter(
-    shape: Shape, place: int, sides: tuple[int, int] | None, taken: set[str], samples: bool, named: Collection[str]
+    shape: Shape,
+    place: int,
+    sides: tuple[int, int] | None,
+    taken: set[str],
+    samples: bool,
+    named: Collection[str],
+    columns: bool,
 ) -> str | None:
     """The letter of an axis by its word and its place, of those that no other word has.
 
-    samples: whether what comes first may be samples without being called so; named: what an instance was made with.
+    samples: whether what comes first may be samples without being called so; named: what an instance was made with;
+    columns: whether positions may stand last.
     """
     rank = len(shape.axes)
     axis = called(shape.axes[place], named)
@@ -134,7 +150,9 @@ def _letter(
     # Numbers of samples and positions alone are tokens.
     tokens = axis == "T" and rank == 2 and bool(re.fullmatch(AXIS_WORDS["B"], shape.axes[0].lower()))
     likely: tuple[str, ...] = ()
-    if sides is not None and place in sides:
+    if columns and rank == 2 and not shape.sort and _sides(shape) == ["D", "T"]:
+        likely = ("T", "S") if place else ("W", "U")
+    elif sides is not None and place in sides:
         likely = ("h", "w")[sides.index(place) :][:1]
     elif axis == "B" or (samples and place == 0 and rank > 2 and (axis is None or sides is not None)):
         likely = ("B",)

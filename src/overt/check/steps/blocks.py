@@ -48,6 +48,9 @@ class Blocks(Mixing):
             self.note("softmax", "held", f"of {many} blocks of keys together", line)
             self.note("output", "held", "softmax of all scores times the values, recomputed", line)
             cells = np.isneginf(whole).reshape(len(keys), -1, whole.shape[1])
+            # Values of zeros that nobody sees fill up the last block.
+            idle = np.asarray(cells.all((0, 1)) & ~keys.any((0, 2)))
+            cells = cells[..., : len(idle) - int(idle[::-1].argmin())]
             if cells.any() and not self._pieces(parts):
                 self._hidden_as_said(cells)
         elif self._pieces(parts):

@@ -378,7 +378,9 @@ class _Judge(Blocks):
             self.fail("scores", "additive_no_pairwise", line, says)
         if not made.bent and not made.meets and (asking or self.failed("scores")) and asked and not self.odd:
             says = "Nothing bends the sum of query and key, so the query adds the same to every score."
-            self.fail("scores", "additive_no_tanh", line, says)
+            # What is joined is added up by what takes both.
+            after = (x.line for x in self.operations[made.number :] if made.joined and made.number in x.sources)
+            self.fail("scores", "additive_no_tanh", next(after, line), says)
 
     def _made(self) -> None:
         """Luong's vector of context and state; and whether the context goes anywhere."""

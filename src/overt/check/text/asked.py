@@ -465,6 +465,9 @@ def _conditions(node: ast.expr) -> Iterator[ast.expr]:
             yield from _conditions(two)
         case ast.UnaryOp(op=ast.Invert(), operand=one):
             yield from _conditions(one)
+        case ast.Compare(left=one, ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=0)]):
+            # 0 is false.
+            yield one
         case _:
             yield node
 

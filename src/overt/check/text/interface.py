@@ -31,7 +31,7 @@ class Interface(Promises):
         if rows is description["parameters"]:
             self.arguments = self._asked()
             # What is made booleans, whatever it is called, says which of something there is.
-            flags = {path[0] for path in self.read.flags if len(path) == 1}
+            flags = {path[0] for path in self.read.flags - self.read.indices - self.read.words if len(path) == 1}
             roles = {a.name: "padding" if a.role is None and a.name in flags else a.role for a in self.arguments}
             # What is divided by before it squashes, and multiplied with behind, caps.
             caps = {path[0] for path in self.read.caps if len(path) == 1}
@@ -43,6 +43,7 @@ class Interface(Promises):
             roles |= {a.name: self.told_mask(a.name) for a in self.arguments
                       if roles[a.name] is None and type(a.default) not in (bool, int, float)
                       and not re.search("bool$|int|float|Call", a.annotation)}  # fmt: skip
+            roles |= {a.name: "window" for a in self.arguments if roles[a.name] is None and self.told_window(a.name)}
             self.arguments = [replace(a, role=roles[a.name]) for a in self.arguments]
         elif unnamed := [a.name for a in self.arguments if constructor_role(a.name) is None]:
             # What a constructor takes to drop by says so by its use.

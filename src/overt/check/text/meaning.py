@@ -8,6 +8,10 @@ import re
 def meaning(line: str, booleans: bool) -> str | None:
     """keep, drop or additive, where a line says it; booleans: whether it is said beside that it may be of these."""
     line = " ".join(line.split())
+    # What fills up is called so in other languages.
+    line = re.sub(
+        r"\b(remplissage|bourrage|relleno|(en|preen)chimento|riempimento|(auf)?f(ü|ue)ll\w*)\b", "padding", line
+    )
     # Its shape, and what it is made of, say nothing yet.
     values = r"(?![^)\]]*\b(inf\w*|true|false|\d+e\d+)\b)"
     line = re.sub(rf"[(\[]{values}(?=[^)\]]*[a-z])[\w*+/ -]+(, ?[\w*+/ -]+)+,?[)\]]", "", line)
@@ -27,8 +31,9 @@ def meaning(line: str, booleans: bool) -> str | None:
     )
     if marked:
         return "drop" if marked.group(1)[:3] in ("inv", "pad", "mas", "ign", "hid") else "keep"
+    # One of something for each of others is a number of things.
     yes = re.search(
-        r"(?<![\w.-])(true|1(?:\.0)?s?|ones|non-?zero|one)(?!\.?\w)[^.;,0]{0,12}?(=|:|means?|marks?|indicates?|is|are|will be|where|for|at|on|to|keeps?|drops?|may|hides?|blocks?|allows?|,|->|→|-)",
+        r"(?<![\w.-])(true|1(?:\.0)?s?|ones|non-?zero|one(?! (\w+ )?(for (each|every)|per|a|an)\b))(?!\.?\w)[^.;,0]{0,12}?(=|:|\b(means?|marks?|indicates?|is|are|will be|where|for|at|on|to|sur|pour|para|sobre|auf|für|bei|keeps?|drops?|may|hides?|blocks?|allows?)\b|,|->|→|-)",
         line,
     )
     if yes:

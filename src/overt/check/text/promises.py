@@ -224,18 +224,27 @@ class Promises:
 
     def told_mask(self, name: str) -> str | None:
         """The role that what is said of an argument gives it: a mask, or one of keys alone."""
-        for line in re.split(r"\n|(?<=[.;])\s", self.prose):
+        # What is indented below a name is said of it.
+        entry = rf"(?m)^([ \t]*)({re.escape(name.lower())}\b[^\n]*)((?:\n\1[ \t]+\S[^\n]*)+)"
+        entries = [f"{found[2]} {' '.join(found[3].split())}" for found in re.finditer(entry, self.prose)]
+        for line in [*entries, *re.split(r"\n|(?<=[.;])\s", self.prose)]:
             first = re.match(rf"\W*{re.escape(name.lower())}\b\W*([:=(–—]|\b(is|are) \()", line)
-            # Behind others, what is added says so by its numbers.
+            # Behind others, what is added says so by its numbers, and what is kept or hidden by booleans.
             said = first or re.search(rf"[,)\]] {re.escape(name.lower())}\b\W*[:=(\[–—]", line)
             own = re.split(self._another(name), line[said.end() :])[0] if said else ""
             means = meaning(said.group() + own, "bool" in line) if said else None
-            if not first and means != "additive":
+            if not first and means != "additive" and not re.search(r"\b(true|false|bool\w*)\b", own):
                 continue
             # What is added hides where it says what hides.
             if means in ("keep", "drop") or (means and re.search(r"inf\b|∞|\de\d", line)):
                 return "padding" if re.search(r"\b(tokens?|pad\w*)\b", line) else "mask"
         return None
+
+    def told_window(self, name: str) -> bool:
+        """Whether an argument is said to be how many positions a query sees, or how far away."""
+        own, some = rf"[`'\"]*\b{re.escape(name.lower())}\b[`'\"]*", "(tokens|positions|keys|steps|words|frames|places)"
+        before = rf"\b(last|past|previous|latest|nearest) {own} {some}|{own} ({some} )?(before|behind|back|ahead)\b"
+        return re.search(before, self.prose) is not None
 
     def told_to_hide(self, name: str) -> bool:
         """Whether very negative numbers in an argument are said to hide, or a function that is called like it gives some."""
@@ -289,6 +298,7 @@ class Promises:
         # One of several words in a row is no promise, nor is what an option must be.
         told = re.sub(r"must be (true|set|false)[^.\n]*causal", "", told)
         told = re.sub(r"(?m)(?<=\w), *causal *(?=, *\w+ *(,|$))", "", told)
+        told = re.sub(r"\bcausal(ly)?,? (if|when|where) (asked|wanted|told|requested|set|needed|required)\b", "", told)
         if self.has("mask"):
             # What is said of the argument promises nothing of the function.
             mask = re.escape(self.by_role["mask"].name.lower())
@@ -424,6 +434,9 @@ class Promises:
         if name and re.search(rf"{one}`? ?[-−–] ?1\b|[-−–] ?{one} ?\+ ?1\b", told):
             # One less than it are the others, or so far back is the first, in any language.
             return True, False
+        if name and (far := re.search(rf"\w ?[-−–] ?\w+ ?[)|]? ?(<=|≤|<) ?`?{one}|\b2 ?[*·×]? ?{one} ?\+ ?1\b", told)):
+            # How far away the last one is, or the first that is none.
+            return far[1] == "<", far[1] != "<"
         return counted(re.sub(r"\s+", " ", told))
 
     @cached_property

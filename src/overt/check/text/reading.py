@@ -165,9 +165,14 @@ def _contracted(
     texts = texts_in(nodes, {})
     for node in nodes:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-            for one, two in product(*(paths_of(x, known, texts) for x in (node.left, node.right))):
-                if one in told and not made[one].sort and len(two) == 1 and role(two[0]) is None:
-                    made.setdefault(two, Shape((made[one].axes[-1], "width"), ""))
+            for left, right in product(*(paths_of(x, known, texts) for x in (node.left, node.right))):
+                for one, two, axis in ((left, right, -1), (right, left, 0)):
+                    shape = made[one] if one in told else None
+                    nameless = len(two) == 1 and role(two[0]) is None
+                    # From the left it meets the first of two axes.
+                    if shape is not None and not shape.sort and nameless and (axis or len(shape.axes) == 2):
+                        both = (shape.axes[axis], "width")
+                        made.setdefault(two, Shape(both if axis else both[::-1], ""))
         other = functions.get(called(node) or "") if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and other is not None and other not in nodes and depth < DEPTH:
             pairs = zip(parameters_of(other), node.args, strict=False)

@@ -114,7 +114,10 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
             "",
         )
         last, said = axes[-1].lower(), " ".join(words)
-        named = re.search(r"\b(ids?|ind)", said) is None and re.fullmatch(AXIS_WORDS["D"], last)
+        # A width stands last, or first of two where each is a column.
+        sides = (last, axes[0].lower()) if len(axes) == 2 else (last,)
+        wide = any(re.fullmatch(AXIS_WORDS["D"], axis) for axis in sides)
+        named = re.search(r"\b(ids?|ind)", said) is None and wide
         if sort == "whole" and (named or re.search(_WIDE, last)) and not re.search(r"\b(int|long)", said):
             # Tokens that have a width are vectors.
             sort = ""
@@ -176,7 +179,7 @@ def _bracketed(text: str, known: str) -> str:
     either = r"(?<=[(\[,]) *(?:1 *(?:or|[|/]) *([A-Za-z]\w*)|([A-Za-z]\w*) *(?:or|[|/]) *1)(?= *,)"
     text = re.sub(either, r" \1\2", text)
     word, end = (
-        r"(?:[A-Za-z]\w{0,9}|\d+)",
+        r"(?:(?!(?:over|of|on|in|to|by|for|from|with|and|is|are|where|an?|the)\b)[A-Za-z]\w{0,9}|\d+)",
         r"(?=[ \t]*$|[ \t]{2,}|[ \t]*[;.,(:]|[ \t]+(?:of|with|where|for|bool|int|float))",
     )
     # What is called x is no sign for times.

@@ -113,8 +113,11 @@ def kept_calls(tree: ast.Module) -> dict[str, ast.FunctionDef]:
     return {name: own[cls] for name, cls in made[::-1] if cls in own}
 
 
-def used(source: str, name: str) -> bool:
-    """Whether an argument is read, and not only asked whether it is there, or handed to what never reads it."""
+def used(source: str, name: str, *, flag: bool = False) -> bool:
+    """Whether an argument is read, and not only asked whether it is there, or handed to what never reads it.
+
+    flag: to ask whether it is so is to read it.
+    """
     tree = parsed(source)
     functions = {f.name: f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef)}
     seen: set[tuple[str, str]] = set()
@@ -125,7 +128,7 @@ def used(source: str, name: str) -> bool:
         seen.add((function.name, name))
         nodes = [*ast.walk(function)]
         asks = [x for n in nodes if isinstance(n, ast.If | ast.IfExp | ast.Assert) for x in ast.walk(n.test)]
-        apart = {id(x) for x in asks}
+        apart = set() if flag else {id(x) for x in asks}
         for call in (n for n in nodes if isinstance(n, ast.Call)):
             to = functions.get(getattr(call.func, "attr", getattr(call.func, "id", "")))
             names = [a.arg for a in to.args.args] if to else []

@@ -21,6 +21,7 @@ from overt.check.report import Kind
 from overt.check.text.interface import Interface
 from overt.check.text.lines import failed_at
 from overt.check.text.roles import constructor_role, role
+from overt.check.text.shapes import shapes
 from overt.check.text.syntax import parsed
 from overt.check.varied import displaced
 from overt.check.varied.asking import Caller, Way, differ, reach, values_in
@@ -341,13 +342,14 @@ def _window(
     roles = (
         ("window",) if not facts.get("hidden") and "causal" not in facts else ("window", "model_dim", "length", None)
     )
+    windows = {a.name for a in caller.face.arguments if a.role == "window"}
     own = [name for name, was in told(guess, caller.face).items() if type(was) is int]
-    own += [a.name for a in caller.face.arguments if a.role == "window" and a.name not in (*own, *guess.by_name)]
+    own += sorted(windows - {*own, *guess.by_name})
     # What an instance holds may be called so by its constructor.
     held = made.held.get(-1 if caller.handle is None else caller.handle, {})
     built = [name for name, was in {**held, **numbers}.items() if type(was) is int]
     for name, making in [*((name, False) for name in own if not flags), *((name, True) for name in built)]:
-        if constructor_role(name.rpartition(".")[2]) not in roles:
+        if (making or name not in windows) and constructor_role(name.rpartition(".")[2]) not in roles:
             continue
         one, two = (made.other(caller, {name: n, **flags}) if making else caller for n in (2, 3))
         first, second = (Way(guess, values={} if making else {name: n}) for n in (2, 3))
@@ -441,11 +443,12 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
     one = caller.face.one_length or (guess.told and "cross" not in caller.face.name.lower() + caller.face.prose)
     # What an encoder made has a length of its own, whichever of several attentions asks it; so has what is documented
     # with another letter.
+    laid = shapes(caller.face.shaped, names) if guess.told else {}
     encoded = [
         n
         for n, name in enumerate(names)
         if "S" in kinds[name][1]
-        and ((guess.told and "additive" not in facts) or re.search(r"encode[rd]|enc(_|$)|memor", name))
+        and (((name,) in laid and "additive" not in facts) or re.search(r"encode[rd]|enc(_|$)|memor", name))
     ]
     asked, own, one = (encoded, False, False) if encoded and len(names) > 1 else (asked, own, one)
     if not asked or max(asked) >= len(names) or own or works or one:
@@ -457,6 +460,10 @@ def _one_length(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings
     for name in (names[n] for n in asked):
         path, kind = kinds[name]
         guess = guess.given(path, kind.replace("T", "S"))
+    for name in others:
+        # What asks may have been taken for what is asked.
+        path, kind = kinds[name]
+        guess = guess.given(path, kind.replace("S", "T"))
     sizes = ((5, 5), (7, 7), (5, 7), (7, 5))
     ways = [Way(guess.sized(T=T, S=S)) for T, S in sizes]
     first, second, more, fewer = caller.ask(ways)

@@ -185,6 +185,7 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
     single: dict[str, Way] = {}
     for argument in caller.face.arguments:
         answers: list[tuple[Way, Answer]] = []
+        before = len(told)
         for guess in (found.guess, square(found.guess)):
             ways = [replace(way, extra={**way.extra, "record": _intended(caller.face, argument, way)})
                     for way in _ways(caller.face, argument, guess)]  # fmt: skip
@@ -204,15 +205,23 @@ def optional(caller: Caller, found: Found, findings: Findings) -> tuple[list[dic
         # What nothing more is wrong with was meant so; of what is wrong, only what is documented, or nothing else.
         right = [(way, one) for way, one in answers
                  if not names(one.judged) - plainly and _spoke(one.judged)]  # fmt: skip
-        if argument.role is None and not right and not caller.face.told_booleans(argument.name):
+        flag = isinstance(argument.default, bool)
+        bare = argument.role is None and not caller.face.told_booleans(argument.name)
+        if bare and not right:
             # What is added to scores or weights, or multiplied with them, is a bias where nothing calls it a mask.
-            given = {True: {*_GIVEN, "mask_sign_inf"}, False: _GIVEN}
+            given = {True: {*_GIVEN, "mask_sign_inf"}, False: {"unknown"} if flag else _GIVEN}
             answers = [(way, one) for way, one in answers
                        if not names(one.judged) & given["added" in str(way.guess)] or _counts(way, one)]  # fmt: skip
         if right:
             single[argument.name] = right[0][0]
         # Where something else is wrong whatever it is, what is read as another sort of mask was not meant for that.
-        answers = [(way, one) for way, one in answers if not names(one.judged) & SORTS] or answers
+        fitting = [(way, one) for way, one in answers if not names(one.judged) & SORTS]
+        answers = fitting if bare and not flag else fitting or answers
+        unread = bare and not used(caller.face.whole, argument.name, flag=flag)
+        free = argument.default is None and not (argument.required or answers or told[before:])
+        if unread or (bare and free):
+            answers = []
+            findings.untried(argument)
         for way, answer in (right or answers)[:2]:
             judged = answer.judged
             told.append(judged)
@@ -260,7 +269,7 @@ def _overlooked(
     caller: Caller, argument: Argument, found: Found, answers: Sequence[tuple[Way, Answer]], findings: Findings
 ) -> None:
     """A mask that no operation reads, and that changes nothing."""
-    if len(answers) < 3 or any(argument.name in caller.face.overrides for _ in answers):
+    if len(answers) < 3:
         return
     if any(kind in ("bounds", "bounds in T", "lengths") for _, kind in found.guess.kinds):
         # Something else tells what may be seen.
