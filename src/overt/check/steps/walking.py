@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import comb, log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,20 @@ _BY_CHANCE = log(1e6)
 _RAISED = 1e6
 
 
+class Step(NamedTuple):
+    """One step on the way: what it makes y of x, rows × keys."""
+
+    operation: Operation
+    number: int
+    kind: Kind
+    x: np.ndarray
+    y: np.ndarray
+
+    @property
+    def line(self) -> Line | None:
+        return self.operation.line
+
+
 class Walk(State):
     """The way from the scores of one attention to its weights."""
 
@@ -32,196 +46,232 @@ class Walk(State):
         self.scale_lines = [*self.q.lines, *self.k.lines]
         factors = (n for one in (self.q, self.k) for n in one.views if self.operations[n].name in FACTORS)
         self.learned |= any(self._of_parameters(n) for n in factors)
-        phase, shifted, capped = "raw", "", False
-        shifted_at: Line | None = None
-        tentative: list[Any] = []
-        strange: list[tuple[Kind, int, np.ndarray, np.ndarray]] = []
+        self.phase, self.capped = "raw", False
+        # what of each row, or of all, or what fixed number was subtracted, and where
+        self.lowered: tuple[str, Line | None] = "", None
+        # what hides weights where they may be divided by their sums yet, with what was hidden before; what is unknown
+        self.tentative: list[tuple[Step, np.ndarray | None]] = []
+        self.strange: list[Step] = []
         scores_line = self.operations[core.scores.number].line
         self.note("scores", "held", "a product of queries and keys" if core.two else "a score", scores_line)
         for at, ((_, x), (number, y)) in enumerate(pairwise(core.steps), 1):
-            if number is None:
-                continue
-            operation = self.operations[number]
-            line = operation.line
-            kind = classify(x, y, operation, self._dependent(operation))
-            if core.sink and phase == "raw" and self._normalises(x, y):
-                kind = Kind("softmax")
-            if kind.detail == "rounded" or pipeline.few_bits(y[np.isfinite(y) & (y != np.round(y))]):
-                self.rounded = self.rounded or line
-            final = core.steps[-1][1]
-            if self.rounded and phase == "raw" and close(pipeline.softmax(x, (1,)), final, 2**-5, 2**-8):
-                # What is done in few digits is no step by itself.
-                self.before, self.weights, self.softmax_line, phase = x, final, line, "prob"
+            if number is not None and not self._goes_on(number, x, y, core.steps[at:]):
                 break
-            if kind.name == "same":
-                # What is multiplied by 1 is scaled by whoever gives the factor.
-                self.learned |= phase == "raw" and operation.name in FACTORS
-                if phase == "raw" and operation.name in SUMS and self._largest(x, y):
-                    # The largest of each row is 0 already.
-                    shifted, shifted_at = "row", line
-                continue
-            ends = core.steps[at:] if phase == "raw" and (x > pipeline.LOW).any() else []
-            if any(near(_sigmoid(sign * x), end) for sign in (1, -1) for _, end in ends):
-                self.odd.append("sigmoid")
-                self.note("softmax", "held", "there is none: each weight is the sigmoid of its score", line)
-                break
-            if (
-                phase == "raw"
-                and kind.name in ("rowscale", "unknown")
-                and (self._cosines(core.steps[0][1], y) or self._cosines(x, y))
-            ):
-                self.learned, self.before = True, None
-                continue
-            if kind.name in ("term", "bias", "unknown") and self._largest(x, y):
-                kind = Kind("shift", detail="other")
-            if kind.name == "zero" and phase == "raw" and ((x < 0) == kind.cells).all():
-                kind = Kind("function", detail="relu")
-            if phase == "raw" and kind.name in ("bias", "term") and (raised := _raised(x, y)).any():
-                says = f"To some scores {(y - x)[raised].max():.4g} is added, beside which no other one counts."
-                self.fail("mask", "mask_sign_inf", line, says, x, y)
-                phase, self.weights, self.before = "prob", core.steps[-1][1], None
-                break
-            if (
-                phase == "raw"
-                and kind.name in ("scale", "rowscale")
-                and np.allclose(y.sum(1), 1, rtol=1e-6)
-                and self._normalises(x, y)
-            ):
-                # One row, divided by its sum.
-                self.before, self.weights, self.softmax_line, phase = x, y, line, "prob"
-            elif phase == "exp" and kind.name not in ("zero", "mask"):
-                phase, self.weights, self.softmax_line, self.normaliser = "prob", y, line, number
-            elif kind.name in ("mask", "mask_sign_inf"):
-                before = self.hidden
-                self._hide(kind.cells, number)
-                self._filled(number, x[kind.cells], y[kind.cells])
-                # What is turned round later is hidden in the end.
-                if kind.name == "mask_sign_inf" and not (core.steps[-1][1][kind.cells] == 0).all():
-                    self.fail("mask", "mask_sign_inf", line, "Hidden scores become +inf.", -np.inf, y[kind.cells])
-                    # What follows is NaN.
-                    break
-                if phase == "prob":
-                    tentative.append((line, x, y, before))
-            elif kind.name == "scale" and phase == "prob" and tentative and kind.number > 1 + 1e-6:
-                dropped, x, _, self.hidden = tentative.pop()
-                says = f"Weights are dropped, and the rest multiplied by {kind.number:.3g}, where nothing is trained."
-                self.fail("dropout", "dropout_eval", dropped, says, x, y)
-            elif kind.name == "zero" and phase == "prob" and abs((times := kind.number * _grown(strange)) - 1) > 1e-6:
-                says = f"Weights are dropped, and the rest multiplied by {times:.3g}, where nothing is trained."
-                self.fail("dropout", "dropout_eval", line, says, x, y)
-                strange = [one for one in strange if one[0].name != "scale"]
-            elif kind.name == "zero" and phase == "prob" and (kind.cells.any(1) == kind.cells.all(1)).all():
-                # A query that attends to nothing changes no other weight.
-                continue
-            elif kind.name == "zero":
-                if phase == "prob":
-                    tentative.append((line, x, y, self.hidden))
-                elif (
-                    phase == "raw"
-                    and not any((z[kind.cells] < pipeline.LOW).all() for _, z in core.steps[at:])
-                    and not (core.steps[-1][1][kind.cells] == 0).all()
-                ):
-                    # What is filled after that, or has no weight in the end, was cleared for it.
-                    says = "Hidden scores become 0, and exp(0) is 1."
-                    self.fail("mask", "mask_times_scores", line, says, -np.inf, y[kind.cells])
-                self._hide(kind.cells, number)
-            elif kind.name in ("fill", "weak") and phase == "raw":
-                small = kind.name == "fill" and abs(kind.number) < 1e-3
-                says = f"Hidden scores {'become' if kind.name == 'fill' else 'lose only'} {abs(kind.number):.4g}."
-                name = "mask_times_scores" if small else "mask_fill_too_small"
-                name = "mask_sign_inf" if kind.name == "fill" and kind.number > _RAISED else name
-                self.fail("mask", name, line, says, -np.inf, y[kind.cells])
-                self._hide(kind.cells, number)
-            elif kind.name == "add01" and phase == "raw":
-                self.fail("mask", "mask_bool_as_float", line, "0 and 1 are added to the scores.", x, y)
-                self.before = None
-            elif kind.name == "scale" and phase == "raw":
-                self.total *= kind.number
-                self.before = None if self.before is None else self.before * kind.number
-                self.scale_lines.append(line)
-                self.learned = self.learned or self._of_parameters(number)
-            elif kind.name == "rowscale" and phase == "raw":
-                # A factor for each head, or for each query.
-                self.learned, self.before = True, None
-            elif kind.name == "tanh":
-                capped = self.facts["capped"] = True
-                self.bent = self.total, line
-                if self.hidden is not None:
-                    self.fail("softcap", "softcap_after_mask", line, "Hidden scores are capped too.", x, y)
-            elif (
-                kind.name == "shift" and np.allclose(y.max(1), 2 * x.max(1), rtol=1e-6) and np.isfinite(y.max(1)).all()
-            ):
-                self.fail(
-                    "stability", "no_max", line, "The maximum of a row is added to its scores, and not subtracted."
-                )
-                shifted, shifted_at = "row", line
-            elif kind.name == "shift":
-                shifted_at = line
-                self.shifted = line if kind.detail == "other" else None
-                # Where all rows have one maximum, it may be each one's own.
-                shifted = "row" if constant(y.max(axis=1), tolerance=1e-9) else kind.detail
-                fixed = not self._dependent(self.operations[number])
-                if shifted == "all" and fixed and abs(y.max()) > 1e-6 * np.abs(x).max():
-                    shifted = "fixed"
-                self.before = x if self.before is None else self.before
-            elif kind.name in ("exp", "exp2"):
-                self.exponential = True
-                self._exponential(kind, x, line, (shifted, shifted_at), capped)
-                phase, self.weights, self.softmax_line = "exp", y, line
-            elif kind.name == "softmax":
-                self.before = x if self.before is None else self.before
-                phase, self.weights, self.softmax_line = "prob", y, line
-            elif kind.name == "normalise":
-                tentative.clear()
-                phase, self.weights, self.normaliser = "prob", y, number
-                self.softmax_line = self.softmax_line or line
-            elif phase == "raw" and kind.name in ("bias", "term"):
-                if kind.cells.any():
-                    self._hide(kind.cells, number)
-                self.facts[kind.name] = line.number if line else None
-                self.before = None
-                if operation.name in ("sub", "subtract", "rsub") and self._second(number):
-                    self.total = -self.total
-                self.facts["learned bias"] = self.facts.get("learned bias") or self._of_parameters(number)
-            elif phase == "raw" and self._normalises(x, y):
-                self.before, self.weights, self.softmax_line, phase = x, y, line, "prob"
-            elif (
-                kind.name == "unknown"
-                and phase in ("raw", "prob")
-                and (self._free(number, phase) or (phase == "prob" and self._by_key(x, y)))
-            ):
-                # A learned or a given number is nobody's mistake.
-                self.learned, self.before = True, None
-                self.odd.append(operation.name)
-                self.note("scores", "not tried", "the scores are multiplied by numbers that are learned or given", line)
-            elif (
-                phase == "prob"
-                and (operation.name in FACTORS or (operation.name in SUMS and near(y.sum(1), np.ones(y.sum(1).shape))))
-                and self._of_parameters(number)
-            ):
-                # A learned gate between what was found and weights of places (d'Ascoli et al. 2021).
-                self.odd.append(operation.name)
-                self.note("mixing", "not tried", "the weights are multiplied by, or added to, what is learned", line)
-            elif phase == "raw" and kind.name in ("unknown", "function") and "sub" in self._scored.name:
-                self.note("scores", "held", "a kernel of differences (Nadaraya 1964, Watson 1964)", line)
-            elif kind.name in ("unknown", "function") or phase == "prob":
-                strange.append((kind, number, x, y))
-        measured = tempered(core.steps[0][1], core.steps[-1][1]) if strange or phase == "raw" else None
+        measured = tempered(core.steps[0][1], core.steps[-1][1]) if self.strange or self.phase == "raw" else None
         if measured is not None:
             # However it was come by, it is a softmax of the scores over some of the keys.
-            strange.clear()
+            self.strange.clear()
             self.odd.clear()
             self._measured(*measured)
-            phase, self.fitted = "prob", True
-        self.phase = phase
-        several = any(self.operations[n].name in SUMS and self._dependent(self.operations[n]) for _, n, _, _ in strange)
-        for kind, number, x, y in strange:
-            self._odd(kind, self.operations[number], x, y, several)
-        for line, x, y, _ in tentative:
+            self.phase, self.fitted = "prob", True
+        several = any(one.operation.name in SUMS and self._dependent(one.operation) for one in self.strange)
+        for step in self.strange:
+            self._odd(step, several)
+        for step, _ in self.tentative:
             says = "The weights are masked after the softmax, so hidden keys still count in the sum."
             # Perhaps the output is divided by the sums later on.
             if not self._divided(np.nansum(core.steps[-1][1], 1)):
-                self.fail("mask", "mask_after_softmax", line, says, x, y)
+                self.fail("mask", "mask_after_softmax", step.line, says, step.x, step.y)
+
+    def _goes_on(self, number: int, x: np.ndarray, y: np.ndarray, rest: Sequence[Any]) -> bool:
+        """What one step is; whether those after it are to be told.  rest: it and these."""
+        core, operation, raw = self.core, self.operations[number], self.phase == "raw"
+        line, final = operation.line, rest[-1][1]
+        kind = classify(x, y, operation, self._dependent(operation))
+        if core.sink and raw and self._normalises(x, y):
+            kind = Kind("softmax")
+        if kind.detail == "rounded" or pipeline.few_bits(y[np.isfinite(y) & (y != np.round(y))]):
+            self.rounded = self.rounded or line
+        if self.rounded and raw and close(pipeline.softmax(x, (1,)), final, 2**-5, 2**-8):
+            # What is done in few digits is no step by itself.
+            self._weighed(x, final, line)
+            return False
+        if kind.name == "same":
+            # What is multiplied by 1 is scaled by whoever gives the factor.
+            self.learned |= raw and operation.name in FACTORS
+            if raw and operation.name in SUMS and self._largest(x, y):
+                # The largest of each row is 0 already.
+                self.lowered = "row", line
+            return True
+        ends = rest if raw and (x > pipeline.LOW).any() else []
+        if any(near(_sigmoid(sign * x), end) for sign in (1, -1) for _, end in ends):
+            self.odd.append("sigmoid")
+            self.note("softmax", "held", "there is none: each weight is the sigmoid of its score", line)
+            return False
+        cosines = raw and kind.name in ("rowscale", "unknown")
+        if cosines and (self._cosines(core.steps[0][1], y) or self._cosines(x, y)):
+            self.learned, self.before = True, None
+            return True
+        if kind.name in ("term", "bias", "unknown") and self._largest(x, y):
+            kind = Kind("shift", detail="other")
+        if kind.name == "zero" and raw and ((x < 0) == kind.cells).all():
+            kind = Kind("function", detail="relu")
+        if raw and kind.name in ("bias", "term") and (raised := _raised(x, y)).any():
+            says = f"To some scores {(y - x)[raised].max():.4g} is added, beside which no other one counts."
+            self.fail("mask", "mask_sign_inf", line, says, x, y)
+            self._weighed(None, final, self.softmax_line)
+            return False
+        return self._told(Step(operation, number, kind, x, y), rest)
+
+    def _told(self, step: Step, rest: Sequence[Any]) -> bool:
+        """What a step of a kind comes to; whether those after it are to be told."""
+        kind, x, y, raw = step.kind, step.x, step.y, self.phase == "raw"
+        if (
+            raw
+            and kind.name in ("scale", "rowscale")
+            and np.allclose(y.sum(1), 1, rtol=1e-6)
+            and self._normalises(x, y)
+        ):
+            # One row, divided by its sum.
+            self._weighed(x, y, step.line)
+            return True
+        if self.phase == "exp" and kind.name not in ("zero", "mask"):
+            self.phase, self.weights, self.softmax_line, self.normaliser = "prob", y, step.line, step.number
+            return True
+        match kind.name:
+            case "mask" | "mask_sign_inf":
+                return self._masked(step)
+            case "zero":
+                self._zeroed(step, rest)
+            case "scale" if self.phase == "prob" and self.tentative and kind.number > 1 + 1e-6:
+                dropped, self.hidden = self.tentative.pop()
+                self._drops(dropped._replace(y=y), kind.number)
+            case "fill" | "weak" if raw:
+                self._hardly_hidden(step)
+            case "add01" if raw:
+                self.fail("mask", "mask_bool_as_float", step.line, "0 and 1 are added to the scores.", x, y)
+                self.before = None
+            case "scale" if raw:
+                self.total *= kind.number
+                self.before = None if self.before is None else self.before * kind.number
+                self.scale_lines.append(step.line)
+                self.learned = self.learned or self._of_parameters(step.number)
+            case "rowscale" if raw:
+                # A factor for each head, or for each query.
+                self.learned, self.before = True, None
+            case "tanh":
+                self.capped = self.facts["capped"] = True
+                self.bent = self.total, step.line
+                if self.hidden is not None:
+                    self.fail("softcap", "softcap_after_mask", step.line, "Hidden scores are capped too.", x, y)
+            case "shift":
+                self._lower(step)
+            case "exp" | "exp2":
+                self._exponential(step)
+                self.phase, self.weights, self.softmax_line = "exp", y, step.line
+            case "softmax":
+                self._weighed(x if self.before is None else self.before, y, step.line)
+            case "normalise":
+                self.tentative.clear()
+                self.phase, self.weights, self.normaliser = "prob", y, step.number
+                self.softmax_line = self.softmax_line or step.line
+            case "bias" | "term" if raw:
+                self._biased(step)
+            case _:
+                self._unfamiliar(step)
+        return True
+
+    def _weighed(self, before: np.ndarray | None, weights: np.ndarray, line: Line | None) -> None:
+        """Weights are there, made of what was before."""
+        self.phase, self.before, self.weights, self.softmax_line = "prob", before, weights, line
+
+    def _masked(self, step: Step) -> bool:
+        """Scores, or weights, are hidden; whether steps after it are to be told."""
+        cells, before = step.kind.cells, self.hidden
+        self._hide(cells, step.number)
+        self._filled(step.number, step.x[cells], step.y[cells])
+        # What is turned round later is hidden in the end.
+        if step.kind.name == "mask_sign_inf" and not (self.core.steps[-1][1][cells] == 0).all():
+            self.fail("mask", "mask_sign_inf", step.line, "Hidden scores become +inf.", -np.inf, step.y[cells])
+            # What follows is NaN.
+            return False
+        if self.phase == "prob":
+            self.tentative.append((step, before))
+        return True
+
+    def _zeroed(self, step: Step, rest: Sequence[Any]) -> None:
+        """Some scores, or weights, become 0."""
+        cells, last = step.kind.cells, self.strange[-1].kind if self.strange else None
+        # What is dropped later may be made up for first.
+        times = step.kind.number * (last.number if last and last.name == "scale" else 1.0)
+        if self.phase == "prob" and abs(times - 1) > 1e-6:
+            self._drops(step, times)
+            self.strange = [one for one in self.strange if one.kind.name != "scale"]
+            return
+        if self.phase == "prob" and (cells.any(1) == cells.all(1)).all():
+            # A query that attends to nothing changes no other weight.
+            return
+        if self.phase == "prob":
+            self.tentative.append((step, self.hidden))
+        # What is filled after that, or has no weight in the end, was cleared for it.
+        elif self.phase == "raw" and not (
+            any((z[cells] < pipeline.LOW).all() for _, z in rest) or (rest[-1][1][cells] == 0).all()
+        ):
+            says = "Hidden scores become 0, and exp(0) is 1."
+            self.fail("mask", "mask_times_scores", step.line, says, -np.inf, step.y[cells])
+        self._hide(cells, step.number)
+
+    def _drops(self, step: Step, times: float) -> None:
+        """Some weights are dropped at random, and the others made up for it."""
+        says = f"Weights are dropped, and the rest multiplied by {times:.3g}, where nothing is trained."
+        self.fail("dropout", "dropout_eval", step.line, says, step.x, step.y)
+
+    def _hardly_hidden(self, step: Step) -> None:
+        """Some scores become one number, or lose some, that is not low enough to hide them."""
+        kind, filled = step.kind, step.kind.name == "fill"
+        says = f"Hidden scores {'become' if filled else 'lose only'} {abs(kind.number):.4g}."
+        small = filled and abs(kind.number) < 1e-3
+        name = "mask_times_scores" if small else "mask_fill_too_small"
+        name = "mask_sign_inf" if filled and kind.number > _RAISED else name
+        self.fail("mask", name, step.line, says, -np.inf, step.y[kind.cells])
+        self._hide(kind.cells, step.number)
+
+    def _lower(self, step: Step) -> None:
+        """One number is subtracted from all scores, or from those of a row."""
+        x, y, line = step.x, step.y, step.line
+        if np.allclose(y.max(1), 2 * x.max(1), rtol=1e-6) and np.isfinite(y.max(1)).all():
+            self.fail("stability", "no_max", line, "The maximum of a row is added to its scores, and not subtracted.")
+            self.lowered = "row", line
+            return
+        self.shifted = line if step.kind.detail == "other" else None
+        # Where all rows have one maximum, it may be each one's own.
+        by = "row" if constant(y.max(axis=1), tolerance=1e-9) else step.kind.detail
+        fixed = by == "all" and not self._dependent(step.operation) and abs(y.max()) > 1e-6 * np.abs(x).max()
+        self.lowered = "fixed" if fixed else by, line
+        self.before = x if self.before is None else self.before
+
+    def _biased(self, step: Step) -> None:
+        """Something is added to the scores."""
+        kind, line = step.kind, step.line
+        if kind.cells.any():
+            self._hide(kind.cells, step.number)
+        self.facts[kind.name] = line.number if line else None
+        self.before = None
+        if step.operation.name in ("sub", "subtract", "rsub") and self._second(step.number):
+            self.total = -self.total
+        self.facts["learned bias"] = self.facts.get("learned bias") or self._of_parameters(step.number)
+
+    def _unfamiliar(self, step: Step) -> None:
+        """What a step of no kind that attention has comes to."""
+        operation, name, raw, prob = step.operation, step.kind.name, self.phase == "raw", self.phase == "prob"
+        free = name == "unknown" and (raw or prob)
+        if raw and self._normalises(step.x, step.y):
+            self._weighed(step.x, step.y, step.line)
+        elif free and (self._free(step.number) or (prob and self._by_key(step.x, step.y))):
+            # A learned or a given number is nobody's mistake.
+            self.learned, self.before = True, None
+            self.odd.append(operation.name)
+            says = "the scores are multiplied by numbers that are learned or given"
+            self.note("scores", "not tried", says, step.line)
+        elif prob and self._of_parameters(step.number) and (operation.name in FACTORS or _moves(step)):
+            # A learned gate between what was found and weights of places (d'Ascoli et al. 2021).
+            self.odd.append(operation.name)
+            says = "the weights are multiplied by, or added to, what is learned"
+            self.note("mixing", "not tried", says, step.line)
+        elif raw and name in ("unknown", "function") and "sub" in self._scored.name:
+            self.note("scores", "held", "a kernel of differences (Nadaraya 1964, Watson 1964)", step.line)
+        elif prob or name in ("unknown", "function"):
+            self.strange.append(step)
 
     def _measured(self, factor: float, kept: np.ndarray) -> None:
         """Scale and hidden cells, read off the weights."""
@@ -310,47 +360,46 @@ class Walk(State):
                    for one in self.operations for o, x in zip(one.origins, one.operands, strict=True)):  # fmt: skip
             self.facts["fill"] = {"line": operation.line.number, "file": operation.line.file, "expected": ""}
 
-    def _exponential(
-        self, kind: Kind, x: np.ndarray, line: Line | None, shift: tuple[str, Line | None], capped: bool
-    ) -> None:
-        shifted, at = shift
+    def _exponential(self, step: Step) -> None:
+        by, at = self.lowered
         if self.before is None:
-            self.before = x
-        if kind.name == "exp2":
+            self.before = step.x
+        if step.kind.name == "exp2":
             self.facts["base 2"] = True
             self.total *= float(np.log(2))
             self.before = self.before * np.log(2)
-        bounded = capped or self._unit()
-        if shifted == "fixed":
+        self.exponential, bounded = True, self.capped or self._unit()
+        if by == "fixed":
             says = "a fixed number is subtracted, above which no score may come"
-            self.note("stability", "not tried", says, line)
-        elif not shifted and not bounded:
-            self.fail("stability", "no_max", line, "exp is taken without subtracting the maximum of the row.")
-        elif shifted == "all" and x.shape[0] > 1 and not bounded:
+            self.note("stability", "not tried", says, step.line)
+        elif not by and not bounded:
+            self.fail("stability", "no_max", step.line, "exp is taken without subtracting the maximum of the row.")
+        elif by == "all" and step.x.shape[0] > 1 and not bounded:
             # The softmax of a graph's nodes is a sum over edges, and a maximum for each node is much more work.
             rare = "risk" if any(op.detail == EDGES for op in self.operations) else None
             self.fail("stability", "global_max", at, "The maximum of all rows is subtracted from each.", kind=rare)
         else:
-            self.note("stability", "held", "the maximum is subtracted first", line)
+            self.note("stability", "held", "the maximum is subtracted first", step.line)
 
-    def _odd(self, kind: Kind, operation: Operation, x: np.ndarray, y: np.ndarray, several: bool) -> None:
+    def _odd(self, step: Step, several: bool) -> None:
         """several: whether the weights of more than one attention are put together."""
+        operation = step.operation
         self.odd.append(operation.name)
         linear = operation.name in PRODUCTS or operation.name.startswith("conv")
         # Without a softmax, fixed numbers may weigh the scores, as the decay of a retention does (Sun et al. 2023), and
         # so may what decays with every position by what that says (Yang et al. 2024, gated linear attention).
         factor = self.phase == "raw" and operation.name in FACTORS and not self.core.normal
-        if factor and _decays(x, y):
+        if factor and _decays(step.x, step.y):
             says = "each position in between takes its share of a score, and what comes later has none"
-            self.note("decay", "held", says, operation.line)
-            self.note("mixing", "not tried", "a decay stands where a softmax would", operation.line)
+            self.note("decay", "held", says, step.line)
+            self.note("mixing", "not tried", "a decay stands where a softmax would", step.line)
             return
         linear |= self.phase == "raw" and operation.name in FACTORS and not self._dependent(operation)
-        if kind.name == "function" or linear or several:
-            self.note("scores", "not tried", f"{operation.name} is no step of plain attention", operation.line)
+        if step.kind.name == "function" or linear or several:
+            self.note("scores", "not tried", f"{operation.name} is no step of plain attention", step.line)
         else:
             says = f"{operation.name} makes of the scores what no step of attention does."
-            self.fail("scores", UNKNOWN, operation.line, says, x, y)
+            self.fail("scores", UNKNOWN, step.line, says, step.x, step.y)
 
     def _by_key(self, x: np.ndarray, y: np.ndarray) -> bool:
         """Whether weights, which sum to 1 in the end, have a factor for each key that all queries share, as an area."""
@@ -362,7 +411,7 @@ class Walk(State):
         live = share[np.isfinite(share)]
         return bool(core.normal and rows and (live >= 0).all()) and all(constant(share, axis, 1e-5) for axis in rows)
 
-    def _free(self, number: int, phase: str) -> bool:
+    def _free(self, number: int) -> bool:
         """Whether the scores are multiplied by what is learned, or by what is given and nothing else depends on.
 
         Of weights, by what the values do not depend on, as those of the step before (Zhang et al. 2018).
@@ -371,8 +420,14 @@ class Walk(State):
         path = {*self.core.path, self.core.scores.number}
         others = [(s, o) for s, o in zip(operation.sources, operation.origins, strict=True) if s not in path]
         mine = frozenset[str]().union(*(self.reach[s] if s is not None else {o} - {""} for s, o in others))
-        rest = frozenset[str]().union(*self.streams()[2 if phase == "prob" else 0 :])
+        rest = frozenset[str]().union(*self.streams()[2 if self.phase == "prob" else 0 :])
         return operation.name in FACTORS and (self._of_parameters(number) or (bool(mine) and not mine & rest))
+
+
+def _moves(step: Step) -> bool:
+    """Whether something is added to weights that sum to 1 nevertheless."""
+    sums = step.y.sum(1)
+    return step.operation.name in SUMS and near(sums, np.ones(sums.shape))
 
 
 def _raised(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -399,8 +454,3 @@ def _decays(x: np.ndarray, y: np.ndarray) -> bool:
 def _sigmoid(x: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         return np.asarray(1 / (1 + np.exp(-x)))
-
-
-def _grown(strange: Sequence[tuple[Kind, int, np.ndarray, np.ndarray]]) -> float:
-    """The factor of what was only multiplied before: what is dropped later may be made up for first."""
-    return strange[-1][0].number if strange and strange[-1][0].name == "scale" else 1.0

@@ -109,6 +109,10 @@ class Caller:
                 found.append(Answer(told, outputs, slopes, reply.get("printed", 0)))
         return found
 
+    def replies(self, guesses: Sequence[Guess]) -> list[dict[str, Any]]:
+        """What calls come to that are looked for."""
+        return [answer.reply for answer in self.ask([Way(guess, extra={"search": True}) for guess in guesses])]
+
     def spec(self, args: list[Any], kwargs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """One call of a request."""
         one = {"args": args, "kwargs": kwargs, "backend": self.face.description["backend"], "still": True}
