@@ -188,7 +188,7 @@ class Findings:
             told = documented(file) if file else set()
             found = [
                 [n + start for n, text in enumerate(some) if n + start not in told
-                 and not text.strip().startswith(("#", "def ", '"""', "class ", "@"))
+                 and not text.strip().startswith(("#", "def ", '"""', "class ", "@", "raise ", "assert "))
                  and re.search(pattern, text.partition("#")[0])]
                 for start, some in texts for pattern in (look.split("|")[0], look)
             ]  # fmt: skip

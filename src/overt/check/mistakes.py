@@ -181,7 +181,7 @@ MISTAKES: dict[str, Mistake] = {
     "alibi_slopes": Mistake(
         "The slopes of ALiBi are not those of the paper: they start at 1, or use the plain formula where H is no power of two.",
         "Slopes are 2^(-8/n), 2^(-16/n), …; other head counts interleave two such series.", _G + "ml-explore/mlx/pull/3071", 1,
-        look=r"slope|\*\*|pow"),
+        look=r"\*\*.*range|slope|\*\*(?! *-?0?\.5)|pow"),
     "alibi_offset": Mistake(
         "The distance is not shifted by S - T where there are more keys than queries; only |distance| without a causal mask shows it.",
         "Count the position of query t as t + S - T.", _G + "lucidrains/x-transformers/issues/153", 4, "risk", r"arange|alibi"),

@@ -119,7 +119,8 @@ FLOATS = (
 def _seen(n: Lengths, axes: Sequence[str]) -> np.ndarray:
     """Booleans: of each row about half are True, in runs that no other row has, however they are read."""
     sizes = [prod(n.axis(letter) for letter in axis if letter != " ") for axis in axes]
-    key = max((i for i, size in enumerate(sizes) if size > 1), default=len(sizes) - 1)
+    # The axis of the keys is the last one but for one of samples.
+    _, key = max(((axes[i][0] != "B", i) for i, size in enumerate(sizes) if size > 1), default=(True, len(sizes) - 1))
     found = np.arange(sizes[key]).reshape([-1 if i == key else 1 for i in range(len(sizes))])
     for i, (axis, size) in enumerate(zip(axes, sizes, strict=True)):
         if i != key:

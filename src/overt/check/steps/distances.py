@@ -187,7 +187,8 @@ def _linear(
     if len(set(sign)) > 1 or (how is None and not (intended.get("alibi") and series and sign[0] < 0)):
         return
     if sign[0] < 0:
-        yield Told(step, "alibi_sign", line, "The farther a key is, the more it is rewarded.", -slopes, slopes)
+        made = made_at(operations, lambda x: _alike(x, cells), line)
+        yield Told(step, "alibi_sign", made or line, "The farther a key is, the more it is rewarded.", -slopes, slopes)
         if how is None:
             return
     # The plain formula for any number of heads is many people's own.
@@ -201,6 +202,14 @@ def _linear(
         yield Told(step, "alibi_offset", made, says)
     elif sign[0] > 0 and not how:
         yield Told(step, "", line, "ALiBi: slope times distance")
+
+
+def _alike(x: np.ndarray, cells: np.ndarray) -> bool:
+    """Whether an array is a bias (H, T, S), whatever its sign, or what is added to each of its rows."""
+    if x.size != cells.size:
+        return False
+    mine, known = np.abs(np.diff(x.reshape(cells.shape))), np.abs(np.diff(cells))
+    return bool(np.allclose(mine[np.isfinite(known)], known[np.isfinite(known)], rtol=1e-4, atol=1e-6))
 
 
 def _slopes(cells: np.ndarray, distance: np.ndarray) -> np.ndarray | None:

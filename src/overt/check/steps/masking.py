@@ -59,7 +59,7 @@ class Masked(Scale):
         given = self._arguments()
         self.facts |= {"hidden": int(cells.sum()), "mask made": self._mask_made()}
         compared = self._cast(cells) or self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
-        compared = compared or self._whole_rows(cells, given)
+        compared = compared or self._beside_more(given, cells) or self._whole_rows(cells, given)
         self._causal(cells, bool(given))
         told = compared or given or self.failed("causal") or self.failed("mask") or "reach" in self.facts
         blind = cells.shape[1] <= cells.shape[2] and cells.all(2).any() and np.isnan(self.core.weights).any()
@@ -155,6 +155,9 @@ class Masked(Scale):
         for mask in given:
             additive = bool((mask.astype(float) < -1e3).any())
             seen = (mask > -1e3) if additive else mask.astype(bool)
+            if seen.ndim == 2 and seen.shape[0] == S != seen.shape[1]:
+                # Samples may come last.
+                seen = seen.T
             if seen.shape[-1] != S or seen.all() or not seen.any():
                 continue
             if (seen.ndim > 1 and seen.shape[-2] == T and seen.ndim != 2) or seen.shape == (T, S):
@@ -199,6 +202,15 @@ class Masked(Scale):
             if number >= 0:
                 self._let_in(number == 2, beside[1], cells)
                 self.fail("mask", "pad_on_query", self._placed_at(), "Whole queries are hidden, and no keys.")
+                return True
+        return False
+
+    def _beside_more(self, given: list[np.ndarray], cells: np.ndarray) -> bool:
+        """The same where other keys, which nothing hides, stand before those that a mask is of, or behind them."""
+        for mask in given:
+            more = cells.shape[2] - mask.shape[-1]
+            sides = ((cells[..., :more], cells[..., more:]), (cells[..., -more:], cells[..., :-more]))
+            if more > 0 and any(not other.any() and self._compare([mask], mine) for other, mine in sides):
                 return True
         return False
 

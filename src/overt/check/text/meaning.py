@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+_PLAINLY = "mask|ignore|pad|drop|hid|block|not|keep|attend|allow|visible|valid"
+
 
 def meaning(line: str, booleans: bool) -> str | None:
     """keep, drop or additive, where a line says it; booleans: whether it is said beside that it may be of these."""
@@ -24,6 +26,10 @@ def meaning(line: str, booleans: bool) -> str | None:
     if added and not (booleans and re.search(r"\b(true|false)\b", line)):
         # Where booleans are spoken of too, and not here, these are something else.
         return None if booleans else "additive"
+    if not re.search(r"\b(true|1|ones?)\b", line) and re.search(
+        r"\b(0|zeros?)\b.*\b(lowest|negative|finfo\S*min)\b", line
+    ):
+        return None if booleans else "additive"
     marked = re.search(
         r"\b(invalid|pad\w*|masked|ignored|hidden|valid|real|visible|kept|allowed)\b[^.;,]{0,40}?"
         r"\b(?:indicated|marked|denoted|flagged|represented)\s+(?:by|as|with)\W{0,3}(?:true|1s?|ones?)\b",
@@ -36,47 +42,51 @@ def meaning(line: str, booleans: bool) -> str | None:
         r"(?<![\w.-])(true|1(?:\.0)?s?|ones|non-?zero|one(?! (\w+ )?(for (each|every)|per|a|an)\b))(?!\.?\w)[^.;,0]{0,12}?(=|:|\b(means?|marks?|indicates?|is|are|will be|where|for|at|on|to|sur|pour|para|sobre|auf|für|bei|keeps?|drops?|may|hides?|blocks?|allows?)\b|,|->|→|-)",
         line,
     )
-    if yes:
-        rest = line[yes.end(1) :][:70]
-        rest = re.split(r"\bfalse\b|\b0s?\b|\bzero", rest)[0]
-        # What stands in brackets behind it is a remark.
-        rest = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", rest)
-        rest = re.sub(
-            r"\bno(ne|body)?\b( \w+)? (may|can|must|should|shall|will) (?!be\b|hide|drop|ignore|mask)\w+",
-            "hidden",
-            rest,
-        )
-        rest = re.sub(r"\bkeeps?\b[^.;,]{0,40}?\b(away|out|off|apart)\b", "hidden", rest)
-        # Nothing of something is what that is not.
-        some = "tokens?|words?|keys?|frames?|elements?|entr(y|ies)|items?|positions?|nodes?|inputs?|data|content"
-        rest = re.sub(r"\b(no|without|absence of)( any)? (pad|mask)\w*", "kept", rest)
-        rest = re.sub(rf"\b(no|without|absence of)( an?| any| real| valid| actual)* ({some})\b", "hidden", rest)
-        rest = re.sub(
-            r"\b(empty|absent|unused|missing|lost|(after|past|beyond|behind) the (end|last))\b", "hidden", rest
-        )
-        if re.search(
-            r"(not|never|don't|cannot|n't) |mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
-            rest,
-        ) and not re.search(
-            r"not (masked|padded|padding|ignored|hidden)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept",
-            rest,
-        ):
-            return "drop"
-        if re.search(
-            r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|(token|word|frame)s?\b(?! (is|are|was|were|has|have)\b)|present|exists?\b",
-            rest,
-        ):
-            return "keep"
+    if yes and (says := _said(re.split(r"\bfalse\b|\b0s?\b|\bzero", line[yes.end(1) :][:70])[0])):
+        return says
     no = re.search(
         r"(?<![\w.-])(false|0(?:\.0)?s?|zeros?)(?!\.?\w)\s*(=|:|means?|marks?|is|are|where|for|at|on|,|->|→|-|positions?|entries)+",
         line,
     )
-    if (
-        no
-        and re.search(r"mask|ignore|pad|drop|hid|block|not", line[no.start() :][:50])
-        and not re.search(r"not (masked|ignored|padded)", line[no.start() :][:50])
+    rest = line[no.end(1) :][:50] if no else ""
+    if no and no.group(1) != "false" and not re.search(_PLAINLY, rest):
+        # Of numbers much is said that is no mask.
+        return None
+    rest = re.split(r"\btrue\b|\b1s?\b|\bone", rest)[0]
+    says = _said(rest) or _said(re.sub(r"[()]", "", rest))
+    return {"keep": "drop", "drop": "keep", None: None}[says]
+
+
+def _said(rest: str) -> str | None:
+    """keep or drop, where what stands behind a value says it."""
+    rest = re.split(r";|\. ", rest)[0].replace("*", "")
+    # What stands in brackets behind it is a remark.
+    rest = re.sub(r"(?<=\w) *\([^()]*(\)|$)", "", rest)
+    rest = re.sub(
+        r"\bno(ne|body)?\b( \w+)? (may|can|must|should|shall|will) (?!be\b|hide|drop|ignore|mask)\w+",
+        "hidden",
+        rest,
+    )
+    rest = re.sub(r"\bkeeps?\b[^.;,]{0,40}?\b(away|out|off|apart)\b", "hidden", rest)
+    # Nothing of something is what that is not.
+    some = "tokens?|words?|keys?|frames?|elements?|entr(y|ies)|items?|positions?|nodes?|inputs?|data|content"
+    rest = re.sub(r"\b(no|without|absence of)( any)? (pad|mask)\w*", "kept", rest)
+    rest = re.sub(rf"\b(no|without|absence of)( an?| any| real| valid| actual)* ({some})\b", "hidden", rest)
+    rest = re.sub(
+        r"\b(empty|absent|unused|unseen|dead|missing|lost|broken|outside|filler|fill(s|ing|ed up)?\b|leaves?\b[^.;,]*\bout|(after|past|beyond|behind) the (end|last))\b",
+        "hidden",
+        rest,
+    )
+    if re.search(
+        r"(not|never|don't|cannot|n't)( |$|[.,;])|mask(ed|s)? ?(out)?|ignore|pad(ding|ded)?\b|drop|hid(e|den)|block|forbid|exclude|disallow|invisible",
+        rest,
+    ) and not re.search(
+        r"not (masked|padded|padding|ignored|hidden)|real|non-pad|unmasked|may (attend|look|be seen)|keep|kept", rest
+    ):
+        return "drop"
+    if re.search(
+        r"keep|kept|attend|attention|allow|valid|visible|real|see|use|may|participat|takes? part|look|not (masked|padding|padded|ignored)|non-pad|unmasked|can\b|(token|word|frame)s?\b(?! (is|are|was|were|has|have)\b)|present|exists?\b",
+        rest,
     ):
         return "keep"
-    if no and re.search(r"keep|attend|allow|visible|valid", line[no.start() :][:50]):
-        return "drop"
     return None
