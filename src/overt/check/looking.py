@@ -178,10 +178,10 @@ def _clearer(face: Interface, guess: Guess, judged: Mapping[str, Any]) -> Iterat
         yield _longer(guess)
     elif _cut(spans):
         # Of the last piece, which is no whole one, little can be seen.
-        yield guess.sized(S=_LONG, T=_LONG)
+        yield _with(guess, _LONG)
     elif blocks(face.whole):
         # Blocks that are as wide as that have all keys in one.
-        yield guess.sized(S=_LONGER, T=_LONGER)
+        yield _with(guess, _LONGER)
     if 1 < n.T == n.S < _PLENTY:
         # Of two positions little can be seen.
         yield guess.sized(T=_PLENTY, S=_PLENTY)
@@ -203,6 +203,12 @@ def _cut(spans: Sequence[Mapping[str, Any]]) -> bool:
     for span in spans:
         lines.setdefault(span.get("line"), set()).add(span["keys"])
     return any(len(keys) > 1 and sorted(keys)[1] < 2 * min(keys) for keys in lines.values())
+
+
+def _with(guess: Guess, keys: int) -> Guess:
+    """With so many keys, and as many queries or half of them: fewer show where a causal mask begins."""
+    n = guess.lengths
+    return guess.sized(S=keys, T=keys if n.T == n.S else keys // 2)
 
 
 def _longer(guess: Guess) -> Guess:

@@ -47,21 +47,28 @@ class Blocks(Mixing):
         if self._appears(made, core.mix.number):
             self.note("softmax", "held", f"of {many} blocks of keys together", line)
             self.note("output", "held", "softmax of all scores times the values, recomputed", line)
-            cells = np.isneginf(whole).reshape(len(keys), -1, whole.shape[1])
-            # Values of zeros that nobody sees fill up the last block.
-            idle = np.asarray(cells.all((0, 1)) & ~keys.any((0, 2)))
-            cells = cells[..., : len(idle) - int(idle[::-1].argmin())]
-            if cells.any() and not self._pieces(parts):
-                self._hidden_as_said(cells)
+            if not self._pieces(parts):
+                self._hidden_in_all(whole, keys)
         elif self._pieces(parts):
             self.note("output", "not tried", "blocks of keys, one of which was not followed", line)
         elif self._with_sink(whole, keys):
             self.note("softmax", "held", f"of {many} blocks of keys together, and of one more that has no value", line)
-        elif not self._in_base_2(parts) and not self._powers():
+        elif self._in_base_2(parts) or self._powers():
+            self._hidden_in_all(whole, keys)
+        else:
             says = f"What {many} blocks of keys give together is not softmax of all their scores times the values."
             # The first of them, which is joined to nothing, may have a line of its own.
             last = self.operations[self.blocks[-1].mix.number].line
             self.fail("softmax", UNKNOWN, last, says, made)
+
+    def _hidden_in_all(self, scores: np.ndarray, values: np.ndarray) -> None:
+        """What blocks hide together.  scores: rows × keys; values: (samples, keys, width)."""
+        cells = np.isneginf(scores).reshape(len(values), -1, scores.shape[1])
+        # Values of zeros that nobody sees fill up the last block.
+        idle = np.asarray(cells.all((0, 1)) & ~values.any((0, 2)))
+        cells = cells[..., : len(idle) - int(idle[::-1].argmin())]
+        if cells.any():
+            self._hidden_as_said(cells)
 
     def _with_sink(self, whole: np.ndarray, values: np.ndarray) -> bool:
         """Whether each head has one more logit, of what some array holds, that takes weight from all keys: a sink."""

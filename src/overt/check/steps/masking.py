@@ -338,9 +338,10 @@ class Masked(Scale):
                 elif 0 in (offset, found):
                     own = self._own_keys()
                     own = self._behind_kept() if own is None else own
-                    wrong = own is not None and bool(own.any(1).all() and (self.hidden & own).any())
-                    says = "A query does not see itself." if wrong else "The first query stands at the first key."
-                    self.fail("causal", "causal_top_left", self._shaped_at(), says, kind="mistake" if wrong else None)
+                    blind = own is not None and bool(own.any(1).all() and (self.hidden & own).any())
+                    says = "A query does not see itself." if blind else "The first query stands at the first key."
+                    kind = "mistake" if blind or self.intended.get("last queries") else None
+                    self.fail("causal", "causal_top_left", self._shaped_at(), says, kind=kind)
                 elif found < S - 1 and self.intended.get("causal") and self._sees_later():
                     says = "A query sees the key of a later one."
                     self.fail("causal", "causal_off_by_one", self._shaped_at(), says, right, one)

@@ -64,6 +64,11 @@ class Walk(State):
             self.odd.clear()
             self._measured(*measured)
             self.phase, self.fitted = "prob", True
+        if self.strange and self.weights is not None and _levelled(self.weights, core.steps[-1][1]):
+            # Nobody does that by mistake.
+            says = "each weight is drawn towards that of a mean over all keys that are seen"
+            self.note("weights", "held", says, self.strange[-1].line)
+            self.strange.clear()
         several = any(one.operation.name in SUMS and self._dependent(one.operation) for one in self.strange)
         for step in self.strange:
             self._odd(step, several)
@@ -422,6 +427,15 @@ class Walk(State):
         mine = frozenset[str]().union(*(self.reach[s] if s is not None else {o} - {""} for s, o in others))
         rest = frozenset[str]().union(*self.streams()[2 if self.phase == "prob" else 0 :])
         return operation.name in FACTORS and (self._of_parameters(number) or (bool(mine) and not mine & rest))
+
+
+def _levelled(weights: np.ndarray, final: np.ndarray) -> bool:
+    """Whether weights were mixed with those of a mean over the keys that have some, a share for all rows."""
+    seen = weights > 0
+    mean = seen / np.maximum(seen.sum(1, keepdims=True), 1)
+    mine, made = weights - mean, final - mean
+    share = float((mine * made).sum() / max(float((mine * mine).sum()), 1e-12))
+    return 1e-6 < share < 1 - 1e-6 and close(made, share * mine, 1e-4, 1e-6)
 
 
 def _moves(step: Step) -> bool:

@@ -27,6 +27,11 @@ _RANGE = r"\b[\w*]+ ?(?:\.\.+|:|…) ?(?![qkv]\b)[\w*]+(?: ?- ?1)? "
 _SCORED = r"logits|scores|energies"
 # Numbers so low that they hide.
 _LOW = r"-\s*(1e\d|(jnp\.|np\.|torch\.|math\.)?inf)|−∞|finfo\([^)]*\)\.min|[\"']-inf"
+# Queries that are the last of the positions that the keys have.
+_LAST = (
+    r"bottom.?right|\b[lnstmk]\w* ?- ?[lnstmq]\w* ?\+ ?[itjq]\b|\b(q|query|queries)\b[^.;]{0,40}"
+    r"\b(is|are|stands?|sits?|belongs? to|ends?)\b[^.;]{0,20}\b(last|newest|latest|most recent|final)\b"
+)
 
 # A sentence may have several lines, of which none begins with another name.
 _ENDS = r"(?<=[.;])\s+(?!(?:they|these|those|such)\b)|\n\s*\n|\n(?=\s*(?:[-*`]|\w+ *[:=(\[]|\w+ {2}))"
@@ -55,6 +60,7 @@ class Promises:
         root = r"(sqrt *\(? *\{?|√ ?|square root of (the )?)\(?(d_?model|d\b|dim|model|embed|width|hidden)"
         return {
             "causal": True if self.declared_causal or self._made_causal else None,
+            "last queries": bool(re.search(_LAST, " ".join((around + self.description.get("told", "").lower()).split()))),
             "hides keys alone": not self.has("mask") and (self.has("padding") or self.has("lengths")),
             # By its name, or the formula that its module gives: tanh(W [c; h]).
             "luong": "luong" in told or bool(re.search(

@@ -6,6 +6,7 @@ that were come by so are judged like recorded ones, as what became of the produc
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -18,6 +19,8 @@ from overt.check.steps.judging import judge
 from overt.check.varied.asking import Caller, Way
 from overt.recorder.operations import Line, Operation
 
+# What was done, where nothing but the result is known.
+_UNSEEN = "seen from outside"
 _SAME = 1e-6
 # By so much weights sum to something else than 1.
 _SHARE = 1e-3
@@ -42,8 +45,13 @@ def read(caller: Caller, guess: Guess) -> dict[str, Any]:
         others = [x for other, x in split.items() if other != name]
         pair = next(((q, k) for q in others for k in others if _fit(q, k, weights)), None)
         if pair is not None:
-            asking = next(given[other] for other, x in split.items() if x is pair[0])
-            return _judged(caller, guess, pair, split[name], weights, asking)
+            asking = next(other for other, x in split.items() if x is pair[0])
+            silent = {asking: np.zeros_like(given[asking])}
+            mean = _output(caller, Way(guess, silent))
+            bare = None if mean is None else _weights(caller, guess, name, given[name], mean, silent)
+            bare = bare if bare is not None and bare.shape == weights.shape else None
+            steps = _scores(pair[0] @ pair[1].swapaxes(-1, -2), weights, bare)
+            return _judged(caller, guess, pair, split[name], [*steps, (_UNSEEN, weights)], given[asking])
     return {}
 
 
@@ -57,10 +65,17 @@ def _linear(caller: Caller, guess: Guess, name: str, x: np.ndarray, plain: np.nd
     return doubled is not None and doubled.shape == plain.shape and np.allclose(doubled, 2 * plain, rtol=_SAME)
 
 
-def _weights(caller: Caller, guess: Guess, name: str, values: np.ndarray, plain: np.ndarray) -> np.ndarray | None:
+def _weights(
+    caller: Caller,
+    guess: Guess,
+    name: str,
+    values: np.ndarray,
+    plain: np.ndarray,
+    others: Mapping[str, np.ndarray] | None = None,
+) -> np.ndarray | None:
     """(..., queries, keys), (keys,) of one query, or (..., heads, queries, keys) of heads that lie side by side.
 
-    None where the output is no such mixture of the values.
+    None where the output is no such mixture of the values.  others: arrays beside them that are not those of the guess.
     """
     if values.ndim < 2 or plain.shape[-1:] != values.shape[-1:] or plain.ndim < 1:
         return None
@@ -68,7 +83,7 @@ def _weights(caller: Caller, guess: Guess, name: str, values: np.ndarray, plain:
     for key in range(values.shape[-2]):
         ones = np.zeros_like(values)
         ones[..., key, :] = 1
-        row = _output(caller, Way(guess, {name: ones}))
+        row = _output(caller, Way(guess, {**(others or {}), name: ones}))
         if row is None or row.shape != plain.shape:
             return None
         rows.append(row)
@@ -109,11 +124,14 @@ def _judged(
     guess: Guess,
     pair: tuple[np.ndarray, np.ndarray],
     values: np.ndarray,
-    weights: np.ndarray,
+    steps: Sequence[tuple[str, np.ndarray]],
     asking: np.ndarray,
 ) -> dict[str, Any]:
-    """The weights as an operation on the products of queries and keys, judged; asking: the queries as given."""
-    q, k = pair
+    """The weights, and what comes before them, as operations on the products of queries and keys, judged.
+
+    asking: the queries as given.
+    """
+    (q, k), weights = pair, steps[-1][1]
     turned = k.swapaxes(-1, -2)
     raw, mixed = q @ turned, weights @ values
     described = caller.face.description
@@ -127,12 +145,13 @@ def _judged(
         made("swapaxes", turned, (None, k, "argument 1")),
         made("matmul", raw, (None, q, "argument 0"), (0, turned, "")),
     ]
-    for step in (*_scores(raw, weights), weights):
-        operations.append(made("seen from outside", step, (len(operations) - 1, operations[-1].host, "")))
+    for name, step in steps:
+        operations.append(made(name, step, (len(operations) - 1, operations[-1].host, "")))
     operations.append(made("matmul", mixed, (len(operations) - 1, weights, ""), (None, values, "argument 2")))
     intents = caller.face.intents
     judged = judge(operations, [mixed], causal=intents.get("causal"), intended=intents)
-    if "unknown" in {fault.mistake for fault in judged.faults} and not _shares(raw, weights)[2].any():
+    fits = len(steps) > 1 or _shares(raw, weights)[2].any()
+    if "unknown" in {fault.mistake for fault in judged.faults} and not fits:
         # Of these products no row is made: others are, which are not seen from here.
         return {}
     sums = weights.reshape(-1, weights.shape[-1])[_shares(raw, weights)[2]].sum(1)
@@ -156,7 +175,33 @@ def _judged(
     }
 
 
-def _scores(raw: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
+def _scores(raw: np.ndarray, weights: np.ndarray, bare: np.ndarray | None) -> list[tuple[str, np.ndarray]]:
+    """What comes between the products of queries and keys and the weights; bare: the weights of queries that are 0."""
+    return (_biased(raw, weights, bare) if bare is not None else []) or _filled(raw, weights)
+
+
+def _biased(raw: np.ndarray, weights: np.ndarray, bare: np.ndarray) -> list[tuple[str, np.ndarray]]:
+    """Products with their factor, what is added to them, and what is hidden, where queries of 0 show the second."""
+    seen = bare > 0
+    if (seen != (weights > 0)).any() or not seen.any(-1).all():
+        return []
+
+    def centred(x: np.ndarray) -> np.ndarray:
+        mean = np.where(seen, x, 0).sum(-1, keepdims=True) / seen.sum(-1, keepdims=True)
+        return np.where(seen, x - mean, 0)
+
+    with np.errstate(divide="ignore"):
+        scores, bias = centred(np.log(weights)), centred(np.log(bare))
+    products = centred(raw)
+    factor = ((scores - bias) * products).sum() / (products**2).sum()
+    if np.abs(bias).max() < _SAME or np.abs(scores - bias - factor * products).max() > _SAME:
+        return []
+    made = raw * factor + bias
+    hidden = [] if seen.all() else [(_UNSEEN, np.where(seen, made, -np.inf))]
+    return [(_UNSEEN, raw * factor), ("add", made), *hidden]
+
+
+def _filled(raw: np.ndarray, weights: np.ndarray) -> list[tuple[str, np.ndarray]]:
     """Products with their factor, and the scores, where some rows of weights are a softmax of the products and more is
     done to the others; nothing where all rows are alike.
     """
@@ -177,7 +222,8 @@ def _scores(raw: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
     own = [b if count > 1 else _common(row)[0] - fill for row, (b, count) in zip(logs, missing, strict=True)]
     scores = logs - np.array(own)[:, None]
     # What is cleared is zero, and not what rounding makes of it.
-    return [scaled.reshape(raw.shape), np.where(np.abs(scores) < _SAME, 0, scores).reshape(raw.shape)]
+    scores = np.where(np.abs(scores) < _SAME, 0, scores)
+    return [(_UNSEEN, scaled.reshape(raw.shape)), (_UNSEEN, scores.reshape(raw.shape))]
 
 
 def _shares(raw: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
