@@ -73,7 +73,7 @@ def _said(rest: str) -> str | None:
     rest = re.sub(r"\b(no|without|absence of)( any)? (pad|mask)\w*", "kept", rest)
     rest = re.sub(rf"\b(no|without|absence of)( an?| any| real| valid| actual)* ({some})\b", "hidden", rest)
     rest = re.sub(
-        r"\b(empty|absent|unused|unseen|dead|missing|lost|broken|outside|filler|fill(s|ing|ed up)?\b|leaves?\b[^.;,]*\bout|(after|past|beyond|behind) the (end|last))\b",
+        r"\b(empty|absent|unused|unseen|dead|missing|lost|broken|outside|filler|fill(s|ing|ed up)?\b|(leaves?|left)\b[^.;,]*\bout|(after|past|beyond|behind) the (end|last))\b",
         "hidden",
         rest,
     )
