@@ -52,11 +52,11 @@ def _only_mixed(core: Core) -> bool:
     if source is None or core.two or core.mix.output.shape[1] > 1:
         return False
     data, open_ = carriers(operations), {core.scores.number}
-    while operations[source].name in VIEWS and (before := operations[source].sources[0]) is not None:
+    while operations[source].name in VIEWS and (before := next(iter(operations[source].sources), None)) is not None:
         source = before
     mine = {source}
     for number in range(source, core.scores.number):
-        mine |= {number} if operations[number].name in VIEWS and operations[number].sources[0] in mine else set()
+        mine |= {number} if operations[number].name in VIEWS and mine & {*operations[number].sources[:1]} else set()
     met = False
     while open_ and not open_ & mine:
         one = max(open_)

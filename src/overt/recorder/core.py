@@ -107,6 +107,7 @@ def cores(operations: Sequence[Operation], *, free: bool = False) -> list[Core]:
             source = mix.sources[0]
             if source is None or mix.left.size < 2 or not data[source] or mix.origins[1] == "ones":
                 continue
+            nearer = set[int]()
             for number, path in _back(operations, scored, data, source, mix.left.size):
                 scores = scored[number]
                 assert scores is not None
@@ -120,7 +121,10 @@ def cores(operations: Sequence[Operation], *, free: bool = False) -> list[Core]:
                 attends = core.two or core.normal or _summed_beside(core) or _once_normal(core) or _partly(core)
                 # What meets a parameter is a projection.
                 attends = attends or (free and moving(mix, data)[1])
-                if attends and not (heads or summed or _compared(core, scored, data)):
+                # Behind a score of one thing there is what it was made of.
+                made = not core.two and nearer & {*path}
+                if attends and not (heads or summed or made or _compared(core, scored, data)):
+                    nearer.add(number)
                     found.append((_rank(core), core))
     # What is neither positive nor sums to 1 and meets a parameter is a projection.
     # And so is what each sample, but not its weights, has in common with all others.

@@ -68,6 +68,16 @@ def _values_of(key: re.Match[str]) -> str:
     return word.upper() if key[0].isupper() else word
 
 
+# Numbers that are lengths of axes.
+_COUNTED = {
+    "width of all": "W",
+    "number of heads": "H",
+    "width of a head": "D",
+    "number of key heads": "G",
+    "length": "T",
+}
+
+
 @dataclass
 class Suggestions(Likely):
     """Calls of a function, an instance or a constructor, the likelier first."""
@@ -195,6 +205,26 @@ class Suggestions(Likely):
                     guess = guess.given(path, "width of a head")
                 if inner:
                     yield guess
+                yield self._by_itself(guess)
+
+    def _by_itself(self, guess: Guess) -> Guess:
+        """With what is made of the numbers that its makers have unless they are told, and arrays of these lengths."""
+        kinds, kept = dict(guess.kinds), []
+        sizes: dict[str, int] = {}
+        for path, kind in guess.kinds:
+            makers = [m for m in self.interface.makers.get(path[0], ()) if kinds[path[:1]] == f"by {m['name']}"]
+            rows = [row for m in makers for row in m["parameters"] if len(path) == 2 and row["name"] == path[1]]
+            own = rows[0].get("default") if rows else None
+            letter = _COUNTED.get(kind) or kind.removeprefix("length of ")
+            if type(own) is not int:
+                kept.append((path, kind))
+            elif len(letter) == 1:
+                # Of a width, what is narrower is a head's.
+                sizes[letter] = max(own, sizes.get(letter, 0))
+        lengths = guess.lengths
+        for letter, n in sorted(sizes.items()):
+            lengths = lengths.resized(letter, n)
+        return replace(guess, kinds=tuple(kept), lengths=lengths)
 
     def _by(self, guess: Guess, path: Path, maker: Mapping[str, Any], depth: int) -> Guess:
         """With what a maker makes at one place, of numbers that names suggest, or of arguments of the same names."""
@@ -397,7 +427,7 @@ class Suggestions(Likely):
         """Calls with these kinds; what has none is what its name suggests, or a number."""
         rest = [a for a in required if not any(path[0] == a.name for path in kinds)]
         guesses = list(islice(self._first(), len(FAMILIES))) if rest else [Guess((), lengths, self.dtypes[0])]
-        numbers = ("2", "length", "number of heads", "side")
+        numbers = ("2", "length", "number of heads", "side", "one token")
         guesses += [Guess(tuple(((a.name,), kind) for a in rest), lengths) for kind in numbers if rest]
         for first, dtype in product(guesses, (self.dtypes[0], *self.dtypes[-1:])):
             guess = Guess((), lengths.beside(first.lengths), dtype)

@@ -152,20 +152,9 @@ class Masked(Scale):
     def _compare(self, given: list[np.ndarray], cells: np.ndarray) -> bool:
         """The mask that was given against the cells that are hidden: its polarity, and whose mask each sample got."""
         N, T, S = cells.shape
-        for mask in given:
+        readings = [(mask, seen) for mask in given for seen in _readings(mask, T, S)]
+        for mask, seen in readings:
             additive = bool((mask.astype(float) < -1e3).any())
-            seen = (mask > -1e3) if additive else mask.astype(bool)
-            if seen.ndim == 2 and seen.shape[0] == S != seen.shape[1]:
-                # Samples may come last.
-                seen = seen.T
-            if seen.shape[-1] != S or seen.all() or not seen.any():
-                continue
-            if (seen.ndim > 1 and seen.shape[-2] == T and seen.ndim != 2) or seen.shape == (T, S):
-                seen = seen.reshape(-1, T, S)
-            elif seen.size % S == 0 and (seen.ndim < 2 or T not in seen.shape[-2:-1] or seen.ndim == 2):
-                seen = np.repeat(seen.reshape(-1, 1, S), T, 1)
-            else:
-                continue
             if len(np.unique(seen.reshape(len(seen), -1), axis=0)) != len(seen):
                 continue
             # By itself, or beside a causal mask, which may let the next key in.
@@ -439,3 +428,19 @@ class Masked(Scale):
                    for x in operation.operands
                    if x.ndim and x.shape == y.shape[-x.ndim :] and x.dtype.kind == "f"]  # fmt: skip
         return any(bool(cells.any() and not cells.all() and len(np.unique(y[cells])) == 1) for cells in changed)
+
+
+def _readings(mask: np.ndarray, T: int, S: int) -> Iterator[np.ndarray]:
+    """What may be seen by a mask, (masks, queries, keys), as its axes may be meant."""
+    seen = (mask > -1e3) if (mask.astype(float) < -1e3).any() else mask.astype(bool)
+    if seen.ndim == 2 and seen.shape[0] == S != seen.shape[1]:
+        # Samples may come last.
+        seen = seen.T
+    if seen.shape[-1] != S or seen.all() or not seen.any():
+        return
+    pairs = seen.ndim > 1 and seen.shape[-2] == T
+    if pairs:
+        yield seen.reshape(-1, T, S)
+    if not pairs or seen.ndim == 2:
+        # A mask of keys alone, of samples that may be as many as queries.
+        yield np.repeat(seen.reshape(-1, 1, S), T, 1)
