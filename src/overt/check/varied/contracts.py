@@ -353,10 +353,17 @@ def _window(
             continue
         one, two = (made.other(caller, {name: n, **flags}) if making else caller for n in (2, 3))
         first, second = (Way(guess, values={} if making else {name: n}) for n in (2, 3))
-        if one is None or two is None or not differ(one.ask([first])[0], two.ask([second])[0]):
+        if one is None or two is None:
+            continue
+        seen, a, b = guess, one.ask([first])[0], two.ask([second])[0]
+        if a.failed or b.failed:
+            # Windows that are blocks too divide the positions.
+            seen = guess.sized(T=_LONG, S=_LONG)
+            a, b = (who.ask([replace(way, guess=seen)])[0] for who, way in ((one, first), (two, second)))
+        if not differ(a, b):
             # It is no window, or fails.
             continue
-        band, wider = reach(one, guess, first.values), reach(two, guess, second.values)
+        band, wider = reach(one, seen, first.values), reach(two, seen, second.values)
         for side, further in ((band.back, wider.back), (band.ahead, wider.ahead)):
             if side is not None and further == side + 1:
                 _counted(caller, name, 2, side, band.line or facts.get("mask made"), findings)
