@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 
+# What is said of the masks of a library's function.
+_ELSEWHERE = (
+    r"\b(sdpa|torch|keras|jax|multiheadattention|scaled_dot_product_attention)\b.{0,9}\b(wants?|expects?|needs?)\b"
+)
 _PLAINLY = "mask|ignore|pad|drop|hid|block|not|keep|attend|allow|visible|valid"
 
 
 def meaning(line: str, booleans: bool) -> str | None:
     """keep, drop or additive, where a line says it; booleans: whether it is said beside that it may be of these."""
     line = " ".join(line.split())
+    if re.search(_ELSEWHERE, line):
+        return None
     # What fills up is called so in other languages.
     line = re.sub(
         r"\b(remplissage|bourrage|relleno|(en|preen)chimento|riempimento|(auf)?f(ü|ue)ll\w*)\b", "padding", line
