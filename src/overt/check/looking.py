@@ -72,8 +72,12 @@ class Looking:
         return [tried for _, search, _ in self.searches for tried in search.tried] or self.refused
 
     @property
+    def _calls(self) -> int:
+        return sum(len(search.tried) for _, search, _ in self.searches)
+
+    @property
     def _over(self) -> bool:
-        return time.monotonic() > self._end or sum(len(search.tried) for _, search, _ in self.searches) >= self._most
+        return time.monotonic() > self._end or self._calls >= self._most
 
     def run(self) -> None:
         """Look until enough was seen, or no other call is to be tried."""
@@ -137,8 +141,7 @@ class Looking:
             self.found.append(one)
             if not one.doubtful:
                 self._end = min(self._end, time.monotonic() + _LATE)
-                tried_by_now = sum(len(search.tried) for _, search, _ in self.searches)
-                self._most = min(self._most, tried_by_now + _MORE.get(face.description["backend"], _OTHERS))
+                self._most = min(self._most, self._calls + _MORE.get(face.description["backend"], _OTHERS))
         elif judged.get("cores") and not one.gates:
             self.unsure.append(one)
             if self._wider(handle, tried):

@@ -69,13 +69,7 @@ def _values_of(key: re.Match[str]) -> str:
 
 
 # Numbers that are lengths of axes.
-_COUNTED = {
-    "width of all": "W",
-    "number of heads": "H",
-    "width of a head": "D",
-    "number of key heads": "G",
-    "length": "T",
-}
+_COUNTED = {"width of all": "W", "number of heads": "H", "width of a head": "D", "number of key heads": "G"}
 
 
 @dataclass
