@@ -46,7 +46,7 @@ class Walk(State):
         self.scale_lines = [*self.q.lines, *self.k.lines]
         factors = (n for one in (self.q, self.k) for n in one.views if self.operations[n].name in FACTORS)
         self.learned |= any(self._of_parameters(n) for n in factors)
-        self.phase, self.capped = "raw", False
+        self.phase = "raw"
         # what of each row, or of all, or what fixed number was subtracted, and where
         self.lowered: tuple[str, Line | None] = "", None
         # what hides weights where they may be divided by their sums yet, with what was hidden before; what is unknown
@@ -155,7 +155,7 @@ class Walk(State):
                 # A factor for each head, or for each query.
                 self.learned, self.before = True, None
             case "tanh":
-                self.capped = self.facts["capped"] = True
+                self.facts["capped"] = True
                 self.bent = self.total, step.line
                 if self.hidden is not None:
                     self.fail("softcap", "softcap_after_mask", step.line, "Hidden scores are capped too.", x, y)
@@ -373,7 +373,7 @@ class Walk(State):
             self.facts["base 2"] = True
             self.total *= float(np.log(2))
             self.before = self.before * np.log(2)
-        self.exponential, bounded = True, self.capped or self._unit()
+        self.exponential, bounded = True, "capped" in self.facts or self._unit()
         if by == "fixed":
             says = "a fixed number is subtracted, above which no score may come"
             self.note("stability", "not tried", says, step.line)
