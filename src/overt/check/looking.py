@@ -55,6 +55,8 @@ class Looking:
     refused: list[Tried] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
 
+    _judged: dict[tuple[int | None, Guess], dict[str, Any]] = field(default_factory=dict)
+
     def __post_init__(self) -> None:
         self._end, self._most = time.monotonic() + self.seconds, calls.MOST
 
@@ -106,7 +108,7 @@ class Looking:
     def _look(self, handle: int | None, some: Sequence[Tried]) -> bool:
         """Whether what runs is enough."""
         for tried in some[:CALLS]:
-            (judged,) = self.caller(handle).recorded(tried.guess)
+            judged = self._recorded(handle, tried.guess)
             if "error" in judged:
                 # Another call may be of a kind that is foreseen.
                 self.broken.append(judged["error"])
@@ -115,6 +117,12 @@ class Looking:
                 return True
         return len(self.ran) >= _RAN and not self.found
 
+    def _recorded(self, handle: int | None, guess: Guess) -> dict[str, Any]:
+        """What the recording of a call comes to, which is made once."""
+        if (handle, guess) not in self._judged:
+            (self._judged[handle, guess],) = self.caller(handle).recorded(guess)
+        return self._judged[handle, guess]
+
     def _enough(self, handle: int | None, tried: Tried, judged: dict[str, Any]) -> bool:
         """Whether a call that was judged shows enough; what it shows is kept."""
         caller, face = self.caller(handle), self.face
@@ -122,7 +130,7 @@ class Looking:
         if len(self.callers) < CALLS:
             self.callers.append((caller, tried.guess))
         for other in _clearer(face, tried.guess, judged):
-            (again,) = caller.recorded(other)
+            again = self._recorded(handle, other)
             if again.get("cores"):
                 tried, judged = Tried(other, {}), again
         if "additive_ignores_keys" in names(judged):

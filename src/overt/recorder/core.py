@@ -260,10 +260,11 @@ def _back(
                           for source in mixed_of(operation, data)]  # fmt: skip
                 continue
         gather = operation.name in GATHERS
-        for x, source in sorted(
-            [*zip(operation.operands, operation.sources, strict=True)][: taken(operation)],
-            key=lambda pair: -(pair[1] or 0),
-        ):
+        given = [*zip(operation.operands, operation.sources, strict=True)][: taken(operation)]
+        if operation.name in ("power", "pow") and operation.sources[0] is not None and data[operation.sources[0]]:
+            # What sharpens weights is no score of theirs.
+            given = given[:1]
+        for x, source in sorted(given, key=lambda pair: -(pair[1] or 0)):
             if source is None:
                 continue
             same = x.size == operation.host.size

@@ -325,4 +325,6 @@ def _maybe(operation: Operation) -> bool:
     """Whether an operation can be a contraction at all."""
     name = operation.name
     known = {"einsum", "dot", "inner", "vdot", "tensordot", "dot_general", "linear"} | _MATRICES | SUMMED
-    return (name in known or name in _CONVOLUTIONS) and operation.host.dtype.kind == "f"
+    # Heads that are wider than all there is have no features.
+    whole = all(x.size for x in operation.operands)
+    return (name in known or name in _CONVOLUTIONS) and operation.host.dtype.kind == "f" and whole

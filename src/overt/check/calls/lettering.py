@@ -163,7 +163,11 @@ def _letter(
     elif place == rank - 1 and not shape.sort and rank > 1 and not tokens:
         # Beside key heads stands the width of one.
         kv = r"(n_?|num_?)?(h_?)?kv_?(h|heads)?"
-        heads = rank > 3 or any(re.fullmatch(kv, axis.lower()) or (axis in named and called(axis, named) == "H")
+        # What an instance splits into its heads is the width of all.
+        splits = any(constructor_role(n) == "heads" for n in named) and "H" not in (
+            called(a, named) for a in shape.axes
+        )
+        heads = (rank > 3 and not splits) or any(re.fullmatch(kv, axis.lower()) or (axis in named and called(axis, named) == "H")
                                 for axis in shape.axes)  # fmt: skip
         likely = ("D", "W", "U") if heads and sides is None else ("W", "U")
     elif axis == "T" or place < rank - 1 or shape.sort:

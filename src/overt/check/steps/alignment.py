@@ -41,8 +41,8 @@ class Alignment:
     _data: list[bool] = field(default_factory=list)
 
     def follow(self, outputs: Sequence[np.ndarray]) -> Alignment:
-        """Go through all operations once."""
-        if sum(operation.host.size for operation in self.operations) > _MOST:
+        """Go through all operations once; where there is no attention, nothing is asked of their places."""
+        if not self.cores or sum(operation.host.size for operation in self.operations) > _MOST:
             self.places = [{} for _ in self.operations]
             self.through = [frozenset[int]() for _ in self.operations]
             return self

@@ -16,6 +16,7 @@ from overt.check.steps.pipeline import Kind, classify, constant, near
 from overt.recorder.edges import EDGES
 from overt.recorder.flow import close, tempered
 from overt.recorder.operations import Line, Operation
+from overt.recorder.products import made_of
 
 # The logarithm of how many choices of hidden cells there are from where on one is none of chance.
 _BY_CHANCE = log(1e6)
@@ -150,7 +151,7 @@ class Walk(State):
                 self.total *= kind.number
                 self.before = None if self.before is None else self.before * kind.number
                 self.scale_lines.append(step.line)
-                self.learned = self.learned or self._of_parameters(step.number)
+                self.learned = self.learned or self._of_parameters(step.number) or self._tempered(step.number)
             case "rowscale" if raw:
                 # A factor for each head, or for each query.
                 self.learned, self.before = True, None
@@ -415,6 +416,12 @@ class Walk(State):
         rows = tuple(labels.index(a) for a in core.mix.rows)
         live = share[np.isfinite(share)]
         return bool(core.normal and rows and (live >= 0).all()) and all(constant(share, axis, 1e-5) for axis in rows)
+
+    def _tempered(self, number: int) -> bool:
+        """Whether the scores are multiplied by a number that was made of the data, as a temperature of each query."""
+        path = {*self.core.path, self.core.scores.number}
+        others = (s for s in self.operations[number].sources if s is not None and s not in path and self.data[s])
+        return any(not path & made_of(self.operations, source) for source in others)
 
     def _free(self, number: int) -> bool:
         """Whether the scores are multiplied by what is learned, or by what is given and nothing else depends on.

@@ -226,7 +226,8 @@ class Promises:
     def _another(self, name: str) -> str:
         """A pattern of where something is said of another argument than this one."""
         others = "|".join(re.escape(a.name.lower()) for a in self.arguments if a.name != name)
-        return rf"\b({others or '(?!)'})\b *[(:\[]"
+        others = others or "(?!)"
+        return rf"\b({others})\b *[(:\[]|; *({others})\b"
 
     def told_mask(self, name: str) -> str | None:
         """The role that what is said of an argument gives it: a mask, or one of keys alone."""
