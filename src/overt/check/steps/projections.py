@@ -36,7 +36,8 @@ def shared(
     unused = f", and {', '.join(name.partition(' ')[2] for name in list(idle)[:3])} is never used" if idle else ""
     for (one, before, first), (two, last, second) in pairs:
         weight = _weight(first, second, data)
-        if weight is not None and any(sorted(shape) == sorted(weight.shape) for shape in lost):
+        whole = [] if weight is None else _wholes(operations, first, weight)
+        if any(sorted(shape) == sorted(mine) for shape in lost for mine in whole):
             return second.number, f"{one} and {two} have one projection{unused}."
         biases = _bias(operations, before), _bias(operations, last)
         if biases[0] and biases[0] == biases[1] and any(shape == operations[last].host.shape[-1:] for shape in lost):
@@ -71,6 +72,16 @@ def _weight(one: Product, two: Product, data: Sequence[bool]) -> np.ndarray | No
     if _one(one, two, 0) and 1 < one.left.ndim < one.right.ndim:
         return one.left
     return one.right if _one(one, two, 1) and one.right.ndim > 1 else None
+
+
+def _wholes(operations: Sequence[Operation], one: Product, weight: np.ndarray) -> list[tuple[int, ...]]:
+    """The shape of a matrix, and those of what it is a piece of, as one head's is of all."""
+    found = [weight.shape]
+    number = next((s for s, x in zip(one.sources, (one.left, one.right), strict=True) if x is weight), None)
+    while number is not None and operations[number].name in PIECES:
+        found.append(operations[number].operands[0].shape)
+        number = operations[number].sources[0]
+    return found
 
 
 def _one(one: Product, two: Product, side: int) -> bool:

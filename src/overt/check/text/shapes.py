@@ -80,6 +80,9 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
         if word and (not name.fullmatch(word[1]) or all(axis.isdigit() for axis in axes)):
             # Something is taken out of something else, or one of those that lie in it.
             continue
+        if re.search(r"[=!<>]=\s*[\w.]+\s*$", text[: place.start()]):
+            # What is said of one of its numbers.
+            continue
         # What closes a bracket that was open ends a shape that was not understood.
         between = re.sub(r"^[^()]*\)", "", text[ends[number] : place.start()])
         told_of = rf"[\"']\w+[\"']:\s*$|(?<![\w.])({known}|{_any(inside)}):?\s*$" if place[0][0] == "[" else r"[\"']\w+[\"']:\s*$"
