@@ -164,11 +164,11 @@ def _letter(
         # Beside key heads stands the width of one.
         kv = r"(n_?|num_?)?(h_?)?kv_?(h|heads)?"
         # What an instance splits into its heads is the width of all.
-        splits = any(constructor_role(n) == "heads" for n in named) and "H" not in (
-            called(a, named) for a in shape.axes
-        )
-        heads = (rank > 3 and not splits) or any(re.fullmatch(kv, axis.lower()) or (axis in named and called(axis, named) == "H")
-                                for axis in shape.axes)  # fmt: skip
+        own = [called(axis, named) for axis in shape.axes]
+        splits = any(constructor_role(name) == "heads" for name in named) and "H" not in own
+        headed = any(re.fullmatch(kv, axis.lower()) or (axis in named and letter == "H")
+                     for axis, letter in zip(shape.axes, own, strict=True))  # fmt: skip
+        heads = (rank > 3 and not splits) or headed
         likely = ("D", "W", "U") if heads and sides is None else ("W", "U")
     elif axis == "T" or place < rank - 1 or shape.sort:
         likely = ("S", "T") if shape.sort in ("mask", "0 and 1") and place == rank - 1 else ("T", "S")

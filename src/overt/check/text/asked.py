@@ -266,6 +266,7 @@ class _Asking:
         for node in nodes:
             counting = [path for name in numeric.counting(node, up) for path in self.known.get(name, ())]
             self.found.lengths.update(counting)
+            self.found.bounds.update(path for name in numeric.bounding(node) for path in self.known.get(name, ()))
             self.found.last.update(counting if isinstance(node, ast.Compare) and numeric.last(node, up) else ())
             if isinstance(node, ast.Slice) and (path := of(node.upper)) is not None:
                 both = of(node.lower) == path

@@ -133,6 +133,24 @@ def counting(node: ast.AST, up: set[str]) -> set[str]:
     return set()
 
 
+def bounding(node: ast.AST) -> set[str]:
+    """Names of what holds where each of several begins: all but the first of it is looked into, or less the others."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="searchsorted" | "bucketize") as called, args=args):
+            every = [n for x in (called.value, *args) for n in ast.walk(x)]
+        case ast.BinOp(op=ast.Sub(), left=ast.Subscript() as one, right=ast.Subscript() as two) if _named(one, two):
+            every = [one] if ast.unparse(two.slice) == ":-1" else []
+        case _:
+            return set()
+    whole = (n for n in every if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name))
+    return {str(getattr(n.value, "id", "")) for n in whole if ast.unparse(n.slice) == "1:"}
+
+
+def _named(one: ast.Subscript, two: ast.Subscript) -> bool:
+    """Whether two pieces are those of one name."""
+    return isinstance(one.value, ast.Name) and ast.unparse(one.value) == ast.unparse(two.value)
+
+
 def last(node: ast.Compare, up: set[str]) -> bool:
     """Whether what is compared with what counts up is the last that counts, and not the first that does not."""
     left = counts_up(node.left) or bool(roots(node.left) & up)

@@ -85,7 +85,11 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
             continue
         # What closes a bracket that was open ends a shape that was not understood.
         between = re.sub(r"^[^()]*\)", "", text[ends[number] : place.start()])
-        told_of = rf"[\"']\w+[\"']:\s*$|(?<![\w.])({known}|{_any(inside)}):?\s*$" if place[0][0] == "[" else r"[\"']\w+[\"']:\s*$"
+        told_of = (
+            rf"[\"']\w+[\"']:\s*$|(?<![\w.])({known}|{_any(inside)}):?\s*$"
+            if place[0][0] == "["
+            else r"[\"']\w+[\"']:\s*$"
+        )
         if len(axes) == 1 and not place[2] and not re.search(told_of, between):
             # Something in brackets.
             continue

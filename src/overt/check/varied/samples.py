@@ -1,0 +1,129 @@
+"""Samples by themselves: along the first axis of a batch, or behind each other in one row of tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from overt.check.calls import call as calls
+from overt.check.calls.call import Guess
+from overt.check.findings import Findings
+from overt.check.report import Kind
+from overt.check.text.interface import Interface
+from overt.check.varied.asking import Answer, Caller, Way, differ
+
+# Samples are said to look at each other.
+_AMONG = (
+    r"intersample|\b(attention|attends?|looks?|runs?) (over|across|among|between|at) (the |all )?"
+    r"(b\b(?! ?,)|batch\b(?! ?first)|other samples)"
+)
+# What says of each token in which sequence it lies.
+_NUMBERED = "searchsorted|bucketize|repeat_interleave|cumsum"
+
+
+def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """Samples that change what others come to."""
+    _samples(caller, guess, facts, findings)
+    _others(caller, guess, findings)
+    _pieces(caller, guess, facts, findings)
+
+
+def _samples(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """Attention along the first axis, where the samples are: what one of them is changes what others come to."""
+    face, given = caller.face, caller.arrays(guess)
+    kinds = guess.by_name
+    lies = {name: calls.axes_of(kinds[name])[:1] for name in given}
+    # Where nothing has samples, these were taken for positions.
+    letters = "TS" if face.batches_first and ("B",) not in lies.values() else "B"
+    first = [name for name, axis in lies.items() if axis in [*zip(letters)]]
+    rows = {len(given[name]) for name in first} - ({guess.lengths.T, guess.lengths.S} if letters == "B" else set())
+    along = [span for span in facts.get("spans", ()) if span["keys"] in rows]
+    if not along and face.batches_first:
+        # Samples may be folded with something else that they have; what is as long as an axis is that.
+        own = {length for x in given.values() for length in x.shape[1:]}
+        along = [s for s in facts.get("spans", ()) if s["fused"] and s["keys"] not in own
+                 and any(s["keys"] % n == 0 for n in rows if n > 1)]  # fmt: skip
+    rank = min((given[name].ndim for name in first), default=0)
+    if not along or face.batches_first is False or (letters == "TS" and rank < 3):
+        return
+    # The first sample becomes the second once more.
+    other = {name: np.concatenate([given[name][1:2], given[name][1:]]) for name in first}
+    plain, moved = caller.ask([Way(guess), Way(guess, arrays=other)])
+    # What is read at one place that all samples share is the same whatever a sample is.
+    others = differ(plain.part(1), moved.part(1)) or not differ(plain, moved)
+    if not plain.outputs or moved.failed or len(plain.outputs[0]) not in rows or not others:
+        return
+    # What takes another axis for the sequence was built so.
+    built = along[0]["fused"] and "MultiheadAttention(" in face.text
+    line = None if built else along[0]["line"]
+    meant = re.search(_AMONG, " ".join((face.described + face.description.get("told", "")).lower().split()))
+    kind: Kind | None = None if face.batches_first and not meant else "convention"
+    findings.add("batch_first", kind=kind, line=line)
+
+
+def _others(caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Samples that read the first one and none of their own, where this reads its own, as by numbers within samples."""
+    given, kinds, n = caller.arrays(guess), guess.by_name, guess.lengths
+    if findings.wrong or not _has_samples(caller.face) or min(n.B, n.T) < 2:
+        return
+    for name in (name for name, x in given.items() if x.dtype.kind == "f" and kinds[name][:2] == "BT"):
+        ways = [Way(guess)]
+        # All of the first sample, and all but the first position of it, and of the second one.
+        for sample, start in ((0, 0), (0, 1), (1, 1)):
+            other = given[name].copy()
+            other[sample, start:] = np.random.default_rng(7).normal(size=other[sample, start:].shape)
+            ways.append(Way(guess, arrays={name: other}))
+        plain, *moved = caller.ask(ways)
+        if (
+            plain.failed
+            or not plain.outputs
+            or plain.outputs[0].shape[:2] != (n.B, n.T)
+            or any(x.failed for x in moved)
+        ):
+            return
+        first, second = (replace(plain, outputs=[plain.outputs[0][sample, :1]]) for sample in (0, 1))
+        at = [replace(x, outputs=[x.outputs[0][sample, :1]]) for x, sample in zip(moved, (1, 0, 1), strict=True)]
+        if differ(second, at[0]) and differ(first, at[1]) and not differ(second, at[2]):
+            says = f"Of {name}, each sample reads the first sample, and no other position of its own."
+            findings.add("unknown", message=says)
+            return
+
+
+def _pieces(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """Sequences behind each other in one row, one of which changes what another comes to."""
+    given, kinds = caller.arrays(guess), guess.by_name
+    bounds = [given[name] for name in given if kinds[name] in ("bounds", "bounds in T")]
+    if findings.wrong or not bounds or any(not np.array_equal(bounds[0], other) for other in bounds):
+        return
+    cut, length = int(bounds[0][1]), int(bounds[0][-1])
+    ways = [Way(guess)]
+    for some in (slice(cut), slice(cut, None)):
+        other = {name: x.copy() for name, x in given.items() if x.dtype.kind == "f" and len(x) == length}
+        for x in other.values():
+            x[some] = np.random.default_rng(7).normal(size=x[some].shape)
+        ways.append(Way(guess, arrays=other))
+    plain, first, second = caller.ask(ways)
+    if any(x.failed or not x.outputs or len(x.outputs[0]) != length for x in (plain, first, second)):
+        return
+
+    def part(answer: Answer, some: slice) -> Answer:
+        return replace(answer, outputs=[answer.outputs[0][some]])
+
+    if differ(part(plain, slice(cut, None)), part(first, slice(cut, None))) or differ(
+        part(plain, slice(cut)), part(second, slice(cut))
+    ):
+        says = "Of sequences that lie behind each other in one row, one changes what another comes to."
+        told = re.search(_NUMBERED, caller.face.code)
+        line = None if told else next((span["line"] for span in facts.get("spans", ())), None)
+        findings.add("unknown", message=says, line=line, look=_NUMBERED)
+
+
+def _has_samples(face: Interface) -> bool:
+    """Whether the first axis is said to be that of samples, by it or by what it uses."""
+    told = (face.description.get("told", "") + face.description.get("around", "")).lower()
+    shape = r"[(\[]\s*(b|bs|bsz|n_?batch|batch(_?size)?)\s*,\s*[\w*]+\s*,"
+    return bool(face.batches_first or (face.batches_first is None and re.search(shape, told)))
