@@ -19,6 +19,8 @@ from overt.recorder.products import contracted
 
 # Weights of what is seen.
 _SEEN = 1e-30
+# What takes rows of a table, and positions of which there are several distances.
+_LOOKED_UP, _PAIRS = {"index", "take", "embedding", "index_select", "gather"}, 3
 # Slopes that are not those of the paper, as forms of its formula.
 _WRONG = ("from 0", "formula", "from 0 formula")
 
@@ -86,6 +88,32 @@ def shifted(core: Core, data: Sequence[bool]) -> Iterator[Told]:
             else:
                 says = f"what is added to the scores of a {'key' if keys else 'query'} was made of it"
                 yield Told("bias", "", operation.line, says)
+
+
+def gathered(core: Core) -> Iterator[Told]:
+    """Biases out of a table that has one for each distance of two positions in a row or a grid.  Liu et al. 2021."""
+    keys = core.scores.keys.shape[1]
+    for operation in core.operations[: core.mix.number]:
+        if operation.name not in _LOOKED_UP or len(operation.operands) < 2 or not operation.operands[0].ndim:
+            continue
+        rows, index = len(operation.operands[0]), operation.operands[1]
+        if index.dtype.kind not in "iu" or index.size != keys**2 or keys < _PAIRS:
+            continue
+        grids = [(h, keys // h) for h in range(1, keys + 1)
+                 if keys % h == 0 and (2 * h - 1) * (2 * keys // h - 1) == rows]  # fmt: skip
+        shared = [_shares(index.reshape(keys, keys), *grid) for grid in grids]
+        if shared and all(shared):
+            says = "Pairs of positions that are not equally far apart share one number of the bias."
+            yield Told("bias", "unknown", operation.line, says)
+        elif shared:
+            yield Told("bias", "", operation.line, "one number for each distance")
+
+
+def _shares(index: np.ndarray, height: int, width: int) -> bool:
+    """Whether pairs of positions in a grid, row after row, have one number in common with others."""
+    y, x = np.divmod(np.arange(height * width), width)
+    apart = (y[:, None] - y) * 2 * width + x[:, None] - x
+    return len(np.unique(np.stack([apart, index]).reshape(2, -1), axis=1).T) > len(np.unique(index))
 
 
 def _terms(operations: Sequence[Operation], number: int, path: set[int]) -> Iterator[tuple[int, np.ndarray]]:
