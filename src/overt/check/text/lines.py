@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from overt.check.text.syntax import assigned, family, is_own, parsed, statements, walked
@@ -15,6 +15,8 @@ _DEPTH = 4
 # Functions that make numbers of numbers, and masks of lengths.
 _NUMBERS = {"sqrt", "rsqrt", "pow", "power", "float", "int", "tensor", "array", "float32", "float64", "size"}
 _MASKS = {"tri", "tril", "triu", "arange"}
+# What something has that are its numbers.
+_NUMBERS_OF = {"real", "imag", "T", "mT"}
 # What steps go by is called so where calls are given it.
 _NAMED = {"scale": ("scale",), "causal": ("is_causal", "attn_mask"), "dropout": ("dropout_p",),
           "mask": ("attn_mask",)}  # fmt: skip
@@ -80,6 +82,8 @@ def function_at(file: str, line: int) -> str | None:
 def returned_at(file: str, line: int, last: int) -> int | None:
     """Where what a line names is returned by the function that it and a later line are in; None where it is not."""
     tree = parsed("".join(linecache.getlines(file)))
+    goes_on = {at for n in statements(tree) if isinstance(n, ast.FunctionDef) and n.name in later
+               for at in range(n.lineno, (n.end_lineno or 0) + 1)}  # fmt: skip
     inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
     own = next((n for n in inside[::-1] if isinstance(n, ast.FunctionDef)), None)
     if own is None or not own.lineno <= last <= (own.end_lineno or 0):
@@ -143,13 +147,16 @@ def _made_here(function: ast.FunctionDef, line: int) -> bool:
     return any(n.id in then for n in taken)
 
 
-def counted_at(file: str, line: int) -> int:
+def counted_at(file: str, line: int, later: Collection[str] = ()) -> int:
     """The line in which the positions are counted that a line turns by; that line if there is none.
 
     It may lie in what calls the function around it, be a call that leaves out where to begin, or that in which the
     length is read of what came before.
+    later: the methods that go on where others began, which are looked into first.
     """
     tree = parsed("".join(linecache.getlines(file)))
+    goes_on = {at for n in statements(tree) if isinstance(n, ast.FunctionDef) and n.name in later
+               for at in range(n.lineno, (n.end_lineno or 0) + 1)}  # fmt: skip
     inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
     wanted: list[ast.AST] = [*inside[-1:]]
     found, here = line, line
@@ -168,7 +175,7 @@ def counted_at(file: str, line: int) -> int:
         if begins is not None:
             return begins
         told = read & {a.arg for a in function.args.args}
-        calls = sorted(_calls_of(function, tree), key=lambda n: n.lineno) if told else []
+        calls = sorted(_calls_of(function, tree), key=lambda n: (n.lineno not in goes_on, n.lineno)) if told else []
         if not calls or (counts is None and depth > 1):
             break
         without = [n for n in calls if counts is not None and _left_out(n, function) & told]
@@ -195,7 +202,7 @@ def _behind(function: ast.FunctionDef, wanted: Sequence[ast.AST], line: int) -> 
 
 def _read(node: ast.AST) -> set[str]:
     """The names that are read in an expression, but for those that are asked for their length or their parts alone."""
-    asked = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+    asked = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr not in _NUMBERS_OF}
     asked |= {id(x) for n in ast.walk(node) if isinstance(n, ast.Call) and _name(n) == "len" for x in n.args}
     return {x.id for x in ast.walk(node)
             if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load) and id(x) not in asked}  # fmt: skip
@@ -244,6 +251,8 @@ def _left_out(call: ast.Call, function: ast.FunctionDef) -> set[str]:
 def twice(file: str, line: int) -> int | None:
     """The line of the function around a line that computes for one name what was computed for another one before."""
     tree = parsed("".join(linecache.getlines(file)))
+    goes_on = {at for n in statements(tree) if isinstance(n, ast.FunctionDef) and n.name in later
+               for at in range(n.lineno, (n.end_lineno or 0) + 1)}  # fmt: skip
     inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
     functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
     known: dict[str, str] = {}
@@ -260,6 +269,8 @@ def twice(file: str, line: int) -> int | None:
 def keyed(file: str, line: int, deep: int = 1) -> int:
     """The line of the function around a line that makes what this looks things up by; that line if there is no such."""
     tree = parsed("".join(linecache.getlines(file)))
+    goes_on = {at for n in statements(tree) if isinstance(n, ast.FunctionDef) and n.name in later
+               for at in range(n.lineno, (n.end_lineno or 0) + 1)}  # fmt: skip
     inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
     functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
     if not functions:
@@ -332,6 +343,8 @@ def made_in(file: str, line: int, look: str) -> int:
 def repeated_at(file: str, line: int) -> int:
     """Where one thing is kept several times, as in ``[Linear(d, d)] * 3``, of what a line takes; or that line."""
     tree = parsed("".join(linecache.getlines(file)))
+    goes_on = {at for n in statements(tree) if isinstance(n, ast.FunctionDef) and n.name in later
+               for at in range(n.lineno, (n.end_lineno or 0) + 1)}  # fmt: skip
     inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
     read = {_name(n) for n in ast.walk(inside[-1]) if is_own(n)} if inside else set()
     found = {n.lineno for x in statements(tree) for name, value in _kept(x) for n in ast.walk(value)
