@@ -38,6 +38,7 @@ from overt.recorder.fused import expand, unsummed
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product, contracted, learned, made_of, outer_sum
 from overt.recorder.reordered import accumulated, reordered
+from overt.recorder.stacked import STACKS, stacked
 
 ADDS = {"add", "iadd", "radd", "add_any", "sub", "isub", "subtract", "rsub"}
 # How far back from the weights scores are looked for.
@@ -196,6 +197,10 @@ def attentions(operations: Sequence[Operation], *, free: bool = False) -> tuple[
     """
     written, before = expand(operations)
     found = cores(written, free=free)
+    lost = [core for core in found if core.place is None and any(written[n].name in STACKS for n in core.path)]
+    if lost and (whole := stacked(written)) is not None:
+        written, before = whole[0], [before[i] for i in whole[1]]
+        found = cores(written, free=free)
     if apart := {core.mix.number: one for core in found if (one := _over_heads(core)) is not None}:
         written, numbers = unsummed(written, apart)
         found, before = cores(written), [before[i] for i in numbers]

@@ -82,8 +82,6 @@ def function_at(file: str, line: int) -> str | None:
 def returned_at(file: str, line: int, last: int) -> int | None:
     """Where what a line names is returned by the function that it and a later line are in; None where it is not."""
     tree = parsed("".join(linecache.getlines(file)))
-    goes_on = {at for n in statements(tree) if isinstance(n, ast.FunctionDef) and n.name in later
-               for at in range(n.lineno, (n.end_lineno or 0) + 1)}  # fmt: skip
     inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
     own = next((n for n in inside[::-1] if isinstance(n, ast.FunctionDef)), None)
     if own is None or not own.lineno <= last <= (own.end_lineno or 0):
@@ -251,8 +249,6 @@ def _left_out(call: ast.Call, function: ast.FunctionDef) -> set[str]:
 def twice(file: str, line: int) -> int | None:
     """The line of the function around a line that computes for one name what was computed for another one before."""
     tree = parsed("".join(linecache.getlines(file)))
-    goes_on = {at for n in statements(tree) if isinstance(n, ast.FunctionDef) and n.name in later
-               for at in range(n.lineno, (n.end_lineno or 0) + 1)}  # fmt: skip
     inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
     functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
     known: dict[str, str] = {}
@@ -269,8 +265,6 @@ def twice(file: str, line: int) -> int | None:
 def keyed(file: str, line: int, deep: int = 1) -> int:
     """The line of the function around a line that makes what this looks things up by; that line if there is no such."""
     tree = parsed("".join(linecache.getlines(file)))
-    goes_on = {at for n in statements(tree) if isinstance(n, ast.FunctionDef) and n.name in later
-               for at in range(n.lineno, (n.end_lineno or 0) + 1)}  # fmt: skip
     inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
     functions = [n for n in inside if isinstance(n, ast.FunctionDef)]
     if not functions:
@@ -343,8 +337,6 @@ def made_in(file: str, line: int, look: str) -> int:
 def repeated_at(file: str, line: int) -> int:
     """Where one thing is kept several times, as in ``[Linear(d, d)] * 3``, of what a line takes; or that line."""
     tree = parsed("".join(linecache.getlines(file)))
-    goes_on = {at for n in statements(tree) if isinstance(n, ast.FunctionDef) and n.name in later
-               for at in range(n.lineno, (n.end_lineno or 0) + 1)}  # fmt: skip
     inside = [n for n in statements(tree) if n.lineno <= line <= (n.end_lineno or 0)]
     read = {_name(n) for n in ast.walk(inside[-1]) if is_own(n)} if inside else set()
     found = {n.lineno for x in statements(tree) for name, value in _kept(x) for n in ast.walk(value)
