@@ -78,8 +78,6 @@ class Mixing(Masked):
             self.note(
                 "softmax", "not tried", "each key is shared among learned queries, as in pooling by clusters", line
             )
-        elif mistake == "no_exp_norm" and self._weighed_before():
-            self.note("softmax", "not tried", "the weights were made of others, which their exponentials gave", line)
         elif known and mistake is not None:
             # One maximum for all is right where all are summed; of what is divided by its sum, no scale is left.
             self.forget("global_max", *(["scale"] if mistake == "no_exp_norm" else []))
@@ -124,11 +122,6 @@ class Mixing(Masked):
                 "softmax", UNKNOWN, line, "The weights are no softmax of the scores over the keys.", right[live],
                 self.weights[live],
             )  # fmt: skip
-
-    def _weighed_before(self) -> bool:
-        """Whether the scores were made weights before: what is divided by its sum is what became of these."""
-        made = [self.operations[number] for number in self.core.path]
-        return any(operation.name in ("exp", "exp2", "softmax") for operation in made)
 
     def _unseen(self) -> bool:
         """Whether what hides keys was not seen, as in masked arrays of NumPy: no step has a score of -inf."""
