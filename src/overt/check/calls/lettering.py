@@ -48,6 +48,8 @@ def lettered(
     unlike = iter((6, 9, 11, 13, 10, 14, 15, 17))
     # A graph has an array of edges; elsewhere their letter is a width.
     graph = {s.axes[-1] for s in found.values() if s.sort == "whole" or s.axes[0] == "2" or len(s.axes) == 1}
+    # What has an end each is an edge, whatever it is called: an atom of a molecule too.
+    ended = {s.axes[-1] for s in found.values() if s.sort == "ends" and len(s.axes) == 1}
     # What is first in some arrays alone are no samples, unless it is called so.
     first = {s.axes[0] for s in found.values() if not s.sort and len(s.axes) > 2}
     # What is heads where more axes are is that where there are two.
@@ -66,7 +68,9 @@ def lettered(
         for place, axis in enumerate(shape.axes):
             if axis in letters:
                 continue
-            edges = axis not in PLAIN and (shape.sort == "ends" or (axis in graph and re.fullmatch(shapes.EDGES, axis)))
+            edges = axis not in PLAIN and (
+                shape.sort == "ends" or axis in ended or (axis in graph and re.fullmatch(shapes.EDGES, axis))
+            )
             known = DEGREE * lengths.T if edges else shapes.size(axis, {**sizes, **named})
             taken = set(letters.values())
             letter = axis if axis in PLAIN else _letter(shape, place, sides, taken, len(first) < 2, heading, columns)

@@ -325,7 +325,7 @@ class Suggestions(Likely):
         told |= {(n,): replace(told[n,], sort="mask") for n in hide if (n,) in told and not told[n,].sort}
         # What has two axes, and neither of them is 2, is said of edges, and no ends of theirs.
         ends = {path for path in ends if path in told and (len(told[path].axes) == 1 or "2" in told[path].axes)}
-        told |= {path: replace(told[path], sort="ends") for path in ends if not told[path].sort}
+        told |= {path: replace(told[path], sort="ends") for path in ends if told[path].sort in ("", "whole")}
         for path in asked.compared | asked.whole | asked.indices | asked.picking:
             if path in told and not told[path].sort:
                 told[path] = replace(told[path], sort="whole")
