@@ -446,6 +446,9 @@ class Suggestions(Likely):
                     known = self._weight(("w", a.name))
                     self._found.add((a.name,))
                 kind = known or dict(first.kinds)[a.name,]
+                if kind == "bounds" and "T" in [axes_of(k)[0] for k in kinds.values() if axes_of(k)]:
+                    # Of one row of tokens, what is packed into it has several.
+                    kind = "bounds in T"
                 if a.each and kind == "W":
                     # What is kept one by one is as wide as what asks.
                     kind = next((k for k in kinds.values() if len(axes_of(k)) == 1), kind)
