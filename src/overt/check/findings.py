@@ -210,7 +210,7 @@ class Findings:
             return None
         line = decided(file, line, _GIVEN[name]) if name in _GIVEN else line
         # What is turned by the wrong positions is wrong where these are counted.
-        line = counted_at(file, line, self.description.get("steps") or ()) if name == "rope_offset" else line
+        line = counted_at(file, line) if name == "rope_offset" else line
         if name == _COMPARES[0] and not _COMPARES[1].search(linecache.getline(file, line)):
             made = decided(file, line, "causal")
             made = made if _COMPARES[1].search(linecache.getline(file, made)) else line

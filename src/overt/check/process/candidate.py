@@ -19,6 +19,7 @@ import numpy as np
 from overt.check.process import wire
 from overt.check.process.arrays import alike, backends, copied, leaves, marks, seed_all, unchanged
 from overt.check.process.composing import (
+    STANDS_FOR,
     THEN,
     applied,
     closing,
@@ -342,7 +343,7 @@ class Candidate:
             train(thing, call["train"])
         thing = _narrowed(thing, call.get("dtype"))
         # A class that stands for functions holds nothing but what they close over.
-        pure = inspect.isroutine(thing) or is_linen(type(thing)) or hasattr(type(thing), "made")
+        pure = inspect.isroutine(thing) or is_linen(type(thing)) or hasattr(type(thing), STANDS_FOR)
         # What is recorded is traced there.
         plainly = call.get("record") is not None or bool(call.get("example"))
         own = thing

@@ -28,6 +28,8 @@ from overt.check.text.usage import source_of
 # What stands between the names of methods that are called one after the other, and behind that of one that is called so
 # by itself; and the name that makes the object.
 THEN, AGAIN, MAKE = " then ", " again and again", "__init__"
+# What a class that stands for functions was made of; no name that somebody's own class has.
+STANDS_FOR = "stands for"
 
 
 def applied(thing: Any) -> Any:
@@ -77,7 +79,11 @@ def closing(function: Any) -> Any:
                 "__init__": _making(function, numbers if draws else None),
                 "__call__": lambda self, *args, **kwargs: self.function(*args, **kwargs),
             }
-            own |= {"__module__": function.__module__, "__doc__": function.__doc__, "made": (function, alike, numbers)}
+            own |= {
+                "__module__": function.__module__,
+                "__doc__": function.__doc__,
+                STANDS_FOR: (function, alike, numbers),
+            }
             return type(function.__name__, (), own)
     return function
 
@@ -119,8 +125,8 @@ def _weights(draw: Callable[..., Any], numbers: list[Any]) -> Any:
 
 def described(thing: Any, method: str | None = None) -> dict[str, Any]:
     """A candidate that is called by a method, its usual one where none is named, after what that needs."""
-    if inspect.isclass(thing) and "made" in vars(thing):
-        function, alike, numbers = vars(thing)["made"]
+    if inspect.isclass(thing) and STANDS_FOR in vars(thing):
+        function, alike, numbers = vars(thing)[STANDS_FOR]
         told = describe(function)
         told |= {"kind": "class", "method": "__call__", "methods": [], "starts": [], "constructor": told["parameters"]}
         row = {"required": True, "default": None, "annotation": "", "kind": "keyword"}

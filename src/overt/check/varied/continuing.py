@@ -20,7 +20,7 @@ from overt.check.calls import call as calls
 from overt.check.calls.call import Guess
 from overt.check.findings import Findings
 from overt.check.steps.definitions import same
-from overt.check.text.lines import given_at
+from overt.check.text.lines import counted_at, given_at
 from overt.check.text.roles import constructor_role
 from overt.check.varied import reordering
 from overt.check.varied.asking import Caller
@@ -425,7 +425,10 @@ class Continued:
             turned = (e["line"] for told in (late, whole) for e in told["ledger"] if e["step"].endswith("rotation"))
             # The rows that are taken, where some are.
             look = rf"\b({'|'.join(self.tables)})\[" if self.tables else ""
-            findings.add("rope_offset", kind="mistake", line=None if look else next(turned, None), look=look)
+            line, file = next(turned, None), self.face.description["file"]
+            # Of several methods, that which goes on has lost count.
+            line = counted_at(file, line, self.face.description.get("steps") or ()) if line and file else line
+            findings.add("rope_offset", kind="mistake", line=None if look else line, look=look)
         elif top_left is None and not right and not self._open(way) and self._continues(way, wholes, chunk):
             findings.add("decode_differs", certain=False)
         findings.enter([late])
