@@ -82,7 +82,7 @@ def _judge(looking: Looking, findings: Findings) -> None:
     if "one pair" in one.judged["facts"]:
         more += beside.resized(made, caller, guess, one.judged, beside.broader)
     judged = chosen(caller, guess, made, [one.judged, *more])
-    findings.conclude([beside.settled(told, other) for told in judged])
+    findings.conclude([beside.settled(told, other, judged) for told in judged])
     if not guess.told:
         # What is documented runs as it is.
         beside.turned(*looking.tried(one.handle), guess, findings)

@@ -9,10 +9,12 @@ from itertools import chain
 
 from overt.check.text import shapes
 from overt.check.text.shapes import Path, Shape
-from overt.check.text.syntax import called, drawn, kept_calls, parameters_of, parsed, statements, walked
+from overt.check.text.syntax import assigned, called, drawn, kept_calls, parameters_of, parsed, statements, walked
 
 # The axis of several that a loop goes through.
 SEVERAL = "several"
+# What cuts an array into pieces.
+_CUTS = {"array_split", "split", "chunk", "tensor_split"}
 
 
 def handed(source: str, name: str, names: Sequence[str]) -> dict[Path, Shape]:
@@ -28,10 +30,13 @@ def handed(source: str, name: str, names: Sequence[str]) -> dict[Path, Shape]:
     if own is None:
         return found
     become = {one: (one, False) for one in names}
+    # What it was cut into has as many axes.
+    pieces = {target.id: piece for node in walked(own) for target, value in assigned(node)
+              for piece in _cut(value) if isinstance(target, ast.Name) and piece in names}  # fmt: skip
     for node in walked(own):
         for target, over in drawn(node.target, node.iter) if isinstance(node, ast.For | ast.comprehension) else ():
-            if isinstance(target, ast.Name) and isinstance(over, ast.Name) and over.id in names:
-                become.setdefault(target.id, (over.id, True))
+            if isinstance(target, ast.Name) and isinstance(over, ast.Name) and over.id in {*names, *pieces}:
+                become.setdefault(target.id, (pieces.get(over.id, over.id), over.id not in pieces))
     for call in (n for n in walked(own) if isinstance(n, ast.Call)):
         other = functions.get(called(call) or "")
         text = ast.get_docstring(other) if other is not None and other is not own else None
@@ -45,3 +50,10 @@ def handed(source: str, name: str, names: Sequence[str]) -> dict[Path, Shape]:
                 axes = told[one,].axes
                 found.setdefault((to,), replace(told[one,], axes=(SEVERAL, *axes) if several else axes))
     return found
+
+
+def _cut(value: ast.AST) -> list[str]:
+    """The names in a call that cuts something into pieces: what it is a method of, and what it is given first."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute) or value.func.attr not in _CUTS:
+        return []
+    return [node.id for node in (value.func.value, *value.args[:1]) if isinstance(node, ast.Name)]

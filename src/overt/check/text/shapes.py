@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 # An argument, or what lies in it by name or number.
 Path = tuple[str, ...]
@@ -33,7 +33,7 @@ _BESIDE = r"[\s,/&+|`'\"*]*(and|or|et|und|y)?[\s`'\"*]*"
 # What words beside a shape say of its numbers.
 _SORTS = {
     "mask": r"bool|true\b",
-    "0 and 1": r"0\s*/\s*1\b|(with )?(1|(?<!\w )0)(\.0)? (for|where|at|=)|ones (at|for|where)|binary\b|(zeros|0s?) and (ones|1s?)\b|(ones|1s?) and (zeros|0s?)\b",
+    "0 and 1": r"1 (?!\d)[^\d\n,;.]{2,40}\b0 [^\W\d]|0 (?!\d)[^\d\n,;.]{2,40}\b1 [^\W\d]|0\s*/\s*1\b|(with )?(1|(?<!\w )0)(\.0)? (for|where|at|=)|ones (at|for|where)|binary\b|(zeros|0s?) and (ones|1s?)\b|(ones|1s?) and (zeros|0s?)\b",
     "whole": r"(u?int(eger)?(32|64|s)?|long|ids?|tokens|ind(ex|ices|exes))\b",
 }
 
@@ -59,11 +59,11 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
     # Two things by their names, and the shape of each.
     each = rf"(?<![\w.])({known})(:?) \(\w+, *\w+\),?:? (?:each |both )?([\[(](?:{_AXIS})(?:, *(?:{_AXIS}))+[\])])"
     text = re.sub(each, r'\1["0"] \3; \1["1"] \3', text)
+    text = _in_order(text, known, held := [*asked])
     # What a sentence begins with is written large.
     large = {one.capitalize(): one for one in names if len(one) > 2 and one.islower()}
     text = re.sub(rf"\b({_any(large)})(?=\s+[\[(])", lambda m: large[m[1]], text)
     text = _bracketed(text, known)
-    held = [*asked]
     inside = {path[-1]: path[:-1] for path in reversed(held) if path[-1] not in names}
     # W["q"], and W.q where that is asked for.
     fields = rf"(?:\[[\"'](\w+)[\"']\]|\.({_any(path[-1] for path in held if len(path) == 2)}))?"
@@ -175,6 +175,20 @@ def _listed(text: str, held: Sequence[Path]) -> dict[Path, Shape]:
         places = _SHAPE.finditer(text, listed.start() + 1, listed.end()) if listed and len(inside) > 1 else ()
         found |= {path: Shape(_axes(place[1]), "") for path, place in zip(sorted(inside), places, strict=False)}
     return found
+
+
+def _in_order(text: str, known: str, held: Sequence[Path]) -> str:
+    """A text in which what lies in a list by its number is called by that: ``x: [words (B, T), ages (B,)]``."""
+
+    def numbered(found: re.Match[str]) -> str:
+        inside = [path for path in held if len(path) == 2 and path[0] == found[1] and path[1].isdigit()]
+        parts = re.split(r"\w+ *(\([^()]*\))", found[2])
+        if len(inside) != len(parts) // 2 or not inside:
+            return found[0]
+        names = (f'{found[1]}["{n}"] {shape}' for n, shape in enumerate(parts[1::2]))
+        return "".join(chain.from_iterable(zip(parts[::2], (*names, ""), strict=True)))
+
+    return re.sub(rf"(?<![\w.])({known}):? *\[((?:[^\[\]()]|\([^()]*\))*)\]", numbered, text)
 
 
 def _bracketed(text: str, known: str) -> str:

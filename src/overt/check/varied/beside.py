@@ -219,7 +219,7 @@ def scaled(
         # What else is part of the scores, or how long a sequence is, may have to do with it.
         return
     else:
-        heads = {name: 2 * n for name, n in made.numbers(caller).items() if constructor_role(name) == "heads"}
+        heads = _twice(made, caller, guess, facts["scored width"], look)
         # What an instance was made with may stay as it is; what it has can be in twice as many heads.
         anew = first is None or bool(first[0].kinds)
         sized = len(told) > 1 and anew and (caller.handle is None or abs(power) <= _LOOSE)
@@ -240,10 +240,26 @@ def scaled(
         findings.tell(fault | {"file": odd["file"], "line": odd["line"]})
 
 
-def settled(found: dict[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _twice(
+    made: Made, caller: Caller, guess: Guess, width: int, look: Callable[[Caller, Guess], dict[str, Any]]
+) -> dict[str, int]:
+    """Twice as many heads: of what is called so, or else of what leaves each of them half of its width."""
+    numbers = {name: n for name, n in made.numbers(caller).items() if type(n) is int and n > 1}
+    called = {name: 2 * n for name, n in numbers.items() if constructor_role(name) == "heads"}
+    for name, n in numbers.items() if not called else ():
+        other = made.other(caller, {name: 2 * n})
+        if other is not None and 2 * look(other, guess).get("facts", {}).get("scored width", 0) == width:
+            return {name: 2 * n}
+    return called
+
+
+def settled(
+    found: dict[str, Any], others: Sequence[Mapping[str, Any]], seen: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """What a recording came to without a scale that is wrong in its lengths alone.
 
     Half of 4 is its root: what is one factor beside 1/√width, or one with any width, is not what it seemed to be.
+    others: recordings with other widths; seen: all that were made beside these.
     """
     one = found["facts"]
     for told in (other["facts"] for other in others):
@@ -251,15 +267,16 @@ def settled(found: dict[str, Any], others: Sequence[Mapping[str, Any]]) -> dict[
             continue
         ratio, root = told["scale"] / one["scale"], (one["scored width"] / told["scored width"]) ** 0.5
         known = {fault["mistake"] for other in others for fault in other["faults"] if fault["step"] == "scale"}
-        both = [name for name in one.get("scale may be", ()) if name in told.get("scale may be", ())]
         if min(abs(ratio - 1), abs(ratio - root)) < _LOOSE and root != 1:
             kept = {what: [x for x in found[what] if not x["step"].endswith("scale") or x["mistake"] in (None, *known)]
                     for what in ("faults", "ledger")}  # fmt: skip
-            found = found | kept
-        elif both:
-            # Two lengths were the same, and it was taken for the wrong one.
-            faults = [x | {"mistake": both[0]} if x["step"] == "scale" else x for x in found["faults"]]
-            found = found | {"faults": faults}
+            return found | kept
+    fits = [some for other in (*others, *seen) if (some := other["facts"].get("scale may be"))]
+    shared = [name for name in one.get("scale may be", ()) if all(name in some for some in fits)]
+    if fits and shared:
+        # Two lengths were the same, and it was taken for the wrong one.
+        faults = [x | {"mistake": shared[0]} if x["step"] == "scale" else x for x in found["faults"]]
+        found = found | {"faults": faults}
     return found
 
 
