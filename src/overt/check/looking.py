@@ -129,7 +129,7 @@ class Looking:
         self.ran.append(tried)
         if len(self.callers) < CALLS:
             self.callers.append((caller, tried.guess))
-        for other in _clearer(face, tried.guess, judged):
+        for other in (*_clearer(face, tried.guess, judged), *self._parted(caller, tried.guess, judged)):
             again = self._recorded(handle, other)
             if again.get("cores"):
                 tried, judged = Tried(other, {}), again
@@ -158,6 +158,15 @@ class Looking:
             return True
         # Of what is doubtful there may be more before something is sure.
         return len(self.ran) >= _RAN + min(2 * _RAN, sum(one.doubtful for one in self.found))
+
+    def _parted(self, caller: Caller, guess: Guess, judged: Mapping[str, Any]) -> Iterator[Guess]:
+        """Three times as long, where one number that it has by itself is as long as all, as that of a block is."""
+        made = self.made.of(caller)
+        given = made[0].by_name if made else {}
+        numbers = {n for name, n in self.made.numbers(caller).items() if name not in given and type(n) is int}
+        n = guess.lengths
+        if n.T in numbers - {1, n.H} and {one["keys"] for one in judged.get("facts", {}).get("spans", ())} == {n.T}:
+            yield guess.sized(T=3 * n.T, S=3 * n.T if n.S == n.T else n.S)
 
     def _wider(self, handle: int | None, tried: Tried) -> bool:
         """Whether more is seen where a number that is given, or one of its constructor, lets more keys through."""
