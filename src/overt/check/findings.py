@@ -104,7 +104,9 @@ class Findings:
         for fault in (fault for one in told for fault in one["faults"]):
             faults.setdefault(fault["mistake"], fault)
         known = {name: fault for name, fault in faults.items() if name != "unknown"}
-        for fault in (known or faults).values():
+        # What is a convention explains nothing that is wrong.
+        explains = any((fault["kind"] or MISTAKES[name].kind) != "convention" for name, fault in known.items())
+        for fault in (known if explains else faults).values():
             self.tell(fault)
         self.enter(told)
 

@@ -125,7 +125,7 @@ def _beyond(looking: Looking, findings: Findings) -> bool:
             findings.convention["called with"] = str(guess)
             again = outside.read(caller, beside.elsewhere(guess)) if caller.handle is None else {}
             other = [again] if again.get("cores") else []
-            findings.conclude([beside.settled(outer, other)])
+            findings.conclude([beside.settled(outer, other, ())])
             facts = [one["facts"] for one in (outer, *other)]
             beside.scaled(looking.made, caller, guess, facts, findings, outside.read)
             contracts.rests(caller, guess, looking.made, findings)

@@ -12,7 +12,7 @@ import numpy as np
 from overt.check.steps import pipeline, projections
 from overt.check.steps.judged import UNKNOWN
 from overt.check.steps.masking import Masked
-from overt.check.steps.origins import PRODUCTS, Origin, added, behind, constant_over, places
+from overt.check.steps.origins import PRODUCTS, Origin, added, behind, constant_over, picked, places
 from overt.check.steps.pipeline import constant, near, permuted
 from overt.check.text.lines import returned_at, twice
 from overt.recorder.flow import GATHERS
@@ -246,6 +246,9 @@ class Mixing(Masked):
         if one is not None and two is not None and len(one) == len(two) and one != two:
             line = self.operations[self.v.source or 0].line
             self.fail("values", UNKNOWN, line, "Values are kept in another order than their keys.")
+        elif (astray := self._samples_astray()) is not None:
+            says = "Keys and values are put in other orders of samples, so some meet those of another one."
+            self.fail("mixing", UNKNOWN, self.operations[astray].line, says)
         elif self.sum is None and self.alignment.strangers(self.core):
             line = self.operations[self.alignment.parted(self.core)].line
             self.fail("mixing", UNKNOWN, line, "Keys are paired with the values of other positions.")
@@ -259,6 +262,14 @@ class Mixing(Masked):
         ):
             line = self.operations[self.alignment.line_before(self.alignment.exchanged[0])].line
             self.fail("merge", UNKNOWN, line, "What was mixed for a query is put at the place of another.")
+
+    def _samples_astray(self) -> int | None:
+        """What puts the samples of keys or of values in an order that those of the other are not put in."""
+        keys, values = (picked(self.operations, s) for s in (self.core.scores.sources[1], self.core.mix.sources[1]))
+        if keys is None or values is None:
+            return None
+        return next((number for one, two in ((keys, values), (values, keys)) for order, number in one.items()
+                     if order not in two), None)  # fmt: skip
 
     def _taken_apart(self) -> bool:
         """Whether of keys and values, put beside what was kept, other positions are taken."""

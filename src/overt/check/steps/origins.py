@@ -59,6 +59,28 @@ def added(operations: Sequence[Operation], one: Origin) -> list[int] | None:
     return [*map(int, np.flatnonzero(own[0]))] if alike else None
 
 
+def picked(operations: Sequence[Operation], source: int | None) -> dict[bytes, int] | None:
+    """The orders in which samples were put of what was computed or kept, and the operations that did that.
+
+    None where something else was done to it on the way.
+    """
+    found, open_, seen = dict[bytes, int](), [source], set[int]()
+    while open_:
+        number = open_.pop()
+        if number is None or number in seen or operations[number].name in PRODUCTS:
+            continue
+        seen.add(number)
+        name, operands, host = operations[number].name, operations[number].operands, operations[number].host
+        if name not in _SAMPLES | VIEWS | GATHERS or not operands:
+            return None
+        for x in operands[1:]:
+            order = x.ravel()
+            if x.dtype.kind in "iu" and operands[0].ndim > 2 and len(order) == len(operands[0]) == len(host):
+                found |= {order.astype(int).tobytes(): number} if (order != np.arange(len(order))).any() else {}
+        open_ += [s for x, s in zip(operands, operations[number].sources, strict=True) if x.dtype.kind == "f"]
+    return found
+
+
 def followed(
     operations: Sequence[Operation], data: Sequence[bool], form: np.ndarray, source: int | None, operand: np.ndarray
 ) -> Origin:

@@ -20,6 +20,8 @@ def numbers(node: ast.AST) -> list[ast.AST]:
             return [one] if isinstance(one, ast.Name) else []
         case ast.Slice(upper=ast.BinOp(op=ast.Add(), left=ast.Name() as one, right=ast.Constant())):
             return [one]
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch"), attr="full"), args=[_, ast.Name() as one, *_]):
+            return [one]
         case ast.Tuple(elts=elements) if sum(isinstance(x, ast.Constant) and x.value == 0 for x in elements) > 1:
             return [x for x in elements if isinstance(x, ast.Name)]
     return []
