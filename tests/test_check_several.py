@@ -242,6 +242,132 @@ class Angles(nn.Module):
         if pad is not None:
             s = s.masked_fill(pad[:, None, None, :], float("-inf"))
         return self.out((s.softmax(-1) @ v).movedim(1, -2).flatten(-2))
+
+
+def beams(x, past_k, past_v, parent, Wq, Wk, Wv):
+    """One step for all hypotheses of a beam search: x [beams, D] newest token of each; Wq, Wk, Wv [D, D];
+    past_k, past_v [beams, n, D]; parent [beams] int: hypothesis i goes on with the past of parent[i].
+    """
+    q, k, v = x @ Wq, x @ Wk, x @ Wv
+    keys = torch.cat([past_k[parent], k[:, None]], 1)
+    values = torch.cat([past_v[parent], v[:, None]], 1)
+    s = torch.einsum("bd,btd->bt", q, keys) / q.shape[-1] ** 0.5
+    return torch.einsum("bt,btd->bd", s.softmax(-1), values)
+
+
+class Rooms(nn.Module):
+    """Block-local attention on a ring of L cells (L a multiple of room), in rooms shifted by half a room: the last and
+    the first cell are neighbours.  x (B, L, dim) -> (B, L, dim): cell i plus what it read in its room."""
+
+    def __init__(self, dim, heads, room=4):
+        super().__init__()
+        self.heads, self.room = heads, room
+        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x):
+        B, L, D = x.shape
+        y = torch.roll(x, -(self.room // 2), dims=1)
+        y = self.qkv(y).view(B, L // self.room, self.room, 3, self.heads, D // self.heads)
+        q, k, v = y.permute(3, 0, 1, 4, 2, 5)
+        w = (q @ k.transpose(-1, -2) / (D // self.heads) ** 0.5).softmax(dim=-1)
+        y = (w @ v).transpose(2, 3).reshape(B, L, D)
+        return x + self.out(torch.roll(y, self.room // 2, dims=1))
+
+
+class Lines(nn.Module):
+    """Feature maps (B, C, H, W): scaled dot-product attention along every row, then along every column."""
+
+    def __init__(self, channels, heads=2):
+        super().__init__()
+        self.heads = heads
+        self.ins = nn.ModuleList(nn.Linear(channels, 3 * channels, bias=False) for _ in range(2))
+
+    def line(self, x, i):
+        *lead, n, c = x.shape
+        q, k, v = self.ins[i](x).view(*lead, n, 3, self.heads, c // self.heads).unbind(-3)
+        q, k, v = (t.transpose(-3, -2) for t in (q, k, v))
+        mixed = torch.softmax(q @ k.transpose(-2, -1) / np.sqrt(q.size(-1)), dim=-1) @ v
+        return x + mixed.transpose(-3, -2).reshape(*lead, n, c)
+
+    def forward(self, img):
+        x = self.line(img.permute(0, 2, 3, 1), 0)
+        return self.line(x.transpose(1, 2), 1).transpose(1, 2).permute(0, 3, 1, 2)
+
+
+class Glow(nn.Module):
+    """Each part has its own matrices; the results lie side by side.  x (lot, T, dim)"""
+
+    def __init__(self, dim=32, glow=4):
+        super().__init__()
+        self.scale = (dim // glow) ** -0.5
+        self.parts = nn.ModuleList(nn.ModuleList(nn.Linear(dim, dim // glow) for _ in range(3)) for _ in range(glow))
+
+    def forward(self, x):
+        found = []
+        for q, k, v in self.parts:
+            found.append((q(x) @ k(x).transpose(-2, -1) * self.scale).softmax(dim=-1) @ v(x))
+        return torch.cat(found, dim=-1)
+
+
+def worker(q, k, v):
+    """q (H, d), k/v (n, H, d) with n >= 1 -> out (H, d), lse (H,)"""
+    s = np.einsum("hd,nhd->hn", q, k) / np.sqrt(q.shape[-1])
+    m = s.max(axis=1)
+    p = np.exp(s - m[:, None])
+    l = p.sum(axis=1)
+    return np.einsum("hn,nhd->hd", p / l[:, None], v), m + np.log(l)
+
+
+def workers(q, k, v, n_workers=4):
+    ks = np.array_split(k, n_workers)
+    vs = np.array_split(v, n_workers)
+    parts = [worker(q, a, b) for a, b in zip(ks, vs) if len(a)]
+    outs, sums = np.stack([o for o, _ in parts]), np.stack([z for _, z in parts])
+    w = np.exp(sums - sums.max(axis=0))
+    return (w[..., None] / w.sum(axis=0)[:, None] * outs).sum(axis=0)
+
+
+class Visits(nn.Module):
+    """inputs: [visits (B, N, F), days (B, N) time of each visit, non-decreasing]
+
+    Visit i attends to the visits j <= i.  The logit loses rate * (days_i - days_j), so that old visits fade.
+    """
+
+    def __init__(self, units):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(units, units) for _ in range(3))
+        self.rate = nn.Parameter(torch.zeros(1))
+
+    def forward(self, inputs):
+        x, days = inputs
+        s = self.q(x) @ self.k(x).mT / x.shape[-1] ** 0.5
+        s = s - nn.functional.softplus(self.rate) * (days[:, :, None] - days[:, None, :])
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        return s.masked_fill(later, -1e30).softmax(-1) @ self.v(x)
+
+
+class Bloco(nn.Module):
+    """x: (B, L, dim); validos: (B, L) com 1 nas palavras e 0 no preenchimento, que não recebe nenhum peso."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(dim, dim) for _ in range(3))
+
+    def forward(self, x, validos):
+        notas = self.q(x) @ self.k(x).mT / x.shape[-1] ** 0.5
+        notas = notas.masked_fill(validos[:, None, :] == 0, float("-inf"))
+        return notas.softmax(-1) @ self.v(x)
+
+
+class made:
+    """A class may be called, and have, what it likes.  q, k, v (T, d)"""
+
+    made = 3
+
+    def __call__(self, q, k, v):
+        s = q @ k.T / np.sqrt(q.shape[-1])
+        e = np.exp(s - s.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True) @ v
 '''
 HEAD, CAUSAL = "softmax_axis_head_or_batch", "causal_off_by_one"
 BOTH = [
@@ -256,9 +382,17 @@ BOTH = [
     ("Turning", "here = n + np.arange(len(x))", "here = np.arange(len(x))", {"rope_offset": "here = np.arange"}),
     ("Matcher", "s = np.where(np.asarray(keep)[None, :] > 0, s, -np.inf)", "s = s * np.asarray(keep)[None, :]",
      {"mask_times_scores": "keep"}),
+    ("beams", "past_v[parent]", "past_v", {"unknown": "past_k[parent]"}),
+    ("Rooms", "torch.roll(y, self.room // 2, dims=1)", "torch.roll(y, -(self.room // 2), dims=1)",
+     {"unknown": "torch.roll(y"}),
+    ("Lines", "q.size(-1)", "q.size(-2)", {"scale_seqlen": "q.size(-2)"}),
+    ("Glow", "(dim // glow) ** -0.5", "glow ** -0.5", {"scale_num_heads": ""}),
+    ("workers", "m + np.log(l)", "m / np.log(2) + np.log2(l)", {"lse_base2": ""}),
+    ("Bloco", 'notas.masked_fill(validos[:, None, :] == 0, float("-inf"))', "notas * validos[:, None, :]",
+     {"mask_times_scores": "notas * validos"}),
 ]  # fmt: skip
 # What was called wrong, or was not called.
-RIGHT = ("Addressing", "Angles")
+RIGHT = ("Addressing", "Angles", "Visits", "made")
 
 
 @pytest.fixture
