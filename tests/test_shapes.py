@@ -25,6 +25,8 @@ from overt.check.text.shapes import Shape, shapes, size
         ("ids (B, T) int -> logits (B, T, vocab)", ["ids", "logits"], {"ids": "B T: whole"}),
         ("seen (B, S) 1 for words, coverage (B, S)", ["seen", "coverage"], {"seen": "B S: 0 and 1", "coverage": "B S"}),
         ("Maps (B, 3, 12, 8) of pictures (2015)", ["img"], {"img": "B 3 12 8"}),
+        ("keep (n,) of 0/1; what has keep == 0 (comments, blank) gets no weight", ["keep"], {"keep": "n: 0 and 1"}),
+        ("validos (B, L) com 1 nas palavras e 0 no resto", ["validos"], {"validos": "B L: 0 and 1"}),
         ("q: [t, h, d]     sinks: [h * 2] (float)", ["q", "sinks"], {"q": "t h d", "sinks": "h * 2"}),
         ('x: [n, d], p: {"w": [d, 3 * d], "b": [3 * d]}', ["x", "p"], {"x": "n d", "p.w": "d 3 * d", "p.b": "3 * d"}),
         ("x [B, T, D], m bool [B or 1, T, T], b (1|H, T, T)", ["x", "m", "b"],
