@@ -129,10 +129,11 @@ class Looking:
         self.ran.append(tried)
         if len(self.callers) < CALLS:
             self.callers.append((caller, tried.guess))
-        for other in (*_clearer(face, tried.guess, judged), *self._parted(caller, tried.guess, judged)):
+        for other in _clearer(face, tried.guess, judged):
             again = self._recorded(handle, other)
             if again.get("cores"):
                 tried, judged = Tried(other, {}), again
+        tried, judged = self._parted(handle, tried, judged)
         if "additive_ignores_keys" in names(judged):
             # Keys that are lost in a loop over numbers do enter.
             judged = outside.read(caller, square(tried.guess)) or outside.read(caller, tried.guess) or judged
@@ -159,14 +160,17 @@ class Looking:
         # Of what is doubtful there may be more before something is sure.
         return len(self.ran) >= _RAN + min(2 * _RAN, sum(one.doubtful for one in self.found))
 
-    def _parted(self, caller: Caller, guess: Guess, judged: Mapping[str, Any]) -> Iterator[Guess]:
-        """Three times as long, where one number that it has by itself is as long as all, as that of a block is."""
+    def _parted(self, handle: int | None, tried: Tried, judged: dict[str, Any]) -> tuple[Tried, dict[str, Any]]:
+        """Three blocks, where one is all there is: a number that it has by itself, as long as all keys."""
+        caller, n = self.caller(handle), tried.guess.lengths
         made = self.made.of(caller)
         given = made[0].by_name if made else {}
-        numbers = {n for name, n in self.made.numbers(caller).items() if name not in given and type(n) is int}
-        n = guess.lengths
-        if n.T in numbers - {1, n.H} and {one["keys"] for one in judged.get("facts", {}).get("spans", ())} == {n.T}:
-            yield guess.sized(T=3 * n.T, S=3 * n.T if n.S == n.T else n.S)
+        numbers = {k for name, k in self.made.numbers(caller).items() if name not in given and type(k) is int}
+        if n.T not in numbers - {1, n.H} or _keys(judged) != {n.T}:
+            return tried, judged
+        longer = tried.guess.sized(T=3 * n.T, S=3 * n.T if n.S == n.T else n.S)
+        again = self._recorded(handle, longer)
+        return (Tried(longer, {}), again) if _keys(again) == {n.T} else (tried, judged)
 
     def _wider(self, handle: int | None, tried: Tried) -> bool:
         """Whether more is seen where a number that is given, or one of its constructor, lets more keys through."""
@@ -181,6 +185,11 @@ class Looking:
             if wider is not None and self._look(wider.handle, [tried]):
                 return True
         return False
+
+
+def _keys(judged: Mapping[str, Any]) -> set[int]:
+    """How many keys the attentions of a recording have."""
+    return {one["keys"] for one in judged.get("facts", {}).get("spans", ())}
 
 
 def _clearer(face: Interface, guess: Guess, judged: Mapping[str, Any]) -> Iterator[Guess]:
