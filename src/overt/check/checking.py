@@ -19,6 +19,7 @@ from overt.check.process.session import EndedError, Here, Session
 from overt.check.report import CallError, CheckerError, Report, UnattendedError
 from overt.check.text.interface import Interface
 from overt.check.text.roles import LAYOUTS, MASKS, ROLES, role
+from overt.check.text.shapes import shapes
 from overt.check.text.syntax import used
 from overt.check.varied import contracts, slips
 from overt.errors import ArgumentError, OvertError
@@ -240,9 +241,12 @@ def _enter(face: Interface, findings: Findings, passed: set[str | int]) -> None:
     """What was not tried of a candidate that attends."""
     if not any(face.has(kind) for kind in ("mask", "padding", "lengths")):
         findings.entered("mask", "it takes none", tried=False)
+    told = shapes(face.shaped, [argument.name for argument in face.arguments])
     for number, argument in enumerate(face.arguments):
         if not {argument.name, number} & passed:
             findings.untried(argument)
+        elif argument.role is None and argument.default is None and (argument.name,) not in told:
+            findings.guessed(argument)
 
 
 def check(

@@ -83,6 +83,11 @@ class Findings:
         if not any(entry.step == step for entry in self.ledger):
             self.entered(step, why, tried=False)
 
+    def guessed(self, argument: Argument) -> None:
+        """An argument of which nothing says what it is, and which was passed as what runs."""
+        why = f"nothing says what it is, so it was found by trying: --argument {argument.name}=ROLE says it"
+        self.entered(f"argument {argument.name}", why, tried=False)
+
     @property
     def wrong(self) -> bool:
         """Whether something is wrong, and not only risky or unusual."""

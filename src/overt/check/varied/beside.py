@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
@@ -373,6 +374,10 @@ def turned(caller: Caller, tried: Sequence[Tried], guess: Guess | None, findings
         # Keys are given with their features first.
         return False
     documented = {len(layout) for layout in face.layouts} | {len(one.axes) for one in told.values() if not one.sort}
+    # What shapes are taken apart into are as many axes, whatever these are called.
+    names = "|".join(re.escape(a.name) for a in face.arguments)
+    taken = re.findall(rf"^\s*(\w+(?:, *\w+)+) *= *(?:{names})\.shape$", face.code, re.MULTILINE)
+    documented |= {len(words.split(",")) for words in taken}
     if any(base.startswith("torch.nn") for base in face.description["bases"]) and "TD" not in face.told_layouts:
         # Modules are given samples.
         documented.add(3)
