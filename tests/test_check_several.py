@@ -342,7 +342,7 @@ class Visits(nn.Module):
         x, days = inputs
         s = self.q(x) @ self.k(x).mT / x.shape[-1] ** 0.5
         s = s - nn.functional.softplus(self.rate) * (days[:, :, None] - days[:, None, :])
-        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(diagonal=1)
         return s.masked_fill(later, -1e30).softmax(-1) @ self.v(x)
 
 

@@ -49,7 +49,8 @@ def _chains(operations: Sequence[Operation], operation: Operation) -> list[_Chai
             number = same[0] if len(same) == 1 else None
         else:
             return []
-        if made.result.shape != operation.operands[0].shape:
+        if made.result.ndim < 2 or made.result.shape != operation.operands[0].shape:
+            # Rows, and single numbers, are stacked to one matrix of scores.
             return []
         found.append((made, path[::-1]))
     forms = {(made.labels, made.left.shape, made.right.shape, *(operations[n].name for n in path))

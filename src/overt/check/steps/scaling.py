@@ -42,6 +42,10 @@ class Scale(Walk):
             return
         # What is turned by its positions is put together of features of one of them.
         if any(len(one.along or [0]) > 1 for one, turned in zip((self.q, self.k), before, strict=True) if not turned):
+            if len(core.scores.summed) > 1 and abs(total * width - 1) < 2e-3 and not self.intended.get("by width"):
+                says = f"The sums of {width} products are divided by {width}, and not by its root."
+                self.fail("scale", "scale_d", line, says, width**-0.5, total)
+                return
             self.note("scale", "not tried", "the numbers that are summed belong to several positions", line)
             return
         owned = self._widths(parameters=True)

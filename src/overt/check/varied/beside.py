@@ -272,11 +272,12 @@ def settled(
             kept = {what: [x for x in found[what] if not x["step"].endswith("scale") or x["mistake"] in (None, *known)]
                     for what in ("faults", "ledger")}  # fmt: skip
             return found | kept
-    fits = [some for other in (*others, *seen) if (some := other["facts"].get("scale may be"))]
-    shared = [name for name in one.get("scale may be", ()) if all(name in some for some in fits)]
-    if fits and shared:
+    names = list(one.get("scale may be", ()))
+    for fits in (other["facts"].get("scale may be", ()) for other in (*others, *seen)):
         # Two lengths were the same, and it was taken for the wrong one.
-        faults = [x | {"mistake": shared[0]} if x["step"] == "scale" else x for x in found["faults"]]
+        names = [name for name in names if name in fits] or names
+    if names:
+        faults = [x | {"mistake": names[0]} if x["step"] == "scale" else x for x in found["faults"]]
         found = found | {"faults": faults}
     return found
 

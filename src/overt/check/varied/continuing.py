@@ -426,8 +426,10 @@ class Continued:
             # The rows that are taken, where some are.
             look = rf"\b({'|'.join(self.tables)})\[" if self.tables else ""
             line, file = next(turned, None), self.face.description["file"]
-            # Of several methods, that which goes on has lost count.
-            line = counted_at(file, line, self.face.description.get("steps") or ()) if line and file else line
+            steps = self.face.description.get("steps") or ()
+            if line and file and (late_at := counted_at(file, line, steps)) != counted_at(file, line):
+                # Of several methods, that which goes on has lost count.
+                line = late_at
             findings.add("rope_offset", kind="mistake", line=None if look else line, look=look)
         elif top_left is None and not right and not self._open(way) and self._continues(way, wholes, chunk):
             findings.add("decode_differs", certain=False)
