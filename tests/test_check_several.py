@@ -359,6 +359,20 @@ class Bloco(nn.Module):
         return notas.softmax(-1) @ self.v(x)
 
 
+class Twice(nn.Module):
+    """x (B, T, 24): self-attention twice, scaled by the root of the width."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = (nn.ModuleList(nn.Linear(24, 24) for _ in range(3)) for _ in range(2))
+
+    def forward(self, x):
+        q, k, v = (f(x) for f in self.a)
+        x = x + (q @ k.mT / 24**0.5).softmax(-1) @ v
+        q, k, v = (f(x) for f in self.b)
+        return x + (q @ k.mT * 24**-0.5).softmax(-1) @ v
+
+
 class made:
     """A class may be called, and have, what it likes.  q, k, v (T, d)"""
 
@@ -388,6 +402,8 @@ BOTH = [
     ("Lines", "q.size(-1)", "q.size(-2)", {"scale_seqlen": "q.size(-2)"}),
     ("Glow", "(dim // glow) ** -0.5", "glow ** -0.5", {"scale_num_heads": ""}),
     ("workers", "m + np.log(l)", "m / np.log(2) + np.log2(l)", {"lse_base2": ""}),
+    ("Twice", "q @ k.mT * 24**-0.5", "q @ k.mT", {"scale_missing": "q @ k.mT).softmax"}),
+    ("Twice", "q @ k.mT / 24**0.5", "q @ k.mT / 24", {"scale_d": "/ 24)"}),
     ("Bloco", 'notas.masked_fill(validos[:, None, :] == 0, float("-inf"))', "notas * validos[:, None, :]",
      {"mask_times_scores": "notas * validos"}),
 ]  # fmt: skip

@@ -272,12 +272,14 @@ def settled(
             kept = {what: [x for x in found[what] if not x["step"].endswith("scale") or x["mistake"] in (None, *known)]
                     for what in ("faults", "ledger")}  # fmt: skip
             return found | kept
-    names = list(one.get("scale may be", ()))
+    names, rivals = list(one.get("scale may be", ())), set(one.get("scale may be", ()))
     for fits in (other["facts"].get("scale may be", ()) for other in (*others, *seen)):
         # Two lengths were the same, and it was taken for the wrong one.
-        names = [name for name in names if name in fits] or names
-    if names:
-        faults = [x | {"mistake": names[0]} if x["step"] == "scale" else x for x in found["faults"]]
+        names, rivals = [name for name in names if name in fits] or names, rivals | {*fits}
+    if names and names[0]:
+        # Another attention may have another mistake.
+        faults = [x | {"mistake": names[0]} if x["step"] == "scale" and x["mistake"] in rivals else x
+                  for x in found["faults"]]  # fmt: skip
         found = found | {"faults": faults}
     return found
 
