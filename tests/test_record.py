@@ -163,6 +163,57 @@ def test_queries_that_see_nothing() -> None:
     assert not np.asarray(rec["layers.0"].weights)[:, :, 3].any()
 
 
+LOWEST = torch.finfo(torch.float32).min
+# What is added to the scores of a query, by the first of its keys, and by all others.
+SWALLOWED = {
+    "the lowest number": (LOWEST, LOWEST),
+    "it, and nothing": (LOWEST, -torch.inf),
+    "near it": (0.9 * LOWEST, LOWEST),
+    "large": (-1e30, -1e30),
+    "not so large": (-1e4, -1e4),
+    "nothing": (-torch.inf, -torch.inf),
+}
+
+
+@pytest.mark.parametrize("keep", ["qk", "statistics", "disk"])
+@pytest.mark.parametrize("added", SWALLOWED)
+def test_rows_that_numbers_hide_whole_are_what_the_model_made_of_them(added: str, keep: str) -> None:
+    mask = torch.zeros(T, T).masked_fill(~CAUSAL, -torch.inf)
+    mask[[0, 3, 4, 8], :3], mask[[0, 3, 4, 8], 3:] = (torch.tensor(x) for x in SWALLOWED[added])
+    model = build(lambda q, k, v: SDPA(q, k, v, attn_mask=mask))
+    rec, y = recorded(model, X, keep=keep)
+    seen, (q, k, _) = rec["layers.0"], model.layers[0].project(X)
+    expected = (q @ k.mT * D**-0.5 + mask).softmax(-1).nan_to_num().detach()
+    np.testing.assert_allclose(seen.received(), expected.sum(-2), atol=1e-5)
+    np.testing.assert_allclose(seen.entropy(), -torch.xlogy(expected, expected).sum(-1), atol=1e-5)
+    if keep != "statistics":
+        np.testing.assert_allclose(seen.weights, expected, atol=1e-6)
+    with torch.no_grad(), overt.record(model, compute="overt"):
+        np.testing.assert_allclose(model(X), y, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_mask_that_hides_everything_by_numbers_is_a_table_without_warnings(dtype: torch.dtype) -> None:
+    model = build(lambda q, k, v: SDPA(q, k, v, attn_mask=torch.full((T, T), torch.finfo(dtype).min, dtype=dtype)))
+    rec, _ = recorded(model.to(dtype), X.to(dtype))
+    np.testing.assert_allclose(np.asarray(rec["layers.0"].weights).sum(-1), 1, atol=1e-5)
+    assert "nan" not in str(rec)
+    # Scores add up to half numbers in float32, which has place for both.
+    uniform = np.allclose(rec["layers.0"].weights, 1 / T, atol=1e-3)
+    assert uniform == (dtype != torch.float16)
+
+
+@pytest.mark.parametrize(
+    "lets", [torch.ones(T, 1).bool(), torch.ones(T, 1).bool().index_fill(0, torch.tensor(4), False)]
+)
+def test_a_mask_with_one_column_is_one_for_all_keys(lets: Tensor) -> None:
+    model = build(lambda q, k, v: SDPA(q, k, v, attn_mask=lets))
+    rec, _ = recorded(model, X)
+    expected = np.where(lets.numpy(), weights(model, X), 0)
+    np.testing.assert_allclose(rec["layers.0"].weights, expected, atol=2e-6)
+
+
 def test_flex_with_functions() -> None:
     def near(b: Any, h: Any, t: Any, s: Any) -> Any:
         return (t >= s) & (t - s < 4)
@@ -224,6 +275,55 @@ def test_torchs_own_transformer() -> None:
     ]
     assert rec["decoder.layers.0.multihead_attn"].weights.shape == (B, H, 5, T)
     assert not np.triu(np.asarray(rec["decoder.layers.1.self_attn"].weights), 1).any()
+
+
+LAST = torch.arange(T) > torch.tensor([[T], [5]])
+ENCODERS: dict[str, tuple[dict[str, Any], Callable[[nn.Module], Any]]] = {
+    "padding": ({}, lambda model: model(X, src_key_padding_mask=LAST)),
+    "by position": ({}, lambda model: model(X, None, LAST)),
+    "as numbers": ({}, lambda model: model(X, src_key_padding_mask=torch.zeros(B, T).masked_fill(LAST, -torch.inf))),
+    "on the left": ({}, lambda model: model(X, src_key_padding_mask=LAST.flip(1))),
+    "a mask too": ({}, lambda model: model(X, mask=~CAUSAL, src_key_padding_mask=LAST)),
+    "not nested": ({"enable_nested_tensor": False}, lambda model: model(X, src_key_padding_mask=LAST)),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_padding_comes_out_of_an_encoder_as_without_a_recording(kind: str, norm: bool) -> None:
+    options, run = ENCODERS[kind]
+    torch.manual_seed(0)
+    last = nn.LayerNorm(32) if norm else None
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, H, 48, batch_first=True), 2, last, **options).eval()
+    if last is not None:
+        nn.init.normal_(last.bias)
+    with torch.no_grad():
+        plain = run(model)
+        with overt.record(model) as rec:
+            y = run(model)
+    np.testing.assert_allclose(y, plain, atol=2e-6)
+    assert rec.names == ["layers.0.self_attn", "layers.1.self_attn"]
+    # Where gradients flow torch takes nothing out, and neither does a recording.
+    plain = run(model)
+    with overt.record(model):
+        assert torch.equal(run(model), plain)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("whole", [False, True])
+def test_padding_in_what_was_compiled_stays_where_it_is(whole: bool) -> None:
+    torch.manual_seed(0)
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, H, 48, batch_first=True), 1).eval()
+    model = torch.compile(encoder, backend="eager") if whole else nn.Sequential(encoder)
+    if not whole:
+        encoder.compile(backend="eager")
+    run = (lambda: model(X, src_key_padding_mask=LAST)) if whole else (lambda: encoder(X, src_key_padding_mask=LAST))
+    with torch.no_grad():
+        plain = run()
+        with overt.record(model):
+            y = run()
+    np.testing.assert_allclose(y, plain, atol=2e-6)
 
 
 def test_two_attentions_in_one_module_are_numbered() -> None:

@@ -222,6 +222,36 @@ def test_an_operator_of_ones_own_and_an_attention_by_its_name_are_told() -> None
     assert list(rec.unseen) == ["layers.1"]
 
 
+class SelfAttentionOutput(nn.Module):
+    """What stands beside an attention, with as many maps as are asked for."""
+
+    def __init__(self, maps: int) -> None:
+        super().__init__()
+        self.maps, self.norm = nn.ModuleList(nn.Linear(W, W) for _ in range(maps)), nn.LayerNorm(W)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for one in self.maps:
+            x = one(x)
+        return self.norm(x)
+
+
+class SelfAttentionLayer(nn.Module):
+    def __init__(self, maps: int) -> None:
+        super().__init__()
+        self.inner, self.output = Own(plain), SelfAttentionOutput(maps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.output(self.inner(x))
+
+
+@pytest.mark.parametrize(("maps", "unseen"), [(1, []), (2, ["layers.0.output"])])
+def test_a_projection_beside_an_attention_is_a_part_of_it(maps: int, unseen: list[str]) -> None:
+    model = Model(SelfAttentionLayer(maps)).eval()
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+    assert (rec.names, list(rec.unseen)) == (["layers.0.inner"], unseen)
+
+
 class Methods(Model):
     """What a model does beside its forward."""
 

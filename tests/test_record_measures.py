@@ -126,7 +126,8 @@ def test_mass(keep: str, by_hand: bool) -> None:
     last = rec.mass({"needle": slice(3, 6)}, queries=-1, names="*.0")["needle"]
     assert list(last) == ["layers.0"]
     np.testing.assert_allclose(last["layers.0"], exact[0, ..., -1, 3:6].sum(-1), atol=1e-6)
-    for keys, queries in ((slice(0, 2), 99), ([T], None), ("needle", None)):
+    outside = slice(T, T + 2)
+    for keys, queries in ((slice(0, 2), 99), ([T], None), ("needle", None), (outside, None), (slice(0, 2), outside)):
         with pytest.raises(ArgumentError, match=r"layers\.0"):
             rec.mass({"x": keys}, queries=queries)
 

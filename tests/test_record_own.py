@@ -355,6 +355,20 @@ def test_numbers_that_are_not_finite_are_named() -> None:
             model(x)
 
 
+def test_weights_that_are_not_finite_are_named() -> None:
+    def strictly(q: Tensor, k: Tensor) -> Tensor:
+        return scores(q, k).masked_fill(~CAUSAL.tril(-1), -torch.inf).softmax(-1)
+
+    message = r"layers\.0: the weights of its softmax are not all finite.* or give the weights nan_to_num\(\)"
+    model = build(lambda q, k, v: strictly(q, k) @ v)
+    with torch.no_grad(), pytest.raises(RecordingError, match=message), overt.record(model):
+        model(X)
+    model = build(lambda q, k, v: strictly(q, k).nan_to_num() @ v)
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+    assert not np.asarray(rec["layers.0"].weights)[:, :, 0].any()
+
+
 def test_a_part_that_was_compiled_keeps_its_name() -> None:
     model = build(plain, SDPA)
     model.layers[0] = torch.compile(model.layers[0], backend="eager")

@@ -247,6 +247,38 @@ def test_a_layer_that_attends_and_mixes_is_none_without_attention() -> None:
         model(X)
 
 
+class Copies(nn.Module):
+    """A layer that attends, and mixes copies of the state beside, at each position by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.mix = Own(plain), nn.Linear(W, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        copies = x if x.ndim == 4 else x[..., None].expand(*x.shape, 2)
+        copies = copies + copies @ self.mix(copies[..., 0]).unflatten(-1, (2, 2))
+        return copies + self.inner(copies[..., 0])[..., None]
+
+
+class Each(nn.Module):
+    def __init__(self, layers: nn.ModuleList) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("together", [lambda *layers: Each(nn.ModuleList(layers)), nn.Sequential])
+def test_a_layer_that_mixes_copies_of_the_state_mixes_no_positions(together: Callable[..., nn.Module]) -> None:
+    model = together(Copies(), Copies(), Copies()).eval()
+    with torch.no_grad(), overt.record(model) as rec:
+        model(X)
+    assert (rec.without, rec.unseen) == ([], {})
+
+
 class Drawn(nn.Module):
     """Noise of a variance that a product spreads, as where sounds are drawn for aligned letters."""
 

@@ -389,7 +389,9 @@ def test_multi_head_attention_is_one_step_in_a_table_and_its_definition_inside()
     mask = torch.ones(5, 5).triu(1).bool()
     expected, _ = layer(x, x, x, attn_mask=mask)
     steps = overt.trace(layer, x, x, x, attn_mask=mask)
-    assert len(steps.attentions) == 1
+    (parts,) = steps.attentions
+    assert parts.keys() == {"weights", "output"}
+    np.testing.assert_array_equal(steps["weights"], layer(x, x, x, attn_mask=mask)[1].detach())
     _, operations = record_operations(layer, x, x, x, attn_mask=mask)
     written, (core,), before = attentions(operations)
     assert len(before) == len(written)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from overt.cli.paths import NAME, PATH
 from overt.cli.show import lines
 from overt.errors import ArgumentError, DependencyError
 
@@ -33,13 +34,13 @@ _WRITTEN = 20
 
 
 @click.command(epilog=_EXAMPLES)
-@click.argument("what", metavar="FOLDER")
+@click.argument("what", type=NAME, metavar="FOLDER")
 @click.argument("text", required=False)
 @click.option("--generate", type=click.IntRange(0), metavar="N", help="Let the model write N tokens, recorded too.")
 @click.option("--layers", multiple=True, metavar="GLOB", help='Record these modules alone, such as "*.self_attn".')
-@click.option("--tokens", type=click.Path(path_type=Path), help="Names of the tokens, one a line.")
-@click.option("--page", type=click.Path(path_type=Path), help="Write one HTML file that needs no network.")
-@click.option("--save", type=click.Path(path_type=Path), help="Write the recording as .npz.")
+@click.option("--tokens", type=PATH, help="Names of the tokens, one a line.")
+@click.option("--page", type=PATH, help="Write one HTML file that needs no network.")
+@click.option("--save", type=PATH, help="Write the recording as .npz.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def command(
     what: str,

@@ -14,6 +14,9 @@ from overt.scores import scaled_dot
 from overt.torch.record.arrays import array
 from overt.torch.record.visible import Visible
 
+# A log-sum-exp up to that is exact enough to divide by.
+_LARGE = 1000
+
 
 @dataclass(eq=False)
 class Call:
@@ -56,6 +59,23 @@ class Call:
         """Whether it lies in the memory that overt's kernels reach."""
         return self.q.is_cpu
 
+    def settle(self) -> None:
+        """Let queries see all keys alike of which finite numbers hide every key, unless they put out zeros.
+
+        Numbers as large swallow scores, but for those of float16 in a kernel, which adds up in float32.
+        """
+        alike = self.visible.alike
+        # A sink takes all.
+        if alike is None or self.sinks is not None:
+            return
+        rows = torch.from_numpy((self.visible.counts == 0) & (alike.counts > 0)).to(self.q.device)[..., None]
+        if not bool((rows & (self.output != 0)).any()):
+            return
+        if self.q.dtype != torch.float16 or (self.way != "sdpa" and self.lse is None):
+            self.q = self.q.masked_fill(rows, 0)
+            self.bias = None if self.bias is None else self.bias.masked_fill(rows, 0)
+        self.visible, self.lse = alike, None
+
     def rows(self, at: slice) -> Tensor:
         """Weights (B, H, N, S) of some queries, from q, k and the lse, in torch."""
         if self.weights is not None:
@@ -69,9 +89,16 @@ class Call:
             scores = self.softcap * torch.tanh(scores / self.softcap)
         if self.bias is not None:
             scores = scores + (self.bias[:, :, at] if self.bias.shape[2] > 1 else self.bias)
-        weights = (scores - self.lse[:, :, at, None]).exp_()
+        lse = self.lse[:, :, at, None]
+        weights = (scores - lse).exp_()
         # What is hidden may be anything, and queries that see nothing have an lse of −∞.
-        return torch.where(self.visible.rows(at, S, scores.device), weights, 0.0)
+        weights = torch.where(self.visible.rows(at, S, scores.device), weights, 0.0)
+        if self.bias is not None and self.sinks is None:
+            # Numbers as large as those that hide keys leave no place for the rest of an lse.
+            large = lse.isfinite() & (lse.abs() > _LARGE)
+            if bool(large.any()):
+                weights = torch.where(large, weights / weights.sum(-1, keepdim=True), weights)
+        return weights
 
     def at(self, keys: np.ndarray) -> Tensor:
         """Weight (B, H, T) of one key for each query: keys (B, T), −1 for none; NaN for none and for a blind query."""

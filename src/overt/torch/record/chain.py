@@ -122,7 +122,7 @@ class Chain:
             return link.past - link.offset
         if link.S == link.T:
             return 0
-        last = link.visible.last
+        last = (link.visible.meant or link.visible).last
         if last.shape[2] != link.T or link.T == 1 or (np.diff(last.max((0, 1))) != 1).any():
             return None
         return int(last[:, :, 0].max()) - 1

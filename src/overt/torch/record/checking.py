@@ -26,6 +26,7 @@ def complete(call: Call) -> None:
     if call.weights is not None:
         call.lse = call.weights.new_zeros(call.weights.shape[:3], dtype=call.wide)
         return
+    call.settle()
     if call.lse is None and call.near:
         seen = Attended(call.problem())
         call.lse = owned(seen.lse)

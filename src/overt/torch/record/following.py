@@ -67,6 +67,13 @@ _OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
 _ORDERED = (torch._ops.HigherOrderOperator,)
 
 
+@dataclass(frozen=True, eq=False)
+class _Product:
+    """A product of two activations, which gave scores, and where it ran."""
+
+    place: Any
+
+
 @dataclass(eq=False)
 class Softmax:
     """One softmax: where it ran, whether its input were scores, of how many cells, and what became of its weights.
@@ -77,6 +84,7 @@ class Softmax:
     beside: whether it ran where no ``forward`` did, so that nobody knows what became of them.
     summed: whether they weighed a sum, of which no product tells.
     spelled: whether it is what ``exp`` gave of scores, which is no softmax before it mixes.
+    infinite: whether weights that met a product are not all finite.
     root: the product that its scores come from.  aside: whether these were only looked at, and may go on elsewhere.
     """
 
@@ -90,8 +98,9 @@ class Softmax:
     beside: bool = False
     summed: bool = False
     spelled: bool = False
+    infinite: bool = False
     lost: str | None = None
-    root: object = None
+    root: _Product | None = None
     aside: bool = False
 
     @property
@@ -128,12 +137,13 @@ class Follower:
         """heads: how many heads a place has, if it says so."""
         self._heads = heads
         # Weights, or None for scores, and the product that these come from.
-        self._known: dict[int, tuple[weakref.ref[Tensor], _Weights | None, object]] = {}
+        self._known: dict[int, tuple[weakref.ref[Tensor], _Weights | None, _Product | None]] = {}
         self._softmaxes: list[Softmax] = []
         # Whether what is seen now runs where no ``forward`` does.
         self.beside = False
-        # Places where something that was computed of scores, and by no softmax, took part in another product.
-        self.mixed: dict[Any, None] = {}
+        # Places where something that was computed of scores, and by no softmax, took part in another product, and where
+        # these scores came from.
+        self.mixed: dict[Any, set[Any]] = {}
         # Places where numbers left torch, and by what.
         self.left: dict[Any, str] = {}
 
@@ -308,6 +318,7 @@ class Follower:
             torn = itself or (weights.softmax.used and weights.values.numel() < weights.softmax.size)
             if found is None or torn:
                 weights.softmax.torn |= torn
+                weights.softmax.infinite |= not (weights.values.is_meta or bool(weights.values.isfinite().all()))
                 self._lose(factor, name)
                 continue
             self._known.pop(id(factor), None)
@@ -317,9 +328,10 @@ class Follower:
         for x in operands[:-2]:
             self._lose(x, name)
         if not any(map(_learned, factors)):
-            if any(self._entry(x) and self._weights(x) is None for x in factors):
-                self.mixed[place] = None
-            self._note(result, None, object())
+            for x in factors:
+                if self._entry(x) and (root := self._root(x)) is not None:
+                    self.mixed.setdefault(place, set()).add(root.place)
+            self._note(result, None, _Product(place))
         return None
 
     def _add(self, softmax: Softmax) -> None:
@@ -334,7 +346,7 @@ class Follower:
             # A variance is no weight, and where else it goes nobody knows.
             softmax.scored |= softmax.spelled and name not in _PLAIN
 
-    def _note(self, x: Tensor, weights: _Weights | None, root: object = None) -> None:
+    def _note(self, x: Tensor, weights: _Weights | None, root: _Product | None = None) -> None:
         key, known = id(x), self._known
         known[key] = weakref.ref(x, lambda gone: _forget(known, key, gone)), weights, root
 
@@ -342,7 +354,7 @@ class Follower:
         found = self._known.get(id(x))
         return found is not None and found[0]() is x
 
-    def _root(self, x: Tensor) -> object:
+    def _root(self, x: Tensor) -> _Product | None:
         return self._known[id(x)][2]
 
     def _weights(self, x: Tensor) -> _Weights | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -201,16 +201,16 @@ class Keeper:
             ids=ids,
         )
         if self.keep == "statistics":
-            if call.visible.rest is not None:
+            if call.visible.rest is not None or call.visible.alike is not None:
                 # Booleans for each cell are not linear.
-                link.visible = replace(call.visible, rest=None)
+                link.visible = call.visible.edges
         else:
             if call.weights is not None:
                 link.weights = self._hold(call.weights, name)
             else:
                 k = call.k[:, :, new]
                 # A cache that has room to spare is written to at the next step.
-                spare = k.shape[2] == S > call.visible.last.max(initial=0)
+                spare = k.shape[2] == S > (call.visible.meant or call.visible).last.max(initial=0)
                 link.q, link.k = self._hold(call.q, name), self._hold(k.clone() if spare else k, name)
                 link.bias = None if call.bias is None else array(call.bias.to(call.wide))
         return link

@@ -96,23 +96,28 @@ def entropy(seen: Recorded) -> np.ndarray:
 def mass(seen: Recorded, keys: Any, queries: Any) -> np.ndarray:
     """Share (B, H) of the attention of some queries, by default of all, that some keys receive."""
     S, T = seen.problem.shape.S, seen.problem.shape.T
-    chosen = np.zeros(S, bool)
-    try:
-        chosen[keys] = True
-    except (IndexError, TypeError, ValueError):
-        raise ArgumentError(f"{keys!r} names no keys of {seen.name}, which has {S}: give a slice or indices") from None
+    chosen, name = np.zeros(S, bool), seen.name or "(model)"
+    chosen[_named(keys, S, f"keys of {name}")] = True
     if queries is None:
         return shares(seen)[..., chosen].sum(-1)
-    try:
-        rows = np.arange(T)[queries].reshape(-1)
-    except (IndexError, TypeError, ValueError):
-        raise ArgumentError(f"{queries!r} names no queries of {seen.name}, which has {T}") from None
+    rows = _named(queries, T, f"queries of {name}")
     places = np.flatnonzero(chosen)
     total = np.zeros(seen.rows.shape)
     for t in rows:
         row = np.asarray(seen.weights[:, :, int(t)])
         total += row[..., places].sum(-1)
     return total / max(len(rows), 1)
+
+
+def _named(places: Any, N: int, what: str) -> np.ndarray:
+    """A slice or indices as places among N; an error where there is no such place."""
+    try:
+        found = np.arange(N)[places].reshape(-1)
+    except (IndexError, TypeError, ValueError):
+        found = None
+    if found is None or (isinstance(places, slice) and not len(found)):
+        raise ArgumentError(f"{places!r} names no {what}, which has {N}: give a slice or indices")
+    return found
 
 
 def cells(seen: Recorded, keys: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ def replaced(call: Call, name: str) -> Tensor:
         raise RecordingError(f'{name}: compute="overt" gives no gradients: run the model under torch.no_grad()')
     if call.dropped:
         raise RecordingError(f'{name}: compute="overt" drops nothing: call model.eval() first')
+    call.settle()
     seen = Attended(call.problem(values=True))
     call.lse = owned(seen.lse)
     call.along = owned(seen.received()), owned(seen.entropy())

@@ -79,8 +79,8 @@ def sdpa(
         offset = S - T if attn_mask.variant == CausalVariant.LOWER_RIGHT else 0
         seen = seen.both(Visible.causal(T, S, offset))
     elif attn_mask is not None:
-        hidden, bias = visible.split(four_or_fewer(attn_mask, heads, batch, query.ndim))
-        seen = seen.both(hidden)
+        mask = four_or_fewer(attn_mask, heads, batch, query.ndim)
+        seen, bias = visible.split(mask if mask.shape[3] == S else mask.expand(-1, -1, -1, S))
     scale = scale if scale is not None else D**-0.5 if D else 1.0
     grad = any(x.requires_grad for x in (query, key, value))
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
@@ -136,7 +136,7 @@ def four(x: Tensor, heads: int | None, batch: torch.Size) -> Tensor:
 
 
 def four_or_fewer(mask: Tensor, heads: int | None, batch: torch.Size, ndim: int) -> Tensor:
-    """A mask that broadcasts to the scores as (B or 1, H or 1, T or 1, S)."""
+    """A mask that broadcasts to the scores as (B or 1, H or 1, T or 1, S or 1)."""
     if mask.ndim <= 2:
         return mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
     if ndim == 3:

@@ -25,6 +25,8 @@ from overt.torch.record.watch import Mode, Watch, backward
 Layers = str | Sequence[str] | Callable[[str], bool] | None
 # Attributes in which modules say how many heads they have, where three axes do not.
 _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead", "num_attn_heads", "attn_heads")
+# Modules that hold layers, one after another.
+_LISTS = nn.ModuleList, nn.Sequential
 
 _NOTHING = Keeper("statistics", 0, None, None)
 
@@ -80,9 +82,10 @@ class Session:
             if any(_in(x, name) and x != name for x in self.seen) and not any(_in(name, x) for x in self.seen):
                 self._miss(name, "beside its attentions it mixes by something else than a softmax")
         known = {*self.seen, *self.lost, *self.unseen, *self._mixers}
-        for name in self._watch.called_attention:
-            if name not in known and not any(_in(x, name) or _in(name, x) for x in known):
-                self._miss(name, "an attention by its name, in which none was seen")
+        for name in (called := self._watch.called_attention):
+            if name in known or any(_in(x, name) or _in(name, x) for x in known) or self._projects(name, called):
+                continue
+            self._miss(name, "an attention by its name, in which none was seen")
         # No circle may hold on to what was recorded when nobody else does.
         self._mode = None
 
@@ -118,8 +121,7 @@ class Session:
     def without(self) -> list[str]:
         """Layers that have no attention, beside others of the same list that have, and what mixes without a softmax."""
         found: list[str] = []
-        kinds = nn.ModuleList, nn.Sequential
-        lists = {name: x for x, name in self._watch.names.items() if isinstance(x, kinds)}
+        lists = {name: x for x, name in self._watch.names.items() if isinstance(x, _LISTS)}
         for name, module in lists.items():
             # What lies inside a layer is a part of it.
             if any(name.startswith(f"{outer}.") for outer in lists):
@@ -134,8 +136,28 @@ class Session:
 
     @property
     def _mixers(self) -> list[str]:
-        """Modules that mix by something else than a softmax."""
-        return [self._watch.names[module] for module in self._follower.mixed]
+        """Modules that mix by something else than a softmax.
+
+        What came out of an earlier layer is a state, and no scores of the layer that multiplies it.
+        """
+        names = self._watch.names
+        return [
+            names[module]
+            for module, places in self._follower.mixed.items()
+            if any(not self._apart(names[module], names[place]) for place in places)
+        ]
+
+    def _apart(self, one: str, other: str) -> bool:
+        """Whether two modules lie in different layers of one list."""
+        lists = (name for x, name in self._watch.names.items() if isinstance(x, _LISTS))
+        places = ([_place(name, outer) for name in (one, other)] for outer in lists)
+        return any(all(two) and two[0] != two[1] for two in places)
+
+    def _projects(self, name: str, called: Sequence[str]) -> bool:
+        """Whether a module is part of an attention that was seen, with one map at most, beside what attends there."""
+        outer = [x for x in called if x != name and _in(name, x) and any(_in(y, x) for y in self.seen)]
+        module = next(x for x, known in self._watch.names.items() if known == name)
+        return bool(outer) and sum(x.ndim > 1 for x in module.parameters()) <= 1
 
     # What the interceptions tell.
 
@@ -315,6 +337,11 @@ class Session:
             why = f"after its softmax, {after}, which is not understood"
             if softmax.lost in SPELLED:
                 why = f"it spells out its softmax by {softmax.lost}, which is not followed"
+            elif softmax.infinite:
+                why = (
+                    "the weights of its softmax are not all finite, as where all scores of a query are −∞: let each "
+                    "query see a key, or give the weights nan_to_num()"
+                )
             elif softmax.lost in LEAVES:
                 why = f"what it makes of its scores leaves torch by {softmax.lost}, where nothing is seen"
             self._lose(names[module], why)
@@ -435,6 +462,11 @@ def _heads_of(module: nn.Module) -> int | None:
 def _in(name: str, outer: str) -> bool:
     """Whether a module is another, or lies in it."""
     return not outer or f"{name}.".startswith(f"{outer}.")
+
+
+def _place(name: str, outer: str) -> str:
+    """In which entry of a list a module lies, empty for none."""
+    return name[len(outer) :].lstrip(".").partition(".")[0] if _in(name, outer) else ""
 
 
 def _chooser(layers: Layers) -> Callable[[str], bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -20,11 +20,18 @@ _CELLS = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Visible:
-    """Keys first ≤ s < last of each query, (B or 1, H or 1, T or 1), and booleans (…, T, S) inside."""
+    """Keys first ≤ s < last of each query, (B or 1, H or 1, T or 1), and booleans (…, T, S) inside.
+
+    alike: where numbers that are finite hide every key of a query, the same with what it sees: the keys of its largest
+    number, all alike.
+    meant: the same without such queries, where this has them.
+    """
 
     first: np.ndarray
     last: np.ndarray
     rest: np.ndarray | None = None
+    alike: Visible | None = None
+    meant: Visible | None = None
 
     @staticmethod
     @lru_cache(maxsize=16)
@@ -78,7 +85,9 @@ class Visible:
 
     @cached_property
     def start(self) -> np.ndarray:
-        """The first key that anybody sees, (B or 1,); 0 where nobody sees any."""
+        """The first key that anybody sees, (B or 1,); 0 where nobody sees any.  Who sees all alike does not tell."""
+        if self.meant is not None:
+            return self.meant.start
         if self.rest is None:
             sees = self.first < self.last
             start = np.where(sees, self.first, np.iinfo(np.int64).max).min(axis=(1, 2))
@@ -91,6 +100,11 @@ class Visible:
         """Queries that see nothing, (B or 1, H or 1, T or 1); None where all see something."""
         found = self.counts == 0
         return found if found.any() else None
+
+    @property
+    def edges(self) -> Visible:
+        """The spans alone."""
+        return Visible(self.first, self.last, meant=None if self.meant is None else self.meant.edges)
 
     def _dense(self) -> np.ndarray:
         assert self.rest is not None
@@ -144,7 +158,13 @@ def _split(mask: Tensor) -> _Split:
         return of_booleans(mask), None
     hidden = mask <= torch.finfo(mask.dtype).min / 2
     added = mask.masked_fill(hidden, 0)
-    return of_booleans(~hidden), added if bool(added.any()) else None
+    seen = of_booleans(~hidden)
+    if seen.blind is not None:
+        largest = mask.amax(-1, keepdim=True)
+        alike = of_booleans(torch.where(hidden.all(-1, keepdim=True), (mask == largest) & ~mask.isinf(), ~hidden))
+        if (alike.counts != seen.counts).any():
+            seen = replace(seen, alike=replace(alike, meant=seen))
+    return seen, added if bool(added.any()) else None
 
 
 def narrowed(x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from overt.torch.record import closed, sdpa
+from overt.torch.record import closed, padding, sdpa
 from overt.torch.record.following import LINEAR, begins, multiplies
 
 # A module of that name attends, or says so.
@@ -71,6 +71,8 @@ class Watch:
         self.current: Pass | None = None
         self.elsewhere: set[str] = set()
         self.ran: set[nn.Module] = set()
+        # Padded positions of encoders that run, where torch would take them out if nobody watched.
+        self._padded: dict[nn.Module, Tensor] = {}
         self._finished: Callable[[Any], None] | None = None
         self._passes = 0
 
@@ -108,6 +110,7 @@ class Watch:
             module._forward_hooks.pop(key, None)
             module._forward_hooks_always_called.pop(key, None)
         self.stack.clear()
+        self._padded.clear()
         self.current, self._finished = None, None
 
     @property
@@ -168,19 +171,25 @@ class Watch:
             self._passes += 1
         self.ran.add(module)
         self.stack.append(module)
+        if (positions := padding.padded(self.stack, args, kwargs)) is not None:
+            self._padded[module] = positions
 
-    def _leave(self, module: nn.Module, args: Any, output: Any) -> None:
+    def _leave(self, module: nn.Module, args: Any, output: Any) -> Any:
         stack = self.stack
         if threading.get_ident() != self.thread or module not in stack:
-            return
+            return None
         # A module that raised may have left others behind.
         while stack.pop() is not module:
             pass
+        positions = self._padded.pop(module, None)
+        if positions is not None and isinstance(output, Tensor) and output.shape[:2] == positions.shape:
+            output = padding.emptied(module, output, positions)
         if not stack and self._finished is not None:
             self._finished(output)
+        return output if positions is not None else None
 
 
-class _Hook(partial[None]):
+class _Hook(partial[Any]):
     """A hook that stays where it hangs: a copy of its module, and one in a file, has one that does nothing."""
 
     def __reduce__(self) -> tuple[Any, ...]:
