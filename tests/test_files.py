@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -134,6 +135,47 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path, monkeypatch: pyt
             np.testing.assert_array_equal(getattr(found, name), getattr(once, name))
 
 
+@pytest.mark.parametrize("again", [None, 4], ids=["once", "twice"])
+def test_a_run_goes_on_wherever_it_stops(tmp_path: Path, again: int | None) -> None:
+    whole = arrays(40, 300, batch=())
+    once = files.attend(tmp_path / "once", *whole, top=2)
+    folder, lines = tmp_path / "seen", 0
+
+    def counted(frame: Any, event: str, argument: Any) -> Any:
+        nonlocal lines
+        if frame.f_code.co_filename != files.__file__:
+            return None
+        lines += event == "line"
+        # Again while what is done is written down.
+        if event == "line" and lines in (at, at + (again or 0)):
+            raise KeyboardInterrupt
+        return counted
+
+    def stopped(**how: bool) -> bool:
+        nonlocal lines
+        lines, before = 0, sys.gettrace()
+        sys.settrace(counted)
+        try:
+            files.attend(folder, *whole, top=2, **how)
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(before)
+        return False
+
+    # Every so many lines, and over files that are there from the run before.
+    for at in range(1, 10_000, 7):
+        if not stopped(overwrite=True):
+            break
+        unfinished = (folder / "unfinished.npz").exists()
+        if unfinished or not (folder / "attention.json").exists():
+            files.attend(folder, *whole, top=2, resume=unfinished, overwrite=True)
+        found = files.Stored.of(folder)
+        for name in ("output", "lse", "received", "entropy", "indices", "weights"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(once, name), err_msg=f"{name}, line {at}")
+    assert at > 300
+
+
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     whole = arrays()
     for name, x in zip("qkv", whole, strict=True):
@@ -191,6 +233,11 @@ def test_what_is_in_the_way_is_said(tmp_path: Path) -> None:
         files.attend(folder, *whole)
     with pytest.raises(ArgumentError, match="rows must be a range of"):
         files.attend(folder, *whole, rows=range(30, 50), overwrite=True)
+    with pytest.raises(ArgumentError, match=r"rows must be .* some row, not range\(3, 3\)"):
+        files.attend(tmp_path / "none", *whole, rows=range(3, 3))
+    with pytest.raises(ArgumentError, match=r"no numbers to write: output would have shape \(2, 4, 0, 8\)"):
+        files.attend(tmp_path / "none", whole[0][:, :, :0], *whole[1:])
+    assert not (tmp_path / "none").exists()
     with pytest.raises(ArgumentError, match="top must be at most"):
         files.attend(folder, *whole, top=41, overwrite=True)
     with pytest.raises(ShapeError, match="v has 39 positions"):
@@ -222,6 +269,114 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "received.npy" in out
     assert "100.0 %" in err
     assert said(capsys, *common, "--rows", "7")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            ["text.npz", "k.npy", "v.npy"],
+            r"cannot read text\.npz: it is no \.npy file; give an \.npy file of one array",
+        ),
+        (["q.npy", "objects.npy", "v.npy"], r"cannot read objects\.npy: .*Python objects.*; give an \.npy file"),
+        (["q.npy", "k.npy", "empty.npy"], r"cannot read empty\.npy: it is no \.npy file; give an \.npy file"),
+        (["q.npy", "k.npy", "none.npy"], r"cannot read none\.npy: .*No such file"),
+        (["q.npy", "k.npy", "short.npy"], r"cannot read short\.npy: "),
+        (
+            ["qkv.npz", "k.npy", "v.npy"],
+            r"cannot read qkv\.npz: it is an \.npz archive; give an \.npy file of one array",
+        ),
+        (["q.npy", "k.npy", "v.npy", "--rows", "3:3"], r"--rows wants two positions FROM:TO, the one before the other"),
+        (["q.npy", "k.npy", "v.npy", "--rows", "5:3"], r"--rows wants two positions FROM:TO, the one before the other"),
+        (["q.npy", "k.npy", "v.npy", "--rows", "3:99"], r"rows must be a range of 0…8 with step 1 and some row"),
+        (["q0.npy", "k.npy", "v.npy"], r"no numbers to write: output would have shape \(2, 0, 8\)"),
+        (["", "k.npy", "v.npy"], r"Invalid value for 'Q': the path is empty: name a file or a folder"),
+    ],
+    ids=lambda x: None if isinstance(x, str) else "-".join(x),
+)
+def test_what_cannot_be_read_is_said_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], given: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = np.ones((2, 8, 8), np.float32)
+    for name in ("q", "k", "v"):
+        np.save(f"{name}.npy", x)
+    np.save("q0.npy", x[:, :0])
+    np.save("objects.npy", np.array([{}]), allow_pickle=True)
+    np.savez("qkv.npz", q=x, k=x)
+    Path("text.npz").write_text("hello\n")
+    Path("empty.npy").touch()
+    Path("short.npy").write_bytes(Path("q.npy").read_bytes()[:-1])
+    code, out, err = said(capsys, "attend", *given, "-o", "seen")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert re.search(message, err)
+    assert "pickle" not in err
+    assert not Path("seen").exists()
+
+
+def test_no_run_writes_over_what_it_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x, folder = np.ones((2, 8, 8), np.float32), tmp_path / "seen"
+    files.attend(folder, x, x, x)
+    (tmp_path / "link.npy").symlink_to(folder / "output.npy")
+    np.save(folder / "k.npy", x)
+    before = (folder / "output.npy").read_bytes()
+    for path in (folder / "output.npy", tmp_path / "link.npy"):
+        code, _, err = said(capsys, "attend", path, folder / "k.npy", path, "-o", folder, "--overwrite")
+        assert (code, len(err.splitlines())) == (2, 1)
+        assert f"q is {folder / 'output.npy'}, which would be written over: choose another folder" in err
+    with pytest.raises(FileError, match=r"v is .*weights\.npy, which would be written over"):
+        files.attend(folder, x, x, np.load(folder / "weights.npy", mmap_mode="r"), overwrite=True)
+    assert (folder / "output.npy").read_bytes() == before
+    # What lies there under another name stays.
+    files.attend(folder, folder / "k.npy", x, x, overwrite=True)
+    np.testing.assert_array_equal(np.load(folder / "k.npy"), x)
+
+
+def test_inputs_that_have_changed_are_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = dict(zip("qkv", arrays(80, 80, batch=()), strict=True))
+
+    def write(**changes: np.ndarray) -> None:
+        for name, x in (whole | changes).items():
+            np.save(f"{name}.npy", x)
+
+    write()
+    options = ("--causal", "--window", 9, 0, "--scale", 0.3, "--softcap", 20, "--top", 3)
+    assert said(capsys, "attend", "q.npy", "k.npy", "v.npy", "-o", "seen", *options)[0] == 0
+    shown = said(capsys, "show", "seen")
+    assert (shown[0], shown[2]) == (0, "")
+    # The same numbers, written again.
+    write()
+    assert said(capsys, "show", "seen") == shown
+    for name, x in whole.items():
+        changed = x.copy()
+        changed[-1, -1, -1] += 1
+        for other in (changed, x[:, :-1], x[..., :-1]):
+            write(**{name: other})
+            os.utime(f"{name}.npy", ns=(0, 0))
+            code, out, err = said(capsys, "show", "seen")
+            assert (code, out, len(err.splitlines())) == (2, "", 1)
+            assert f"{name}.npy" in err
+            assert "changed since overt attend made seen: run it again, with --overwrite" in err
+    # Another run in the same folder, of which nothing is said.
+    write()
+    files.attend("seen", *(x[:, :50] for x in whole.values()), overwrite=True)
+    assert "seen does not say what it was made of" in said(capsys, "show", "seen")[2]
+
+
+def test_folders_of_earlier_versions_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [tmp_path / f"{name}.npy" for name in "qkv"]
+    for path, x in zip(paths, arrays(40, 40, batch=()), strict=True):
+        np.save(path, x)
+    assert said(capsys, "attend", *paths, "-o", tmp_path / "seen")[0] == 0
+    shown = said(capsys, "show", tmp_path / "seen")
+    for name in ("asked.json", "attention.json"):
+        held = json.loads((tmp_path / "seen" / name).read_text())
+        held = {key: value for key, value in held.items() if key not in ("identity", "stamps")}
+        (tmp_path / "seen" / name).write_text(json.dumps(held))
+    assert said(capsys, "show", tmp_path / "seen") == shown
 
 
 MEASURE = """

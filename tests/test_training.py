@@ -191,7 +191,16 @@ def test_a_run_that_diverges_leaves_the_way_free(pairs: Path, tmp_path: Path) ->
     output = tmp_path / "model.safetensors"
     with pytest.raises(ArgumentError, match="train with a lower --rate"):
         run(Training(task(pairs), Recipe(epochs=1, batch_tokens=300, rate=1e30, warmup=0.0)), output)
-    assert [path.name for path in tmp_path.iterdir()] == ["model.jsonl"]
+    log = tmp_path / "model.jsonl"
+    assert list(tmp_path.iterdir()) == [log]
+    last = json.loads(log.read_text().splitlines()[-1])
+    assert (last["event"], "lower --rate" in last["why"]) == ("failed", True)
+    # Its log is in nobody's way, but any other is.
+    assert not loop.check_output(output, resume=False, overwrite=False)
+    for other in ("", "{}\n", "mine\n", '{"event": "end"}\n', "[1]\n"):
+        log.write_text(other)
+        with pytest.raises(FileError, match=r"model\.jsonl exists"):
+            loop.check_output(output, resume=False, overwrite=False)
 
 
 @pytest.mark.parametrize(

@@ -348,6 +348,19 @@ def test_a_trace_is_shown_step_by_step() -> None:
     assert len(large.splitlines()) < 250
 
 
+def test_steps_say_the_numbers_of_their_head(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    q, k, v = (normal(2, 3, n, 8, seed=n) * np.array([1, 2, 3])[:, None, None] for n in (40, 41, 42))
+    k, v = k[:, :, :40], v[:, :, :40]
+    for row, head in np.ndindex(2, 3):
+        steps = overt.trace(*(x[row, head] for x in (q, k, v)), mask=overt.causal())
+        View(overt.trace(q, k, v, mask=overt.causal())).print(row=row, head=head)
+        out = capsys.readouterr().out
+        for step in steps:
+            assert f"mean {step.mean:.4g}, variance {step.variance:.4g}" in out
+        before, after = (f"{steps.step(name).variance:.4g}" for name in ("scores", "scaled"))
+        assert f"variance {before} → {after}: the scale 1/√8 divides it by 8" in out
+
+
 def test_show_prints_and_gives_the_view(capsys: pytest.CaptureFixture[str]) -> None:
     seen = overt.attend(Q, K, V)
     view = overt.show(seen, tokens=WORDS, title="<b>")
@@ -393,6 +406,9 @@ def test_rows_of_a_batch() -> None:
     assert "no query may see any key" in printed(View(seen), row=1)
     with pytest.raises(ArgumentError, match="no row 3: give 0…2"):
         printed(View(seen), row=3)
+    for wrong in ("0", 1.0, True, (0,)):
+        with pytest.raises(ArgumentError, match="head must be a whole number"):
+            overt.show(overt.attend(Q, K, V), head=wrong)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="no head 1: give 0…0"):
         printed(View(seen), head=1)
 
@@ -588,6 +604,8 @@ SAVED: dict[str, dict[str, Any]] = {
         "bias": overt.alibi(np.array([0.5, 0.25])) + normal(2, 1, 4),
     },
     "scale": {"score": overt.scaled_dot(0.7)},
+    "dropout": {"dropout": overt.dropout(0.5, 2**64 - 3), "mask": overt.causal()},
+    "packed dropout": {"dropout": overt.dropout(0.5, 7), "mask": overt.packed([0, 1, 4], [0, 2, 4]) & overt.causal()},
     "cosine": {"score": overt.cosine(2.0)},
     "bilinear": {"score": overt.bilinear(normal(8, 8))},
     "additive": {"score": overt.additive(normal(5, 8), normal(5, 8, seed=1), normal(5), normal(5, seed=2))},
@@ -734,6 +752,9 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"relative": np.zeros((8, 2)), "relative.max_distance": np.inf}, "relative.max_distance in .* one number"),
     ({"relative": np.zeros((8, 2)), "relative.max_distance": -5}, "max_distance must be at least 0"),
     ({"bias": np.array("x")}, "bias must be floats"),
+    ({"dropout": 0.5}, "only one of dropout and dropout.seed"),
+    ({"dropout": 1.5, "dropout.seed": 1}, "dropout rate must be"),
+    ({"dropout": 0.5, "dropout.seed": -1}, "dropout seed must be"),
 ]
 
 
@@ -779,7 +800,10 @@ def test_files_that_are_none(tmp_path: Path, name: str) -> None:
 
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", q=np.array([{"a": 1}], dtype=object), k=K)
-    with pytest.raises(ArgumentError, match="cannot be read"):
+    with pytest.raises(ArgumentError, match=r"cannot be read as arrays: it holds Python objects, not numbers$"):
+        load(tmp_path / "x.npz")
+    (tmp_path / "x.npz").write_text("hello\n")
+    with pytest.raises(ArgumentError, match=r"cannot be read as arrays: it is no \.npy or \.npz file$"):
         load(tmp_path / "x.npz")
     np.savez(tmp_path / "y.npz", q=Q)
     with pytest.raises(ArgumentError, match="holds q, but no k"):

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -37,6 +38,8 @@ _CELLS = 1 << 30
 # Seconds after which what is done is written down.
 _SAVED = 10.0
 _STATE = "unfinished.npz"
+_MAGIC = b"\x93NUMPY"
+_ARRAYS = ("output", "lse", "received", "entropy", "indices", "weights")
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class Stored:
 
     output (…, H, T, E) in the dtype of q; lse and entropy (…, H, T), received (…, H, S), which these rows give, and the
     heaviest keys of each row, indices and weights (…, H, T, top), in float32, or float64 for float64.
+    identity: which arrays and options gave them, as ``identity`` says it; "" where that was not written down.
     """
 
     folder: Path
@@ -55,6 +59,7 @@ class Stored:
     entropy: np.ndarray
     indices: np.ndarray | None
     weights: np.ndarray | None
+    identity: str
 
     @staticmethod
     def of(folder: str | Path) -> Stored:
@@ -62,12 +67,11 @@ class Stored:
         folder = Path(folder)
         try:
             said = json.loads((folder / "attention.json").read_text())
-            rows = range(*said["rows"])
+            rows, identity = range(*said["rows"]), str(said.get("identity", ""))
         except (OSError, ValueError, KeyError, TypeError):
             raise FileError(f"{folder} holds no finished attention: overt attend writes it, --resume goes on") from None
-        names = ("output", "lse", "received", "entropy", "indices", "weights")
-        arrays = [_mapped(folder / f"{name}.npy") if name in said["arrays"] else None for name in names]
-        return Stored(folder, rows, *arrays)  # type: ignore[arg-type]  # only the last two may be None
+        found = {name: mapped(folder / f"{name}.npy") if name in said["arrays"] else None for name in _ARRAYS}
+        return Stored(folder, rows, **found, identity=identity)  # type: ignore[arg-type]  # two of them may be None
 
 
 def attend(
@@ -97,16 +101,22 @@ def attend(
     resume: go on where a run of the same arrays and options was stopped; overwrite: begin anew where something is.
     Memory beyond that of the arrays is at most 64 MiB.  Raises FileError for what cannot be read, written or resumed.
     """
-    given = [x if isinstance(x, np.ndarray) else _mapped(Path(x)) for x in (q, k, v)]
+    given = [x if isinstance(x, np.ndarray) else mapped(Path(x)) for x in (q, k, v)]
     options: dict[str, Any] = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks}
     problem = Problem.of(*given, num_threads=num_threads, **options)
     T, S = problem.shape.T, problem.shape.S
     rows = range(T) if rows is None else rows
-    if not (rows.step == 1 and 0 <= rows.start <= rows.stop <= T):
-        raise ArgumentError(f"rows must be a range of 0…{T} with step 1, not {rows!r}")
+    if not (rows.step == 1 and 0 <= rows.start <= rows.stop <= T and (rows or not T)):
+        raise ArgumentError(f"rows must be a range of 0…{T} with step 1 and some row, not {rows!r}")
     if whole("top", top) > S:
         raise ArgumentError(f"top must be at most S = {S}, not {shown(top)}")
-    return _Run(Path(folder), problem, rows, top, resume, overwrite).run(report or (lambda done, total: None))
+    folder = Path(folder)
+    written = [path for name in _ARRAYS for path in (folder / f"{name}.npy", _part(folder, name))]
+    for name, x in zip("qkv", given, strict=True):
+        read = x.filename if isinstance(x, np.memmap) else None
+        if read and any(path.exists() and path.samefile(read) for path in written):
+            raise FileError(f"{name} is {read}, which would be written over: choose another folder for the results")
+    return _Run(folder, problem, rows, top, resume, overwrite).run(report or (lambda done, total: None))
 
 
 class _Run:
@@ -121,7 +131,7 @@ class _Run:
             raise FileError(f"there is nothing to resume in {folder}: leave out --resume (resume=True)")
         if there and not resume and not overwrite:
             raise FileError(f"{folder} is not empty: say --resume or --overwrite, or choose another folder")
-        self.identity = _identity(problem, rows, top)
+        self.identity = identity(problem, rows, top)
         B, H, S = problem.shape.B, problem.shape.H, problem.shape.S
         wide, E, T = np.dtype(problem.accumulate), problem.v.shape[-1], len(rows)
         self.shapes: dict[str, tuple[tuple[int, ...], np.dtype]] = {
@@ -134,13 +144,22 @@ class _Run:
             self.shapes |= {"indices": ((B, H, T, top), np.dtype(np.int64)), "weights": ((B, H, T, top), wide)}
         per_key = H // max(problem.k.shape[1], 1)
         wider = max(problem.q.shape[-1], E, 1)
+        for name in self.shapes:
+            if 0 in self._shape(name):
+                raise ArgumentError(f"there are no numbers to write: {name} would have shape {self._shape(name)}")
         self.step = max(_ROWS // (per_key * wider), 16)
         self.key_step = min(max(_KEYS // wider, 256), _MOST_KEYS)
         # What a run of the same identity has done, in blocks, and what keys of the group of heads received meanwhile.
-        self.done, self.received = 0, np.zeros((per_key, S))
+        # The last block and what keys of its span have received with it are told in one assignment, and noted in the
+        # array as often as one likes: wherever a run stops, a block is done and counted, or neither.
+        self.last: tuple[int, slice, Any] = 0, slice(0), 0
+        self.received = np.zeros((per_key, S))
         folder.mkdir(parents=True, exist_ok=True)
         if resume:
             self._restore()
+        else:
+            # Before what it tells of is gone.
+            self.state.unlink(missing_ok=True)
         self.arrays = {name: self._array(name, new=not resume) for name in self.shapes}
         self.saved = time.monotonic()
 
@@ -149,14 +168,15 @@ class _Run:
         blocks = list(self._blocks())
         # Spans say how much is left, whatever else a mask hides inside them.
         cells = [self._cells(place) for place in blocks]
-        total, done = sum(cells), sum(cells[: self.done])
+        begun_at = self.last[0]
+        total, done = sum(cells), sum(cells[:begun_at])
         report(done, total)
-        if not self.done:
+        if not begun_at:
             self._save()
         try:
-            for place, count in list(zip(blocks, cells, strict=True))[self.done :]:
-                self._compute(place)
-                self.done += 1
+            for number, (place, count) in list(enumerate(zip(blocks, cells, strict=True), 1))[begun_at:]:
+                self.last = number, *self._compute(place)
+                self._note()
                 done += count
                 report(done, total)
                 if time.monotonic() - self.saved > _SAVED:
@@ -164,12 +184,15 @@ class _Run:
         except BaseException:
             self._save()
             raise
+        # It tells of what is replaced.
+        (self.folder / "attention.json").unlink(missing_ok=True)
         for name, array in self.arrays.items():
             array.flush()
-            (self.folder / f"{name}.npy.part").replace(self.folder / f"{name}.npy")
+            _part(self.folder, name).replace(self.folder / f"{name}.npy")
         said = {
             "arrays": list(self.shapes),
             "rows": [self.rows.start, self.rows.stop],
+            "identity": self.identity,
             "problem": repr(self.problem),
             "cells": total,
             "seconds": round(time.monotonic() - begun, 3),
@@ -208,7 +231,8 @@ class _Run:
     def _cells(self, place: Place) -> int:
         return self._spans(place)[2]
 
-    def _compute(self, place: Place) -> None:
+    def _compute(self, place: Place) -> tuple[slice, Any]:
+        """Write what a block gives; what keys of a span have received with it, of its group of heads."""
         problem = self.problem
         first, last, _ = self._spans(place)
         tiles = [range(s, min(s + self.key_step, last)) for s in range(first, last, self.key_step)]
@@ -223,19 +247,27 @@ class _Run:
         del merged
         entropy = np.zeros(lse.shape, problem.accumulate)
         heaviest = np.zeros((*lse.shape, 0), np.int64), np.zeros((*lse.shape, 0), problem.accumulate)
+        received = self.received[:, first:last].copy()
         for s in tiles:
             block = self._block(place, s)
-            received, more = parts.statistics(block, lse)
-            self.received[:, s.start : s.stop] += received[0]
+            some, more = parts.statistics(block, lse)
+            received[:, s.start - first : s.stop - first] += some[0]
             entropy += more
             if self.top:
                 heaviest = parts.heaviest([heaviest, parts.top(block, lse, self.top)], self.top)
         self.arrays["entropy"][at] = entropy
         if self.top:
             self.arrays["indices"][at], self.arrays["weights"][at] = parts.filled(heaviest, self.top)
-        if place.t.stop == self.rows.stop:
-            self.arrays["received"][b, h] = self.received
-            self.received[...] = 0
+        if place.t.stop < self.rows.stop:
+            return slice(first, last), received
+        self.arrays["received"][b, h] = self.received
+        self.arrays["received"][b, h, first:last] = received
+        return slice(None), 0
+
+    def _note(self) -> None:
+        done, span, received = self.last
+        self.received[:, span] = received
+        self.last = done, slice(0), 0
 
     def _block(self, place: Place, s: range) -> Problem:
         problem, g = self.problem, place.h.start // max(len(place.h), 1)
@@ -243,13 +275,17 @@ class _Run:
         keys = b, slice(g, g + 1), slice(s.start, s.stop)
         return parts.block(self.asked, problem.q[b, h, t], problem.k[keys], problem.v[keys], place._replace(s=s))
 
+    def _shape(self, name: str) -> tuple[int, ...]:
+        """With the leading axes of the caller."""
+        return *self.problem.outer, *self.shapes[name][0][2:]
+
     def _array(self, name: str, *, new: bool) -> Any:
-        path = self.folder / f"{name}.npy.part"
-        shape, dtype = self.shapes[name]
-        shape = (*self.problem.outer, *shape[2:])
+        path, final = _part(self.folder, name), self.folder / f"{name}.npy"
+        shape, dtype = self._shape(name), self.shapes[name][1]
         try:
-            if 0 in shape:
-                raise ArgumentError(f"there are no numbers to write: {name} would have shape {shape}")
+            if not new and not path.exists() and final.exists():
+                # The run was stopped when it was done, while its files took their names.
+                final.replace(path)
             opened = np.lib.format.open_memmap(path, "w+" if new else "r+", dtype, None if not new else shape)
         except (OSError, ValueError) as error:
             raise FileError(f"cannot {'write' if new else 'go on with'} {path}: {error}") from None
@@ -260,29 +296,41 @@ class _Run:
     def _save(self) -> None:
         for array in self.arrays.values():
             array.flush()
+        self._note()
         with replaced(self.state) as file:
-            np.savez(file, done=self.done, received=self.received, identity=self.identity)
+            np.savez(file, done=self.last[0], received=self.received, identity=self.identity)
         self.saved = time.monotonic()
 
     def _restore(self) -> None:
         try:
             with np.load(io.BytesIO(self.state.read_bytes()), allow_pickle=False) as held:
                 found = {name: held[name] for name in ("done", "received", "identity")}
-        except (OSError, ValueError, KeyError) as error:
-            raise FileError(f"{self.state} does not describe a run ({error}): say --overwrite") from None
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):
+            raise FileError(f"{self.state} does not describe a run: say --overwrite") from None
         if str(found["identity"]) != self.identity or found["received"].shape != self.received.shape:
             raise FileError(f"{self.folder} is of a run of other arrays or options: repeat its command, or --overwrite")
-        self.done, self.received = int(found["done"]), found["received"].astype(np.float64)
+        self.last, self.received = (int(found["done"]), slice(0), 0), found["received"].astype(np.float64)
 
 
-def _mapped(path: Path) -> np.ndarray:
+def _part(folder: Path, name: str) -> Path:
+    """An array while it is written."""
+    return folder / f"{name}.npy.part"
+
+
+def mapped(path: Path) -> np.ndarray:
+    """The array of an .npy file, in the memory of the file.  Raises FileError."""
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise FileError(f"cannot read {path}: {error}; give an array that numpy.save wrote") from None
+        with path.open("rb") as file:
+            magic = file.read(len(_MAGIC))
+        if magic == _MAGIC:
+            return np.lib.format.open_memmap(path, mode="r")
+        why = "it is an .npz archive" if magic.startswith(b"PK") else "it is no .npy file"
+    except (OSError, ValueError) as error:
+        why = str(error)
+    raise FileError(f"cannot read {path}: {why}; give an .npy file of one array, as numpy.save writes it")
 
 
-def _identity(problem: Problem, rows: range, top: int) -> str:
+def identity(problem: Problem, rows: range, top: int) -> str:
     """What makes a run this run and no other: every number that goes into it."""
     digest = hashlib.blake2b(digest_size=16)
     options = [problem.score, problem.mask, problem.bias, problem.softcap, problem.sinks]

@@ -72,6 +72,36 @@ def test_json_that_is_very_deep(overt: Run, tmp_path: Path) -> None:
         assert "deep.safetensors" in one_line(overt(*command, "deep.safetensors"))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("show|", "the path is empty"),
+        ("show|bat|", "the path is empty"),
+        ("show|bat|--tokens|", "'--tokens': the path is empty"),
+        ("show|hello|-m|", "'-m' / '--model': the name is empty"),
+        ("show|page|bat|-o|", "'-o' / '--output': the path is empty"),
+        ("show|data|bat|-o|", "'-o' / '--output': the path is empty"),
+        ("translate|hello|-m|", "'-m' / '--model': the name is empty"),
+        ("attend|q.npy|k.npy|v.npy|-o|", "'-o' / '--output': the path is empty"),
+        ("attend|q.npy||v.npy|-o|seen", "'K': the path is empty"),
+        ("export|en-zh|--to|ctranslate2|-o|", "'-o' / '--output': the path is empty"),
+        ("export||--to|ctranslate2|-o|x", "'MODEL': the name is empty"),
+        ("train|pairs.tsv|-o|", "'-o' / '--output': the path is empty"),
+        ("train||-o|x.safetensors", "'CORPUS...': the name is empty"),
+    ],
+)
+def test_an_empty_path_is_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments.split("|"))
+    out, error = capsys.readouterr()
+    assert (stopped.value.code, out, error.count("\n")) == (2, "", 1)
+    assert message in error
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_developer_sees_where(overt: Run, tmp_path: Path, place: int) -> None:
     arguments = ["show", "none.npz"]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
+from overt.cli.paths import PATH
 from overt.cli.progress import progress
 from overt.errors import ArgumentError
 from overt.masks import Mask, causal, window
@@ -20,10 +23,10 @@ _MMAP_THRESHOLD = -3
 
 
 @click.command()
-@click.argument("q", type=click.Path(path_type=Path))
-@click.argument("k", type=click.Path(path_type=Path))
-@click.argument("v", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder for the results.")
+@click.argument("q", type=PATH)
+@click.argument("k", type=PATH)
+@click.argument("v", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="The folder for the results.")
 @click.option("--causal", "is_causal", is_flag=True, help="Let no query look at keys after its own position.")
 @click.option("--window", "sides", type=click.IntRange(0), nargs=2, help="Keys from so many before to so many after.")
 @click.option("--rows", help="Queries FROM:TO alone, such as 0:65536.")
@@ -61,9 +64,9 @@ def command(
     """  # noqa: D301, click reads \b
     from overt import files
 
-    mask: Mask | None = causal() if is_causal else None
-    if sides is not None:
-        mask = window(*sides) if mask is None else mask & window(*sides)
+    given = {"q": q, "k": k, "v": v}
+    # As they are before they are read: what is written to them meanwhile is a change.
+    stamps = {name: stamp(path) for name, path in given.items()}
     _give_back()
     with progress() as report:
         seen = files.attend(
@@ -71,7 +74,7 @@ def command(
             q,
             k,
             v,
-            mask=mask,
+            mask=masked(is_causal, sides),
             score=scaled_dot(scale),
             softcap=softcap,
             rows=None if rows is None else _range(rows),
@@ -82,16 +85,35 @@ def command(
             report=report,
         )
     # What overt show needs, beside the numbers.
-    asked = {name: os.path.relpath(path, output) for name, path in (("q", q), ("k", k), ("v", v))}
+    asked: dict[str, Any] = {name: os.path.relpath(path, output) for name, path in given.items()}
+    asked |= {"causal": is_causal, "window": sides, "scale": scale, "softcap": softcap}
+    asked |= {"identity": seen.identity, "stamps": stamps}
     with replaced(output / "asked.json") as file:
-        options = {"causal": is_causal, "window": sides, "scale": scale, "softcap": softcap}
-        file.write(json.dumps(asked | options, indent=2).encode())
+        file.write(json.dumps(asked, indent=2).encode())
     shapes = {name: list(x.shape) for name, x in vars(seen).items() if hasattr(x, "shape")}
     if as_json:
         click.echo(json.dumps({"folder": str(output), "rows": [seen.rows.start, seen.rows.stop], "shapes": shapes}))
         return
     for name, shape in shapes.items():
         click.echo(f"{output / name}.npy  {tuple(shape)}")
+
+
+def masked(is_causal: bool, sides: Sequence[int] | None) -> Mask | None:
+    """The mask of --causal and --window."""
+    mask = causal() if is_causal else None
+    if sides is None:
+        return mask
+    return window(*sides) if mask is None else mask & window(*sides)
+
+
+def stamp(path: Path) -> list[int] | None:
+    """What changes when a file does: its size and when it was written."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        # Who reads it says so.
+        return None
+    return [status.st_size, status.st_mtime_ns]
 
 
 def _give_back() -> None:
@@ -108,6 +130,8 @@ def _give_back() -> None:
 
 def _range(text: str) -> range:
     begin, colon, end = text.partition(":")
-    if not (colon and begin.isdecimal() and end.isdecimal() and int(begin) <= int(end)):
-        raise ArgumentError(f"--rows wants two positions FROM:TO, such as 0:65536, not {text!r}")
+    if not (colon and begin.isdecimal() and end.isdecimal() and int(begin) < int(end)):
+        raise ArgumentError(
+            f"--rows wants two positions FROM:TO, the one before the other, such as 0:65536, not {text!r}"
+        )
     return range(int(begin), int(end))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from overt.check.text.roles import LAYOUTS, MASKS
+from overt.cli.paths import FILE, NAME
 from overt.errors import ArgumentError, OvertError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example:  overt check model.py:MultiHeadAttention --json")
-@click.argument("targets", nargs=-1, metavar="[FILE.py:NAME|FILE.py|FOLDER]...")
+@click.argument("targets", nargs=-1, type=NAME, metavar="[FILE.py:NAME|FILE.py|FOLDER]...")
 @click.option("--layout", type=click.Choice(LAYOUTS), help="How arrays lie.")
 @click.option("--mask", type=click.Choice(MASKS), help="What the mask means.")
 @click.option(
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
     help="MiB beyond Python and its libraries.  [default: 2048]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), help="Write JUnit XML here as well.")
-@click.option("--sarif", type=click.Path(dir_okay=False, path_type=Path), help="Write SARIF 2.1.0 here as well.")
+@click.option("--junit", type=FILE, help="Write JUnit XML here as well.")
+@click.option("--sarif", type=FILE, help="Write SARIF 2.1.0 here as well.")
 @click.option("--github", is_flag=True, help="Print annotations for GitHub's workflows as well.")
 @click.option("--explain", metavar="ID", help="Say what a finding means, and check nothing.")
 def command(

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import click
 
+from overt.cli.paths import NAME, PATH
+
 
 @click.command()
-@click.argument("model")
+@click.argument("model", type=NAME)
 @click.option("--to", "kind", type=click.Choice(["ctranslate2"]), required=True, help="Who shall load it.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The folder that is written.")
+@click.option("-o", "--output", type=PATH, required=True, help="The folder that is written.")
 @click.option("--overwrite", is_flag=True, help="Replace a folder that an earlier export wrote.")
 def command(model: str, kind: str, output: Path, overwrite: bool) -> None:
     """Write MODEL, a bundled model or a checkpoint, as a folder that another program loads.

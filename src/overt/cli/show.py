@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-import operator
+import os
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import reduce, wraps
+from functools import wraps
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from overt.attended import Attended
+from overt.cli.attend import masked, stamp
+from overt.cli.paths import NAME, PATH
 from overt.cli.progress import progress
-from overt.errors import ArgumentError
-from overt.masks import Mask, causal, window
+from overt.errors import ArgumentError, FileError, OvertError
+from overt.masks import Mask, causal
 from overt.problem import Problem
 from overt.scores import scaled_dot
 from overt.trace import trace
@@ -121,13 +122,14 @@ def _shown(function: Callable[..., None]) -> Callable[..., None]:
         "--model",
         "models",
         multiple=True,
+        type=NAME,
         help="Translate WHAT with a bundled model or a checkpoint; again: another.",
     )
     @click.option("--layer", type=int, help="Show this layer alone.")
     @click.option("--name", help="Show attentions of this name alone, such as encoder, decoder or cross.")
     @click.option("--causal", "is_causal", is_flag=True, help="Let no query look at keys after its own position.")
-    @click.option("--tokens", type=click.Path(path_type=Path), help="Other names for the keys, one a line.")
-    @click.option("--queries", type=click.Path(path_type=Path), help="Other names for the queries.")
+    @click.option("--tokens", type=PATH, help="Other names for the keys, one a line.")
+    @click.option("--queries", type=PATH, help="Other names for the queries.")
     @wraps(function)
     def run(
         *,
@@ -161,7 +163,7 @@ def _shown(function: Callable[..., None]) -> Callable[..., None]:
 
 def _to(written: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The file that a command writes, and what it is."""
-    return click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", required=True, help=written)
+    return click.option("-o", "--output", type=PATH, metavar="FILE", required=True, help=written)
 
 
 _log = click.option("--log", is_flag=True, help="Shade by decades, to see what is faint; else linear from 0 to 1.")
@@ -228,9 +230,7 @@ Examples:
   overt show data "I love you." --model en-zh -o love.npz
 """
 )
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="By default standard output, as JSON."
-)
+@click.option("-o", "--output", type=PATH, metavar="FILE", help="By default standard output, as JSON.")
 @click.option(
     "--format",
     "kind",
@@ -276,6 +276,8 @@ def _of(what: str, model: str | None, mask: Mask | None) -> View:
     """A lesson, a file, or the translation of a text."""
     if model:
         return _hidden(_of_translation(what, model), mask)
+    if not what:
+        raise ArgumentError("the path is empty: name a file, a folder or a lesson")
     if what in LESSONS:
         return _hidden(LESSONS[what](), mask)
     if Path(what).suffix in (".npz", ".npy", ".safetensors"):
@@ -300,14 +302,29 @@ def _attended(folder: Path) -> View:
     stored = files.Stored.of(folder)
     try:
         asked = json.loads((folder / "asked.json").read_text("utf-8"))
-        given = [np.load(folder / asked[name], mmap_mode="r", allow_pickle=False) for name in "qkv"]
-        masks: list[Mask] = [window(*asked["window"])] if asked["window"] else []
-        masks += [causal()] if asked["causal"] else []
-        score, softcap = scaled_dot(asked["scale"]), asked["softcap"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if asked.get("identity", "") != stored.identity:
+            raise ValueError("asked.json is of another run")
+        paths = {name: folder / asked[name] for name in "qkv"}
+        mask, score, softcap = masked(asked["causal"], asked["window"]), scaled_dot(asked["scale"]), asked["softcap"]
+        # Earlier versions wrote none.
+        before = asked.get("stamps", {})
+        changed = [os.path.normpath(path) for name, path in paths.items() if before and stamp(path) != before[name]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArgumentError(f"{folder} does not say what it was made of ({error}): run overt attend again") from None
-    mask = reduce(operator.and_, masks) if masks else None
-    problem = Problem.of(*given, score=score, mask=mask, softcap=softcap)
+    given = [files.mapped(path) for path in paths.values()]
+    try:
+        problem = Problem.of(*given, score=score, mask=mask, softcap=softcap)
+        # Copies have other stamps: there, every number decides.
+        top = 0 if stored.indices is None else stored.indices.shape[-1]
+        same = not changed or files.identity(problem, stored.rows, top) == stored.identity
+    except OvertError:
+        if not changed:
+            raise
+        same = False
+    if not same:
+        raise FileError(
+            f"{' and '.join(changed)} changed since overt attend made {folder}: run it again, with --overwrite"
+        )
     shape, E = problem.shape, problem.v.shape[-1]
     if stored.rows != range(shape.T):
         raise ArgumentError(

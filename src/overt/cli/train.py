@@ -8,16 +8,15 @@ from typing import Any
 
 import click
 
+from overt.cli.paths import NAME, PATH
 from overt.errors import ArgumentError
 
 _KINDS = click.Choice(["characters", "words", "bpe"])
 
 
 @click.command()
-@click.argument("corpus", nargs=-1, required=True)
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, help="Where the model goes: NAME.safetensors."
-)
+@click.argument("corpus", nargs=-1, required=True, type=NAME)
+@click.option("-o", "--output", type=PATH, required=True, help="Where the model goes: NAME.safetensors.")
 @click.option("--architecture", type=click.Choice(["transformer", "rnn"]), default="transformer", show_default=True)
 @click.option("--source-tokens", type=_KINDS, default="bpe", show_default=True)
 @click.option("--target-tokens", type=_KINDS, default="characters", show_default=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
+from overt.cli.paths import NAME
 from overt.errors import ArgumentError, FileError
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ _AT_ONCE = 64
 
 @click.command()
 @click.argument("text", nargs=-1)
-@click.option("-m", "--model", default="en-zh", show_default=True, help="A bundled model, or the path of a checkpoint.")
+@click.option(
+    "-m", "--model", default="en-zh", show_default=True, type=NAME, help="A bundled model, or the path of a checkpoint."
+)
 @click.option("--show", is_flag=True, help="Show where each word of the translation looked.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line, with scores, tokens and alignment.")
 @click.option("-b", "--beam", default=5, show_default=True, type=click.IntRange(1, 100), help="1 is greedy.")

@@ -92,7 +92,7 @@ def check_output(output: Path, *, resume: bool, overwrite: bool) -> bool:
     if state.exists():
         raise FileError(f"{state} is of a run that has not ended: --resume goes on, --overwrite begins anew")
     for path in (output, log):
-        if path.exists():
+        if path.exists() and not (path == log and _failed(log)):
             raise FileError(
                 f"{path} exists: --overwrite replaces it, --resume goes on with a run that has not ended; "
                 "or choose another name"
@@ -166,7 +166,8 @@ class Training:
 
             try:
                 self._epochs(output, state, half, stop, say)
-            except ArgumentError:
+            except ArgumentError as error:
+                say("failed", step=self.progress.step, why=str(error))
                 # Going on would fail again, and other options begin anew.
                 if team.leads:
                     state.unlink(missing_ok=True)
@@ -447,6 +448,15 @@ def _opened(log: Path, history: list[dict[str, Any]], team: Team) -> Iterator[IO
         raise FileError(f"cannot write {log}: {error.strerror or error}") from None
     with appended:
         yield appended
+
+
+def _failed(log: Path) -> bool:
+    """Whether a log ends with a run that failed, which made no model."""
+    try:
+        last = json.loads(log.read_text("utf-8").splitlines()[-1])
+    except (OSError, ValueError, IndexError, RecursionError):
+        return False
+    return isinstance(last, dict) and last.get("event") == "failed"
 
 
 def _line(event: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from overt.attended import Attended
 from overt.errors import ArgumentError
-from overt.grid import host
+from overt.grid import host, whole
 from overt.views.colors import STOPS, Scale, shades
 from overt.views.labels import Labelled, readable
 from overt.views.subject import Subject
@@ -55,8 +55,8 @@ def draw(view: Subject, kind: str, *, head: int | None, row: int, part: int, log
         if not crosses:
             raise ArgumentError("an alignment is drawn of cross-attention, and here is none: choose another figure")
     label = crosses[-1] if kind == "alignment" else view.parts[part]
-    for name, value, count in (("row", row, label.problem.shape.B), ("head", head or 0, label.problem.shape.H)):
-        if not 0 <= value < count:
+    for name, value, count in (("row", row, label.problem.shape.B), ("head", head, label.problem.shape.H)):
+        if (value is not None or name == "row") and not 0 <= whole(name, value) < count:
             raise ArgumentError(f"there is no {name} {value}: give 0…{count - 1}")
 
     class Picture(Figure):

@@ -20,6 +20,7 @@ from overt import reference
 from overt.attended import Attended
 from overt.attention import attend
 from overt.biases import Alibi, Bias, Dense, Relative, alibi, as_bias, relative
+from overt.dropout import Dropout, dropout
 from overt.errors import ArgumentError, ShapeError
 from overt.given import given
 from overt.grid import Shape, broadcasts, host, integers
@@ -94,8 +95,15 @@ def _arrays(part: Labelled) -> dict[str, np.ndarray]:
         "scale": np.array(stored.scale),
     }
     optional = {"additive": stored.additive, "softcap": problem.softcap, "sinks": problem.sinks}
+    if problem.dropout is not None:
+        optional |= {"dropout": problem.dropout.rate, "dropout.seed": _seed(problem.dropout)}
     arrays |= {name: _plain(np.asarray(x)) for name, x in optional.items() if x is not None}
     return arrays | _mask_arrays(stored) | _bias_arrays(problem)
+
+
+def _seed(given: Dropout) -> np.uint64:
+    seed = given.seed
+    return np.uint64((seed if isinstance(seed, int) else int(host("the dropout seed", seed))) % 2**64)
 
 
 def _bytes(text: str) -> np.ndarray:
@@ -177,7 +185,15 @@ def _read(path: Path) -> dict[str, np.ndarray]:
     except ArgumentError:
         raise
     except Exception as error:  # What a broken archive raises is nowhere written down.
-        raise ArgumentError(f"{path} cannot be read as arrays: {error}") from None
+        raise ArgumentError(f"{path} cannot be read as arrays: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """Why NumPy cannot read a file; where it would unpickle it, what the file is not, and no advice to do so."""
+    text = str(error)
+    if "pickle" not in text:
+        return text
+    return "it holds Python objects, not numbers" if text.startswith("Object") else "it is no .npy or .npz file"
 
 
 def _labelled(arrays: dict[str, np.ndarray], path: str | Path, mask: Mask | None) -> Labelled:
@@ -215,6 +231,7 @@ def _computed(arrays: dict[str, np.ndarray], path: str | Path, mask: Mask | None
         "bias": _bias(arrays, path),
         "softcap": _number(arrays, "softcap", float, path),
         "sinks": arrays.get("sinks"),
+        "dropout": _dropout(arrays, path),
     }
     found = None if mask is not None else _known(arrays, Problem.of(q, k, v, **options))
     return attend(q, k, v, **options) if found is None else found
@@ -282,6 +299,13 @@ def _bias(arrays: dict[str, np.ndarray], path: str | Path) -> Bias | None:
         options = {name: value for name, value in named.items() if value is not None}
         terms.append(relative(arrays["relative"], offset=arrays.get("relative.offset"), **options))
     return reduce(operator.add, terms) if terms else None
+
+
+def _dropout(arrays: dict[str, np.ndarray], path: str | Path) -> Dropout | None:
+    rate, seed = _number(arrays, "dropout", float, path), _number(arrays, "dropout.seed", int, path)
+    if (rate is None) != (seed is None):
+        raise ArgumentError(f"{path} holds only one of dropout and dropout.seed: give the rate and the seed")
+    return None if rate is None else dropout(rate, seed)
 
 
 def _number(arrays: dict[str, np.ndarray], name: str, kind: Any, path: str | Path) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -13,7 +14,7 @@ from rich.style import Style
 from rich.text import Text
 
 from overt.errors import ArgumentError
-from overt.grid import host
+from overt.grid import host, whole
 from overt.reference import Step
 from overt.trace import Trace
 from overt.views import paper as papers
@@ -61,8 +62,9 @@ def _view(
 ) -> Iterator[RenderableType]:
     for part in view.parts:
         shape = part.problem.shape
-        for name, value, count in (("row", row, shape.B), ("head", head or 0, shape.H), ("query", query or 0, shape.T)):
-            if not 0 <= value < count:
+        places = {"row": (row, shape.B), "head": (head, shape.H), "query": (query, shape.T)}
+        for name, (value, count) in places.items():
+            if (value is not None or name == "row") and not 0 <= whole(name, value) < count:
                 raise ArgumentError(f"there is no {name} {value}: give 0…{count - 1}")
     if view.trace is not None and query is None:
         yield from _trace(view.trace, view.parts[0], paper, head or 0, row, log)
@@ -322,6 +324,8 @@ def _trace(trace: Trace, part: Labelled, paper: Paper, head: int, row: int, log:
         array = host(step.name, step.array)
         own = array.ndim - len(step.axes.split())
         array = array.reshape(shape.B, shape.H, *array.shape[own:])[row, head]
+        # What is said of it is said of this head alone.
+        step = replace(step, array=array)
         sizes = " × ".join(f"{axis} {n}" for axis, n in zip(step.axes.split(), array.shape, strict=True))
         title = Text().append(f"{number:2} ", "dim").append(step.name, "bold").append(f" = {step.formula}", "cyan")
         facts = f"   {sizes}   mean {step.mean:.4g}, variance {step.variance:.4g}"
@@ -334,13 +338,13 @@ def _trace(trace: Trace, part: Labelled, paper: Paper, head: int, row: int, log:
             if getattr(part.problem.score, "scale", 0) is None:
                 how = f"1/√{width} divides it by {width}"
             yield Text(f"   variance {before.variance:.4g} → {step.variance:.4g}: the scale {how}", "italic")
-        yield _array(step, array, part, paper, row, head, log)
+        yield _array(step, part, paper, row, head, log)
         before = step
 
 
-def _array(step: Step, array: np.ndarray, part: Labelled, paper: Paper, row: int, head: int, log: bool) -> Text:
+def _array(step: Step, part: Labelled, paper: Paper, row: int, head: int, log: bool) -> Text:
     """The numbers of a small array with names; what a large one spans."""
-    axes = step.axes.split()
+    array, axes = step.array, step.axes.split()
     table = array.reshape(-1, 1) if array.ndim == 1 else array
     names = part.query if axes[0] == "T" else part.key
     label = min(_LABEL, max(cell_len(names(i)) for i in range(min(len(table), 4096)))) + 1

@@ -101,7 +101,7 @@ class View(Subject):
         return notebook.widget(self)
 
     def save(self, path: str | Path) -> Path:
-        """Write an .npz of q, k, v, mask, bias, lse, output, received, entropy and tokens, for ``overt show``."""
+        """Write an .npz of q, k, v, all options, lse, output, received, entropy and tokens, for ``overt show``."""
         from overt.views import files
 
         return files.save(self, path)
