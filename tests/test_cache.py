@@ -470,3 +470,28 @@ def test_without_heads_there_is_one() -> None:
         cache.attend(Q[0, 0, :1]).output,
         overt.attention(Q[0, 0, :1], K[0, 0, [1, 2, 7]], V[0, 0, [1, 2, 7]], bias=bias),
     )
+
+
+@pytest.mark.parametrize("tensors", [False, True])
+@pytest.mark.parametrize("change", ["crop", "crop to nothing", "reorder", "keep"])
+def test_nothing_is_appended_to_what_was_changed(change: str, tensors: bool) -> None:
+    def given(x: np.ndarray) -> Any:
+        return torch.from_numpy(x.copy()) if tensors else x
+
+    cache: overt.Cache[Any] = overt.Cache()
+    cache.append(given(K), given(V))
+    {
+        "crop": lambda: cache.crop(4),
+        "crop to nothing": lambda: cache.crop(0),
+        "reorder": lambda: cache.reorder([1, 0]),
+        "keep": lambda: cache.keep([1, 3]),
+    }[change]()
+    held, positions, end = np.asarray(cache.keys).copy(), cache.positions, cache.end
+    cache.append(given(K[:, :, :0]), given(V[:, :, :0]))
+    np.testing.assert_array_equal(np.asarray(cache.keys), held)
+    np.testing.assert_array_equal(cache.positions, positions)
+    assert cache.end == end
+    assert tensors or not cache.keys.flags.writeable
+    assert not cache.positions.flags.writeable
+    cache.append(given(K[:, :, :1]), given(V[:, :, :1]))
+    np.testing.assert_array_equal(np.asarray(cache.keys), np.concatenate([held, K[:, :, :1]], axis=-2))

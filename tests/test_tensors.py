@@ -706,3 +706,66 @@ def test_numbers_near_the_end_of_the_range(engine: str, S: int) -> None:
         output, lse = ENGINES[engine](q, k, v, **options)
         torch.testing.assert_close(output, torch.full_like(output, largest), rtol=1e-5, atol=0)
         assert lse.isfinite().all()
+
+
+HALF_SCORES: dict[str, Callable[[], Any]] = {
+    "scaled dot": overt.scaled_dot,
+    "cosine": overt.cosine,
+    "bilinear": lambda: overt.bilinear(torch.ones(8, 8) / 8),
+    "additive": lambda: overt.additive(*2 * [torch.ones(4, 8) / 8], torch.ones(4)),
+}
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("score", HALF_SCORES)
+def test_biases_of_half_types_stand_beside_half_inputs(score: str, kind: torch.dtype) -> None:
+    torch.manual_seed(0)
+    q, bias = torch.randn(2, 5, 8).to(kind), torch.randn(5, 5).to(kind).requires_grad_()
+    options: dict[str, Any] = {"score": HALF_SCORES[score]()}
+    y = overt.attention(q, q, q, bias=bias, **options)
+    assert y.dtype == kind
+    assert torch.equal(y, overt.attention(q, q, q, bias=bias.detach().float(), **options))
+    seen = overt.attend(q, q, q, bias=bias, **options)
+    slope = torch.ones_like(y)
+    (found,) = torch.autograd.grad(seen.output, bias, slope)
+    assert found.dtype == seen.gradient(slope).bias.dtype == kind
+    torch.testing.assert_close(seen.gradient(slope).bias, found)
+    assert torch.equal(overt.attention(q, q, q, bias=bias + overt.alibi(torch.zeros(2)), **options), y)
+    mapped = torch.vmap(lambda bias: overt.attention(q, q, q, bias=bias, **options))(bias.detach()[None])[0]
+    torch.testing.assert_close(mapped, y.detach(), rtol=1e-2, atol=1e-2)
+    with pytest.raises(DtypeError, match=f"float64 beside {str(kind)[6:]} inputs"):
+        overt.attention(q, q, q, bias=bias.double(), **options)
+    with pytest.raises(DtypeError, match="float16 beside float32 inputs"):
+        overt.attention(*3 * [q.float()], bias=bias.half(), **options)
+
+
+@pytest.mark.filterwarnings("ignore:.*prototype")
+@pytest.mark.filterwarnings("ignore:.*beta state")
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda x: x.to(torch.float8_e4m3fn), "float8_e4m3fn"),
+        (lambda x: x.to_sparse(), "layout torch.sparse_coo: convert it with to_dense"),
+        (lambda x: torch.nested.nested_tensor([*x]), "nested tensor: pad it"),
+        (lambda x: torch.nested.nested_tensor([*x], layout=torch.jagged), "nested tensor: pad it"),
+    ],
+    ids=["fp8", "sparse", "nested", "jagged"],
+)
+def test_tensors_that_are_no_arrays_of_known_floats_are_refused(made: Callable[[Any], Any], said: str) -> None:
+    x, square = torch.randn(2, 5, 8), torch.ones(5, 5)
+    strange = made(x)
+    for q, k, v in ((strange, strange, strange), (x, strange, strange), (x, x, strange)):
+        for attended in (overt.attention, overt.attend):
+            with pytest.raises(DtypeError, match=said):
+                attended(q, k, v)
+    for options in (
+        lambda: {"bias": made(square)},
+        lambda: {"score": overt.bilinear(made(torch.ones(8, 8)))},
+        lambda: {"mask": made(square > 0)} if "float8" not in said else {"bias": made(square)},
+    ):
+        with pytest.raises(DtypeError, match=said):
+            overt.attention(x, x, x, **options())
+    with pytest.raises(DtypeError, match=said):
+        overt.Cache().append(strange, strange)
+    with pytest.raises(DtypeError, match=said):
+        overt.trace(strange, strange, strange)

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 import overt
 import overt.interchange
-from overt.errors import QuadraticWarning
+from overt.errors import ArgumentError, QuadraticWarning
 from overt.torch import attend, attention
 from overt.torch.call import Call, read
 
@@ -340,3 +340,77 @@ def test_saved_tensors_pass_through_hooks() -> None:
     assert {tuple(x.shape) for x in (q, k, v, y)} <= set(packed)
     ours = torch.autograd.grad(y.sum(), (q, k, v))
     torch.testing.assert_close(ours, torch.autograd.grad(attention(q, k, v).sum(), (q, k, v)))
+
+
+MAPPED: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "softcap": {"softcap": 2.0},
+    "masked cosine": {"mask": overt.causal() & overt.padding(2), "score": overt.cosine()},
+}
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_gradients_that_autograd_maps_over(name: str) -> None:
+    def both(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        seen = attend(q, k, v, **MAPPED[name])
+        return seen.output, seen.lse
+
+    tensors = tuple(draw((3, 4), (3, 4), (3, 4)))
+    assert torch.autograd.gradcheck(both, tensors, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(both, tensors, check_batched_grad=True)
+    for kind in (torch.float64, torch.float32, torch.bfloat16):
+        q, k, v = (x.detach().to(kind) for x in tensors)
+
+        def one(q: Tensor, k: Tensor = k, v: Tensor = v) -> Tensor:
+            return attention(q, k, v, **MAPPED[name])
+
+        whole = torch.autograd.functional.jacobian(one, q)
+        assert torch.equal(torch.autograd.functional.jacobian(one, q, vectorize=True), whole)
+        with pytest.raises(ArgumentError, match=r"use torch\.func\.jacrev"):
+            torch.autograd.functional.jacobian(one, q, vectorize=True, create_graph=True)
+
+
+NUMBERS = torch.tensor([0, 2, 5])
+OF_NUMBERS: dict[str, Callable[[Tensor], Any]] = {
+    "padding": overt.padding,
+    "prefix": lambda n: overt.prefix(n) & ~overt.padding(n - n),
+    "offset": lambda n: overt.causal(offset=n) | overt.window(1, 1, offset=n),
+    "documents": lambda n: overt.documents((torch.arange(5) < n).long()),
+    "keep": lambda n: overt.keep((torch.arange(5) < n)[None]),
+}
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_numbers_of_masks_are_mapped_over(name: str) -> None:
+    torch.manual_seed(0)
+    q = torch.randn(3, 2, 5, 8)
+
+    def one(q: Tensor, n: Tensor) -> Tensor:
+        return overt.attention(q, q, q, mask=OF_NUMBERS[name](n))
+
+    alone = torch.stack([one(*each) for each in zip(q, NUMBERS, strict=True)])
+    torch.testing.assert_close(torch.vmap(one)(q, NUMBERS), alone)
+    slopes = torch.vmap(torch.func.grad(lambda *each: one(*each).sum()))(q, NUMBERS)
+    assert slopes.shape == q.shape
+
+
+def test_what_is_read_is_not_mapped_over() -> None:
+    q = torch.randn(2, 5, 8)
+    with pytest.raises(ArgumentError, match=r"the numbers of cu_seqlens are read here, and what torch\.vmap maps"):
+        torch.vmap(lambda n: attention(q, q, q, mask=overt.packed(n)))(torch.tensor([[0, 2, 5]]))
+
+
+def test_an_open_result_is_compiled_whole() -> None:
+    layer = overt.torch.SelfAttention(12, heads=3)
+    x = torch.randn(2, 5, 12)
+
+    def both(x: Tensor) -> Any:
+        return layer(x, mask=overt.causal(), attended=True)
+
+    y, seen = torch.compile(both, fullgraph=True, backend="aot_eager")(x)
+    expected, other = both(x)
+    torch.testing.assert_close(y, expected)
+    torch.testing.assert_close(seen.lse, other.lse)
+    torch.testing.assert_close(seen.weights[0, 1], other.weights[0, 1])
+    half = torch.compile(lambda x: attend(x, x, x, score=overt.cosine()).output, fullgraph=True, backend="aot_eager")
+    assert half(x.half()).dtype == torch.float16

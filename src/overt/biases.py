@@ -22,6 +22,7 @@ from overt.grid import (
     Shape,
     brief,
     broadcasts,
+    check_layout,
     check_leading,
     dtype_name,
     host,
@@ -384,6 +385,7 @@ def _at(offset: np.ndarray | None) -> str:
 
 
 def _floats(name: str, values: object) -> Array:
+    check_layout(name, values)
     known = hasattr(values, "dtype") and hasattr(values, "shape") and not uncalled(values)
     array = plain(name, values) if known else host(name, values)
     if not is_float(array):

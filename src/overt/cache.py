@@ -218,6 +218,8 @@ class Cache(Generic[ArrayT]):
                 )
 
     def _grown(self, held: Array | None, new: Array) -> Array:
+        if held is not None and not new.shape[-2]:
+            return held
         xp, end = namespace(new=new), self._length + new.shape[-2]
         if held is None or end > held.shape[-2]:
             room = *new.shape[:-2], 1 << max(end - 1, 15).bit_length(), new.shape[-1]

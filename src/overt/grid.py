@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -203,8 +204,22 @@ def is_float(x: Array) -> bool:
 
 
 def is_elsewhere(values: Any) -> bool:
-    """Whether these are a tensor in the memory of a device, which is better left there."""
-    return hasattr(values, "detach") and values.device.type != "cpu"
+    """Whether these are a tensor in the memory of a device, which is better left there, or one that is mapped over."""
+    return hasattr(values, "detach") and (values.device.type != "cpu" or _is_mapped(values))
+
+
+def _is_mapped(tensor: Any) -> bool:
+    """Whether ``torch.vmap`` maps over a tensor, which has no numbers of its own then."""
+    # Whoever holds a tensor has imported torch.
+    torch = sys.modules["torch"]
+    if torch.compiler.is_compiling():
+        return False
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        if functorch.is_batchedtensor(tensor):
+            return True
+        tensor = functorch.get_unwrapped(tensor)
+    return False
 
 
 def spread(values: Array, shape: tuple[int, ...]) -> Array:
@@ -249,10 +264,24 @@ def plain(name: str, x: Array) -> Array:
     return np.asarray(x)
 
 
+def check_layout(name: str, x: Array) -> None:
+    """Raise for tensors of torch whose numbers do not lie in one array: sparse and nested ones."""
+    if getattr(x, "is_nested", False):
+        raise DtypeError(
+            f"{name} is a nested tensor: pad it with torch.nested.to_padded_tensor (overt.padding hides what is added)"
+        )
+    if str(getattr(x, "layout", "torch.strided")) != "torch.strided":
+        raise DtypeError(f"{name} is a tensor of layout {x.layout}: convert it with to_dense()")
+
+
 def numbered(name: str, values: Array) -> Array:
     """An array whose numbers are about to be read; raises where it has none."""
     if hasattr(values, "detach") and values.device.type == "meta":
         raise ArgumentError(f"the numbers of {name} are read here, and a tensor on meta has none: give one that has")
+    if hasattr(values, "detach") and _is_mapped(values):
+        raise ArgumentError(
+            f"the numbers of {name} are read here, and what torch.vmap maps over has none: give them unmapped"
+        )
     return values
 
 

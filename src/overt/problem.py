@@ -18,6 +18,7 @@ from overt.grid import (
     Cells,
     Shape,
     brief,
+    check_layout,
     device,
     dtype_name,
     host,
@@ -113,7 +114,7 @@ class Problem:
         if bias is not None:
             for term in bias.terms:
                 if isinstance(term, Dense):
-                    _check_beside("bias", term.parameter, dtype)
+                    check_beside("bias", term.parameter, dtype)
             bias.check(shape)
         softcap = check_softcap(softcap)
         if sinks is not None:
@@ -300,6 +301,7 @@ def namespace(**arrays: Array) -> Any:
     for name, x in arrays.items():
         if not is_array_api_obj(x):
             raise DtypeError(f"{name} is {kind(x)}, not an array: convert it with numpy.asarray({name})")
+        check_layout(name, x)
     try:
         return array_namespace(*arrays.values())
     except TypeError:
@@ -356,7 +358,8 @@ def _axes(xp: Any, q: Array, k: Array, v: Array) -> tuple[tuple[int, ...], tuple
     return batch, (*batch, q.shape[-3]), [xp.reshape(x, (B, *x.shape[-3:])) for x in wide]
 
 
-def _check_beside(name: str, values: Array, dtype: str) -> None:
+def check_beside(name: str, values: Array, dtype: str) -> None:
+    """Raise unless a bias or sinks have a dtype that may stand beside inputs of this one."""
     allowed = {dtype, "float64"} if dtype == "float64" else {dtype, "float32"}
     if dtype == "float64" or dtype_name(values) in allowed:
         return
@@ -373,7 +376,7 @@ def _check_sinks(xp: Any, sinks: Array, H: int, dtype: str, q: Array) -> Array:
         raise ShapeError(
             f"sinks have shape {tuple(sinks.shape)}, but q has {H} heads: give one logit per query head, ({H},)"
         )
-    _check_beside("sinks", sinks, dtype)
+    check_beside("sinks", sinks, dtype)
     return host("sinks", sinks) if xp is np else like(xp, sinks, q)
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, brief, device, dtype_name, host, is_float, is_number, kind, plain, shown
+from overt.grid import Array, brief, check_layout, device, dtype_name, host, is_float, is_number, kind, plain, shown
 
 Parts = Iterator[tuple[str, str, str, Array]]
 """Steps as (name, formula, axes, array); the last one is the scores."""
@@ -292,6 +292,7 @@ def _finite(name: str, value: float) -> float:
 
 
 def _axes(name: str, array: Array, axes: str, ndim: int) -> None:
+    check_layout(name, array)
     shape = getattr(array, "shape", ())
     if len(shape) != ndim:
         shape = tuple(shape)

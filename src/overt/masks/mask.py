@@ -9,7 +9,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import Array, Cells, Packing, Shape, brief, broadcasts, dtype_name, host, is_elsewhere, kind, uncalled
+from overt.grid import (
+    Array,
+    Cells,
+    Packing,
+    Shape,
+    brief,
+    broadcasts,
+    check_layout,
+    dtype_name,
+    host,
+    is_elsewhere,
+    kind,
+    uncalled,
+)
 
 
 class Plan(NamedTuple):
@@ -277,6 +290,7 @@ def as_mask(mask: object) -> Mask | None:
 def _boolean(array: object) -> Array:
     if uncalled(array):
         raise DtypeError(f"mask must be None, an overt mask or a boolean array, not {kind(array)}")
+    check_layout("mask", array)
     # The caller's own array is asked first, as with integers.
     known = hasattr(array, "dtype") and dtype_name(array) == "bool"
     if known and is_elsewhere(array):

@@ -17,7 +17,7 @@ from torch import Tensor
 from overt import attended, kernels, weights
 from overt.bits import settled
 from overt.errors import ArgumentError, DtypeError, ShapeError
-from overt.grid import WORDS, Cells, host
+from overt.grid import WORDS, Cells, check_layout, host
 from overt.problem import Problem
 from overt.reference import LARGE, Gradient, is_large
 from overt.torch import blocks
@@ -45,8 +45,14 @@ class Attended(attended.Attended[Tensor]):
         *,
         along: tuple[Any, Any] | None = None,
         dtype: torch.dtype | None = None,
+        given: Call | None = None,
     ) -> None:
-        """tensors: q, k and v.  dtype: that of the output, where it is rounded from ``found``."""
+        """tensors: q, k and v.  dtype: that of the output, where it is rounded from ``found``.
+
+        given: the call with the parameters as the caller has them, where those of ``call`` are wider.
+        """
+        self._given = given or call
+        self._output: Tensor | None = None
         self._call, self._tensors, self._found, self._along = call, tuple(tensors), found, along
         self._dtype = dtype or found[0].dtype
         self._versions = [_version(x) for x in found]
@@ -78,11 +84,10 @@ class Attended(attended.Attended[Tensor]):
     @property
     def output(self) -> Tensor:
         """(…, H, T, E) in the dtype of q.  ``gradient`` reads it, and refuses to where it has been written to."""
-        return self._output_as_asked
-
-    @cached_property
-    def _output_as_asked(self) -> Tensor:
-        return self._found[0].to(self._dtype)
+        # A cached property takes a lock, which torch.compile cannot.
+        if self._output is None:
+            self._output = self._found[0].to(self._dtype)
+        return self._output
 
     @property
     def lse(self) -> Tensor:
@@ -105,6 +110,7 @@ class Attended(attended.Attended[Tensor]):
             if not isinstance(slope, Tensor) or not slope.is_floating_point():
                 kind = slope.dtype if isinstance(slope, Tensor) else type(slope).__name__
                 raise DtypeError(f"{name} is {kind}, not a tensor of floats: convert it")
+            check_layout(name, slope)
             if slope.shape != result.shape:
                 raise ShapeError(f"{name} has shape {tuple(slope.shape)}, not {tuple(result.shape)}: give the same")
             if slope.device != result.device:
@@ -121,6 +127,7 @@ class Attended(attended.Attended[Tensor]):
         by_name = dict(zip(inputs, found, strict=True))
         for name in "qkv":
             by_name[name] = by_name[name].to(self._dtype)
+        by_name |= {name: by_name[name].to(x.dtype) for name, x in self._given.parameters.items()}
         return self._call.gradient(by_name)
 
     @property

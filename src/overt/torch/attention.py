@@ -14,6 +14,7 @@ from overt.dropout import Dropout
 from overt.grid import Array
 from overt.interchange import warn_of_quadratic
 from overt.masks import Mask, Window, causal
+from overt.problem import common_dtype
 from overt.scores import Product, Score, scaled_dot
 from overt.torch import blocks, operator, short
 from overt.torch.attended import Attended
@@ -59,7 +60,7 @@ def attention(
         if y is not None:
             return y
     options = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks, "dropout": dropout}
-    call, q, k, v, dtype = _asked(q, k, v, num_threads, **options)
+    call, q, k, v, dtype, _ = _asked(q, k, v, num_threads, **options)
     if q.device.type != "cpu" and can(call, q, k):
         return fused(call, q, k, v).to(dtype)
     return _found(call, q, k, v)[0].to(dtype)
@@ -85,11 +86,12 @@ def attend(
     handed back as they are, and all else is computed from q, k and lse when it is asked for.
     """
     options = {"score": score, "mask": mask, "bias": bias, "softcap": softcap, "sinks": sinks, "dropout": dropout}
-    call, q, k, v, dtype = _asked(q, k, v, num_threads, **options)
+    call, q, k, v, dtype, given = _asked(q, k, v, num_threads, **options)
     if found is not None:
-        return Attended(call, (q, k, v), found)
+        return Attended(call, (q, k, v), found, given=given)
     along: list[Any] = []
-    return Attended(call, (q, k, v), _found(call, q, k, v, along), along=along[0] if along else None, dtype=dtype)
+    found = _found(call, q, k, v, along)
+    return Attended(call, (q, k, v), found, along=along[0] if along else None, dtype=dtype, given=given)
 
 
 def _plain(q: Any, k: Any, v: Any, mask: Any) -> Tensor | None:
@@ -135,18 +137,20 @@ _bare._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 def _asked(
     q: Tensor, k: Tensor, v: Tensor, threads: int | None, **options: Any
-) -> tuple[Call, Tensor, Tensor, Tensor, torch.dtype]:
-    """What is asked, in the dtypes in which it is computed, and that of the output."""
-    call = Call.of(q, k, v, num_threads=threads, **options)
+) -> tuple[Call, Tensor, Tensor, Tensor, torch.dtype, Call]:
+    """What is asked, in the dtypes in which it is computed, that of the output, and the call in the caller's own."""
+    call = given = Call.of(q, k, v, num_threads=threads, **options)
     if torch.amp.is_autocast_available(q.device.type) and torch.is_autocast_enabled(q.device.type):
         # As with torch's own: all floats but float64 become that type.
         low = torch.get_autocast_dtype(q.device.type)
         q, k, v = (x.to(low) if x.is_floating_point() and x.dtype != torch.float64 else x for x in (q, k, v))
     dtype = q.dtype
-    if dtype in HALVES and q.dtype == k.dtype == v.dtype and not call.score.identity:
+    # Before NumPy is shown a type that it does not know.
+    common_dtype(q=q, k=k, v=v)
+    if dtype in HALVES and not call.score.identity:
         # What is compared is rounded no earlier than the output.
-        q, k, v = q.float(), k.float(), v.float()
-    return call, q, k, v, dtype
+        q, k, v, call = q.float(), k.float(), v.float(), call.widened(q)
+    return call, q, k, v, dtype, given
 
 
 def _found(call: Call, q: Tensor, k: Tensor, v: Tensor, along: list[Any] | None = None) -> tuple[Tensor, Tensor]:

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from overt import biases, grid, scores
-from overt.biases import Bias, as_bias
+from overt.biases import Bias, Dense, as_bias
 from overt.dropout import Dropout
 from overt.errors import ArgumentError, DtypeError
-from overt.grid import Array, dtype_name, host, is_float
+from overt.grid import Array, check_layout, dtype_name, host, is_float
 from overt.masks import Mask, Window, as_mask, causal, mask, spans
-from overt.problem import Problem, namespace
+from overt.problem import Problem, check_beside, namespace
 from overt.reference import Gradient
 from overt.scores import Score
 from overt.torch.arrays import array
@@ -64,6 +64,7 @@ class Call:
     ) -> Call:
         """Raise unless q, k and v are tensors on one device, as are the parameters then, wherever they came from."""
         tensors: dict[str, Any] = {"q": q, "k": k, "v": v}
+        check_layout("mask", mask)
         for name, x in tensors.items():
             if not isinstance(x, Tensor):
                 namespace(**tensors)
@@ -73,7 +74,11 @@ class Call:
         call = Call(score, mask, as_bias(bias, on_host=False), softcap, sinks, dropout, num_threads)
         given = call.parameters
         tensors |= {name: x for name, x in given.items() if isinstance(x, Tensor)}
+        for name, x in given.items():
+            if name in tensors and x.is_floating_point() and x.dtype.itemsize < 2:
+                raise DtypeError(f"{name} is {dtype_name(x)}: convert it with .float()")
         for name, x in tensors.items():
+            check_layout(name, x)
             if x.device != q.device:
                 raise ArgumentError(f"{name} lies on {x.device}, but q on {q.device}: move one with .to(device)")
         strangers = {name: x for name, x in given.items() if not isinstance(x, Tensor)}
@@ -113,6 +118,19 @@ class Call:
             bias=bias,
             sinks=parameters.get("sinks", self.sinks),
         )
+
+    def widened(self, q: Tensor) -> Call:
+        """The same for inputs that become float32, with biases of half types that become it too."""
+        halves: dict[str, Tensor] = {}
+        for i, term in enumerate(() if self.bias is None else self.bias.terms):
+            if isinstance(term, Dense):
+                x = term.parameter
+                # bfloat16 reaches the kernels as float32 whatever it lies beside.
+                if x.dtype != torch.bfloat16:
+                    check_beside("bias", x, dtype_name(q))
+                if x.dtype in HALVES:
+                    halves[f"bias {i}"] = x.float()
+        return self.exchanged(halves) if halves else self
 
     def gradient(self, found: Mapping[str, Array]) -> Gradient:
         """Gradients by name, q, k and v among them, as everybody knows them."""

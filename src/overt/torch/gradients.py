@@ -12,14 +12,21 @@ from torch import Tensor
 from torch.autograd import Function
 
 from overt import kernels
+from overt.errors import ArgumentError
 from overt.masks import causal
 from overt.problem import Problem
 from overt.scores import scaled_dot
 from overt.torch import blocks, short
 from overt.torch.arrays import array
+from overt.torch.batched import each, is_batched
 from overt.torch.call import Call
 
 Maybe = Tensor | None
+# torch differentiates what such a Function gave wrongly, and says nothing.
+_ONCE = (
+    "gradients that torch.autograd maps over (vectorize=True, is_grads_batched=True) have none themselves: "
+    "use torch.func.jacrev, or leave out create_graph=True"
+)
 PLAIN_CALLS = {mask: Call(scaled_dot(), mask, None, None, None, None, None) for mask in (None, causal())}
 
 
@@ -67,7 +74,7 @@ class Plain(Function):
         of_q, of_k, of_v, _, _ = ctx.needs_input_grad
         wanted = of_q, of_k, of_v
         further = torch.is_grad_enabled()
-        slopes = None if further else short.gradients(q, k, v, ctx.mask, output, ctx.lse, dy, wanted)
+        slopes = None if further or is_batched(dy) else short.gradients(q, k, v, ctx.mask, output, ctx.lse, dy, wanted)
         if slopes is not None:
             return *slopes, None, None
         call, found = PLAIN_CALLS[ctx.mask], (output.detach(), torch.from_numpy(ctx.lse))
@@ -93,6 +100,8 @@ class _Pull(Function):
         dlse: Maybe,
         *tensors: Tensor,
     ) -> tuple[Maybe, ...]:
+        if is_batched(dy, dlse):
+            raise ArgumentError(_ONCE)
         ctx.call, ctx.wanted = call, wanted
         ctx.save_for_backward(dy, dlse, *tensors)
         ctx.set_materialize_grads(False)
@@ -110,6 +119,8 @@ def pull(
     call: Call, found: tuple[Tensor, Tensor], wanted: Sequence[bool], dy: Maybe, dlse: Maybe, tensors: Sequence[Tensor]
 ) -> list[Maybe]:
     """Gradients of (q, k, v, *parameters), as far as they are wanted."""
+    if is_batched(dy, dlse):
+        return each(lambda dy, dlse: pull(call, found, wanted, dy, dlse, tensors), dy, dlse)
     if tensors[0].device.type != "cpu":
         return _pull_blocks(call, wanted, dy, dlse, tensors)
     if call.plain and dy is not None and dlse is None:
@@ -154,6 +165,10 @@ def _pull_twice(
     call: Call, wanted: Sequence[bool], slopes: Sequence[Maybe], dy: Maybe, dlse: Maybe, tensors: Sequence[Tensor]
 ) -> list[Maybe]:
     """Gradients of (dy, dlse, q, k, v, *parameters) from those of the gradients that were wanted."""
+    if is_batched(dy, dlse, *slopes):
+        if torch.is_grad_enabled():
+            raise ArgumentError(_ONCE)
+        return each(lambda dy, dlse, *one: _pull_twice(call, wanted, one, dy, dlse, tensors), dy, dlse, *slopes)
     # Whoever wants to go on from here keeps all weights.
     further = torch.is_grad_enabled()
     leaves = _leaves(tensors, [True] * len(tensors), further=further)

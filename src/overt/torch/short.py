@@ -20,8 +20,10 @@ _ROWS = {kind: np.dtype(np.float64 if kind is torch.float64 else np.float32) for
 def forward(q: Tensor, k: Tensor, v: Tensor, mask: Any, *, rows: bool = True) -> tuple[Tensor, Any] | None:
     """Output and, of all ``rows``, the lse of tensors that the kernels can read as they are; None for all others."""
     kind = q.dtype
-    # A sign may only be noted down.
+    # A sign may only be noted down, and a nested tensor has no shape.
     if kind not in _NAMES or q.is_neg() or k.is_neg() or v.is_neg() or v.ndim < 3:
+        return None
+    if q.is_nested or k.is_nested or v.is_nested:
         return None
     shape, E = q.shape, v.shape[-1]
     output = _room(q, kind) if shape[-1] == E else q.new_empty((*shape[:-1], E))
