@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import overt
-from overt.errors import DtypeError
+from overt.errors import ArgumentError, DtypeError
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
@@ -216,6 +216,12 @@ def test_a_trace_of_tensors() -> None:
 def test_a_trace_checks_as_attention_does() -> None:
     with pytest.raises(DtypeError, match="bias="):
         overt.trace(Q, K, V, mask=np.zeros((T, S)))
+
+
+@pytest.mark.parametrize("given", [(), ("q",), (Q, K)])
+def test_what_is_no_attention_and_cannot_be_called_is_refused(given: tuple[Any, ...]) -> None:
+    with pytest.raises(ArgumentError, match="takes q, k and v, or what can be called"):
+        overt.trace(*given)
 
 
 def product(left: str, right: str, at: dict[str, np.ndarray]) -> np.ndarray:

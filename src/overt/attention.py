@@ -154,10 +154,13 @@ def trace(*args: Any, **options: Any) -> Trace:
     operation on arrays with the line of code that did it, a ``CodeTrace``.  Where it attends, steps say what they are:
     queries, keys, scores, masked, weights, values, output.
 
-    Memory is that of all intermediates together, quadratic in length: this is for reading.
+    Memory is that of all intermediates together, quadratic in length: this is for reading.  Raises ArgumentError for
+    anything else, and what ``attention`` raises.
     """
     if args and callable(args[0]):
         return trace_code(*args, **options)
+    if len(args) + sum(name in options for name in "qkv") != 3:
+        raise ArgumentError("trace takes q, k and v, or what can be called and then its arguments")
     return _trace(*args, **options)
 
 

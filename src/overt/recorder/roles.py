@@ -27,8 +27,7 @@ def roles(operations: Sequence[Operation]) -> dict[int, dict[str, int | None]]:
         output = before[core.mix.number]
         parts: dict[str, int | None] = {}
         if written[core.mix.number].detail == "fused":
-            fused = operations[output]
-            found[output] = dict(zip(("queries", "keys", "values"), fused.sources, strict=False)) | {"output": output}
+            found[output] = _fused(operations, output) | {"output": output}
             continue
         if core.two:
             parts |= {"queries": old(core.scores.sources[0]), "keys": old(core.scores.sources[1])}
@@ -37,6 +36,16 @@ def roles(operations: Sequence[Operation]) -> dict[int, dict[str, int | None]]:
         parts |= {"values": old(core.mix.sources[1]), "output": output}
         found[output] = parts
     return found
+
+
+def _fused(operations: Sequence[Operation], number: int) -> dict[str, int | None]:
+    """What a fused attention is given; of one that makes its queries of that itself, the weights that it gives too."""
+    fused = operations[number]
+    if fused.name != "multi_head_attention_forward":
+        return dict(zip(("queries", "keys", "values"), fused.sources, strict=False))
+    beside = operations[number + 1] if number + 1 < len(operations) else None
+    given = beside is not None and (beside.name, beside.line) == (fused.name, fused.line)
+    return {"weights": number + 1} if given else {}
 
 
 def _named(core: Core) -> dict[str, int]:
