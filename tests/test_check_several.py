@@ -412,12 +412,11 @@ RIGHT = ("Addressing", "Angles", "Visits", "made")
 
 
 @pytest.fixture
-def check(tmp_path: Path) -> Callable[[str, str], Report]:
+def check(session: Session, tmp_path: Path) -> Callable[[str, str], Report]:
     def run(name: str, source: str) -> Report:
         path = tmp_path / "several.py"
         path.write_text(source, encoding="utf-8")
-        with Session() as session:
-            return examine(session, f"{path}:{name}")
+        return examine(session, f"{path}:{name}")
 
     return run
 

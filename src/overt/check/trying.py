@@ -34,6 +34,8 @@ _AMISS = re.compile(
 )
 # What uses a candidate that is called for it, and seconds for each.
 _USERS, _LISTENING = 3, 5.0
+# What a recording says whose sequences are too short to tell something.
+_SHORT = {"one key", "positions or heads"}
 
 
 def check(
@@ -77,8 +79,12 @@ def _judge(looking: Looking, findings: Findings) -> None:
     seen, masks, ran_with = optional(caller, one, findings)
     other = beside.resized(made, caller, guess, one.judged)
     more = [*seen, *beside.wider(caller, guess, one.judged), *beside.overrun(made, caller, guess, one.judged)]
-    if "one key" in one.judged["facts"] and (again := repeating.again(caller, guess)).get("cores"):
+    again = repeating.again(caller, guess) if "one key" in one.judged["facts"] else {}
+    if again.get("cores"):
         more.append(again)
+    elif _SHORT & one.judged["facts"].keys():
+        # Where it is given more, it makes more positions of that.
+        more += [told for told in other if not _SHORT & told["facts"].keys()]
     if "one pair" in one.judged["facts"]:
         more += beside.resized(made, caller, guess, one.judged, beside.broader)
     judged = chosen(caller, guess, made, [one.judged, *more])

@@ -181,8 +181,9 @@ def mixed_of(operation: Operation, data: list[bool]) -> list[int]:
     def turned(x: np.ndarray) -> bool:
         if x.size == size:
             return all(one == two for one, two in sides)
-        # What is given may be values as well.
-        return not given and any(
+        # What is given may be values as well, but seldom the same ones for all samples and heads.
+        heads = not given or (x.ndim > 3 and whole[0][0].ndim == 2)
+        return heads and any(
             min(one, two) > 1 and size in (x.size * one / two, x.size * two / one) for one, two in sides
         )
 

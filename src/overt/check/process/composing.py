@@ -164,15 +164,27 @@ def described(thing: Any, method: str | None = None) -> dict[str, Any]:
 
 
 def _attends(cls: Any, name: str, usual: str) -> bool:
-    """Whether a method weighs, and the usual one does not call it, or it keeps something beside."""
+    """Whether a method weighs, and the usual one does not call it, drops some of it, or it keeps something beside."""
     own = lives(cls)
     inner = [source_of(getattr(cls, one, None))[0] for one in own.inner(name)]
     weighs = any(re.search(r"softmax|scaled_dot_product|\bexp2?\(", source) for source in inner)
-    return (
+    return bool(
         weighs
         and name in own.told
-        and (name not in own.inner(usual) or bool(own.told[name].fills | own.told[name].sets))
+        and (name not in own.inner(usual) or own.told[name].fills | own.told[name].sets or _dropped(cls, name, usual))
     )
+
+
+def _dropped(cls: Any, name: str, usual: str) -> bool:
+    """Whether another method takes some alone of what a method returns: one item, or names that are not all read."""
+    nodes = list(ast.walk(_tree(getattr(cls, usual))))
+    read = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    taken = [n.value for n in nodes if isinstance(n, ast.Subscript)]
+    for node in nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+            names = {n.id for n in ast.walk(node.targets[0]) if isinstance(n, ast.Name)}
+            taken += [node.value] if names - read else []
+    return any(isinstance(n, ast.Call) and is_own(n.func) and getattr(n.func, "attr", "") == name for n in taken)
 
 
 def makes(cls: Any, name: str) -> bool:

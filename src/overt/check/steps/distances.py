@@ -34,10 +34,13 @@ def biases(core: Core, data: Sequence[bool], intended: Mapping[str, Any], facts:
         product = number == core.scores.number
         # A product that is added to a bias has queries and keys beside it, and the bias its sign from elsewhere.
         last = (behind(core.operations, operation.sources[0]) if product else None) or number
-        if sum(moving(operation, data)) > (2 if product else 1) or classify(x, y, operation, False).name != "bias":
+        if classify(x, y, operation, False).name != "bias":
             continue
         with np.errstate(all="ignore"):
             gap = np.where(np.isfinite(x) & np.isfinite(y) & (y > -1e4), y - x, np.nan)
+        if sum(moving(operation, data)) > (2 if product else 1):
+            yield from _placed(core, gap, core.operations[: last + 1])
+            continue
         if min(*gap.shape, core.scores.queries.shape[1]) < 3:
             yield Told("bias", None, operation.line, "a bias of so few positions tells nothing")
             continue
@@ -230,6 +233,30 @@ def _linear(
         yield Told(step, "alibi_offset", made, says)
     elif sign[0] > 0 and not how:
         yield Told(step, "", line, "ALiBi: slope times distance")
+
+
+def _placed(core: Core, gap: np.ndarray, operations: Sequence[Operation]) -> Iterator[Told]:
+    """A bias with the slopes of the paper that goes by how far apart places are that each sample was given."""
+    T, S = core.scores.queries.shape[1], gap.shape[1]
+    if len(core.shape) < 2 or T != S or core.shape[-1] != T:
+        return
+    B = core.shape[0]
+    cells = gap.reshape(B, -1, T, S).swapaxes(0, 1)
+    given = (x for operation in operations for x, origin in zip(operation.operands, operation.origins, strict=True)
+             if origin.startswith("argument") and x.dtype.kind in "iuf" and x.size == B * T)  # fmt: skip
+    for places in given:
+        at = places.reshape(B, T)
+        apart = -np.abs(at[:, None] - at[:, :, None]).astype(float)
+        slopes = _slopes(cells.reshape(len(cells), B * T, S), apart.reshape(B * T, S))
+        forms = (slopes_of(len(cells), None), every_second(len(cells)))
+        if slopes is None or not any(np.allclose(np.abs(slopes), some, rtol=1e-3) for some in forms):
+            continue
+        line = operations[-1].line
+        if (slopes < 0).all():
+            yield Told("bias", "alibi_sign", line, "The farther a key is, the more it is rewarded.", -slopes, slopes)
+        elif (slopes > 0).all():
+            yield Told("bias", "", line, "ALiBi: slope times distance of given places")
+        return
 
 
 def _alike(x: np.ndarray, cells: np.ndarray) -> bool:

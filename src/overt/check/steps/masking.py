@@ -80,6 +80,8 @@ class Masked(Scale):
             # An array of one number is what is written where something is hidden.
             before = [s for s, x in zip(operation.sources, operation.operands, strict=True)
                       if s is not None and not self.data[s] and masklike(x) and (x != x.flat[:1]).any()]  # fmt: skip
+            if given and len(before) > 1:
+                before = [s for s in before if self._comes_from(s, "argument")]
             number = before[0] if len(before) == 1 else None
 
     def _mask_made(self) -> int | None:
@@ -96,7 +98,7 @@ class Masked(Scale):
 
     def _placed_at(self) -> Line | None:
         """Where what hides, or the numbers that it is made of, last got axes, and so the one along which it does."""
-        before = list(self._before())
+        before = list(self._before(given=True))
         whole = [s for s, x in zip(before[-1].sources, before[-1].operands, strict=True)
                  if s is not None and x.dtype.kind in "iu"] if before else []  # fmt: skip
         before += [self.operations[s] for s in whole[:1]]
@@ -157,8 +159,9 @@ class Masked(Scale):
             additive = bool((mask.astype(float) < -1e3).any())
             if len(np.unique(seen.reshape(len(seen), -1), axis=0)) != len(seen):
                 continue
-            # By itself, or beside a causal mask, which may let the next key in.
-            beside = [np.zeros((T, S), bool), *(np.triu(np.ones((T, S), bool), S - T + k) for k in (1, 2))]
+            # By itself, beside a causal mask, which may let the next key in, or what is the same in all samples.
+            ahead = (np.triu(np.ones((T, S), bool), S - T + k) for k in (1, 2))
+            beside = [np.zeros((T, S), bool), *ahead, np.asarray(cells.all(0))]
             for polarity, hides in (("keep", ~seen), ("drop", seen)):
                 ways = [[[b for b in range(len(seen)) if np.array_equal(hides[b] | more, cells[n])] for n in range(N)]
                         for more in beside]  # fmt: skip

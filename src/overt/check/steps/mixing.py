@@ -15,7 +15,7 @@ from overt.check.steps.masking import Masked
 from overt.check.steps.origins import PRODUCTS, Origin, added, behind, constant_over, picked, places
 from overt.check.steps.pipeline import constant, near, permuted
 from overt.check.text.lines import returned_at, twice
-from overt.recorder.flow import GATHERS
+from overt.recorder.flow import GATHERS, VIEWS
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product
 
@@ -37,6 +37,13 @@ class Mixing(Masked):
         while source is not None and self.operations[source].name not in SUMMED:
             source = next(iter(self.operations[source].sources), None)
         return None if source is None else self.operations[source].line
+
+    def _laid_at(self, mistake: str) -> Line | None:
+        """Where the keys of several rows were laid along one axis, over which they are then summed."""
+        keys, wide = self.core.steps[-1][1].shape[1], mistake in ("softmax_global", "softmax_heads_and_keys")
+        path = [self.operations[number] for number in self.core.path] if wide else []
+        flat = (op for op in path if op.name in VIEWS and op.host.ndim and op.operands[0].shape[-1] == keys)
+        return next((op.line for op in flat if op.host.shape[-1] > keys), None)
 
     def _softmax(self) -> None:
         core, line = self.core, self.softmax_line or self.operations[self.core.mix.number].line
@@ -81,7 +88,7 @@ class Mixing(Masked):
         elif known and mistake is not None:
             # One maximum for all is right where all are summed; of what is divided by its sum, no scale is left.
             self.forget("global_max", *(["scale"] if mistake == "no_exp_norm" else []))
-            line = self._summed_at() or line
+            line = self._laid_at(mistake) or self._summed_at() or line
             self.fail(
                 "softmax", mistake, line, "The weights are no softmax over the keys.", right[live], self.weights[live]
             )
@@ -407,7 +414,10 @@ class Mixing(Masked):
             alone = core.mix.rows and heads in [length * n for n in (1, *accumulate(whole, mul))]
             right = mixed.reshape(-1, heads, length, width).swapaxes(1, 2) if n % heads == 0 else mixed
             alike = [np.allclose(op.host.ravel(), x.ravel(), rtol=1e-6, atol=1e-12) for x in (mixed, right)]
-            if alone or heads in accumulate(sides, mul):
+            if alone and alike == [True, False] and op.host.ndim > 2 and op.host.shape[-2] == length:
+                # As many positions as heads: nobody knows which these are.
+                self.facts["positions or heads"] = True
+            elif alone or heads in accumulate(sides, mul):
                 self.note("merge", "held", "all heads side by side", op.line)
             elif alike == [True, False]:
                 self.fail("merge", "merge_view", op.line, "A row of the output holds the heads of other positions.",

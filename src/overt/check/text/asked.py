@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import numpy as np
 
@@ -145,7 +146,7 @@ def asked(
     here.names(nodes)
     here.slices(nodes)
     handed_on = {node.func for node in nodes if isinstance(node, ast.Call)}
-    demands = _demands(nodes)
+    demands = numeric.demands(nodes)
     for node in nodes:
         if node not in handed_on:
             here.taken(node)
@@ -195,9 +196,20 @@ class _Asking:
                         of = of.generators[0].iter if len(of.generators) == 1 else of
                     if isinstance(given, ast.Name) and isinstance(of, ast.Attribute) and ast.unparse(of) in self.known:
                         self.known.setdefault(given.id, self.known[ast.unparse(of)])
-                    self._named(given, self.paths(of))
+                    self._named(given, self._chosen(of) if isinstance(given, ast.Tuple) else self.paths(of))
             elif isinstance(node, ast.For | ast.comprehension):
                 self._looped(node.target, node.iter)
+
+    def _chosen(self, node: ast.AST) -> list[Path]:
+        """What is taken apart: of several that lie in an argument, such as those of layers, the one of a number."""
+        own = self.paths(node.value) if isinstance(node, ast.Subscript) else []
+        by = self.paths(node.slice) if isinstance(node, ast.Subscript) and own else []
+        if not by or len(by[0]) > 1:
+            return self.paths(node)
+        self.found.numbers.update(by)
+        for path in own:
+            self.found.enter((*path, "0"), "list")
+        return [(*path, "0") for path in own]
 
     def _named(self, target: ast.AST, paths: list[Path]) -> None:
         """Another name for something that lies in an argument, or names for what lies in it in its order."""
@@ -263,10 +275,12 @@ class _Asking:
 
         up = {target.id for node in nodes if isinstance(node, ast.Assign) and numeric.counts_up(node.value)
               for target in node.targets if isinstance(target, ast.Name)}  # fmt: skip
+        listed = dict(pair for node in nodes if isinstance(node, ast.Assign) for pair in numeric.listed(node))
         for node in nodes:
             counting = [path for name in numeric.counting(node, up) for path in self.known.get(name, ())]
             self.found.lengths.update(counting)
-            self.found.bounds.update(path for name in numeric.bounding(node) for path in self.known.get(name, ()))
+            bounding = (listed.get(name, name) for name in numeric.bounding(node))
+            self.found.bounds.update(path for name in bounding for path in self.known.get(name, ()))
             self.found.last.update(counting if isinstance(node, ast.Compare) and numeric.last(node, up) else ())
             if isinstance(node, ast.Slice) and (path := of(node.upper)) is not None:
                 both = of(node.lower) == path
@@ -308,7 +322,7 @@ class _Asking:
                 ast.Call(func=ast.Attribute(attr="where"), args=[flags, _, _])
                 | ast.Call(func=ast.Attribute(attr="masked_fill" | "masked_fill_"), args=[flags, _])
             ):
-                conditions = _conditions(flags)
+                conditions = numeric.conditions(flags)
         self.found.flags.update(self.every(numeric.viewed(part) for part in conditions))
 
     def operation(self, node: ast.BinOp) -> None:
@@ -429,9 +443,24 @@ class _Asking:
     def _handed(self, node: ast.Call, other: ast.FunctionDef) -> None:
         """What a function of the source asks of what it is given."""
         names = [a.arg for a in other.args.args][other.name == "__init__" or is_own(node.func) :]
-        passed = dict(zip(names, node.args, strict=False))
-        passed |= {one.arg: one.value for one in node.keywords if one.arg is not None}
-        handed = {name: self.paths(value) for name, value in passed.items()}
+        # What is spread has one for each argument that must be given, and is given in no other way.
+        must = len(names) - len(other.args.defaults) - sum(one.arg in names for one in node.keywords)
+        spread = must - sum(not isinstance(x, ast.Starred) for x in node.args)
+        each: list[list[Path]] = []
+        for x in node.args:
+            if isinstance(x, ast.Starred):
+                for n, name in enumerate(names[len(each) : len(each) + max(spread, 0)]):
+                    inside = [(*path, str(n)) for path in self.paths(x.value)]
+                    for path in inside:
+                        self.found.enter(path, "list")
+                        self.found.called.setdefault(path, name)
+                    each.append(inside)
+            else:
+                each.append(self.paths(x))
+        passed = dict(zip(names, takewhile(lambda x: not isinstance(x, ast.Starred), node.args), strict=False))
+        by_name = {one.arg: one.value for one in node.keywords if one.arg is not None}
+        handed = dict(zip(names, each, strict=False)) | {name: self.paths(value) for name, value in by_name.items()}
+        passed |= by_name
         spelled = {name: some for name, value in passed.items() if (some := spelt(value, self.texts))}
         needed = other.args.args[: len(other.args.args) - len(other.args.defaults)]
         for paths in (self.paths(one.value) for one in node.keywords if one.arg is None):
@@ -440,37 +469,8 @@ class _Asking:
                 self.found.enter((*path, rest), "dictionary")
                 handed.setdefault(rest, []).append((*path, rest))
         if any(handed.values()):
-            inside = {name: paths for name, paths in handed.items() if paths}
-            asked(other, inside, spelled, self.functions, self.found, self.depth + 1)
-
-
-def _demands(nodes: Iterable[ast.AST]) -> set[ast.AST]:
-    """What is compared only to refuse what does not hold it: in assertions, before a raise, to list what lacks."""
-    found: list[ast.expr] = []
-    for node in nodes:
-        match node:
-            case ast.Assert(test=test) | ast.If(test=test, body=[ast.Raise(), *_]):
-                found.append(test)
-            case ast.ListComp(
-                elt=ast.Name(id=own), generators=[ast.comprehension(target=ast.Name(id=name), ifs=tests)]
-            ):
-                found += tests if own == name else []
-    return {part for test in found for part in ast.walk(test) if isinstance(part, ast.Compare)}
-
-
-def _conditions(node: ast.expr) -> Iterator[ast.expr]:
-    """The conditions that one is put together of."""
-    match node:
-        case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=one, right=two):
-            yield from _conditions(one)
-            yield from _conditions(two)
-        case ast.UnaryOp(op=ast.Invert(), operand=one):
-            yield from _conditions(one)
-        case ast.Compare(left=one, ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=0)]):
-            # 0 is false.
-            yield one
-        case _:
-            yield node
+            known = {name: paths for name, paths in handed.items() if paths}
+            asked(other, known, spelled, self.functions, self.found, self.depth + 1)
 
 
 def paths_of(node: ast.AST, known: Mapping[str, list[Path]], texts: Mapping[str, list[str]]) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
 
 from overt.check.text.syntax import is_own
 
@@ -136,8 +137,13 @@ def counting(node: ast.AST, up: set[str]) -> set[str]:
 
 
 def bounding(node: ast.AST) -> set[str]:
-    """Names of what holds where each of several begins: all but the first of it is looked into, or less the others."""
+    """Names of what holds where each of several begins: of its pairs of neighbours, or all but the first of it."""
+    every: list[ast.AST]
     match node:
+        case ast.Call(func=ast.Name("zip"), args=[ast.Subscript() as two, ast.Subscript() as one]) if _named(one, two):
+            every = [one] if ast.unparse(two.slice) in (":-1", "0:-1") else []
+        case ast.Call(func=ast.Name("pairwise") | ast.Attribute(attr="pairwise"), args=[ast.Name(name)]):
+            return {name}
         case ast.Call(func=ast.Attribute(attr="searchsorted" | "bucketize") as called, args=args):
             every = [n for x in (called.value, *args) for n in ast.walk(x)]
         case ast.BinOp(op=ast.Sub(), left=ast.Subscript() as one, right=ast.Subscript() as two) if _named(one, two):
@@ -146,6 +152,14 @@ def bounding(node: ast.AST) -> set[str]:
             return set()
     whole = (n for n in every if isinstance(n, ast.Subscript) and isinstance(n.value, ast.Name))
     return {str(getattr(n.value, "id", "")) for n in whole if ast.unparse(n.slice) == "1:"}
+
+
+def listed(node: ast.Assign) -> list[tuple[str, str]]:
+    """Names for the numbers of arrays as a list, each with that of the array."""
+    match node:
+        case ast.Assign(targets=[ast.Name(name)], value=ast.Call(func=ast.Attribute(value=inner, attr="tolist"))):
+            return [(name, n.id) for n in ast.walk(inner) if isinstance(n, ast.Name)][:1]
+    return []
 
 
 def _named(one: ast.Subscript, two: ast.Subscript) -> bool:
@@ -198,3 +212,32 @@ def roots(node: ast.AST) -> set[str]:
         case ast.Call(func=func, args=args):
             return roots(func).union(*map(roots, args[:1]))
     return set()
+
+
+def demands(nodes: Iterable[ast.AST]) -> set[ast.AST]:
+    """What is compared only to refuse what does not hold it: in assertions, before a raise, to list what lacks."""
+    found: list[ast.expr] = []
+    for node in nodes:
+        match node:
+            case ast.Assert(test=test) | ast.If(test=test, body=[ast.Raise(), *_]):
+                found.append(test)
+            case ast.ListComp(
+                elt=ast.Name(id=own), generators=[ast.comprehension(target=ast.Name(id=name), ifs=tests)]
+            ):
+                found += tests if own == name else []
+    return {part for test in found for part in ast.walk(test) if isinstance(part, ast.Compare)}
+
+
+def conditions(node: ast.expr) -> Iterator[ast.expr]:
+    """The conditions that one is put together of."""
+    match node:
+        case ast.BinOp(op=ast.BitAnd() | ast.BitOr(), left=one, right=two):
+            yield from conditions(one)
+            yield from conditions(two)
+        case ast.UnaryOp(op=ast.Invert(), operand=one):
+            yield from conditions(one)
+        case ast.Compare(left=one, ops=[ast.Eq() | ast.NotEq()], comparators=[ast.Constant(value=0)]):
+            # 0 is false.
+            yield one
+        case _:
+            yield node

@@ -57,8 +57,10 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
     indexed: dict[Path, Shape] = {}
     known = _any(names)
     # Two things by their names, and the shape of each.
-    each = rf"(?<![\w.])({known})(:?) \(\w+, *\w+\),?:? (?:each |both )?([\[(](?:{_AXIS})(?:, *(?:{_AXIS}))+[\])])"
-    text = re.sub(each, r'\1["0"] \3; \1["1"] \3', text)
+    both = r"(?:,?:? |[^()\[\].;]{0,40}\b(?:each|both)\s+)"
+    many = r"(?:[^()\[\].;\n]{0,24}(?:->|→|\bof) *)?"
+    each = rf"(?<![\w.])({known})(?::| =)? +{many}\(\w+, *\w+\){both}([\[(](?:{_AXIS})(?:,\s*(?:{_AXIS}))+[\])])"
+    text = re.sub(each, r'\1["0"] \2; \1["1"] \2', text)
     text = _in_order(text, known, held := [*asked])
     # What a sentence begins with is written large.
     large = {one.capitalize(): one for one in names if len(one) > 2 and one.islower()}
@@ -152,8 +154,13 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
             if owner is not None and owner[0] in {*names, *(path[0] for path in held)}:
                 found.setdefault((*owner, key), shape)
     found = {**indexed, **_listed(text, held), **found}
-    for path in [path for path in found if path[1:]]:
-        found.pop(path[:1], None)
+    for path in [path for path in found if path not in held and (*path[:-1], "0", path[-1]) in held]:
+        # One of several is as each of them is.
+        found[*path[:-1], "0", path[-1]] = found.pop(path)
+    for path in (*[path for path in found if path[1:]], *held):
+        # What holds others is no array.
+        for end in range(1, len(path)):
+            found.pop(path[:end], None)
     if alone and len(names) == 1 and not found and nameless:
         found[names[0],] = nameless[0]
     if alone and len(names) > 1 and not found:

@@ -456,20 +456,25 @@ class Band(NamedTuple):
 
 
 def reach(caller: Caller, guess: Guess, values: Mapping[str, Any] | None = None) -> Band:
-    """The positions that every query sees, where they are a band around its own."""
+    """The positions that every query sees, where they are a band around its own; a mask that is given hides none."""
     for length in (_POSITIONS, guess.lengths.T):
         wide = guess.sized(T=length, S=length)
-        way = Way(wide, values=values or {})
-        # By what its mask hides, or else by what changes its output; behind several layers it sees further.
-        facts = caller.ask([replace(way, extra={"record": {}})])[0].judged.get("facts", {})
-        if "reach" in facts:
-            return Band(facts["reach"], facts["ahead"], facts["mask made"])
-        cells = sees(caller, way)
-        if cells is None:
-            continue
-        away = np.arange(length) - np.arange(length)[:, None]
-        back, ahead = (-away[cells].min(), away[cells].max()) if cells.any() else (-1, -1)
-        banded = min(back, ahead) >= 0 and max(back, ahead) < length - 1
-        banded = banded and np.array_equal(cells, (away >= -back) & (away <= ahead))
-        return Band(int(back), int(ahead)) if banded else Band()
+        masks, known = _masks(caller, Way(wide)), False
+        # What hides in one may show in the other.
+        for shows in (True, False) if masks else (True,):
+            way = Way(wide, {name: np.full_like(x, shows and x.dtype.kind == "b") for name, x in masks}, values or {})
+            # By what its mask hides, or else by what changes its output; behind several layers it sees further.
+            facts = caller.ask([replace(way, extra={"record": {}})])[0].judged.get("facts", {})
+            if "reach" in facts:
+                return Band(facts["reach"], facts["ahead"], facts["mask made"])
+            cells = sees(caller, way)
+            if cells is None:
+                continue
+            known, away = True, np.arange(length) - np.arange(length)[:, None]
+            back, ahead = (-away[cells].min(), away[cells].max()) if cells.any() else (-1, -1)
+            banded = min(back, ahead) >= 0 and max(back, ahead) < length - 1
+            if banded and np.array_equal(cells, (away >= -back) & (away <= ahead)):
+                return Band(int(back), int(ahead))
+        if known:
+            break
     return Band()

@@ -314,10 +314,13 @@ def broader(guess: Guess) -> Guess:
     return guess.sized(D=_WIDER * n.D, W=_WIDER * n.W, U=_WIDER * n.U)
 
 
-def _longer(guess: Guess) -> Guess:
-    """The same with other lengths alone, and the widths that an instance has."""
+def _longer(guess: Guess) -> list[Guess]:
+    """The same with other lengths alone, and the widths that an instance has; or with one axis of its own longer."""
     B, T, S = _PRIMES
-    return guess.sized(B=B, T=T, S=S if guess.lengths.S != guess.lengths.T else T)
+    n, plain = guess.lengths, {*"BTSHDWGU", *calls.PLAIN}
+    own = {axis for kind in guess.by_name.values() if calls.is_floats(kind) for axis in kind} - plain
+    longer = [replace(guess, lengths=n.resized(axis, 3 * n.axis(axis) - 1)) for axis in sorted(own)]
+    return [guess.sized(B=B, T=T, S=S if n.S != n.T else T), *longer]
 
 
 def resized(
@@ -346,7 +349,7 @@ def resized(
     told = [judged for judged in asked.recorded(*guesses) if judged.get("cores") == found["cores"]]
     if not told and first is not None and not first.kinds and change is elsewhere:
         # It has the widths that it has.
-        told = [judged for judged in caller.recorded(_longer(guess)) if judged.get("cores") == found["cores"]]
+        told = [judged for judged in caller.recorded(*_longer(guess)) if judged.get("cores") == found["cores"]]
     return told[:1]
 
 

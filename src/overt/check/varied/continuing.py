@@ -227,7 +227,9 @@ class Continued:
         # A number that must be given may be another one, such as that of a layer.
         must = [name for name in numbers if self.kinds.get(name)]
         counts: list[str | None] = [*must, None] if must else [None, *numbers[:4]]
-        holders = [name for name, kind in own.items() if kind == "None"]
+        # A dictionary that holds nothing may be filled.
+        filled = {path.partition(".")[0] for path in self.kinds if "." in path}
+        holders = [name for name, kind in own.items() if kind in ("None", "dictionary") and name not in filled]
         holders += [a.name for a in free if a.default is None]
         methods: list[str | None] = [None]
         if self.handle is not None:

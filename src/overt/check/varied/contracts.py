@@ -103,7 +103,7 @@ def _places(caller: Caller, guess: Guess, findings: Findings) -> None:
     for name, x in caller.arrays(guess).items():
         axes = calls.axes_of(guess.by_name[name])
         inner = len(axes) > 1 and not calls.is_mask(guess.by_name[name]) and axes[-1] not in "BTShw"
-        if not inner or x.shape[-1] < 2 or roles.get(name, "x") not in (None, "positions"):
+        if not inner or x.shape[-1] != 2 or roles.get(name, "x") not in (None, "positions"):
             continue
         moved = [x.copy(), x.copy()]
         for axis, other in enumerate(moved):
