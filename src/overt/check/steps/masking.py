@@ -170,6 +170,8 @@ class Masked(Scale):
                 # One sample's mask for all of them is none: what it hides is hidden anyway.
                 if who is None or (len(seen) > 1 and len({w[0] for w in who}) == 1):
                     continue
+                if number == len(beside) - 1 and not (hides & ~beside[number]).any():
+                    continue
                 if additive and polarity == "drop":
                     says = "The zeros of an additive mask, which mean visible, hide."
                     self.fail("mask", "mask_float_as_bool", self.mask_line, says)
@@ -278,10 +280,14 @@ class Masked(Scale):
         """Whether the rows of padded positions are hidden, beside some cells of all, and not their columns."""
         N = len(cells)
         per = N // len(padded) if N % len(padded) == 0 else 0
-        return bool(per) and any(
-            all(np.array_equal(cells[n], np.repeat(p[:, None], cells.shape[2], 1) | more) for n, p in rows)
-            for flip in (padded, ~padded)
-            for rows in ([(n, flip[n // per]) for n in range(N)], [(n, flip[n % len(padded)]) for n in range(N)])
+        return (
+            bool(per)
+            and bool((cells & ~more).any())
+            and any(
+                all(np.array_equal(cells[n], np.repeat(p[:, None], cells.shape[2], 1) | more) for n, p in rows)
+                for flip in (padded, ~padded)
+                for rows in ([(n, flip[n // per]) for n in range(N)], [(n, flip[n % len(padded)]) for n in range(N)])
+            )
         )
 
     def _whole_rows(self, cells: np.ndarray, given: Sequence[np.ndarray]) -> bool:
