@@ -303,7 +303,7 @@ def _attended(folder: Path) -> View:
     try:
         asked = json.loads((folder / "asked.json").read_text("utf-8"))
         if asked.get("identity", "") != stored.identity:
-            raise ValueError("asked.json is of another run")
+            raise ArgumentError("asked.json is of another run")
         paths = {name: folder / asked[name] for name in "qkv"}
         mask, score, softcap = masked(asked["causal"], asked["window"]), scaled_dot(asked["scale"]), asked["softcap"]
         # Earlier versions wrote none.
