@@ -159,9 +159,8 @@ class Masked(Scale):
             additive = bool((mask.astype(float) < -1e3).any())
             if len(np.unique(seen.reshape(len(seen), -1), axis=0)) != len(seen):
                 continue
-            # By itself, beside a causal mask, which may let the next key in, or what is the same in all samples.
-            ahead = (np.triu(np.ones((T, S), bool), S - T + k) for k in (1, 2))
-            beside = [np.zeros((T, S), bool), *ahead, np.asarray(cells.all(0))]
+            # By itself, or beside a causal mask, which may let the next key in.
+            beside = [np.zeros((T, S), bool), *(np.triu(np.ones((T, S), bool), S - T + k) for k in (1, 2))]
             for polarity, hides in (("keep", ~seen), ("drop", seen)):
                 ways = [[[b for b in range(len(seen)) if np.array_equal(hides[b] | more, cells[n])] for n in range(N)]
                         for more in beside]  # fmt: skip
@@ -169,8 +168,6 @@ class Masked(Scale):
                 who = ways[number] if all(len(some) == 1 for some in ways[number]) else None
                 # One sample's mask for all of them is none: what it hides is hidden anyway.
                 if who is None or (len(seen) > 1 and len({w[0] for w in who}) == 1):
-                    continue
-                if number == len(beside) - 1 and not (hides & ~beside[number]).any():
                     continue
                 if additive and polarity == "drop":
                     says = "The zeros of an additive mask, which mean visible, hide."
@@ -191,7 +188,8 @@ class Masked(Scale):
             whole = [any(np.array_equal(h, c) for h in (s.T if s.shape[0] == s.shape[1] else s for s in seen))
                      for c in cells]  # fmt: skip
             whole += [all(np.array_equal(~c.T if T == S else c, c) for c in cells)]
-            rows = enumerate(beside if mask.ndim == 2 and T == S else ())
+            # Whole rows may lie beside what is the same in all samples too, such as a window.
+            rows = enumerate([*beside, np.asarray(cells.all(0))] if mask.ndim == 2 and T == S else ())
             number = next((i for i, more in rows if self._on_queries(~seen[:, 0], cells, more)), -1)
             if number >= 0:
                 self._let_in(number == 2, beside[1], cells)

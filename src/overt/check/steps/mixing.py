@@ -38,10 +38,10 @@ class Mixing(Masked):
             source = next(iter(self.operations[source].sources), None)
         return None if source is None else self.operations[source].line
 
-    def _laid_at(self, mistake: str) -> Line | None:
-        """Where the keys of several rows were laid along one axis, over which they are then summed."""
-        keys, wide = self.core.steps[-1][1].shape[1], mistake in ("softmax_global", "softmax_heads_and_keys")
-        path = [self.operations[number] for number in self.core.path] if wide else []
+    def _laid_at(self) -> Line | None:
+        """Where all scores of a matrix were laid along one axis, over which they are then summed."""
+        keys = self.core.steps[-1][1].shape[1]
+        path = [self.operations[number] for number in self.core.path]
         flat = (op for op in path if op.name in VIEWS and op.host.ndim and op.operands[0].shape[-1] == keys)
         return next((op.line for op in flat if op.host.shape[-1] > keys), None)
 
@@ -88,7 +88,7 @@ class Mixing(Masked):
         elif known and mistake is not None:
             # One maximum for all is right where all are summed; of what is divided by its sum, no scale is left.
             self.forget("global_max", *(["scale"] if mistake == "no_exp_norm" else []))
-            line = self._laid_at(mistake) or self._summed_at() or line
+            line = (self._laid_at() if mistake == "softmax_global" else None) or self._summed_at() or line
             self.fail(
                 "softmax", mistake, line, "The weights are no softmax over the keys.", right[live], self.weights[live]
             )

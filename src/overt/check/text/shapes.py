@@ -157,9 +157,11 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
     for path in [path for path in found if path not in held and (*path[:-1], "0", path[-1]) in held]:
         # One of several is as each of them is.
         found[*path[:-1], "0", path[-1]] = found.pop(path)
-    for path in (*[path for path in found if path[1:]], *held):
-        # What holds others is no array.
-        for end in range(1, len(path)):
+    for path in [path for path in found if path[1:]]:
+        found.pop(path[:1], None)
+    for path in held:
+        # What holds others is no array; but the rows of one may be taken one by one.
+        for end in range(2, len(path)):
             found.pop(path[:end], None)
     if alone and len(names) == 1 and not found and nameless:
         found[names[0],] = nameless[0]

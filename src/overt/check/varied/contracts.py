@@ -100,10 +100,12 @@ def _places(caller: Caller, guess: Guess, findings: Findings) -> None:
     if findings.wrong or not re.search(r"\brows?\b[^.]{0,60}\bcol(umn)?s?\b", told):
         return
     plain, roles = Way(guess), {a.name: a.role for a in face.arguments}
+    # What a mask is of may be hidden.
+    along = {axis for kind in guess.by_name.values() if calls.is_mask(kind) for axis in calls.axes_of(kind)}
     for name, x in caller.arrays(guess).items():
         axes = calls.axes_of(guess.by_name[name])
-        inner = len(axes) > 1 and not calls.is_mask(guess.by_name[name]) and axes[-1] not in "BTShw"
-        if not inner or x.shape[-1] != 2 or roles.get(name, "x") not in (None, "positions"):
+        inner = len(axes) > 1 and not calls.is_mask(guess.by_name[name]) and axes[-1] not in {*"BTShw", *along}
+        if not inner or x.shape[-1] < 2 or roles.get(name, "x") not in (None, "positions"):
             continue
         moved = [x.copy(), x.copy()]
         for axis, other in enumerate(moved):
