@@ -15,6 +15,7 @@ from overt.check.text.shapes import Path
 
 # What libraries say where an array of whole numbers, or of booleans, is wanted.
 _WHOLE_WANTED = r"[Ll]ong|int(eger)?(32|64|s)?\b.*(index|indices|type)|ind(ex|ices).*([Ii]nt|boolean)"
+_REALS_WANTED = r"got Long and (Double|Float|Half|BFloat16)|not implemented for '(Long|Int)'"
 _BOOLEANS_WANTED = r"[Bb]ool|boolean"
 # How many patches an image may have along a side.
 _PATCHES = (4, 8, 7, 14, 2, 16)
@@ -35,11 +36,12 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
     unseen = not numbered and re.search(r"ind(ex|ices).*out of (range|bounds)", message)
     # What the line names, and then what that may be made of.
     made = dict.fromkeys([*here, *kinds])
-    if unseen or (re.search(_WHOLE_WANTED, message) and "only integers" not in message):
+    if unseen or wants_whole({"message": message}):
         # What is 0 or 1 may be one of two sorts.
         yield from (guess.given(path, f"below 2: {''.join(axes_of(kind))}") for path, kind in guess.kinds
                     if kind[:7] == "0 and 1" and free(path))  # fmt: skip
-        for path in made:
+        # What is documented without a width is rather words than what has one.
+        for path in sorted(made, key=lambda path: guess.told and kinds[path][-1] in _WIDTHS):
             if is_floats(kinds[path]):
                 # Of words there is one number where a vector has many, but for an axis that other whole numbers have.
                 last = guess.told or any(k[:6] == "below " and k[-1] == kinds[path][-1] for k in kinds.values())
@@ -54,6 +56,16 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
             for path in paths:
                 words = words.given(path, "below 4: BT")
             yield words
+    if re.search(r"must match|broadcast", message):
+        # One number may be the length of all samples: of some keys, so that others are hidden.
+        yield from (guess.given(path, "2") for path, kind in guess.kinds
+                    if kind == "lengths" and ".".join(path) in error.get("arguments", ()) and free(path))  # fmt: skip
+    if re.search(_REALS_WANTED, message):
+        # What looked like words is as many numbers.
+        real = guess
+        for path in [path for path, kind in kinds.items() if kind[:6] == "below "]:
+            real = real.given(path, "".join(axes_of(kinds[path])))
+        yield real
     turns = [path for path, kind in guess.kinds if kind in ("cosines", "sines")]
     if turns and re.search(r"shapes|must match|[Tt]oo many indices", message):
         # Tables of turns have a number for each pair, or for each number, and may be those of each sample.
@@ -147,6 +159,12 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
         # What gets a width here has none yet.
         yield from islice(_fewer(guess, here[0]), 1)
     yield from _fitted(guess, {path: kinds[path] for path in here} or kinds, message, free)
+
+
+def wants_whole(error: Mapping[str, Any]) -> bool:
+    """Whether a call failed since something is no array of whole numbers."""
+    message = str(error.get("message", ""))
+    return re.search(_WHOLE_WANTED, message) is not None and "only integers" not in message
 
 
 def _fewer(guess: Guess, path: Path) -> Iterator[Guess]:

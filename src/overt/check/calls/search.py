@@ -33,7 +33,7 @@ from overt.check.calls.call import (
     mixed,
 )
 from overt.check.calls.likely import FAMILIES
-from overt.check.calls.mending import mended
+from overt.check.calls.mending import mended, wants_whole
 from overt.check.calls.suggesting import Suggestions
 from overt.check.text.roles import Argument
 from overt.check.text.shapes import Path
@@ -46,6 +46,8 @@ _MENDED = 10
 _WITH = 3
 # Calls that are tried with narrower numbers before others.
 _NARROW = 4
+# Changes of what is documented that are tried at once, where it has words that it does not call so.
+_WORDS = 3
 # Numbers of one call; the memory of all that are sent at once is theirs too.
 _MOST = 1 << 21
 # Numbers of a call that is only looked into where no smaller one runs.
@@ -103,8 +105,11 @@ class Search(Suggestions):
             yield [tried for tried in ran if tried.guess.size <= max(_LARGE, least)]
             if batch and guesses is first:
                 # What makes arrays of its own, of the usual width, is asked with such at once.
-                narrow = [replace(tried.guess, dtype="float32") for tried in made if _mixes(tried)]
-                first = guesses = chain(narrow[:_NARROW], first) if narrow else first
+                narrow = [replace(tried.guess, dtype="float32") for tried in made if _mixes(tried)][:_NARROW]
+                # What is documented is right, but for words that it does not call so.
+                told = (t for t in made if t.guess.told and t.error is not None and wants_whole(t.error))
+                words = [guess for t in told for guess in islice(mended(t.guess, t.error or {}, self._free), _WORDS)]
+                first = guesses = chain(narrow, words, first) if narrow or words else first
                 continue
             if not batch:
                 nodes = {key: node for key, node in nodes.items() if node.changes is not guesses}

@@ -69,7 +69,8 @@ class Scale(Walk):
         if all(self._normed(source) for source in core.scores.sources) and abs(total * width**0.5 - 1) > 2e-3:
             self.note("scale", "not tried", "queries and keys are normed, and then any scale may be meant", line)
             return
-        alone = self._memory() or self._bags()
+        one_asks = core.scores.queries.shape[1] == 1
+        alone = self._memory() or self._bags() or (one_asks and bool(self.intended.get("reads memories")))
         n = core.scores.queries.shape[0]
         heads = {n // b for b in range(1, n + 1) if n % b == 0 and n // b > 1}
         widths = {width * h for h in heads} & self._widths()

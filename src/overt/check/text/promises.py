@@ -59,6 +59,8 @@ class Promises(Hiding):
             "by width": self.declared_by_width,
             # Keys and values are said to have one source.
             "memory": bool(re.search(r"keys? and values?\b[^.;]*\bfrom\b|cross", told)),
+            # Sukhbaatar et al. 2015 (arXiv:1503.08895) and Miller et al. 2016 (arXiv:1606.03126).
+            "reads memories": bool(re.search(r"memory networks?\b|\bmemn2n\b|\bkey-value memor|\bbags? of words\b", around)),
             # Of keys and values, or of all.
             "shares": bool(re.search(r"\b(shar(ed?|es|ing)|tied?|same (matrix|projection|weights?|linear))\b|\bk ?= ?v\b", around)),
             # A score has a query and a key, by the formula that is given: e_ij = …

@@ -60,7 +60,7 @@ def _read(source: str, names: tuple[str, ...]) -> Read:
         functions |= {node.name: made} if isinstance(node, ast.ClassDef) and made is not None else {}
     functions = kept_calls(tree) | functions
     for place, value in (pair for x in walked(tree) for pair in assigned(x)):
-        if is_own(place) and isinstance(value, ast.Call) and ast.unparse(value.func).endswith(("Embedding", "Embed")):
+        if is_own(place) and isinstance(value, ast.Call) and _looks_up(ast.unparse(value.func), tree):
             found.embeds.add(ast.unparse(place).partition(".")[2])
     found.sides.update((name,) for name in _static(tree) if name in names)
     found.lists = lists_in(tree.body)
@@ -85,6 +85,13 @@ def _read(source: str, names: tuple[str, ...]) -> Read:
         known |= {f"self.{name}": [(name,)] for name in names if name in fields}
         asked(own, known, texts, functions, found)
     return found
+
+
+def _looks_up(name: str, tree: ast.Module) -> bool:
+    """Whether what is called so is a table of vectors by its name, or makes one where it is a class of the source."""
+    own = next((x for x in tree.body if isinstance(x, ast.ClassDef) and x.name == name), None)
+    calls = [ast.unparse(x.func) for x in walked(own) if isinstance(x, ast.Call)] if own is not None else [name]
+    return any(call.endswith(("Embedding", "Embed")) and call != (own and own.name) for call in calls)
 
 
 def _static(tree: ast.Module) -> list[str]:

@@ -190,8 +190,8 @@ def _biased(raw: np.ndarray, weights: np.ndarray, bare: np.ndarray) -> list[tupl
         mean = np.where(seen, x, 0).sum(-1, keepdims=True) / seen.sum(-1, keepdims=True)
         return np.where(seen, x - mean, 0)
 
-    with np.errstate(divide="ignore"):
-        scores, bias = centred(np.log(weights)), centred(np.log(bare))
+    # What is hidden is nearly 0, on either side.
+    scores, bias = (centred(np.log(np.where(seen, x, 1))) for x in (weights, bare))
     products = centred(raw)
     factor = ((scores - bias) * products).sum() / (products**2).sum()
     if np.abs(bias).max() < _SAME or np.abs(scores - bias - factor * products).max() > _SAME:

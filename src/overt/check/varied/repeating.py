@@ -60,13 +60,15 @@ def again(caller: Caller, guess: Guess) -> dict[str, Any]:
         a.name for a in caller.face.arguments if a.role in ("positions", "offset") and kinds.get((a.name,)) == "0"
     ]
     guess = replace(guess, kinds=tuple((p, k) for p, k in guess.kinds if p[0] not in places))
+    # What hides is no other number each time.
+    hides = {name for name, kind in guess.by_name.items() if calls.is_mask(kind)}
     ways = []
     for number in range(_TIMES if keeps or caller.handle is not None else 0):
         drawn = np.random.default_rng(number)
         # What is multiplied with stays as it is.
         inputs = {a.name for a in caller.face.arguments}
         given = {n: drawn.normal(size=x.shape) for n, x in caller.arrays(guess).items()
-                 if x.dtype.kind == "f" and (n in inputs or not keeps)}  # fmt: skip
+                 if x.dtype.kind == "f" and n not in hides and (n in inputs or not keeps)}  # fmt: skip
         intents = {**(caller.face.intents if keeps else {}), "operands": True}
         last: dict[str, Any] = {"record": intents} if number == _TIMES - 1 else {}
         given |= {name: np.array(2 + number % 4) for name in words}

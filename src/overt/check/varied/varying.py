@@ -371,10 +371,14 @@ def _intended(face: Interface, argument: Argument, way: Way) -> dict[str, Any]:
 def _meant(face: Interface, argument: Argument, judged: dict[str, Any], findings: Findings) -> None:
     """What was seen beside what is said of the argument."""
     facts, name, role = judged["facts"], argument.name, argument.role
+
+    def at(step: str) -> int | None:
+        return next((e["line"] for e in judged["ledger"] if e["step"].endswith(step) and e["line"]), None)
+
     polarity = facts.get("polarity")
     if role in _HIDE and polarity in ("keep", "drop"):
         declared = "keep" if role == "lengths" else face.declared_mask(role)
-        line = next((e["line"] for e in judged["ledger"] if e["step"].endswith("mask") and e["line"]), None)
+        line = at("mask")
         findings.convention[name] = f"True = may {'' if polarity == 'keep' else 'not '}attend"
         if declared in ("keep", "drop") and polarity != declared:
             findings.add("mask_inverted", line=line)
@@ -385,8 +389,7 @@ def _meant(face: Interface, argument: Argument, judged: dict[str, Any], findings
                 "True keeps it. Say so in its documentation.",
             )  # fmt: skip
     if role == "lengths" and "past the length" in facts:
-        line = next((e["line"] for e in judged["ledger"] if e["step"].endswith("mask") and e["line"]), None)
         says = f"Of what {name} says how long it is, {facts['past the length']}."
-        findings.add("unknown", message=says, line=line)
+        findings.add("unknown", message=says, line=at("mask"))
     if role == "cap" and not facts.get("capped"):
-        findings.add("softcap_missing", line=findings.at("scores"))
+        findings.add("softcap_missing", line=at("scale") or at("scores"))
