@@ -1,4 +1,4 @@
-"""What documentation words in its own way: words without their sort, pairs, times that are no words, one length of all."""
+"""What documentation words in its own way: words without their sort, pairs, times, one length of all samples."""
 
 from __future__ import annotations
 
