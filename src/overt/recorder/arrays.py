@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,10 +107,18 @@ def _method(name: str) -> Callable[..., Any]:
     def call(self: Watched, *args: Any, **kwargs: Any) -> Any:
         taken = _taken((self, *args))
         result = own(_bare(self), *_each(_bare, args), **{key: _bare(x) for key, x in kwargs.items()})
-        return _watched({"__getitem__": "index"}.get(name, name), taken, result)
+        # Where numbers lay is needed to know them again.
+        at = {"at": args[0]} if name == "__getitem__" and _plain(args[0]) else None
+        return _watched({"__getitem__": "index"}.get(name, name), taken, result, options=at)
 
     call.__name__ = name
     return call
+
+
+def _plain(index: Any) -> bool:
+    """Whether an index is made of whole numbers and slices alone."""
+    parts = index if type(index) is tuple else (index,)
+    return all(type(x) in (int, slice, type(None), type(Ellipsis)) or isinstance(x, np.integer) for x in parts)
 
 
 def _number(name: str) -> Callable[..., Any]:
@@ -126,6 +135,79 @@ for _name in _METHODS:
     setattr(Watched, _name, _method(_name))
 for _name in ("__iadd__", "__isub__", "__imul__", "__itruediv__"):
     setattr(Watched, _name, _number(_name))
+
+
+# Functions of math, and what NumPy calls the same.
+_MATH = {
+    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10", "log1p": "log1p",
+    "sqrt": "sqrt", "pow": "power", "tanh": "tanh", "sin": "sin", "cos": "cos", "sinh": "sinh", "cosh": "cosh",
+    "fabs": "absolute", "erf": "erf", "hypot": "hypot", "fmod": "fmod", "atan2": "arctan2", "fsum": "add",
+    "prod": "multiply",
+}  # fmt: skip
+_OF_MANY = {"fsum", "prod"}
+
+
+class _Math(ModuleType):
+    """The module math as somebody's module sees it: functions of watched numbers give watched ones."""
+
+    def __init__(self) -> None:
+        super().__init__("math")
+
+    def __getattr__(self, name: str) -> Any:
+        return _calculator(name) if name in _MATH else getattr(math, name)
+
+
+def _calculator(name: str) -> Callable[..., Any]:
+    own = getattr(math, name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args and name in _OF_MANY:
+            args = (list(args[0]), *args[1:])
+        watched = _run.get() is not None and any(isinstance(x, Watched) for x in leaves(args))
+        result = own(*args, **kwargs)
+        return _watched(_MATH[name], _taken(args), np.asarray(result)) if watched else result
+
+    call.__name__ = name
+    return call
+
+
+class _Floats(type):
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, float) or _is_number(x)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, float)
+
+
+class _Float(float, metaclass=_Floats):
+    """The class float as somebody's module sees it: a watched number stays one."""
+
+    # By this NumPy knows the type of numbers that is meant.
+    dtype = np.dtype(float)
+
+    def __new__(cls, x: Any = 0.0) -> Any:
+        """The number itself, where it is watched."""
+        return x if _is_number(x) else float(x)
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, Watched) and not x.ndim and x.dtype.kind == "f"
+
+
+def _uses(scope: Mapping[str, Any], name: str) -> bool:
+    """Whether functions of a module, or methods of its classes, use a builtin by its name."""
+    if name in scope:
+        return False
+    classes = [vars(x) for x in scope.values() if isinstance(x, type) and x.__module__ == scope.get("__name__")]
+    code: list[Any] = [getattr(x, "__code__", None) for part in (scope, *classes) for x in part.values()
+                       if isinstance(x, FunctionType) and x.__globals__ is scope]  # fmt: skip
+    while code:
+        one = code.pop()
+        if isinstance(one, CodeType):
+            if name in one.co_names:
+                return True
+            code += one.co_consts
+    return False
 
 
 class _Proxy(ModuleType):
@@ -244,15 +326,22 @@ def _proxied(function: Any, same: Mapping[int, np.ndarray]) -> Iterator[None]:
     module = sys.modules.get(getattr(function, "__module__", None) or type(function).__module__)
     if module is not None and vars(module) is not scopes[0] and module.__name__.partition(".")[0] != "numpy":
         scopes.append(vars(module))
-    own = {id(getattr(np, name)) for name in _MAKERS}
-    saved = [{name: x for name, x in scope.items() if x is np or id(x) in own or type(x) is np.ndarray}
-             for scope in scopes]  # fmt: skip
+    made: dict[int, Any] = {id(np): _Proxy(), id(math): _Math()}
+    made |= {id(own): _maker(own) for own in (getattr(np, name) for name in _MAKERS)}
+    made |= {id(getattr(math, name)): _calculator(name) for name in _MATH if hasattr(math, name)}
+    saved = [{name: x for name, x in scope.items() if id(x) in made or type(x) is np.ndarray} for scope in scopes]
+    floats = [scope for scope in scopes if _uses(scope, "float")]
     for scope, found in zip(scopes, saved, strict=True):
-        scope.update({name: _Proxy() if x is np else _maker(x) if id(x) in own else same.get(id(x), x.view(Watched))
+        scope.update({name: made[id(x)] if id(x) in made else same.get(id(x), x.view(Watched))
                       for name, x in found.items()})  # fmt: skip
+    for scope in floats:
+        scope["float"] = _Float
     try:
         yield
     finally:
+        for scope in floats:
+            if scope.get("float") is _Float:
+                del scope["float"]
         for scope, found in zip(scopes, saved, strict=True):
             scope.update(found)
 
@@ -309,7 +398,7 @@ def _memory(x: np.ndarray) -> int:
     return int(x.__array_interface__["data"][0])
 
 
-def _watched(name: str, taken: _Taken, result: Any, detail: str = "") -> Any:
+def _watched(name: str, taken: _Taken, result: Any, detail: str = "", options: Mapping[str, Any] | None = None) -> Any:
     if isinstance(result, tuple | list):
         return _sequence(name, taken, result, detail)
     if isinstance(result, np.floating):
@@ -317,7 +406,7 @@ def _watched(name: str, taken: _Taken, result: Any, detail: str = "") -> Any:
         result = np.asarray(result)
     if type(result) is not np.ndarray:
         return result
-    number = _note(name, taken, result, detail)
+    number = _note(name, taken, result, detail, options)
     seen = result.view(Watched)
     seen.made_by = number
     return seen
@@ -340,14 +429,16 @@ def _write(name: str, taken: _Taken, target: Any) -> None:
             target.made_by = number
 
 
-def _note(name: str, taken: _Taken, result: np.ndarray, detail: str = "") -> int | None:
+def _note(
+    name: str, taken: _Taken, result: np.ndarray, detail: str = "", options: Mapping[str, Any] | None = None
+) -> int | None:
     current = _run.get()
     if current is None:
         return None
     current.kept.append(result)
     kept = np.array(result)
     operands, sources, origins = tuple(zip(*taken, strict=True)) if taken else ((), (), ())
-    return current.log.note(name, sources, operands, kept, kept, detail, None, origins)
+    return current.log.note(name, sources, operands, kept, kept, detail, None, origins, options)
 
 
 def _arrays(values: Any) -> list[np.ndarray]:

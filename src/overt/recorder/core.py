@@ -35,6 +35,7 @@ from overt.recorder.flow import (
     without_sink,
 )
 from overt.recorder.fused import expand, unsummed
+from overt.recorder.lifting import lifted
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product, contracted, learned, made_of, outer_sum
 from overt.recorder.reordered import accumulated, reordered
@@ -197,6 +198,12 @@ def attentions(operations: Sequence[Operation], *, free: bool = False) -> tuple[
     """
     written, before = expand(operations)
     found = cores(written, free=free)
+    whole = None if found else lifted(written)
+    if whole is not None and len(whole[0]) < len(written):
+        of_arrays, seen, numbers = attentions(whole[0], free=free)
+        # Of one position, or of one state after another, products with parameters look alike.
+        if seen and all(core.mix.right.ndim > 1 and (core.weights >= 0).all() for core in seen):
+            return of_arrays, seen, [before[whole[1][i]] for i in numbers]
     lost = [core for core in found if core.place is None and any(written[n].name in STACKS for n in core.path)]
     if lost and (whole := stacked(written)) is not None:
         written, before = whole[0], [before[i] for i in whole[1]]

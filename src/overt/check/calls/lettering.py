@@ -164,7 +164,7 @@ def _letter(
         likely = ("W", "U")
     elif axis == "H" and (rank > 2 or shape.axes[place] in named) and place < rank - 1:
         likely = ("G", "H") if "kv" in shape.axes[place].lower() else ("H", "G")
-    elif place == rank - 1 and not shape.sort and rank > 1 and not tokens:
+    elif place == rank - 1 and not shape.sort and (rank > 1 or axis == "D") and not tokens:
         # Beside key heads stands the width of one.
         kv = r"(n_?|num_?)?(h_?)?kv_?(h|heads)?"
         # What an instance splits into its heads is the width of all.

@@ -41,6 +41,12 @@ FAMILIES: tuple[dict[str, str], ...] = (
     {"q": "HTD", "k": "GSD", "v": "GSD", "x": "BW", "context": "BSU", "qkv": "BTH3"},
     {"q": "BHTD", "k": "BSD", "v": "BSD", "x": "BW", "context": "SBU", "qkv": "BTP"},
 )
+# The same in lists, which are lists of rows before they are anything else; one query is one list.
+_LISTS: tuple[dict[str, str], ...] = (
+    FAMILIES[3],
+    {"q": "W", "k": "SW", "v": "SW", "x": "W", "context": "SW", "qkv": "P"},
+    *(family for n, family in enumerate(FAMILIES) if n != 3),
+)
 SUGGESTED = {
     "mask": "mask (T, S)", "padding": "mask (B, S)", "lengths": "lengths", "heads": "number of heads",
     "groups": "number of key heads", "model_dim": "width of all", "att_dim": "width of all",
@@ -90,6 +96,11 @@ class Likely:
     _found: set[Path] = field(default_factory=set)
 
     @property
+    def families(self) -> tuple[dict[str, str], ...]:
+        """The kinds that each role suggests, the likelier first."""
+        return _LISTS if self.interface.description["backend"] == "python" else FAMILIES
+
+    @property
     def makes(self) -> bool:
         """Whether it is a constructor, which is given numbers."""
         return self.kinds[0] in VALUES
@@ -112,6 +123,8 @@ class Likely:
         if said is None and path in asked.numbers and argument.role in (None, "positions"):
             return "0"
         hides = argument.role in ("mask", "padding", "lengths")
+        if said is None and not self.makes and (weight := self._of_lists(argument)) is not None:
+            return weight
         if (
             said is None
             and not self.makes
@@ -206,6 +219,16 @@ class Likely:
                 return suggested if suggested in self.kinds or suggested[:6] == "text: " else None
         return None
 
+    def _of_lists(self, argument: Argument) -> str | None:
+        """Weights in lists: rows that are multiplied one by one are seen nowhere, and names tell of them."""
+        weighs = [a for a in self.interface.arguments if re.match(r"[WU](_?[a-z\d]\w*)?$", a.name)]
+        # Where nothing else asks, v is the vector of a score.
+        scores = argument.name == "v" and not self.interface.has("q") and not self.interface.has("k")
+        if self.interface.description["backend"] != "python" or not (argument in weighs or (scores and weighs)):
+            return None
+        own = SUGGESTED.get(argument.role or "")
+        return own if own not in (None, *VALUES) and argument in weighs else self._weight(("w", argument.name))
+
     def _ends(self, path: Path) -> bool:
         """Whether the two rows of something pick rows of others, as the ends of edges do."""
         return {(*path, "0"), (*path, "1")} <= self.interface.read.picking
@@ -259,7 +282,7 @@ class Likely:
         """
         first = SUGGESTED.get(constructor_role(name) or "") if self.makes else SUGGESTED.get(role(name) or "")
         if first is None and not self.makes:
-            first = FAMILIES[0].get(role(name) or "")
+            first = self.families[0].get(role(name) or "")
         single = (*held, name) in self.interface.read.single
         if first not in VALUES and (*held, name) in self.interface.read.heads:
             first = "number of heads"

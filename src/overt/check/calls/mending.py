@@ -124,6 +124,11 @@ def mended(guess: Guess, error: Mapping[str, Any], free: Callable[[Path], bool])
         for path in here or kinds:
             if kinds[path][:6] == "below " and "B" not in axes_of(kinds[path]):
                 yield guess.given(path, with_axes(kinds[path], ("B", *axes_of(kinds[path]))))
+    if re.search(r"can't multiply sequence by non-int|type\(s\) for [-+*/]: .*'list'", message):
+        # A list stands where a number is multiplied.
+        for path in here or [path for path, kind in kinds.items() if is_floats(kind)]:
+            yield from islice(_fewer(guess, path), 1)
+            yield guess.given(path, "W")
     if "tuple index out of range" in message:
         for path in here:
             axes = axes_of(kinds[path])

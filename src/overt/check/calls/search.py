@@ -198,7 +198,7 @@ class Search(Suggestions):
         for argument in self.interface.arguments:
             if argument.name not in guess.names:
                 told = self.told(argument) or ""
-                first = [FAMILIES[0].get(told, told or "BTW")]
+                first = [self.families[0].get(told, told or "BTW")]
                 yield from (guess.given((argument.name,), kind) for kind in dict.fromkeys([*first, *kinds]))
 
     def _free(self, path: Path) -> bool:

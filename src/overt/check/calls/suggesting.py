@@ -100,7 +100,7 @@ class Suggestions(Likely):
         inputs_told = bool({*FAMILIES[0]} & {*told.values()})
         # Where one array asks another, what is called values is more likely a parameter.
         pairs = [{"q": one, "x": one, "context": two, "v": "W"} for one, two in _PAIRS]
-        families: Sequence[dict[str, str]] = FAMILIES
+        families: Sequence[dict[str, str]] = self.families
         if self.interface.description["kind"] != "function" and "q" in asked:
             # An instance splits heads by itself.
             families = sorted(families, key=lambda family: "H" in family["q"])

@@ -36,6 +36,7 @@ from overt.check.process.failing import failure, read_anew
 from overt.check.process.giving import Giver
 from overt.check.process.linen import applied as linen
 from overt.check.process.linen import is_linen
+from overt.check.process.lists import on_lists
 from overt.check.process.loading import load
 from overt.check.process.overhearing import HeardError, overheard, spied, users
 from overt.check.process.parameters import defaults, parameters, widen
@@ -357,6 +358,8 @@ class Candidate:
             pure = not keeps
         told: dict[str, Any] = {}
         method = _drained(method)
+        if call["backend"] == "python":
+            method = on_lists(method)
         if call.get("record") is not None:
             method = watched(method, thing, call["record"], told, self.passing)
         if call.get("seed") is not None:

@@ -14,6 +14,7 @@ from itertools import pairwise
 from types import CodeType, SimpleNamespace
 from typing import Any, get_args
 
+from overt.check.process.lists import takes_lists
 from overt.check.text import usage
 from overt.check.text.comments import around
 from overt.check.text.syntax import parsed
@@ -75,7 +76,8 @@ def describe(thing: Any) -> dict[str, Any]:
         "line": line,
         "file": _file(thing if kind == "function" else cls),
         "backend": _backend(cls, thing, names, source, kind),
-        "libraries": libraries(thing if kind == "function" else cls),
+        # code that has none may still be one that is given arrays
+        "libraries": libraries(thing if kind == "function" else cls) or ["numpy"],
         "bases": [base.__module__ + "." + base.__name__ for base in cls.__mro__],
         "globals": _globals(thing, names) if kind == "function" else [],
         # whole numbers of its module
@@ -390,7 +392,7 @@ def _backend(cls: Any, thing: Any, names: set[str], source: str, kind: str) -> s
             return library
     if "torch" in sys.modules and "module numpy" not in names and re.search(_TENSOR, source):
         return "torch"
-    return "numpy"
+    return "python" if not libraries(thing if kind == "function" else cls) and takes_lists(source) else "numpy"
 
 
 def libraries(thing: Any) -> list[str]:

@@ -18,8 +18,8 @@ from overt.recorder import record_operations
 from overt.recorder.flow import masklike
 from overt.recorder.operations import Operation
 
-# Operations on arrays in one call.
-_MOST = 20_000
+# Operations on arrays, or on numbers, in one call.
+_MOST = 60_000
 
 
 def watched(

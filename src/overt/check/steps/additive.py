@@ -190,7 +190,9 @@ def completed(operations: Sequence[Operation], outputs: Sequence[np.ndarray]) ->
         number = next((i for i in range(len(written) - 1, -1, -1) if _same(written[i].host, x)), None)
         if number is None:
             continue
-        each = [s for s in written[number].sources if s is not None] if written[number].name in GATHERS else []
+        # Of single numbers the whole is made, as of a row of weights.
+        taken = zip(written[number].sources, written[number].operands, strict=True)
+        each = [s for s, y in taken if s is not None and y.ndim] if written[number].name in GATHERS else []
         found = [(number, *one)] if (one := _weights(x)) is not None and not each[1:] else []
         found += [(n, *one) for n in (*each[:_STEPS], *each[_STEPS:][-1:]) if (one := _weights(written[n].host))]
         for made, axis, logarithms in found:

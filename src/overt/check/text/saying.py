@@ -6,6 +6,7 @@ import re
 from functools import cached_property
 from typing import Any
 
+from overt.check.text import shapes
 from overt.check.text.comments import about, behind, texts
 from overt.check.text.roles import Argument
 
@@ -52,7 +53,9 @@ class Said:
         split = re.findall(r"\((\w+) @ [^()\n]+\)\.(?:reshape|view)\((\w+)(?:, *[^(),\n]+){2}\)", source)
         rows = [f"{name} ({n}, {name}_dim)" for name, n in split
                 if re.search(rf"\b{n}\b[^=\n]*=[^\n]*\b(?:{name}\.shape\[0\]|len\({name}\))", source)]  # fmt: skip
-        return "\n".join([self.described, behind(source), *images, *rows])
+        text = "\n".join([self.described, behind(source), *images, *rows])
+        lists = self.description["backend"] == "python"
+        return shapes.of_lists(text, [a.name for a in self.arguments]) if lists else text
 
     @cached_property
     def code(self) -> str:

@@ -175,6 +175,24 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
     return found
 
 
+def of_lists(text: str, names: Sequence[str]) -> str:
+    """A text with a shape behind each name of which it says that it is a list: of numbers, or of what has features."""
+
+    def shaped(found: re.Match[str]) -> str:
+        says = found[2].split("(")[0].lower()
+        rows = next(iter(re.findall(r"\blists? of ([A-Z])\b", found[2])), "n")
+        if re.search(r"\bpairs?\b", found[2]):
+            return f"{found[1]} (E, 2) {found[2]}"
+        if one := re.search(r"\blists? of (floats?|numbers?|bool|int|flags|scores|weights)", says):
+            return f"{found[1]} ({'d' if one[1][0] in 'fn' and one[1] != 'flags' else rows},) {found[2]}"
+        if re.search(r"\blists? (of|per|for each)\b", says):
+            return f"{found[1]} ({rows}, d) {found[2]}"
+        single = re.match(r"\W*(the |an? )?([^\W\d]+ ){0,2}(list|vektor|vecteur|vector|wektor)\b", says)
+        return f"{found[1]} (d,) {found[2]}" if single else found[0]
+
+    return re.sub(rf"(?<![\w.])((?:{_any(names)}):)([^;\n]*)", shaped, text)
+
+
 def _listed(text: str, held: Sequence[Path]) -> dict[Path, Shape]:
     """Shapes of what lies in a list, where as many stand between its brackets, as in ``([x (B, T), n (B,)])``."""
     found: dict[Path, Shape] = {}

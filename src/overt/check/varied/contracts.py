@@ -51,6 +51,7 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
             del findings.found["dropout_eval"]
     packed(caller.face, facts, findings)
     _capped(caller, facts, findings)
+    _idle(caller, guess, findings)
     samples.check(caller, guess, facts, findings)
     _places(caller, guess, findings)
     _lengths(caller, guess, facts, findings)
@@ -91,6 +92,16 @@ def _capped(caller: Caller, facts: Mapping[str, Any], findings: Findings) -> Non
         unread += sorted(taken - {x.id for x in ast.walk(function) if isinstance(x, ast.Name)})
     if unread and not facts.get("capped"):
         findings.add("softcap_missing", line=findings.at("scores"), look=rf"\.{unread[0]}\b")
+
+
+def _idle(caller: Caller, guess: Guess, findings: Findings) -> None:
+    """Values that are given and change nothing, as where what is new never comes out of a cache."""
+    arrays = caller.arrays(guess)
+    names = [a.name for a in caller.face.arguments if a.role == "v" and a.name in arrays]
+    for name in names if not findings.wrong else ():
+        plain, other = caller.ask([Way(guess), Way(guess, {name: 2 * arrays[name] + 1})])
+        if plain.outputs and other.outputs and not plain.failed | other.failed and not differ(plain, other):
+            findings.add("unknown", message=f"Nothing that it gives depends on {name}.", line=findings.at("mixing"))
 
 
 def _places(caller: Caller, guess: Guess, findings: Findings) -> None:

@@ -51,7 +51,9 @@ def _dtype(caller: Caller, guess: Guess, findings: Findings) -> None:
     """float32 that goes in and comes out as something wider."""
     # What the module makes itself is as wide as it likes.
     made = any(kind[:3] == "by " for _, kind in guess.kinds)
-    if caller.handle is not None or made or guess.dtype not in ("float64", "float32"):
+    # Numbers of Python have one width.
+    plain = caller.face.description["backend"] == "python"
+    if caller.handle is not None or made or plain or guess.dtype not in ("float64", "float32"):
         return
     answer = caller.ask([Way(replace(guess, dtype="float32"))])[0]
     got = next((one["dtype"] for one in answer.reply.get("outputs", ())), "float32")
