@@ -28,11 +28,9 @@ ELSEWHERE = {
     ("numpy_mistakes", "attend_joint", "softmax_heads_and_keys"),
     ("numpy_mistakes", "causal_attend_open", "causal_missing"),
     ("numpy_mistakes", "alibi_bias", "alibi_sign"),
-    ("numpy_mistakes", "attend_cap_unused", "softcap_missing"),
     ("other_styles", "ScaledEmbedding", "embed_scale"),
     ("second_sight", "causal_upper", "mask_inverted"),
     ("torch_mistakes", "get_alibi_bias", "alibi_sign"),
-    ("torch_mistakes", "sdpa_softcap_forgotten", "softcap_missing"),
     ("torch_mistakes", "sdpa_softcap_forgotten", "kv_len_mismatch"),
     ("torch_mistakes", "sdpa_causal_corner", "kv_len_mismatch"),
 }

@@ -390,9 +390,10 @@ def _backend(cls: Any, thing: Any, names: set[str], source: str, kind: str) -> s
     for library in ("torch", "jax", "tensorflow", "keras"):
         if f"module {library}" in names or (module.startswith(library) and library in sys.modules):
             return library
-    if "torch" in sys.modules and "module numpy" not in names and re.search(_TENSOR, source):
-        return "torch"
-    return "python" if not libraries(thing if kind == "function" else cls) and takes_lists(source) else "numpy"
+    tensors = re.search(_TENSOR, re.sub(r"\bmath\.", "", source))
+    if not tensors and not libraries(thing if kind == "function" else cls) and takes_lists(source):
+        return "python"
+    return "torch" if "torch" in sys.modules and "module numpy" not in names and tensors else "numpy"
 
 
 def libraries(thing: Any) -> list[str]:
