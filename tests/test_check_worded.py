@@ -113,6 +113,21 @@ def lobby(q, k, v, may_see, heads, cap=3.0):
     return (s.softmax(-1) @ v).transpose(1, 2).flatten(2)
 
 
+def gauges(t_query, t_obs, level, good, hours=(3.0, 12.4, 25.0)):
+    """Kernel attention over times, a head for each bandwidth; gauges without any good record come back as 0.
+
+    t_query: (Q,) times; t_obs: (T,) times; level: (G, T) of each gauge; good: (G, T) bool, False where it is broken
+    """
+    hours = np.asarray(hours, t_query.dtype)
+    away = (t_query[:, None] - t_obs[None, :]) / hours[:, None, None]
+    logs = np.where(good[:, None, None, :], -0.5 * away[None] ** 2, -np.inf)
+    top = logs.max(axis=-1, keepdims=True)
+    powers = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
+    total = powers.sum(axis=-1, keepdims=True)
+    shares = np.divide(powers, total, out=np.zeros_like(powers), where=total > 0)
+    return np.einsum("gkqt,gt->gkq", shares, np.where(good, level, 0.0)).mean(1)
+
+
 class Molecules:
     """Two graph convolutions and a mean over the atoms."""
 
@@ -134,6 +149,8 @@ BOTH = [
     ("Between", " / q.shape[-1] ** 0.5).masked_fill(~seen", ").masked_fill(~seen", {"scale_missing": "q @ k.mT"}),
     ("newest", "past_k.repeat_interleave(times, 1)", "past_k.repeat(1, times, 1, 1)", {"gqa_tile": "past_k.repeat("}),
     ("Stories", "z = np.where(used > 0, z, -np.inf)", "z = z * used", {"mask_times_scores": "z * used"}),
+    ("gauges", "np.where(good[:, None, None, :], -0.5", "np.where(~good[:, None, None, :], -0.5",
+     {"mask_inverted": "np.where(~good"}),
     ("lobby", "    s = cap * torch.tanh(s / cap)\n", "", {"softcap_missing": "s = q @ k.mT"}),
 ]  # fmt: skip
 

@@ -34,7 +34,7 @@ from overt.recorder.flow import (
     untag,
     without_sink,
 )
-from overt.recorder.fused import expand, unsummed
+from overt.recorder.fused import expand, spread, unsummed
 from overt.recorder.lifting import lifted
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product, contracted, learned, made_of, outer_sum
@@ -211,6 +211,11 @@ def attentions(operations: Sequence[Operation], *, free: bool = False) -> tuple[
     if apart := {core.mix.number: one for core in found if (one := _over_heads(core)) is not None}:
         written, numbers = unsummed(written, apart)
         found, before = cores(written), [before[i] for i in numbers]
+    laid = None if any(core.normal for core in found) else spread(written, carriers(written))
+    shared = [] if laid is None else cores(laid[0])
+    if laid is not None and any(core.normal for core in shared):
+        # Scores that all samples share, or all heads, until a mask or a factor of each comes.
+        written, found, before = laid[0], shared, [before[i] for i in laid[1]]
     # Where features are summed last, and nothing sums to 1, these may be queries that meet what keys and values made.
     data = carriers(written)
     plain = [core.mix for core in found if core.two and core.mix.labels[1][-1] not in core.mix.summed]

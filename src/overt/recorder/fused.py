@@ -50,6 +50,37 @@ def unsummed(operations: Sequence[Operation], apart: Mapping[int, Operation]) ->
     return written.operations, written.before
 
 
+def spread(operations: Sequence[Operation], data: Sequence[bool]) -> tuple[list[Operation], list[int]] | None:
+    """Operations before which what they broadcast is written out, and the number of each before; None without any.
+
+    data: of each operation, whether its result depends on the arguments' data.
+    """
+    written, any_ = Written(), False
+    for number, operation in written.each(operations):
+        shapes = [x.shape for x in operation.operands]
+        size = operation.host.size
+        if len(shapes) < 2 or operation.host.ndim < 2 or operation.detail or not _broadcast(shapes, operation):
+            continue
+        values = list(zip(operation.operands, operation.sources, operation.origins, strict=True))
+        for n, (value, before) in enumerate(zip(values, operations[number].sources, strict=True)):
+            # What has one axis is no score, but what is added to the scores of all.
+            if before is not None and data[before] and sum(m > 1 for m in value[0].shape) > 1 and value[0].size < size:
+                x, any_ = value[0], True
+                if missing := operation.host.ndim - x.ndim:
+                    value = written.step("reshape", x.reshape((1,) * missing + x.shape), value)
+                values[n] = written.step("broadcast_to", np.broadcast_to(x, operation.host.shape), value)
+        operands, sources, origins = zip(*values, strict=True)
+        written.keep(replace(operation, operands=operands, sources=sources, origins=origins))
+    return (written.operations, written.before) if any_ else None
+
+
+def _broadcast(shapes: Sequence[tuple[int, ...]], operation: Operation) -> bool:
+    try:
+        return np.broadcast_shapes(*shapes) == operation.host.shape
+    except ValueError:
+        return False
+
+
 class Written:
     """The steps so far, and the call that is being written out."""
 

@@ -171,6 +171,9 @@ def _written(
         steps = [*steps, ("mul", "", (key, (kept, None, "")), left)]
         key = left, ~(len(steps) - 1), ""
     weighed = "".join(a for a in mix.labels[2] if a in mix.labels[0]) + keys
+    if not set(mix.labels[2]) <= set(weighed + two) or not set(weighed) <= set(mix.labels[0] + one):
+        # An axis of the result is of something else than queries and values.
+        return None
     scores = np.einsum(f"{mix.labels[0]},{one}->{weighed}", mix.left, key[0])
     query = mix.left, mix.sources[0], mix.origins[0]
     steps = [*steps, ("einsum", f"{mix.labels[0]},{one}->{weighed}", (query, key), scores)]
