@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from overt.check.checking import examine
-from overt.check.process.lists import on_lists, takes_lists
+from overt.recorder.lists import on_lists, takes_lists
 from overt.check.process.session import Session
 from overt.check.report import Report
 

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import overt
 from overt.check.steps.judged import Judged
 from overt.check.steps.judging import judge
+from overt.errors import ArgumentError
 from overt.recorder import Operation, record_operations
 from overt.recorder.lifting import lifted
 
@@ -379,3 +381,33 @@ def test_many_numbers_take_little_time() -> None:
     assert lifted(operations) is not None
     assert len(operations) > 30_000
     assert time.process_time() - start < 4
+
+
+def asks(q: list[float], keys: list[list[float]], values: list[list[float]]) -> list[float]:
+    scores = [sum(a * b for a, b in zip(q, k, strict=True)) / math.sqrt(len(q)) for k in keys]
+    powers = [math.exp(s - max(scores)) for s in scores]
+    weights = [p / sum(powers) for p in powers]
+    return [sum(w * v[c] for w, v in zip(weights, values, strict=True)) for c in range(len(values[0]))]
+
+
+def test_a_trace_of_lists_is_one_of_arrays() -> None:
+    q, keys, values = [1.0, 0.0, 2.0], [[1.0, 2, 0], [0.0, 1, 1], [3, 0.0, 1]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    trace = overt.trace(asks, q, keys, values)
+    assert trace.result == asks(q, keys, values)
+    (found,) = trace.attentions
+    x = np.array(keys) @ q / 3**0.5
+    weights = np.exp(x - x.max()) / np.exp(x - x.max()).sum()
+    for role, expected in (
+        ("scores", np.array(keys) @ q),
+        ("weights", weights),
+        ("output", weights @ np.array(values)),
+    ):
+        name = found[role]
+        assert name is not None
+        assert np.allclose(trace[name], expected)
+    assert "array" not in {step.operation for step in trace}
+
+
+def test_a_trace_of_whole_numbers_shows_nothing() -> None:
+    with pytest.raises(ArgumentError, match="did nothing with arrays that could be seen"):
+        overt.trace(lambda edges: [a + b for a, b in edges], [[0, 1], [1, 2]])

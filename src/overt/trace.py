@@ -14,7 +14,8 @@ from overt import reference
 from overt.errors import ArgumentError
 from overt.grid import ArrayT, host, numbered
 from overt.problem import Problem
-from overt.recorder import Line, library_of, record_operations
+from overt.recorder import Line, Operation, library_of, record_operations
+from overt.recorder.operations import leaves
 from overt.reference import Step
 
 # Larger arrays are summarised by their mean and variance alone.
@@ -145,10 +146,11 @@ class CodeTrace(Trace):
 def trace_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> CodeTrace:
     """Run somebody's own code and keep every operation on arrays that it did.
 
-    It runs once; and once more where it makes arrays of another library of those of NumPy that it was given.
+    It runs once; and once more where it makes arrays of another library of those of NumPy that it was given.  What is
+    given no arrays but lists is followed number by number, and what it does alike to many is one step.
     """
     name = getattr(function, "__qualname__", type(function).__qualname__)
-    result, operations = record_operations(function, *args, **kwargs)
+    result, operations, made_here = _recorded(function, args, kwargs)
     library = library_of(result)
     if not operations and library == "numpy" and "torch" in sys.modules:
         # It may go through tensors and back.
@@ -171,17 +173,39 @@ def trace_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> CodeT
                 role.setdefault(number, what)
     counts: dict[str, int] = {}
     steps: list[CodeStep] = []
+    names: dict[int | None, str] = {}
     for number, operation in enumerate(operations):
+        if number in made_here:
+            continue
         name_of = role.get(number, operation.name)
         counts[name_of] = counts.get(name_of, 0) + 1
         unique = name_of if counts[name_of] == 1 else f"{name_of} #{counts[name_of]}"
+        names[number] = unique
         code = "" if operation.line is None else operation.line.text
         steps.append(CodeStep(unique, code, "", operation.array, operation.name, operation.line))
-    named = [
-        {what: None if number is None else steps[number].name for what, number in parts.items()}
-        for parts in found.values()
-    ]
+    named = [{what: names.get(number) for what, number in parts.items()} for parts in found.values()]
     return CodeTrace(steps, named, result, name)
+
+
+def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, list[Operation], set[int]]:
+    """What a function returns, and what it did with arrays, or with the numbers of lists as if they were arrays.
+
+    And the numbers of those operations that are none of its own.
+    """
+    if any(hasattr(x, "shape") for x in leaves((args, kwargs))):
+        return (*record_operations(function, *args, **kwargs), set())
+    from overt.recorder.lifting import lifted
+    from overt.recorder.lists import arrays, lists, on_lists
+
+    listed, named = arrays(args), arrays(kwargs)
+    if not any(hasattr(x, "shape") for x in leaves((listed, named))):
+        return (*record_operations(function, *args, **kwargs), set())
+    result, operations = record_operations(on_lists(function), *listed, **named)
+    whole = lifted(operations)
+    operations = operations if whole is None else whole[0]
+    taken = {source for operation in operations for source in operation.sources}
+    # What is given back was made an array at the end.
+    return lists(result), operations, {n for n, x in enumerate(operations) if x.name == "array" and n not in taken}
 
 
 def trace(problem: Problem) -> Trace:

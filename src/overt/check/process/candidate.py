@@ -36,7 +36,6 @@ from overt.check.process.failing import failure, read_anew
 from overt.check.process.giving import Giver
 from overt.check.process.linen import applied as linen
 from overt.check.process.linen import is_linen
-from overt.check.process.lists import on_lists
 from overt.check.process.loading import load
 from overt.check.process.overhearing import HeardError, overheard, spied, users
 from overt.check.process.parameters import defaults, parameters, widen
@@ -45,6 +44,7 @@ from overt.check.process.watching import watched
 from overt.check.text.edits import rewritten
 from overt.check.text.usage import definition, scope
 from overt.errors import ArgumentError
+from overt.recorder.lists import on_lists
 
 # Seconds between two signs of life.
 _SILENT = 0.25

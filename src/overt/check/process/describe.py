@@ -14,11 +14,11 @@ from itertools import pairwise
 from types import CodeType, SimpleNamespace
 from typing import Any, get_args
 
-from overt.check.process.lists import takes_lists
 from overt.check.text import usage
 from overt.check.text.comments import around
 from overt.check.text.syntax import parsed
 from overt.check.text.usage import definition, scope, source_of
+from overt.recorder.lists import takes_lists
 
 # Methods that are called, the likelier first.
 FORWARD = ("forward", "call", "__call__", "attend", "apply", "compute", "attention", "step", "decode", "decode_step")

@@ -193,6 +193,8 @@ def _biased(raw: np.ndarray, weights: np.ndarray, bare: np.ndarray) -> list[tupl
     # What is hidden is nearly 0, on either side.
     scores, bias = (centred(np.log(np.where(seen, x, 1))) for x in (weights, bare))
     products = centred(raw)
+    if not products.any():
+        return []
     factor = ((scores - bias) * products).sum() / (products**2).sum()
     if np.abs(bias).max() < _SAME or np.abs(scores - bias - factor * products).max() > _SAME:
         return []

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from overt.recorder.operations import leaves
+
 # What arrays can be asked for, and nothing else that holds numbers.
 _OF_ARRAYS = {*dir(np.ndarray), "mT"} - {*dir(list), *dir(dict), *dir(str), *dir(float)}
 
@@ -35,36 +37,38 @@ def on_lists(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return _array(function(*_lists(args), **_lists(kwargs)))
+        return arrays(function(*lists(args), **lists(kwargs)))
 
     return call
 
 
-def _lists(x: Any) -> Any:
+def lists(x: Any) -> Any:
     """Nested lists in place of arrays, in whatever these lie."""
     if isinstance(x, np.ndarray):
         if type(x) is np.ndarray or x.dtype.kind != "f":
             return np.asarray(x).tolist()
-        return [_lists(row) for row in x] if x.ndim else x
+        return [lists(row) for row in x] if x.ndim else x
     if isinstance(x, dict):
-        return {key: _lists(y) for key, y in x.items()}
-    return type(x)(_lists(y) for y in x) if type(x) in (list, tuple) else x
+        return {key: lists(y) for key, y in x.items()}
+    return type(x)(lists(y) for y in x) if type(x) in (list, tuple) else x
 
 
-def _array(x: Any) -> Any:
-    """An array in place of each list of numbers, as large as can be."""
+def arrays(x: Any) -> Any:
+    """An array in place of each list of numbers that are not all whole, as large as can be."""
     if isinstance(x, dict):
-        return {key: _array(y) for key, y in x.items()}
+        return {key: arrays(y) for key, y in x.items()}
     if type(x) not in (list, tuple) or not x:
         return x
-    if _shape(x) is not None:
+    if _shape(x) is not None and not all(isinstance(y, int) for y in leaves(x)):
         return np.array(x)
-    return type(x)(_array(y) for y in x)
+    return type(x)(arrays(y) for y in x)
 
 
 def _shape(x: Any) -> tuple[int, ...] | None:
-    """Of numbers in lists of one length, and at least one that is no whole one; None of anything else."""
-    if isinstance(x, float | np.floating) or (isinstance(x, np.ndarray) and not x.ndim):
+    """Of numbers in lists of one length; None of anything else."""
+    if isinstance(x, int | float | np.number) and not isinstance(x, bool):
+        return ()
+    if isinstance(x, np.ndarray) and not x.ndim:
         return ()
     if not isinstance(x, list) or not x:
         return None
