@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from overt.check.checking import examine
-from overt.recorder.lists import on_lists, takes_lists
 from overt.check.process.session import Session
 from overt.check.report import Report
+from overt.recorder.lists import on_lists, takes_lists
 
 SOURCE = '''
 import math
