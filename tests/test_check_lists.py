@@ -98,7 +98,7 @@ def plan(queries, keys, values, cache):
     return found
 '''
 BOTH = [
-    ("reads", "dot(q, k) / sqrt(len(q)) for k in ks[", "dot(q, k) for k in ks[", {"scale_missing": "zip(a, b)"}),
+    ("reads", "dot(q, k) / sqrt(len(q)) for k in ks[", "dot(q, k) for k in ks[", {"scale_missing": "ks[: t + 1]"}),
     ("reads", "ks[: t + 1]", "ks[: t + 2]", {"causal_off_by_one": "ks[: t + 2]"}),
     ("note", "/ width ** 0.5", "/ n_head ** 0.5", {"scale_num_heads": "n_head ** 0.5"}),
     ("heading", "math.exp(s - top)", "math.exp(s)", {"no_max": "math.exp(s)"}),

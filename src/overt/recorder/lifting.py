@@ -266,7 +266,7 @@ class _Lifting:
 
     def _sum(self, slim: np.ndarray, kind: Kind, line: Line | None) -> _Value:
         """Sums of many terms: a contraction where these are products; what sums begin with is added by itself."""
-        numbers, own = self.numbers, kind[1]
+        numbers, own = self.numbers, self._asked(slim, kind[1])
         rows = [[] if i < 0 else held[:many] for i in slim.ravel().tolist()
                 for held, many in (numbers.terms.get(i, ([i], 1)),)]  # fmt: skip
         width = max(map(len, rows))
@@ -299,6 +299,14 @@ class _Lifting:
             full = made[0] / values[1][0]
         made = self._note(name, np.where(there, host, full), own, *values, detail=detail, last=last)
         return self._filled(made, slim, -np.inf, line)
+
+    def _asked(self, slim: np.ndarray, line: Line | None) -> Line | None:
+        """The line of some sums: who called its function, where others call it too."""
+        if line is None or len(self.numbers.callers.get(line, ())) < 2:
+            return line
+        made = (self.numbers.operations[self.numbers.first[i]].line for i in slim[slim >= 0].tolist())
+        callers = {one.caller for one in made if one is not None}
+        return callers.pop() or line if len(callers) == 1 else line
 
     def _divisor(self, terms: np.ndarray, alike: set[Kind]) -> np.ndarray | None:
         """What all products that are summed are divided by, in the form of the sums."""

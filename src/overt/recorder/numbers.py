@@ -40,6 +40,8 @@ class Numbers:
         # of what is indexed the array, by a key, and the places in it; and the arrays by key
         self.taken: dict[int, tuple[Any, np.ndarray]] = {}
         self.bases: dict[Any, tuple[np.ndarray, int | None, str]] = {}
+        # who called the function of a line
+        self.callers: dict[Line, set[Line | None]] = {}
         self._known: dict[Any, int] = {}
         self._counted: dict[tuple[int, ...], np.ndarray] = {}
         for number, operation in enumerate(operations):
@@ -84,6 +86,8 @@ class Numbers:
             self._add(number, (key, at), ("taken", key), (), at)
 
     def _number(self, number: int, operation: Operation) -> None:
+        if operation.line is not None:
+            self.callers.setdefault(operation.line, set()).add(operation.line.caller)
         given = [self.of.get(s) if s is not None else None for s in operation.sources]
         sources = tuple(s for s in given if s is not None)
         name, value, line = operation.name, float(operation.host), operation.line

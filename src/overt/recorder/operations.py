@@ -24,6 +24,8 @@ class Line:
 
     file: str
     number: int
+    # where its function was called; None where nobody asked
+    caller: Line | None = field(default=None, compare=False, repr=False)
 
     @property
     def text(self) -> str:
@@ -76,7 +78,8 @@ class Log:
         """Add an operation; gives its number.  Raises ArgumentError beyond the limit."""
         if self.limit is not None and len(self.operations) >= self.limit:
             raise ArgumentError(f"the code does more than {self.limit} operations on arrays: give it smaller ones")
-        where = line or current_line()
+        # Of numbers it is seldom the line of a sum that tells one from another, but who asked for it.
+        where = line or current_line(called=not host.ndim)
         origins = origins or ("",) * len(sources)
         made = Operation(name.strip("_"), sources, operands, array, host, where, detail, origins, options or {})
         self.operations.append(made)
@@ -91,14 +94,27 @@ class Log:
         return self.note("written", tuple(parts), tuple(self.operations[n].host for n in parts), *keep())
 
 
-def current_line() -> Line | None:
-    """The innermost line that is no library's."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if is_own(frame.f_globals.get("__name__", "")):
-            return Line(frame.f_code.co_filename, frame.f_lineno)
+def current_line(*, called: bool = False) -> Line | None:
+    """The innermost line that is no library's; ``called``: and the one that called its function."""
+    frame = _own_frame(sys._getframe(1))
+    if frame is None:
+        return None
+    outer = _own_frame(frame.f_back) if called else None
+    while outer is not None and _function(outer) == _function(frame):
+        outer = _own_frame(outer.f_back)
+    caller = None if outer is None else Line(outer.f_code.co_filename, outer.f_lineno)
+    return Line(frame.f_code.co_filename, frame.f_lineno, caller)
+
+
+def _own_frame(frame: FrameType | None) -> FrameType | None:
+    while frame is not None and not is_own(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
-    return None
+    return frame
+
+
+def _function(frame: FrameType) -> str:
+    """The function of a frame, or the one in which its comprehension stands."""
+    return frame.f_code.co_qualname.partition(".<locals>.<")[0]
 
 
 def is_own(module: str) -> bool:
