@@ -15,6 +15,7 @@ from overt.recorder.lists import on_lists, takes_lists
 
 SOURCE = '''
 import math
+import random
 from math import exp, sqrt
 
 
@@ -96,6 +97,46 @@ def plan(queries, keys, values, cache):
         a = shares([dot(q, k) / sqrt(len(q)) for k in cache["k"][:seen]])
         found.append([sum(w * v[c] for w, v in zip(a, cache["v"])) for c in range(len(values[0]))])
     return found
+
+
+class Head:
+    """Attention of a list of vectors to itself, causal."""
+
+    def __init__(self, dim):
+        random.seed(0)
+        self.dim = dim
+        self.weights = [[[random.gauss(0, 1) for _ in range(dim)] for _ in range(dim)] for _ in range(3)]
+
+    def forward(self, xs):
+        q, k, v = ([times(w, x) for x in xs] for w in self.weights)
+        found = []
+        for i in range(len(xs)):
+            p = shares([dot(q[i], k[j]) / math.sqrt(self.dim) for j in range(i + 1)])
+            found.append([sum(p[j] * v[j][c] for j in range(i + 1)) for c in range(self.dim)])
+        return found
+
+
+def masked(q, k, v, mask):
+    """mask: rows of 0 and 1, 1 = may attend"""
+    found = []
+    for i, row in enumerate(q):
+        w = shares([dot(row, key) / math.sqrt(len(row)) if mask[i][j] else -1e9 for j, key in enumerate(k)])
+        found.append([sum(w[j] * v[j][c] for j in range(len(k))) for c in range(len(v[0]))])
+    return found
+
+
+def product(a, b):
+    return [[dot(row, col) for col in zip(*b)] for row in a]
+
+
+def turned(matrix):
+    return [list(row) for row in zip(*matrix)]
+
+
+def attend(q, k, v):
+    """softmax(q k^T / sqrt(d)) v, lists of rows"""
+    scores = [[s / len(q[0]) ** 0.5 for s in row] for row in product(q, turned(k))]
+    return product([shares(row) for row in scores], v)
 '''
 BOTH = [
     ("reads", "dot(q, k) / sqrt(len(q)) for k in ks[", "dot(q, k) for k in ks[", {"scale_missing": "ks[: t + 1]"}),
@@ -103,6 +144,10 @@ BOTH = [
     ("note", "/ width ** 0.5", "/ n_head ** 0.5", {"scale_num_heads": "n_head ** 0.5"}),
     ("heading", "math.exp(s - top)", "math.exp(s)", {"no_max": "math.exp(s)"}),
     ("next_stop", "math.exp(e - top)", "math.exp(e)", {"no_max": "math.exp(e)"}),
+    ("Head", "k[j]) / math.sqrt(self.dim) for", "k[j]) for", {"scale_missing": "range(i + 1)]"}),
+    ("masked", "if mask[i][j] else", "if not mask[i][j] else", {"mask_inverted": "if not mask"}),
+    ("attend", "product([shares(row) for row in scores], v)", "product(turned([shares(x) for x in turned(scores)]), v)",
+     {"softmax_axis_q": "total = sum"}),
     ("plan", "seen = before + i + 1", "seen = i + 1", {"unknown": "w * v[c]"}),
 ]  # fmt: skip
 

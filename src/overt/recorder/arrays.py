@@ -87,6 +87,11 @@ class Watched(np.ndarray):
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
+    def tolist(self) -> Any:
+        """Numbers of Python; that they were taken is noted, as masks are told by it."""
+        _note("tolist", _taken((self,)), _bare(self))
+        return _bare(self).tolist()
+
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(_bare(self)[()])
 

@@ -46,7 +46,7 @@ def lists(x: Any) -> Any:
     """Nested lists in place of arrays, in whatever these lie."""
     if isinstance(x, np.ndarray):
         if type(x) is np.ndarray or x.dtype.kind != "f":
-            return np.asarray(x).tolist()
+            return x.tolist()
         return [lists(row) for row in x] if x.ndim else x
     if isinstance(x, dict):
         return {key: lists(y) for key, y in x.items()}
