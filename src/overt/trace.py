@@ -15,6 +15,7 @@ from overt.errors import ArgumentError
 from overt.grid import ArrayT, host, numbered
 from overt.problem import Problem
 from overt.recorder import Line, Operation, library_of, record_operations
+from overt.recorder.lists import arrays
 from overt.recorder.operations import leaves
 from overt.reference import Step
 
@@ -146,17 +147,21 @@ class CodeTrace(Trace):
 def trace_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> CodeTrace:
     """Run somebody's own code and keep every operation on arrays that it did.
 
-    It runs once; and once more where it makes arrays of another library of those of NumPy that it was given.  What is
-    given no arrays but lists is followed number by number, and what it does alike to many is one step.
+    It runs once; and once more where it makes arrays of another library of those of NumPy that it was given, or where
+    it has none: then the numbers of its lists are followed, and what is done alike to many is one step.
     """
     name = getattr(function, "__qualname__", type(function).__qualname__)
-    result, operations, made_here = _recorded(function, args, kwargs)
+    # Lists may be longer after a call.
+    listed, named, ours = arrays(args), arrays(kwargs), set[int]()
+    result, operations = record_operations(function, *args, **kwargs)
     library = library_of(result)
     if not operations and library == "numpy" and "torch" in sys.modules:
         # It may go through tensors and back.
         library = "torch"
     if library not in ("numpy", library_of((args, kwargs, function))):
         result, operations = record_operations(function, *args, _library=library, **kwargs)
+    if not operations and any(hasattr(x, "shape") for x in leaves((listed, named))):
+        result, operations, ours = _of_numbers(function, listed, named)
     if not operations:
         raise ArgumentError(
             f"{name} did nothing with arrays that could be seen: give it arrays of NumPy, torch or JAX, uncompiled"
@@ -175,7 +180,7 @@ def trace_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> CodeT
     steps: list[CodeStep] = []
     names: dict[int | None, str] = {}
     for number, operation in enumerate(operations):
-        if number in made_here:
+        if number in ours:
             continue
         name_of = role.get(number, operation.name)
         counts[name_of] = counts.get(name_of, 0) + 1
@@ -183,24 +188,19 @@ def trace_code(function: Callable[..., Any], *args: Any, **kwargs: Any) -> CodeT
         names[number] = unique
         code = "" if operation.line is None else operation.line.text
         steps.append(CodeStep(unique, code, "", operation.array, operation.name, operation.line))
-    named = [{what: names.get(number) for what, number in parts.items()} for parts in found.values()]
-    return CodeTrace(steps, named, result, name)
+    attentions = [{what: names.get(number) for what, number in parts.items()} for parts in found.values()]
+    return CodeTrace(steps, attentions, result, name)
 
 
-def _recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, list[Operation], set[int]]:
-    """What a function returns, and what it did with arrays, or with the numbers of lists as if they were arrays.
+def _of_numbers(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, list[Operation], set[int]]:
+    """What a function returns, and what it did with the numbers of lists, given as arrays, as if they were these.
 
     And the numbers of those operations that are none of its own.
     """
-    if any(hasattr(x, "shape") for x in leaves((args, kwargs))):
-        return (*record_operations(function, *args, **kwargs), set())
     from overt.recorder.lifting import lifted
-    from overt.recorder.lists import arrays, lists, on_lists
+    from overt.recorder.lists import lists, on_lists
 
-    listed, named = arrays(args), arrays(kwargs)
-    if not any(hasattr(x, "shape") for x in leaves((listed, named))):
-        return (*record_operations(function, *args, **kwargs), set())
-    result, operations = record_operations(on_lists(function), *listed, **named)
+    result, operations = record_operations(on_lists(function), *args, **kwargs)
     whole = lifted(operations)
     operations = operations if whole is None else whole[0]
     taken = {source for operation in operations for source in operation.sources}

@@ -213,7 +213,9 @@ def attentions(operations: Sequence[Operation], *, free: bool = False) -> tuple[
         found, before = cores(written), [before[i] for i in numbers]
     laid = None if any(core.normal for core in found) else spread(written, carriers(written))
     shared = [] if laid is None else cores(laid[0])
-    if laid is not None and any(core.normal for core in shared):
+    # Weights alone may be of anything that was broadcast.
+    mixing = (core for core in shared if core.mix.sources[1] is not None or core.mix.origins[1])
+    if laid is not None and any(core.normal for core in mixing):
         # Scores that all samples share, or all heads, until a mask or a factor of each comes.
         written, found, before = laid[0], shared, [before[i] for i in laid[1]]
     # Where features are summed last, and nothing sums to 1, these may be queries that meet what keys and values made.
