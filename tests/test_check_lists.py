@@ -189,6 +189,7 @@ def test_wrong(
         ("def f(q): return q.T", False),
         ("def f(q): return q[:, 0]", False),
         ("def f(:", False),
+        ("", False),
     ],
 )
 def test_what_only_arrays_can_is_given_arrays(source: str, expected: bool) -> None:

@@ -21,7 +21,8 @@ def takes_lists(source: str) -> bool:
     """Whether code, whose module has no arrays, does nothing that only arrays can."""
     with suppress(SyntaxError, ValueError):
         nodes = [*ast.walk(ast.parse(textwrap.dedent(source)))]
-        return not any(
+        # Of code that is not there nothing is known.
+        return len(nodes) > 1 and not any(
             isinstance(x, ast.MatMult) or (isinstance(x, ast.Attribute) and x.attr in _OF_ARRAYS)
             or (isinstance(x, ast.Subscript) and isinstance(x.slice, ast.Tuple))
             for x in nodes

@@ -391,7 +391,8 @@ def _backend(cls: Any, thing: Any, names: set[str], source: str, kind: str) -> s
         if f"module {library}" in names or (module.startswith(library) and library in sys.modules):
             return library
     tensors = re.search(_TENSOR, re.sub(r"\bmath\.", "", source))
-    if not tensors and not libraries(thing if kind == "function" else cls) and takes_lists(source):
+    arrays = libraries(thing if kind == "function" else cls) or "module numpy" in names
+    if not (tensors or arrays) and takes_lists(source):
         return "python"
     return "torch" if "torch" in sys.modules and "module numpy" not in names and tensors else "numpy"
 
