@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from overt.check.checking import examine
 from overt.check.process.session import Session
+from overt.check.report import Report
 
 # Tests run side by side: threads of OpenMP that wait by spinning take a third of the processor from the others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -42,3 +43,15 @@ def mistakes(session: Session, file: Path) -> Callable[[str], list[str]]:
     return lambda name: sorted(
         f.id for f in examine(session, f"{file}:{name}").findings if f.kind in ("mistake", "unknown")
     )
+
+
+@pytest.fixture
+def check(session: Session, tmp_path: Path) -> Callable[..., Report]:
+    """The report on a candidate of a source, by its name; what its arguments are, where that is told."""
+
+    def run(name: str, source: str, **arguments: str) -> Report:
+        path = tmp_path / "candidates.py"
+        path.write_text(source, encoding="utf-8")
+        return examine(session, f"{path}:{name}", arguments=arguments)
+
+    return run

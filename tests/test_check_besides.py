@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from overt.check.checking import examine
-from overt.check.process.session import Session
 from overt.check.report import Report
 from overt.check.text.meaning import meaning
 
@@ -140,16 +137,6 @@ BOTH = [
     ("loops", "+ m[h] * j", "- m[h] * j", {"alibi_sign": "def loops"}),
     ("biased", "* -steps", "* steps", {"alibi_sign": "[:, None, None] * steps"}),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def check(session: Session, tmp_path: Path) -> Callable[[str, str], Report]:
-    def run(name: str, source: str) -> Report:
-        path = tmp_path / "besides.py"
-        path.write_text(source)
-        return examine(session, f"{path}:{name}")
-
-    return run
 
 
 @pytest.mark.parametrize("name", dict.fromkeys(name for name, *_ in BOTH))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from overt.check.checking import examine
-from overt.check.process.session import Session
 from overt.check.report import Report, UnattendedError
 
 SOURCE = '''
@@ -415,16 +412,6 @@ BOTH = [
     ("Interest", "* mask.unsqueeze(-1)", "* (1 - mask).unsqueeze(-1)", ["mask_inverted"], "1 - mask"),
     ("tides", "age >= width", "age > width", ["window_off_by_one"], "age > width"),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def check(session: Session, tmp_path: Path) -> Callable[[str, str], Report]:
-    def run(name: str, source: str) -> Report:
-        path = tmp_path / "words.py"
-        path.write_text(source)
-        return examine(session, f"{path}:{name}")
-
-    return run
 
 
 @pytest.mark.parametrize("name", [*dict.fromkeys(name for name, *_ in BOTH), "retention", "pair_bias"])

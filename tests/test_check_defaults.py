@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from overt.check.checking import examine
-from overt.check.process.session import Session
 from overt.check.report import Report
 
 SOURCE = '''
@@ -126,16 +123,6 @@ BOTH = [
     ("decode", "rope(q, n + here)", "rope(q, here)", "rope_offset"),
     ("everywhere", "q[h, i] / d**0.5", "q[h, i] / d", "scale_d"),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def check(session: Session, tmp_path: Path) -> Callable[[str, str], Report]:
-    def run(name: str, source: str) -> Report:
-        path = tmp_path / "defaults.py"
-        path.write_text(source)
-        return examine(session, f"{path}:{name}")
-
-    return run
 
 
 @pytest.mark.parametrize("name", [name for name, *_ in BOTH])

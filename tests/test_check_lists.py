@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from overt.check.checking import examine
-from overt.check.process.session import Session
 from overt.check.report import Report
 from overt.recorder.lists import on_lists, takes_lists
 
@@ -150,16 +147,6 @@ BOTH = [
      {"softmax_axis_q": "total = sum"}),
     ("plan", "seen = before + i + 1", "seen = i + 1", {"unknown": "w * v[c]"}),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def check(session: Session, tmp_path: Path) -> Callable[[str, str], Report]:
-    def run(name: str, source: str) -> Report:
-        path = tmp_path / "plain.py"
-        path.write_text(source)
-        return examine(session, f"{path}:{name}")
-
-    return run
 
 
 @pytest.mark.parametrize("name", dict.fromkeys(name for name, *_ in BOTH))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from overt.check.checking import examine
-from overt.check.process.session import Session
 from overt.check.report import Report
 from overt.check.text.meaning import meaning
 
@@ -116,16 +113,6 @@ BOTH = [
     ("Asked", ".triu(1)", ".triu()", "causal_off_by_one"),
     ("Over", ", batch_first=True", "", "batch_first"),
 ]
-
-
-@pytest.fixture
-def check(session: Session, tmp_path: Path) -> Callable[..., Report]:
-    def run(name: str, source: str, **arguments: str) -> Report:
-        path = tmp_path / "nameless.py"
-        path.write_text(source)
-        return examine(session, f"{path}:{name}", arguments=arguments)
-
-    return run
 
 
 @pytest.mark.parametrize("name", [name for name, *_ in BOTH])

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from overt.check.checking import examine
-from overt.check.process.session import Session
 from overt.check.report import Report
 
 pytest.importorskip("torch")
@@ -235,16 +232,6 @@ BOTH = [
     ("Song", "live[:, None, None, :]", "live[:, None, :, None]", {"pad_on_query": "live[:, None, :, None]"}),
     ("ranks", "y = x.reshape(-1, x.shape[-1])", "y = x.reshape(len(x), -1)", {"softmax_global": "len(x), -1"}),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def check(session: Session, tmp_path: Path) -> Callable[[str, str], Report]:
-    def run(name: str, source: str) -> Report:
-        path = tmp_path / "pairs.py"
-        path.write_text(source)
-        return examine(session, f"{path}:{name}")
-
-    return run
 
 
 @pytest.mark.parametrize("name", dict.fromkeys(("talking", *(name for name, *_ in BOTH))))

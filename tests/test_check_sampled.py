@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from overt.check.checking import examine
-from overt.check.process.session import Session
 from overt.check.report import Report
 
 SOURCE = '''
@@ -199,16 +196,6 @@ BOTH = [
     ("Capped", " * q.shape[-1] ** -0.5\n        s = self.cap", "\n        s = self.cap", ["scale_missing"], "q @ k"),
     ("LineUp", ", batch_first=True", "", ["batch_first"], "self.attn"),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def check(session: Session, tmp_path: Path) -> Callable[[str, str], Report]:
-    def run(name: str, source: str) -> Report:
-        path = tmp_path / "words.py"
-        path.write_text(source)
-        return examine(session, f"{path}:{name}")
-
-    return run
 
 
 @pytest.mark.parametrize("name", ["statutes", *(name for name, *_ in BOTH)])

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from overt.check.checking import examine
-from overt.check.process.session import Session
 from overt.check.report import Report
 
 SOURCE = '''
@@ -409,16 +406,6 @@ BOTH = [
 ]  # fmt: skip
 # What was called wrong, or was not called.
 RIGHT = ("Addressing", "Angles", "Visits", "made")
-
-
-@pytest.fixture
-def check(session: Session, tmp_path: Path) -> Callable[[str, str], Report]:
-    def run(name: str, source: str) -> Report:
-        path = tmp_path / "several.py"
-        path.write_text(source, encoding="utf-8")
-        return examine(session, f"{path}:{name}")
-
-    return run
 
 
 @pytest.mark.parametrize("name", dict.fromkeys((*RIGHT, *(name for name, *_ in BOTH))))

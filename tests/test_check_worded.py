@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from overt.check.checking import examine
-from overt.check.process.session import Session
 from overt.check.report import CallError, Report
 
 pytest.importorskip("torch")
@@ -153,16 +150,6 @@ BOTH = [
      {"mask_inverted": "np.where(~good"}),
     ("lobby", "    s = cap * torch.tanh(s / cap)\n", "", {"softcap_missing": "s = q @ k.mT"}),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def check(session: Session, tmp_path: Path) -> Callable[[str, str], Report]:
-    def run(name: str, source: str) -> Report:
-        path = tmp_path / "worded.py"
-        path.write_text(source)
-        return examine(session, f"{path}:{name}")
-
-    return run
 
 
 @pytest.mark.parametrize("name", [name for name, *_ in BOTH])
