@@ -99,7 +99,9 @@ def _divisible(ladder: Sequence[Lengths], face: Interface) -> Sequence[Lengths]:
 
 
 def _defaults(face: Interface) -> dict[str, int]:
-    return _whole({a.name: a.default for a in face.arguments})
+    """Numbers that arguments have unless they are given, and those that what they have then holds."""
+    held = {name: n for a in face.arguments for name, n in a.held.items()}
+    return _whole(held | {a.name: a.default for a in face.arguments})
 
 
 def _whole(numbers: dict[str, Any]) -> dict[str, int]:

@@ -7,7 +7,7 @@ import dis
 import inspect
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
 from itertools import pairwise
@@ -196,9 +196,9 @@ def _public(x: Any) -> list[str]:
 
 
 def _whole(x: Any) -> dict[str, int]:
-    """The whole numbers that an object holds, by their names."""
-    values = {}
-    for name in _public(x):
+    """The whole numbers that an object or a mapping holds, by their names."""
+    values = {name: value for name, value in x.items() if isinstance(name, str)} if isinstance(x, Mapping) else {}
+    for name in () if isinstance(x, Mapping) else _public(x):
         with suppress(Exception):
             values[name] = getattr(x, name)
     return {name: value for name, value in values.items() if type(value) is int}
@@ -311,12 +311,13 @@ def arguments_of(call: Any, skip: bool = False) -> list[dict[str, Any]]:
     for number, p in enumerate(found):
         if (skip and number == 0) or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             continue
-        default = p.default if isinstance(p.default, _PLAIN) else None
+        plain = p.default is p.empty or isinstance(p.default, _PLAIN)
+        default = p.default if plain and p.default is not p.empty else None
         told = "" if p.annotation is p.empty else str(p.annotation)
         kinds: dict[Any, str] = {p.KEYWORD_ONLY: "keyword", p.POSITIONAL_ONLY: "position"}
         kind = kinds.get(p.kind, "either")
         row = {"name": p.name, "required": p.default is p.empty, "default": default}
-        rows.append(row | {"annotation": told, "kind": kind})
+        rows.append(row | {"annotation": told, "kind": kind, "held": {} if plain else _whole(p.default)})
     return rows
 
 

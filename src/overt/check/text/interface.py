@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cached_property
+from string import ascii_uppercase
 from typing import Any
 
 from overt.check.text.asked import Read
 from overt.check.text.promises import Promises
 from overt.check.text.reading import read
 from overt.check.text.roles import Argument, constructor_role, role, settled
-from overt.check.text.shapes import layout_of
+from overt.check.text.shapes import layout_of, shapes
 from overt.check.text.syntax import dropping
 
 # Methods of NumPy's generators alone.
@@ -122,6 +123,9 @@ class Interface(Promises):
             names = [name for name in path[1:] if not name.isdigit()]
             asked[path[0]] |= {*names[:1]} if kind != "list" else set()
         found = {}
+        told = shapes(self.shaped, [a.name for a in self.arguments])
+        # Capitals are sizes, and what the documentation calls an axis.
+        sizes = {axis for shape in told.values() for axis in shape.axes} | {*ascii_uppercase}
         # Methods of what is yet to be made make nothing for it.
         making = self.making or self.description["kind"] == "function"
         makers = [m for m in self.description["makers"] if m["name"][0] != "." or not making]
@@ -130,10 +134,10 @@ class Interface(Promises):
             all_asked = wanted | self.read.methods.get((a.name,), set())
             classes = [m for m in makers if m["class"] and (
                 re.search(rf"\b{m['name']}\b", a.annotation)
-                or (all_asked and all_asked <= set(m["words"])))]  # fmt: skip
+                or (all_asked and _names(m, all_asked)))]  # fmt: skip
             named = {m["name"] for m in classes}
             made = [m for m in makers if not m["class"] and (
-                named & set(m["words"]) or (len(wanted) > 1 and wanted <= set(m["words"])))]  # fmt: skip
+                named & set(m["words"]) or (len(wanted) > 1 and _names(m, wanted)))]  # fmt: skip
             # What is called like it is made for it.
             alike = [m for m in makers
                      if a.name.rstrip("s") in re.split(r"s?(?:[._]|$)", m["name"])]  # fmt: skip
@@ -141,9 +145,7 @@ class Interface(Promises):
             made.sort(key=lambda m: m not in alike)
             # What asks for the same, or for other arrays, is no maker.
             made = [m for m in made if not any(row["name"] == a.name or role(row["name"]) in ("x", "q", "v", "cache")
-                                               for row in m["parameters"]
-                                               # Capitals are sizes.
-                                               if not re.fullmatch(r"[A-Z]", row["name"]))]  # fmt: skip
+                                               for row in m["parameters"] if row["name"] not in sizes)]  # fmt: skip
             if not wanted and not classes and a.role == "params" and a.required:
                 # Whoever draws numbers makes weights, and needs no array for that.
                 arrays = {b.name for b in self.arguments if b.required and b.role != "config" and not asked[b.name]}
@@ -190,3 +192,11 @@ class Interface(Promises):
                 layout = layout_of(",".join(letters))
                 found += [layout] if layout and layout not in found else []
         return found
+
+
+def _names(maker: dict[str, Any], wanted: set[str]) -> bool:
+    """Whether what may make something names all that is asked of it, whole or as two texts one after the other."""
+    words = {*maker["words"]}
+    return all(
+        name in words or any(name[:n] in words and name[n:] in words for n in range(1, len(name))) for name in wanted
+    )

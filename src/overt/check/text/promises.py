@@ -161,7 +161,8 @@ class Promises(Hiding):
             or (free and "decoder-only" in module and re.search(before, module))
             or (alone and re.search(r"masked_self|masked_multi|masked_att|decoder_self|lookahead", name))
             or re.search(
-                r"\bcausal(ly)?\b|autoregressive|look-?ahead|future (tokens|positions|keys)|masked self|(only|itself) .{0,20}\b(past|earlier|previous)",
+                r"\bcausal(ly)?\b|autoregressive|look-?ahead|future (tokens|positions|keys)|masked self|(only|itself) .{0,20}\b(past|earlier|previous)"
+                r"|\bpredicted (only )?from .{0,30}\b(what|all that) (came|comes|went) before\b",
                 told,
             )
         )
@@ -171,7 +172,7 @@ class Promises(Hiding):
         """Whether what it is made of is called causal attention, and nobody says by an argument what is hidden."""
         asked = any(self.has(given) for given in ("causal", "mask", "padding"))
         told = any("causal" in row["name"].lower() for row in self.description["constructor"])
-        named = r"\b(def causal_(self_)?att|class Causal(Self)?Att)"
+        named = r"\b(def causal_(self_)?att|class Causal(Self)?(Att|Block|Layer|Decoder|Transformer))"
         return not asked and not told and bool(re.search(named, self.description["reached"]))
 
     @cached_property
@@ -217,6 +218,8 @@ class Promises(Hiding):
         named = re.search(r"\b(kqv|kvq|vkq|vqk|qvk)(_proj)?\b", self.code)
         if named:
             return named.group(1)
+        if joined := _joined(self.code):
+            return joined
         near = r"order|column|row|pack|fused|stack|concat|\|| then all\b|weight"
         for words in re.finditer(rf"(?=(\b{one}{between}{one}{between}{one}))", prose):
             # It is said of how they lie, in the same line or the one before.
@@ -333,3 +336,16 @@ class Promises(Hiding):
         told = " ".join(self._all_prose.split())
         said = r"\b(second|results?|returns?|returned|gives?|outputs?)\b[^.;]{0,40}\b"
         return bool(re.search(rf"{said}({_SCORED}|unnormali[sz]ed)|{said}before the softmax", told))
+
+
+def _joined(code: str) -> str | None:
+    """The order in which code lays the projections of queries, keys and values side by side, by their names."""
+    one = r"([\w.\[\]\"']+)"
+    for several in re.findall(
+        rf"\b(?:\w*cat|\w*concat\w*|[hv]?stack)\(\s*[\[(]\s*{one},\s*{one},\s*{one},?\s*[\])]", code
+    ):
+        roles = ([role(word) or "" for word in re.findall(r"\w+", name)] for name in several)
+        letters = "".join(next((found[1] for found in told if found in ("Wq", "Wk", "Wv")), "") for told in roles)
+        if len(letters) == len({*letters}) == 3:
+            return letters
+    return None

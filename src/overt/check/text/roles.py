@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -89,6 +89,8 @@ class Argument:
     kind: str
     # whether several calls share it
     each: bool = False
+    # whole numbers that its default holds, by their names
+    held: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 @lru_cache(maxsize=4096)

@@ -57,9 +57,9 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
     indexed: dict[Path, Shape] = {}
     known = _any(names)
     # Two things by their names, and the shape of each.
-    # "Each" in any language stands behind a comma.
-    both = rf"(?:,?:? |[^()\[\].;]{{0,40}}\b(?:each|both)\s+|,(?: (?!(?:{known})\b)[^\W\d]+){{1,2}} )"
-    many = r"(?:[^()\[\].;\n]{0,24}(?:->|→|\bof) *|[^\W\d]+ +)?"
+    # "Each" in any language stands behind a comma, or in a column of its own.
+    both = rf"(?:,?:? |[^()\[\].;]{{0,40}}\b(?:each|both)\s+|(?:,| {{2,}})(?: ?(?!(?:{known})\b)[^\W\d]+){{1,2}} )"
+    many = r"(?:[^()\[\].;\n]{0,24}(?:->|→|\bof) *|(?:[^\W\d]+ +){1,2})?"
     each = rf"(?<![\w.])({known})(?::| =)? +{many}\(\w+, *\w+\){both}([\[(](?:{_AXIS})(?:,\s*(?:{_AXIS}))+[\])])"
     text = re.sub(each, r'\1["0"] \2; \1["1"] \2', text)
     text = _in_order(text, known, held := [*asked])
