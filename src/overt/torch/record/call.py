@@ -149,3 +149,8 @@ class Call:
             sinks=None if self.sinks is None else here(self.sinks.to(self.wide)),
             num_threads=torch.get_num_threads(),
         )
+
+
+def called(name: str) -> str:
+    """A module by its name, as people read it."""
+    return name or "(model)"

@@ -18,7 +18,7 @@ from overt.problem import Problem
 from overt.scores import scaled_dot
 from overt.torch.record.arrays import array
 from overt.torch.record.call import Call
-from overt.torch.record.keeping import Link
+from overt.torch.record.keeping import Link, ends
 from overt.torch.record.visible import Visible
 
 Part = tuple[Link, int, np.ndarray | None]
@@ -64,25 +64,48 @@ class Chain:
         if S == N and (order := _match(seen, known)) is not None:
             self.cross = True
             return None if row is None else (N, 0, _places(order))
-        past = min(N, S - T)
-        if past > 0 and (order := _match(seen[:, :past], known[:, :past])) is not None:
+        past, length = min(N, S - T), S - T
+        # Of one token again and again all values may be alike: then none was taken back.
+        slid = N - length
+        if slid > 0 < length and (order := _match(seen[:, :length], known[:, slid:])) is not None:
+            return N, slid, _places(order)
+        if (
+            self._leaves(past)
+            and (order := _match(seen[:, :past], known[:, :past])) is not None
+            and (past == length or ends(call).max(initial=0) <= past + T)
+        ):
             return past, 0, _places(order)
         if S == N and len(self.links) == 1:
-            # Room to spare: what differs first is new.
+            # Room to spare, which no query saw: what differs first is new.
             count = min(len(seen), len(known))
             same = (seen[:count] == known[:count]).all(-1).all(0)
             past = int(same.byte().argmin())
-            if 0 < past <= S - T and (order := _match(seen[:, :past], known[:, :past])) is not None:
+            if (
+                self.links[0].ends.max(initial=0) <= past <= length
+                and ends(call).max(initial=0) <= past + T
+                and (order := _match(seen[:, :past], known[:, :past])) is not None
+            ):
                 self._cut(past)
                 return past, 0, _places(order)
         # Keys that have left a sliding cache, or were taken back, leave the others where they were.
-        length = S - T
         if length > 0:
-            alike = (known == seen[:1, :1]).all(-1).any(0)[1 : N - length + 1].nonzero()[:, 0] + 1
+            alike = (known == seen[:1, :1]).all(-1).any(0)[1 : max(slid, 1)].nonzero()[:, 0] + 1
             for offset in alike.flip(0).tolist():
-                if (order := _match(seen[:, :length], known[:, offset : offset + length])) is not None:
-                    return offset + length, offset, _places(order)
+                past = offset + length
+                if self._leaves(past) and (order := _match(seen[:, :length], known[:, offset:past])) is not None:
+                    return past, offset, _places(order)
         return None
+
+    def _leaves(self, past: int) -> bool:
+        """Whether queries are left where only so many keys are kept, and saw none that is gone.
+
+        Where none is left another text begins with the same keys, as learned ones are.
+        """
+        row, widest = self.row_of(past), 0
+        for link, count, _ in self.parts() if past < self.width else ():
+            kept = link.ends[:, :, : max(min(count, row - link.row), 0)]
+            widest = max(widest, int(kept.max(initial=0)) + link.offset)
+        return row > 0 and widest <= past
 
     def row_of(self, past: int) -> int:
         """Which query comes after so many keys."""
@@ -188,25 +211,26 @@ class Chain:
         t = 0
         for link, count, order in parts:
             at = link.offset - first
+            n = min(link.S, S - at)
             assert link.weights is not None
-            weights = _taken(link.weights.array, order)[:, :, :count, : link.S]
-            whole[:, :, t : t + count, at : at + link.S] = widened(weights, whole.dtype)
+            weights = _taken(link.weights.array, order)[:, :, :count, :n]
+            whole[:, :, t : t + count, at : at + n] = widened(weights, whole.dtype)
             t += count
         return given.problem(whole)
 
     def _keys(self, index: int) -> np.ndarray:
         """Keys (B, G, N, D) that were known after a call, in the batch order of that call."""
         parts: list[np.ndarray] = []
-        order, limit = None, None
+        order, limit = None, self.links[index].offset + self.links[index].S
         for link in reversed(self.links[: index + 1]):
             assert link.k is not None
             new = _taken(link.k.array, order)
             start = link.past
             end = start + (link.T if link is not self.links[0] and not self.cross else new.shape[2])
-            end = min(end, self.width if limit is None else limit)
+            end = min(end, limit)
             if end > start:
                 parts.append(new[:, :, : end - start])
-            limit = start if limit is None else min(limit, start)
+            limit = min(limit, start)
             order = _composed(link.order, order)
         return parts[0] if len(parts) == 1 else np.concatenate(parts[::-1], 2)
 
@@ -231,21 +255,27 @@ class Chain:
             [_taken(array(getattr(link.statistics, name)), order)[:, :, :count] for link, count, order in parts], 2
         )
 
+    @property
+    def adds_up(self) -> bool:
+        """Whether what keys received in all calls is known: the weights are, or no query was taken back."""
+        return self.links[0].statistics is None or sum(count for _, count, _ in self.parts()) == sum(
+            link.T for link in self.links
+        )
+
     def received(self, index: int | None = None) -> np.ndarray:
         """(B, H, S) of one call or joined, from what was kept of each."""
         if index is not None:
             link = self.links[index]
             assert link.statistics is not None
             return array(link.statistics.received)[:, :, : link.S]
-        parts = self.parts()
-        if len(parts) < len(self.links) or any(count < link.T for link, count, _ in parts):
+        if not self.adds_up:
             raise RecordingError(
                 "some queries were taken back, as guessed tokens are, and what they gave is in the sums: "
                 'ask rec.calls(name) for each call, or record with keep="qk"'
             )
         last = self.links[-1]
         total = np.zeros((last.batch, last.heads, self.width), last.wide)
-        for link, _, order in parts:
+        for link, _, order in self.parts():
             assert link.statistics is not None
             received = _taken(array(link.statistics.received), order)
             total[:, :, link.offset : link.offset + link.S] += received[:, :, : link.S]

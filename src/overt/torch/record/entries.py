@@ -13,6 +13,7 @@ from overt.errors import ArgumentError, RecordingError
 from overt.grid import Array, whole
 from overt.problem import Problem
 from overt.scores import scaled_dot
+from overt.torch.record.call import called
 from overt.torch.record.chain import Chain
 from overt.weights import Weights
 
@@ -62,7 +63,7 @@ class Recorded(Attended[Any]):
     @property
     def output(self) -> Array:
         """Not kept: the model gave it away."""
-        raise RecordingError(f"{self.name}: the output was not kept; the model's own modules give it")
+        raise RecordingError(f"{called(self.name)}: the output was not kept; the model's own modules give it")
 
     @property
     def weights(self) -> Weights:
@@ -88,7 +89,7 @@ class Recorded(Attended[Any]):
             raise ArgumentError(f"top(k) wants 1 ≤ k ≤ S = {self.problem.shape.S}, not {k}")
         if k > most:
             raise RecordingError(
-                f"{self.name}: the {most} heaviest keys of each query were kept, not {k}: record with top={k}"
+                f"{called(self.name)}: the {most} heaviest keys of each query were kept, not {k}: record with top={k}"
             )
         assert self._top is not None
         indices, weights = self._top
@@ -102,7 +103,7 @@ class Recorded(Attended[Any]):
 
     def gradient(self, dy: Array, dlse: Array | None = None) -> NoReturn:
         """Not known: it needs values, which the model kept to itself."""
-        raise RecordingError(f"{self.name}: a record has no gradient; the model's own backward gives it")
+        raise RecordingError(f"{called(self.name)}: a record has no gradient; the model's own backward gives it")
 
     def _refuse(self, what: str) -> NoReturn:
         raise RecordingError(

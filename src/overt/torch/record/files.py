@@ -75,8 +75,8 @@ def _joined(chain: Chain) -> Link:
     seen, bias = chain.seen()
     link = Link(
         last.way, last.step, last.scale, last.softcap, last.sinks, seen, last.heads, last.key_heads, last.batch,
-        chain.rows, chain.width, last.wide, owned(chain.lse()), chain.counts(), last.start, chain.deviation,
-        bias=bias, ids=chain.ids,
+        chain.rows, chain.width, last.wide, owned(chain.lse()), chain.counts(), last.start, seen.last,
+        chain.deviation, bias=bias, ids=chain.ids,
     )  # fmt: skip
     if last.statistics is not None:
         entropy, previous, induction = (_tensor(chain.per_row(x)) for x in ("entropy", "previous", "induction"))
@@ -135,6 +135,7 @@ def _chain(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> Chain:
         lse=torch.from_numpy(arrays["lse"]),
         counts=arrays["counts"],
         start=arrays["start"],
+        ends=arrays["last"],
         bias=arrays.get("bias"),
         ids=arrays.get("ids"),
     )

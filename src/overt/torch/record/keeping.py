@@ -17,7 +17,7 @@ from overt import kernels
 from overt.errors import ArgumentError, RecordingError
 from overt.torch import blocks
 from overt.torch.record.arrays import array
-from overt.torch.record.call import Call
+from overt.torch.record.call import Call, called
 from overt.torch.record.visible import Visible
 
 KEEP = ("statistics", "qk", "disk")
@@ -109,7 +109,8 @@ class Link:
     """One call as it is kept, and its place in the matrix of its attention: see ``chain``.
 
     q (B, H, T, D) and k (B, G, new keys, D), or weights (B, H, T, S), or none of them.  counts (B or 1, H or 1, T) are
-    how many keys each query sees, and start (B or 1,) is the first that anybody sees.
+    how many keys each query sees, start (B or 1,) is the first that anybody sees, and ends (B or 1, H or 1, T or 1)
+    where those that a query sees end.
     """
 
     way: str
@@ -127,6 +128,7 @@ class Link:
     lse: Tensor
     counts: np.ndarray
     start: np.ndarray
+    ends: np.ndarray
     deviation: float | None = None
     statistics: Statistics | None = None
     q: Numbers | None = None
@@ -174,8 +176,8 @@ class Keeper:
             ways = {"statistics": "choose fewer layers", "disk": "choose fewer layers"}
             how = ways.get(self.keep, 'choose fewer layers, or keep="statistics" or keep="disk"')
             raise RecordingError(
-                f"{name}: recording it takes {need:,} bytes, and {self.held:,} of the limit of {self.limit:,} are held "
-                f"already: {how}, or raise limit="
+                f"{called(name)}: recording it takes {need:,} bytes, and {self.held:,} of the limit of {self.limit:,} "
+                f"are held already: {how}, or raise limit="
             )
 
     def link(self, call: Call, name: str, step: int, new: slice, ids: np.ndarray | None) -> Link:
@@ -198,6 +200,7 @@ class Keeper:
             call.lse,
             _counts(call),
             _start(call),
+            ends(call),
             ids=ids,
         )
         if self.keep == "statistics":
@@ -210,7 +213,7 @@ class Keeper:
             else:
                 k = call.k[:, :, new]
                 # A cache that has room to spare is written to at the next step.
-                spare = k.shape[2] == S > (call.visible.meant or call.visible).last.max(initial=0)
+                spare = k.shape[2] == S > link.ends.max(initial=0)
                 link.q, link.k = self._hold(call.q, name), self._hold(k.clone() if spare else k, name)
                 link.bias = None if call.bias is None else array(call.bias.to(call.wide))
         return link
@@ -301,3 +304,11 @@ def _start(call: Call) -> np.ndarray:
     if call.weights is None:
         return call.visible.start
     return array((call.weights > 0).any(2).any(1).to(torch.uint8).argmax(-1))
+
+
+def ends(call: Call) -> np.ndarray:
+    """Where the keys that each query sees end, (B or 1, H or 1, T or 1)."""
+    if call.weights is None:
+        return (call.visible.meant or call.visible).last
+    seen = call.weights > 0
+    return array(torch.where(seen.any(-1), seen.shape[-1] - seen.flip(-1).to(torch.uint8).argmax(-1), 0))

@@ -10,6 +10,7 @@ import numpy as np
 
 from overt.errors import ArgumentError, RecordingError, ShapeError
 from overt.grid import integers
+from overt.torch.record.call import called
 from overt.torch.record.entries import Recorded
 from overt.torch.record.relations import following, previous
 
@@ -96,7 +97,7 @@ def entropy(seen: Recorded) -> np.ndarray:
 def mass(seen: Recorded, keys: Any, queries: Any) -> np.ndarray:
     """Share (B, H) of the attention of some queries, by default of all, that some keys receive."""
     S, T = seen.problem.shape.S, seen.problem.shape.T
-    chosen, name = np.zeros(S, bool), seen.name or "(model)"
+    chosen, name = np.zeros(S, bool), called(seen.name)
     chosen[_named(keys, S, f"keys of {name}")] = True
     if queries is None:
         return shares(seen)[..., chosen].sum(-1)

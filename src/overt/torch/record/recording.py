@@ -14,6 +14,7 @@ from torch import nn
 from overt.errors import ArgumentError, DtypeError, RecordingError
 from overt.grid import whole
 from overt.torch.record import files, labels, measures, summaries, table
+from overt.torch.record.call import called
 from overt.torch.record.chain import Chain
 from overt.torch.record.entries import Recorded
 from overt.torch.record.keeping import Keeper
@@ -143,7 +144,7 @@ class Recording:
         if len(chains) > 1:
             several = ", ".join(f"{chain.rows} × {chain.width}" for chain in chains[:4])
             raise RecordingError(
-                f"{name} attended {len(chains)} times to texts that do not continue one another ({several}"
+                f"{called(name)} attended {len(chains)} times to texts that do not continue one another ({several}"
                 f"{', …' if len(chains) > 4 else ''}), which make no one matrix: ask rec.calls({name!r})"
             )
         return self._recorded(name, 0, None)

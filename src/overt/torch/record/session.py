@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from overt.errors import DtypeError, RecordingError
 from overt.grid import numbered
 from overt.torch.record import checking, closed, interface, sdpa, table
-from overt.torch.record.call import Call
+from overt.torch.record.call import Call, called
 from overt.torch.record.chain import Chain, marks
 from overt.torch.record.following import LEAVES, SPELLED, Follower, name_of, operator, parts, softens
 from overt.torch.record.keeping import Keeper, Link, statistics
@@ -363,8 +363,8 @@ class Session:
         checking.complete(call)
         if call.unknown and not self._check:
             raise RecordingError(
-                f"{name}: its attention got {', '.join(call.unknown)}, which may change the weights: record with "
-                "check=True, which compares them with the model's own output"
+                f"{called(name)}: its attention got {', '.join(call.unknown)}, which may change the weights: record "
+                "with check=True, which compares them with the model's own output"
             )
         found = None
         # Statistics have the weights that are compared; where there is another description, the choice comes first.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from overt.torch.record import measures
+from overt.torch.record.call import called
 
 if TYPE_CHECKING:
     from overt.torch.record.recording import Recording
@@ -20,7 +21,8 @@ def text(rec: Recording, width: int | None = None) -> str:
     """
     lines = [("name", "way", "heads", "T × S", "first token", "entropy", "deviation")]
     for name in rec:
-        several = [rec[name]] if len(rec._chains[name]) == 1 else rec.calls(name)
+        chain, *others = rec._chains[name]
+        several = rec.calls(name) if others or not chain.adds_up else [rec[name]]
         shapes = [seen.problem.shape for seen in several]
         sizes = f"{shapes[0].T:,} × {shapes[0].S:,}" + (f" ×{len(several)}" if len(several) > 1 else "")
         off = [seen.deviation for seen in several if seen.deviation is not None]
@@ -30,7 +32,7 @@ def text(rec: Recording, width: int | None = None) -> str:
         )
         lines.append(
             (
-                name or "(model)",
+                called(name),
                 several[0].way,
                 str(shapes[0].H),
                 sizes,
@@ -72,7 +74,7 @@ def reasons(found: Mapping[str, str]) -> str:
     """Names by their reasons."""
     names: dict[str, list[str]] = {}
     for name, why in found.items():
-        names.setdefault(why, []).append(name or "(model)")
+        names.setdefault(why, []).append(called(name))
     return "; ".join(f"{', '.join(same)} ({why})" for why, same in names.items())
 
 
