@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import tracemalloc
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -431,3 +433,29 @@ def test_buckets_of_the_library_that_people_use(bidirectional: bool) -> None:
             found = overt.relative(np.zeros((buckets, 1)), bidirectional=bidirectional, max_distance=max_distance)
             expected = t5(torch.from_numpy(distance), bidirectional, buckets, max_distance).numpy()
             np.testing.assert_array_equal(found.bucket(distance), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_biases_of_half_types_add_up_in_float32(dtype: type) -> None:
+    H, T, S = 2, 16, 17
+    q, k, v = (normal(H, n, 8, seed=n).astype(dtype) for n in (T, S, S))
+    a, b, x = normal(8, H).astype(dtype), normal(8, H, seed=1).astype(dtype), normal(H, T, S, seed=2).astype(dtype)
+
+    def sums(of: Callable[[np.ndarray], np.ndarray]) -> list[overt.Bias]:
+        first, second, whole = of(a), of(b), of(x)
+        return [
+            overt.relative(first) + overt.relative(second),
+            overt.relative(first) + whole,
+            whole + overt.relative(first) + overt.alibi(np.abs(second[0])),
+        ]
+
+    def wide(y: np.ndarray) -> np.ndarray:
+        return y.astype(np.float64)
+
+    for half, exact in zip(sums(lambda y: y), sums(wide), strict=True):
+        expected = overt.attend(wide(q), wide(k), wide(v), bias=exact)
+        seen = overt.attend(q, k, v, bias=half)
+        picked = np.ix_(range(H), range(T), range(S))
+        np.testing.assert_allclose(seen.weights[...], expected.weights[...], atol=2e-6)
+        np.testing.assert_allclose(seen.weights[picked], expected.weights[...], atol=2e-6)
+        np.testing.assert_allclose(seen.lse, expected.lse, atol=2e-5)

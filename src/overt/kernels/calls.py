@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import lru_cache, reduce
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from overt import _native
-from overt.biases import Bias
+from overt.biases import Bias, added
 from overt.grid import dtype_name, host
 from overt.kernels.pieces import any_beyond, converted, copied, factors
 from overt.masks import Keep, Mask, causal
@@ -103,7 +103,7 @@ def _slices(
             shared = (
                 (term, None if x is None else x[:, :, rows, keys if x.shape[-1] > 1 else ALL]) for term, x in views
             )
-            summed = reduce(np.add, (term.at(cells) if x is None else x for term, x in shared))
+            summed = added(term.at(cells) if x is None else x for term, x in shared)
             room["bias"] = _spread(summed, shape, keys, problem.accumulate, room.get("bias"))
             row_bias = np.broadcast_to(room["bias"], shape)
         native = _native.Problem(
