@@ -369,6 +369,22 @@ def test_weights_that_are_not_finite_are_named() -> None:
     assert not np.asarray(rec["layers.0"].weights)[:, :, 0].any()
 
 
+@pytest.mark.parametrize("keep", ["qk", "statistics"])
+def test_queries_that_see_nothing_count_in_no_measure(keep: str) -> None:
+    earlier = CAUSAL.tril(-1)
+    by_hand = build(lambda q, k, v: scores(q, k).masked_fill(~earlier, -torch.inf).softmax(-1).nan_to_num() @ v)
+    fused = build(lambda q, k, v: SDPA(q, k, v, attn_mask=earlier))
+    found = []
+    for model in (by_hand, fused):
+        with torch.no_grad(), overt.record(model, keep=keep) as rec:
+            model(X)
+        assert np.isneginf(rec["layers.0"].lse[..., 0]).all()
+        told = rec.measures()["layers.0"]
+        found.append([rec.mass({"all": slice(None)})["all"]["layers.0"], told.first, told.sinks, told.entropy])
+    for own, other in zip(*found, strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-4, atol=1e-6)
+
+
 def test_a_part_that_was_compiled_keeps_its_name() -> None:
     model = build(plain, SDPA)
     model.layers[0] = torch.compile(model.layers[0], backend="eager")

@@ -24,7 +24,8 @@ def complete(call: Call) -> None:
     Queries that see nothing get −∞, whatever the kernel says of them.
     """
     if call.weights is not None:
-        call.lse = call.weights.new_zeros(call.weights.shape[:3], dtype=call.wide)
+        # Of weights that sum to 1, or are all 0 where a query sees nothing.
+        call.lse = torch.where((call.weights > 0).any(-1), 0.0, -torch.inf).to(call.wide)
         return
     call.settle()
     if call.lse is None and call.near:
