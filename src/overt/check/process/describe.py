@@ -317,7 +317,9 @@ def arguments_of(call: Any, skip: bool = False) -> list[dict[str, Any]]:
         kinds: dict[Any, str] = {p.KEYWORD_ONLY: "keyword", p.POSITIONAL_ONLY: "position"}
         kind = kinds.get(p.kind, "either")
         row = {"name": p.name, "required": p.default is p.empty, "default": default}
-        rows.append(row | {"annotation": told, "kind": kind, "held": {} if plain else _whole(p.default)})
+        # A function or an array is no setting.
+        held = {} if plain or callable(p.default) or hasattr(p.default, "dtype") else _whole(p.default)
+        rows.append(row | {"annotation": told, "kind": kind, "held": held})
     return rows
 
 
