@@ -124,8 +124,8 @@ class Interface(Promises):
             asked[path[0]] |= {*names[:1]} if kind != "list" else set()
         found = {}
         told = shapes(self.shaped, [a.name for a in self.arguments])
-        # Capitals are sizes, and what the documentation calls an axis.
-        sizes = {axis for shape in told.values() for axis in shape.axes} | {*ascii_uppercase}
+        # Capitals are sizes, and so is what the documentation calls an axis; letters may be arrays too.
+        sizes = {axis for shape in told.values() for axis in shape.axes if len(axis) > 1} | {*ascii_uppercase}
         # Methods of what is yet to be made make nothing for it.
         making = self.making or self.description["kind"] == "function"
         makers = [m for m in self.description["makers"] if m["name"][0] != "." or not making]
