@@ -65,15 +65,17 @@ class Chain:
             self.cross = True
             return None if row is None else (N, 0, _places(order))
         past, length = min(N, S - T), S - T
-        # Of one token again and again all values may be alike: then none was taken back.
         slid = N - length
-        if slid > 0 < length and (order := _match(seen[:, :length], known[:, slid:])) is not None:
-            return N, slid, _places(order)
-        if (
-            self._leaves(past)
-            and (order := _match(seen[:, :past], known[:, :past])) is not None
-            and (past == length or ends(call).max(initial=0) <= past + T)
-        ):
+        moved = _match(seen[:, :length], known[:, slid:]) if slid > 0 < length else None
+        order = _match(seen[:, :past], known[:, :past]) if self._leaves(past) else None
+        if order is not None and past < length and ends(call).max(initial=0) > past + T:
+            order = None
+        if moved is not None and order is not None:
+            # Of one token again and again nothing tells whether a window slid or tokens were taken back.
+            return None
+        if moved is not None:
+            return N, slid, _places(moved)
+        if order is not None:
             return past, 0, _places(order)
         if S == N and len(self.links) == 1:
             # Room to spare, which no query saw: what differs first is new.
