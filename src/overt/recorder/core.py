@@ -38,7 +38,7 @@ from overt.recorder.fused import expand, spread, unsummed
 from overt.recorder.lifting import lifted
 from overt.recorder.operations import Line, Operation
 from overt.recorder.products import SUMMED, Product, contracted, learned, made_of, outer_sum
-from overt.recorder.reordered import accumulated, reordered
+from overt.recorder.reordered import REORDERED, accumulated, reordered
 from overt.recorder.stacked import STACKS, stacked
 
 ADDS = {"add", "iadd", "radd", "add_any", "sub", "isub", "subtract", "rsub"}
@@ -221,10 +221,14 @@ def attentions(operations: Sequence[Operation], *, free: bool = False) -> tuple[
     # Where features are summed last, and nothing sums to 1, these may be queries that meet what keys and values made.
     data = carriers(written)
     plain = [core.mix for core in found if core.two and core.mix.labels[1][-1] not in core.mix.summed]
-    sure = any(core.normal for core in found) or (plain and not any(accumulated(written, data, mix) for mix in plain))
+    mixed = {core.mix.number for core in found}
+    states = any(accumulated(written, data, mix, mixed) for mix in plain)
+    sure = any(core.normal for core in found) or (plain and not states)
     other = None if sure else reordered(written, data)
     if other is not None and (again := cores(other[0])):
-        written, found, before = other[0], again, [before[i] for i in other[1]]
+        # What made the state, or what divides by it, is no attention of its own.
+        later = [core for core in again if any(other[0][n].detail == REORDERED for n in core.path)]
+        written, found, before = other[0], later or again, [before[i] for i in other[1]]
     over_edges = None if any(core.normal for core in found) else regular(written)
     if over_edges is not None and (others := cores(over_edges)):
         written, found = over_edges, others

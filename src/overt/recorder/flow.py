@@ -146,11 +146,16 @@ def repeated(x: np.ndarray, y: np.ndarray, name: str) -> np.ndarray | None:
 
 
 def without_sink(x: np.ndarray, y: np.ndarray) -> tuple[slice, ...] | None:
-    """Where weights lie among those of which they are all but one for each row, that of a sink; None if they do not."""
-    if x.ndim != y.ndim or [m - n for n, m in zip(y.shape, x.shape, strict=True) if m != n] != [1]:
+    """Where weights lie among those of which they are a part; None if they do not.
+
+    The others of a row are those of other keys, or that of a sink.
+    """
+    axes = [a for a, (n, m) in enumerate(zip(y.shape, x.shape, strict=False)) if m != n]
+    if x.ndim != y.ndim or len(axes) != 1 or x.shape[axes[0]] < y.shape[axes[0]]:
         return None
-    axis = next(a for a, (n, m) in enumerate(zip(y.shape, x.shape, strict=True)) if m != n)
-    parts = ((*[slice(None)] * axis, slice(start, start + y.shape[axis])) for start in (0, 1))
+    (axis,) = axes
+    length = y.shape[axis]
+    parts = ((*[slice(None)] * axis, slice(start, start + length)) for start in range(x.shape[axis] - length + 1))
     return next((part for part in parts if equal(x[part], y)), None) if axis in sums_to_one(x) else None
 
 

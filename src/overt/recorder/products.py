@@ -86,8 +86,14 @@ class Product:
 
     @cached_property
     def normal(self) -> list[int]:
-        """Axes along which the left sums to 1."""
-        return sums_to_one(self.left)
+        """Axes along which the left sums to 1: each by itself, or those that are summed over together."""
+        axes = [self.labels[0].index(a) for a in self.summed]
+        found = sums_to_one(self.left)
+        if len(axes) < 2 or found:
+            return found
+        others = [n for n in range(self.left.ndim) if n not in axes]
+        whole = self.left.transpose(others + axes).reshape(*(self.left.shape[n] for n in others), -1)
+        return axes if whole.ndim - 1 in sums_to_one(whole) else []
 
     @property
     def output(self) -> np.ndarray:

@@ -56,10 +56,13 @@ def reordered(operations: Sequence[Operation], data: Sequence[bool]) -> tuple[li
     return written.operations, written.before
 
 
-def accumulated(operations: Sequence[Operation], data: Sequence[bool], mix: Product) -> bool:
-    """Whether what is mixed is a sum that grew position by position, as the state of linear attention does."""
+def accumulated(operations: Sequence[Operation], data: Sequence[bool], mix: Product, others: set[int]) -> bool:
+    """Whether what is mixed is a state of linear attention: a sum that grew position by position, or one of others.
+
+    others: the numbers of other mixtures, such as that of values by their keys.
+    """
     source, path = _state(operations, data, mix)
-    if any(operations[number].name in _RUNNING for number in path):
+    if source in others or any(operations[number].name in _RUNNING for number in path):
         return True
     return source is not None and len(_terms(operations, source) or ()) > 1
 

@@ -89,7 +89,9 @@ def run(function: Callable[..., Any], args: Any, kwargs: dict[str, Any], log: Lo
     given: dict[int, str] = {}
     owner = getattr(function, "__self__", function)
     if isinstance(owner, nn.Module):
-        given |= {_memory(x): f"parameter {name}" for name, x in (*owner.named_buffers(), *owner.named_parameters())}
+        # A buffer of one number is a setting.
+        kept = [*((name, x) for name, x in owner.named_buffers() if x.numel() != 1), *owner.named_parameters()]
+        given |= {_memory(x): f"parameter {name}" for name, x in kept}
     # What lies in objects is counted after what is given by itself.
     lying = [*_tensors((args, kwargs)), *_inside((args, kwargs))]
     given |= {_memory(x): f"argument {number}" for number, x in reversed([*enumerate(lying)])}

@@ -228,7 +228,8 @@ RANDOM = "random"
 STREAMS = "random streams"
 KINDS = (*FLOATS, *MASKS, *(kind for kind in OTHERS if kind not in (WORD, SHORTER)), *VALUES, *FUNCTIONS, *HOLDERS)
 # What a constructor takes.
-NUMBERS = (*(kind for kind in VALUES if kind != LISTED), *NAMED, "identity", "linear")
+SAMPLES = "length of B"
+NUMBERS = (*(kind for kind in VALUES if kind != LISTED), SAMPLES, *NAMED, "identity", "linear")
 
 
 def is_mask(kind: str) -> bool:

@@ -15,6 +15,7 @@ from overt.check.calls.call import (
     MOST,
     OWN,
     RANDOM,
+    SAMPLES,
     STREAMS,
     VALUES,
     WHOLE,
@@ -24,8 +25,8 @@ from overt.check.calls.call import (
     Tried,
 )
 from overt.check.process.session import Here, Session
-from overt.check.text.asked import Read
 from overt.check.text.interface import Interface
+from overt.check.text.read import Read
 from overt.check.text.roles import INPUTS, Argument, constructor_role, role
 from overt.check.text.shapes import AXIS_WORDS, Path
 from overt.check.text.syntax import parsed
@@ -54,7 +55,7 @@ SUGGESTED = {
     "causal": "False", "training": "False", "scale": "scale", "temperature": "1.0", "offset": "0", "seed": "0",
     "cache": "None", "positions": "positions", "cos": "cosines", "sin": "sines", "repeats": "1", "vocab": "length",
     "bias": "BHTS", "cap": "2", "first": "True", "layers": "2", "base": "base of rates", "config": "config",
-    "params": "dictionary",
+    "params": "dictionary", "samples": SAMPLES,
     "Wq": "WW", "Wk": "WW", "Wv": "WW", "Wo": "WW", "Wqkv": "WP", "bqkv": "P",
     "bq": "W", "bk": "W", "bv": "W", "bo": "W",
 }  # fmt: skip

@@ -329,6 +329,10 @@ class Suggestions(Likely):
         for path in asked.compared | asked.whole | asked.indices | asked.picking:
             if path in told and not told[path].sort:
                 told[path] = replace(told[path], sort="whole")
+        # What lies in an argument may be documented by the module alone.
+        if lacking := [path for path in held if len(path) == 2 and path not in told]:
+            module = shapes.shapes(self.interface.description.get("told", ""), names, held, alone=False)
+            told |= {path: module[path] for path in lacking if path in module}
         found = contracted(source, self.interface.whole, names, told)
         # Cosines and sines that have a row for each position are these, whatever their axes are called.
         turning: dict[Path, str] = {(a.name,): kind for a in required if (kind := self.told(a)) in ("cosines", "sines")
@@ -360,10 +364,12 @@ class Suggestions(Likely):
         named = {row["name"]: n for row in made if type(n := row["default"]) is int and n < _REAL} | dict(self.named)
         for size in (self.ladder[0], *self.ladder[3:4]):
             kinds, lengths = lettered(found, size, named, makes=self.makes)
-            # Positions count up, whatever has their shape.
+            # Positions count up, whatever has their shape; words do not.
             counting = {"T": "positions", "BT": "positions (B, T)"}
+            counting |= {f"below 3: {laid}": kind for laid, kind in counting.items()}
             kinds |= {(a.name,): counting[laid] for a in required
-                      if a.role == "positions" and (laid := kinds.get((a.name,), "")) in counting}  # fmt: skip
+                      if a.role == "positions" and (a.name,) not in asked.words
+                      and (laid := kinds.get((a.name,), "")) in counting}  # fmt: skip
             kinds |= {path: "lengths" for path in asked.lengths if len(path) > 1 and kinds.get(path) == "B"}
             kinds |= turning
             self._found = {*found, *turning}
@@ -386,7 +392,9 @@ class Suggestions(Likely):
                     among = among and not (self.makes and held[path] == "config") and path not in asked.single
                     told_so = (*path[:-1], name)
                     kinds[path] = self._weight(told_so) if among else self._likely(name, held=path[:-1])[0]
-                    if path in asked.parted:
+                    if path in asked.packed:
+                        kinds[path] = asked.packed[path]
+                    elif path in asked.parted:
                         # The states of several layers.
                         kinds[path] = "2BW"
                     elif path in asked.tables:
@@ -402,9 +410,8 @@ class Suggestions(Likely):
             # Of several names for what nothing more is asked of, such as h and w, each may be a number.
             lists = {path[:1] for path in held if held[path] == "list" and len(path) == 2}
             sure = {path[:1] for path in held if len(path) > 2 or path in asked.behind | asked.before | asked.parted}
-            sure |= {
-                n[:1] for n, name in asked.called.items() if len(name) > 2 or role(name) in ("k", "v") or n in found
-            }
+            sure |= {n[:1] for n, name in asked.called.items() if len(name) > 2 or role(name) in ("k", "v")}
+            sure |= {path[:1] for path in found if len(path) > 1}
             kinds = {path: kind for path, kind in kinds.items() if path[:1] not in lists - sure}
             yield from self._completed(required, kinds, lengths)
             # Widths that have words of their own may be one.

@@ -22,6 +22,7 @@ from overt.check.process.composing import (
     STANDS_FOR,
     THEN,
     applied,
+    born,
     closing,
     composed,
     described,
@@ -130,8 +131,9 @@ class Candidate:
         self.built, self.made, self.clean, self.unedited = [], {}, (None, None, None), None
         self.target, self.whole = self.whole or self.target, None
         self.listening.close()
+        method = None
         if message["target"] is not None:
-            self.target = load(message["target"])
+            self.target, method = load(message["target"])
         if "user" in message:
             self.heard = None
             self.listening.enter_context(spied(self.target, message["method"]))
@@ -141,7 +143,7 @@ class Candidate:
             self.file = inspect.getsourcefile(definition(inspect.unwrap(self.target)))
         if self.file:
             read_anew(self.file)
-        return {"description": described(self.target)}
+        return {"description": described(self.target, method)}
 
     def on_edit(self, message: dict[str, Any], arrays: wire.Arrays, out: wire.Arrays) -> dict[str, Any]:
         """Take the target as another text defines it, or where there is none as it was."""
@@ -258,6 +260,7 @@ class Candidate:
         cache: dict[str, Any] = {}
         self.kept, self.handle = {}, message.get("handle")
         living.clear()
+        born.clear()
         told = time.monotonic()
         for number, call in enumerate(message["calls"]):
             if time.monotonic() - told > _SILENT:
@@ -272,6 +275,8 @@ class Candidate:
                 replies.append(replies[-1])
                 results.append(None)
                 continue
+            if call.get("fresh"):
+                born.clear()
             if call.get("fresh") and message["handle"] is not None:
                 # What it keeps between calls is not kept by the instance.
                 with suppress(Exception):

@@ -240,7 +240,31 @@ def _handed(cls: Any, method: str) -> dict[str, str]:
                 maker = made.get((ast.unparse(call.func) if whole else owner, ast.unparse(value)), "")
                 if name in needed and maker != method and inspect.isfunction(getattr(cls, maker, None)):
                     found[str(name)] = maker
+    for name in needed - found.keys():
+        if wanted := _taken_apart(_tree(getattr(cls, method, None)), name):
+            makers = [other for other, f in vars(cls).items() if other != method and inspect.isfunction(f)
+                      and other[:1] != "_" and wanted in _put_together(_tree(f))]  # fmt: skip
+            found |= {name: makers[0]} if len(makers) == 1 else {}
     return found
+
+
+def _taken_apart(tree: ast.AST, name: str) -> frozenset[str]:
+    """The places, or the names, by which all that lies in an argument is taken out of it; nothing for an array."""
+    nodes = [*ast.walk(tree)]
+    for target, value in (pair for node in nodes for pair in assigned(node)):
+        if isinstance(target, ast.Tuple) and ast.unparse(value) == name:
+            return frozenset(map(str, range(len(target.elts))))
+    asked = [n.slice.value for n in nodes if isinstance(n, ast.Subscript) and ast.unparse(n.value) == name
+             and isinstance(n.slice, ast.Constant)]  # fmt: skip
+    return frozenset(text for text in asked if isinstance(text, str))
+
+
+def _put_together(tree: ast.AST) -> set[frozenset[str]]:
+    """The places, or the names, of what a function returns as a tuple, or as a dictionary."""
+    values = [n.value for n in ast.walk(tree) if isinstance(n, ast.Return)]
+    tuples = {frozenset(map(str, range(len(x.elts)))) for x in values if isinstance(x, ast.Tuple)}
+    return tuples | {frozenset(key.value for key in x.keys if isinstance(key, ast.Constant)) for x in values
+                     if isinstance(x, ast.Dict)}  # fmt: skip
 
 
 def _tree(function: Any) -> ast.Module:
@@ -328,7 +352,7 @@ def composed(cls: Any, method: str, thing: Any) -> Callable[..., Any]:
         for name in names[: -len(live) or None]:
             mine[name] |= {own: kept[maker] for own, maker in hands.items() if name == names[-1] and maker in kept}
             made = makes(cls, name)
-            result = cls(**mine[name]) if name == MAKE else getattr(cls if made else it, name)(**mine[name])
+            result = _born(cls, name, mine[name]) if made else getattr(it, name)(**mine[name])
             it, kept[name] = result if made else it, result
             # What was made is in training, whatever it is made for.
             train(it, not made and getattr(it, "training", False) is True)
@@ -353,6 +377,18 @@ def _again(thing: Any, method: str) -> Callable[..., Any]:
 # For instances of one request by their identity (some have no hash): these, what was told to a copy of each, that copy,
 # and the names under which it keeps things.
 living: dict[int, tuple[Any, list[Any], Any, list[Any]]] = {}
+
+
+# What was made last of each class, and of what.
+born: dict[Any, tuple[list[Any], Any]] = {}
+
+
+def _born(cls: Any, name: str, given: Mapping[str, Any]) -> Any:
+    """An instance of a class, made of what is given: the one before that was made of the same, with what it keeps."""
+    numbers = [plain(x) for x in given.values()]
+    if cls not in born or not _alike(numbers, born[cls][0]):
+        born[cls] = numbers, cls(**given) if name == MAKE else getattr(cls, name)(**given)
+    return born[cls][1]
 
 
 def _alike(some: Sequence[Any], others: Sequence[Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import inspect
 import json
 import os
 import sys
@@ -20,8 +21,8 @@ _PACKAGES: dict[Path, str] = {}
 UNFINISHED: set[str] = set()
 
 
-def load(target: str) -> Any:
-    """What ``FILE.py:name`` or ``module:name`` names."""
+def load(target: str) -> tuple[Any, str | None]:
+    """What ``FILE.py:name`` or ``module:name`` names: of ``Class.method`` the class, and the method."""
     place, _, name = target.rpartition(":")
     if place.endswith(".py"):
         path = Path(place).resolve()
@@ -30,9 +31,12 @@ def load(target: str) -> Any:
     else:
         _importable(Path.cwd())
         thing = importlib.import_module(place)
+    owner = thing
     for part in name.split("."):
-        thing = getattr(thing, part)
-    return thing
+        owner, thing = thing, getattr(thing, part)
+    if inspect.isclass(owner) and inspect.isfunction(inspect.getattr_static(owner, part)):
+        return owner, part
+    return thing, None
 
 
 def _file(path: Path) -> ModuleType:

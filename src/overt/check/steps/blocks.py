@@ -244,10 +244,10 @@ class Blocks(Mixing):
         # Out of which values were taken, by numbers.
         made = self.operations[self.v.source].operands if self.v.source is not None else ()
         whole = made[0] if made else self.v.array
-        at, theirs = (
-            places(taken.host if last is None else last, taken.operands[0]),
-            places(self.v.form / (self.v.factor or 1), whole),
-        )
+        chosen = taken.host if last is None else last
+        # What is put in order may be so by its other sign.
+        at = next(filter(None, (places(sign * chosen, taken.operands[0]) for sign in (1, -1))), None)
+        theirs = places(self.v.form / (self.v.factor or 1), whole)
         if at is None or theirs is None or taken.host.squeeze().shape != core.weights.squeeze().shape:
             return False
         keys = core.scores.keys.shape[1]

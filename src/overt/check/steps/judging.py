@@ -18,6 +18,7 @@ from overt.check.steps import additive, arrangement, distances, pipeline, positi
 from overt.check.steps.alignment import Alignment
 from overt.check.steps.blocks import Blocks
 from overt.check.steps.judged import SUMS, UNKNOWN, Fault, Judged
+from overt.check.steps.masking import LATER
 from overt.check.steps.origins import Origin
 from overt.check.steps.pipeline import constant, near
 from overt.recorder.apart import apart
@@ -220,6 +221,8 @@ class _Judge(Blocks):
         self.facts["attended"] = sorted(int(o.split()[-1]) for o in attended if o.startswith("argument "))
         queries, *others = self.streams()
         line = self.operations[core.mix.number].line
+        # Where one key alone has weight, neither it nor the query can change that.
+        self.facts["weighs several"] = bool(((core.weights != 0).sum(tuple(core.key_axes)) > 1).any())
         self.facts |= {"queries": core.scores.queries.shape[1], "mixed at": line.number if line else None}
         if not queries & others[0].union(others[1]):
             self.facts["asked by others"] = sorted(
@@ -308,15 +311,39 @@ class _Judge(Blocks):
         core = self.core
         line = self.operations[core.mix.number].line
         seen, all_ = (x.sum(1) for x in (core.steps[-1][1], core.steps[0][1]))
-        other = self._divisor(seen)
-        if np.ptp(seen - all_) and self._divided(all_) and not self._divided(seen):
+        other, hides = self._divisor(seen), not near(seen, all_)
+        if self.promised and not hides and core.scores.queries.shape[1] > 1:
+            # All that was multiplied first is in one state.
+            source, origin = core.mix.sources[1], core.mix.origins[1]
+            made = (op.line for op in self.operations[: core.mix.number]
+                    if (source in op.sources if source is not None else origin in op.origins))  # fmt: skip
+            self.fail("causal", "causal_missing", next(made, line), LATER)
+        elif hides and self._divided(all_) and not self._divided(seen):
             says = "What is mixed for a query is divided by a sum over all keys, and not over those that it sees."
             self.fail("mixing", UNKNOWN, line, says, seen, all_)
         elif other is not None:
             says = "What is mixed for a query is divided by something else than the sum of the weights it was mixed by."
             self.fail("mixing", UNKNOWN, self.operations[other.number].line, says, seen, other.result.ravel())
+        elif (one := self._signed(seen)) is not None:
+            says = "Features are negative, and so are weights: their sum, which divides the result, may be 0."
+            self.fail("mixing", UNKNOWN, one, says)
         else:
             self.note("mixing", "held", "keys and values are multiplied first, so there can be no softmax", line)
+
+    def _signed(self, sums: np.ndarray) -> Line | None:
+        """Where features became negative that make weights whose sums are taken, as what divides the result is.
+
+        Random features (Peng et al. 2021) are so, and draw near to weights that are not.
+        """
+        core, ordered = self.core, np.sort(sums)
+        taken = any(x.host.size == sums.size and near(np.sort(x.host, None), ordered) for x in self.operations)
+        if not taken or (core.steps[-1][1] >= 0).all():
+            return None
+        for one in (self.q, self.k):
+            made = {self.operations[n].name for n in made_of(self.operations, one.source, to_products=True)}
+            if (one.form < 0).any() and not made & {"sin", "cos"}:
+                return self.operations[core.mix.number if one.source is None else one.source].line
+        return None
 
     def _divisor(self, sums: np.ndarray) -> Product | None:
         """What divides the result, a product that was not made of it, where that is not these sums."""

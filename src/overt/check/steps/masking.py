@@ -13,7 +13,7 @@ from overt.check.steps.scaling import Scale
 from overt.recorder.flow import GATHERS, VIEWS, masklike
 from overt.recorder.operations import Line, Operation
 
-_LATER = "Every query sees the keys that come after it."
+LATER = "Every query sees the keys that come after it."
 
 
 class Masked(Scale):
@@ -28,7 +28,7 @@ class Masked(Scale):
         elif nothing and any(self._comes_from(number, "argument") for number in core.path):
             self.note("mask", "not tried", "what was given hid nothing in the scores")
         elif nothing and self.promised and core.scores.queries.shape[1] > 1 and not self.failed("mask"):
-            self.fail("causal", "causal_missing", self.softmax_line, _LATER)
+            self.fail("causal", "causal_missing", self.softmax_line, LATER)
         elif nothing and not self.failed("mask"):
             self.note("mask", "not tried", "no mask was given")
         if hidden is not None and not nothing:
@@ -39,7 +39,7 @@ class Masked(Scale):
             free = self.promised and self.intended.get("hides keys alone") and not self.failed("mask")
             rows = {core.weights.shape[core.mix.labels[0].index(a)] for a in core.mix.rows} - {1}
             if free and cells.shape[2] in rows and (cells == cells[:, :1]).all() and not cells.all():
-                self.fail("causal", "causal_missing", self.softmax_line, _LATER)
+                self.fail("causal", "causal_missing", self.softmax_line, LATER)
 
     def _once(self, hidden: np.ndarray) -> np.ndarray:
         """The cells that are hidden, (batch, queries, keys); once where heads share keys and hide the same."""
@@ -60,6 +60,7 @@ class Masked(Scale):
         self.facts |= {"hidden": int(cells.sum()), "mask made": self._mask_made()}
         compared = self._cast(cells) or self._compare(given, cells) or self._numbers(cells) or self._misplaced(cells)
         compared = compared or self._beside_more(given, cells) or self._whole_rows(cells, given)
+        self._tokens(cells)
         self._causal(cells, bool(given))
         told = compared or given or self.failed("causal") or self.failed("mask") or "reach" in self.facts
         blind = cells.shape[1] <= cells.shape[2] and cells.all(2).any() and np.isnan(self.core.weights).any()
@@ -69,6 +70,15 @@ class Masked(Scale):
             self.fail("mask", "full_row_nan", self._shaped_at(), says, kind="mistake")
         if not compared and not self.failed("mask"):
             self.note("mask", "held", f"{cells.mean():.0%} of the cells are hidden", self.mask_line)
+
+    def _tokens(self, cells: np.ndarray) -> None:
+        """Whether all words are hidden that are not 0, and none that is: whoever pads with 0 means the others."""
+        for operation in self._before(given=True):
+            for x in (
+                x for x in operation.operands if x.dtype.kind in "iu" and x.ndim and x.shape[-1:] == cells.shape[2:]
+            ):
+                if x.size and (x == 0).any() and (x != 0).any() and _hides_keys(x == 0, cells):
+                    self.facts["hides words"] = operation.line.number if operation.line else None
 
     def _before(self, given: bool | None = None) -> Iterator[Operation]:
         """What hides first, and what came to it, the latest first; given: of that which was given, or which was not."""
@@ -295,6 +305,8 @@ class Masked(Scale):
         rows = (cells == cells[:, :, :1]).all() and 0 < cells.mean() < 1
         # What was given as it hides was compared before: this is a part of that, such as the words beside an image.
         part = bool(given) and all(x.ndim < 3 and x.shape[-1] < cells.shape[2] for x in given)
+        # Sequences may have more axes than one before them.
+        part = part or any(x.ndim > 2 and _hides_rows(x, cells[:, :, 0]) for x in given)
         if not (among and rows and part and all(self._comes_from(number, "argument") for number in self.hiding)):
             return False
         self.fail("mask", "pad_on_query", self._placed_at(), "Whole queries are hidden, and no keys.")
@@ -356,6 +368,9 @@ class Masked(Scale):
                 says = "The past is hidden, and not the future."
                 self.fail("causal", "mask_inverted", self.mask_line, says, right, one)
                 return
+        if T == S == keys and cells[:, right].all() and not cells[:, ahead == 0].all():
+            # Beside padding.
+            self.facts.setdefault("causal", 0)
 
     def _sees_later(self) -> bool:
         """Whether a key is seen that is of the place of a later query, as where others lie behind all of these."""
@@ -451,3 +466,20 @@ def _readings(mask: np.ndarray, T: int, S: int) -> Iterator[np.ndarray]:
     if not pairs or seen.ndim == 2:
         # A mask of keys alone, of samples that may be as many as queries.
         yield np.repeat(seen.reshape(-1, 1, S), T, 1)
+
+
+def _hides_rows(mask: np.ndarray, rows: np.ndarray) -> bool:
+    """Whether a mask (…, positions) says which queries are hidden, (batch, queries), those of all heads alike."""
+    n, length = mask.size // mask.shape[-1], rows.shape[1]
+    if mask.shape[-1] != length or len(rows) % n:
+        return False
+    return np.array_equal(np.repeat(mask.reshape(n, length) == 0, len(rows) // n, axis=0), rows)
+
+
+def _hides_keys(mask: np.ndarray, cells: np.ndarray) -> bool:
+    """Whether the keys that are hidden from all queries are those that a mask (…, keys) has as False."""
+    n, length = mask.size // mask.shape[-1], mask.shape[-1]
+    hidden = cells.all(1)
+    return len(hidden) % n == 0 and np.array_equal(
+        np.repeat(~mask.reshape(n, length), len(hidden) // n, axis=0), hidden
+    )

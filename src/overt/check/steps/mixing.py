@@ -167,7 +167,9 @@ class Mixing(Masked):
     def _elsewhere(self, before: np.ndarray, right: np.ndarray, weights: np.ndarray) -> bool:
         """Whether each row is a softmax but for the share of a sink: a logit that joined, or that some array holds."""
         sums = weights.sum(1)
-        if not ((sums > 0) & (sums < 1)).all() or not near(right * sums[:, None], weights, 1e-4):
+        # Some rows may have nothing beside their keys.
+        beside = (sums > 0) & (sums < 1 + (1e-9 if self.core.sink else 0))
+        if not beside.all() or not near(right * sums[:, None], weights, 1e-4):
             return False
         if self.core.sink:
             return True
@@ -306,7 +308,8 @@ class Mixing(Masked):
             mine = [c for c in mine if c is not samples]
         if len(mine) != 1:
             return
-        if not any((c == c[:1, :, :1]).all() and len(np.unique(c)) == length for c in at):
+        paged = _paged([c[:, :, 0] for c in at if c is not mine[0] and (c == c[:, :, :1]).all()])
+        if paged is None and not any((c == c[:1, :, :1]).all() and len(np.unique(c)) == length for c in at):
             # Each head of queries has as many keys as there are: some of them twice, or in an order of its own.
             along = [c for c in at[:-1] if len(np.unique(c)) == length and (c == c[:, :, :1]).all()]
             mixed = any(len(np.unique(row)) < length or (row != c[0, :, 0]).any() for c in along for row in c[:, :, 0])
@@ -319,6 +322,7 @@ class Mixing(Masked):
         heads = mine[0][:, 0, 0]
         G = len(np.unique(heads))
         which = samples[:, 0, 0] if constant_over(samples) and samples is not mine[0] else np.zeros(n, int)
+        which = which if paged is None else paged
         row = np.unique(heads[which == which[0]], return_inverse=True)[1].ravel()
         if len(row) % G or len(row) == G:
             return
@@ -485,3 +489,14 @@ def _positions(operations: Sequence[Operation], number: int | None, form: np.nda
     at = places(form, array)
     along = [] if at is None else [n for n, c in enumerate(at) if (c != c[:, :1]).any() and (c == c[:1, :, :1]).all()]
     return None if at is None or len(along) != 1 else (int(array.shape[along[0]]), [*map(int, at[along[0]][0, :, 0])])
+
+
+def _paged(places: Sequence[np.ndarray]) -> np.ndarray | None:
+    """Which rows (n, keys) have the same keys, by their page and their place in it; None where no row has its own."""
+    if len(places) < 2:
+        return None
+    rows = np.stack(places, axis=-1)
+    _, which = np.unique(rows.reshape(len(rows), -1), axis=0, return_inverse=True)
+    alike, several = np.unique(which, return_counts=True)[1], [len(np.unique(row, axis=0)) for row in rows]
+    own = (alike == alike[0]).all() and alike[0] > 1 and len(alike) > 1 and set(several) == {rows.shape[1]}
+    return which.ravel() if own else None

@@ -93,8 +93,8 @@ class Scale(Walk):
             self.note("scale", "held", f"1/√{width} shared with other terms (He et al. 2021)", line)
         elif "term" in self.facts and any(abs(total * (width + n) ** 0.5 - 1) < 1e-3 for n in self._beside_widths()):
             self.note("scale", "held", "one over the root of the widths of all terms together", line)
-        elif mistake is None and self.bent is not None and self.bent[0] == total:
-            says = f"What tanh made of the scores divided by {want / total:.4g} is not multiplied by that again."
+        elif mistake is None and self.bent is not None and self._uncapped(self.bent[0], total / self.bent[0], want):
+            says = f"What tanh made of the scores divided by {want / self.bent[0]:.4g} is not multiplied by that again."
             self.fail("softcap", UNKNOWN, self.bent[1], says, want, total)
         elif mistake is None:
             # Any number may be meant, but not any power of the width.
@@ -127,6 +127,11 @@ class Scale(Walk):
                 line = self.operations[core.scores.number].line
             says = f"The scores are multiplied by {total:.4g}; 1/√{width} is {want:.4g}."
             self.fail("scale", mistake, line, says, want, total)
+
+    @staticmethod
+    def _uncapped(before: float, after: float, want: float) -> bool:
+        """Whether what divided scores before they were bent is missing after that, or divides once more."""
+        return any(abs(after / x - 1) < 1e-6 for x in (1.0, before / want))
 
     def _beside_widths(self) -> set[int]:
         """The widths of other products of the same form, which may be terms of the scores, and of all together."""

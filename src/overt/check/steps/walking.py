@@ -20,6 +20,9 @@ from overt.recorder.products import made_of
 
 # The logarithm of how many choices of hidden cells there are from where on one is none of chance.
 _BY_CHANCE = log(1e6)
+_ROUNDS = {"round", "round_", "rint", "around"}
+# Numbers that some keys may be by chance, and a share of the largest by which rounding moves one.
+_CODES, _ROUNDED = 3, 0.1
 # A number that scores are not: hidden ones lie as far below 0.
 _RAISED = 1e6
 
@@ -58,6 +61,11 @@ class Walk(State):
         for at, ((_, x), (number, y)) in enumerate(pairwise(core.steps), 1):
             if number is not None and not self._goes_on(number, x, y, core.steps[at:]):
                 break
+        made = made_of(self.operations, core.scores.sources[1])
+        coded = _whole(core.scores.keys) and any(self.operations[n].name in _ROUNDS for n in made)
+        if coded and not any(entry.step == "keys" for entry in self.ledger):
+            says = "Keys were rounded to whole numbers, and are not multiplied by what they were divided by."
+            self.fail("scores", UNKNOWN, scores_line, says)
         measured = tempered(core.steps[0][1], core.steps[-1][1]) if self.strange or self.phase == "raw" else None
         if measured is not None:
             # However it was come by, it is a softmax of the scores over some of the keys.
@@ -162,6 +170,8 @@ class Walk(State):
                     self.fail("softcap", "softcap_after_mask", step.line, "Hidden scores are capped too.", x, y)
             case "shift":
                 self._lower(step)
+                # Beside other keys what all of these have more or less counts.
+                self.before = None if self.core.sink else self.before
             case "exp" | "exp2":
                 self._exponential(step)
                 self.phase, self.weights, self.softmax_line = "exp", y, step.line
@@ -263,6 +273,10 @@ class Walk(State):
         free = name == "unknown" and (raw or prob)
         if raw and self._normalises(step.x, step.y):
             self._weighed(step.x, step.y, step.line)
+        elif (raw or prob) and operation.name in FACTORS and self._unrounded(step.x, step.y):
+            self.before = None if raw else self.before
+            what = "keys" if raw else "values"
+            self.note(what, "held", "whole numbers, multiplied by what they were divided by to be rounded", step.line)
         elif free and (self._free(step.number) or (prob and self._by_key(step.x, step.y))):
             # A learned or a given number is nobody's mistake.
             self.learned, self.before = True, None
@@ -315,6 +329,27 @@ class Walk(State):
         with np.errstate(all="ignore"):
             return norms is not None and constant(y * norms / x, tolerance=1e-4)
 
+    def _unrounded(self, x: np.ndarray, y: np.ndarray) -> bool:
+        """Whether keys, or values, are whole numbers, and a factor of each makes them, nearly, what was rounded."""
+        scores, mix, place = self.core.scores, self.core.mix, self.core.place
+        with np.errstate(all="ignore"):
+            shares = np.where(x != 0, y / x, np.nan)
+        if self.phase == "prob":
+            rows, source = mix.form(mix.right, mix.labels[1], mix.columns, mix.summed).swapaxes(1, 2), mix.sources[1]
+            shares = self._batched(shares)
+        else:
+            rows, source = scores.keys, scores.sources[1]
+            flat = np.full(scores.result.size, np.nan)
+            flat[... if place is None else place.ravel()] = shares.ravel()
+            shares = flat.reshape(scores.result.shape)
+            shares = scores.form(shares, scores.labels[2], scores.rows, scores.columns)
+        if not _whole(rows) or not constant(shares, 1, 1e-4):
+            return False
+        made = np.sort(rows * np.fmax.reduce(shares, axis=1)[:, :, None], axis=None)
+        rounded = (self.operations[n] for n in made_of(self.operations, source))
+        before = (z for op in rounded for z in op.operands if z.dtype.kind == "f" and z.size == made.size)
+        return any(np.abs(np.sort(z, axis=None) - made).max() <= _ROUNDED * np.abs(z).max() for z in before)
+
     def _laid(self, cells: np.ndarray) -> np.ndarray | None:
         """Cells (batch, rows, columns) of the scores as rows × keys."""
         scores, place = self.core.scores, self.core.place
@@ -342,7 +377,7 @@ class Walk(State):
     def _normalises(self, x: np.ndarray, y: np.ndarray) -> bool:
         """Whether what came from raw scores at once is a softmax over some axes, or the scores by their sum."""
         sums = y.sum(1, keepdims=True)
-        beside = bool(self.core.sink and ((sums > 0) & (sums < 1)).all())
+        beside = bool(self.core.sink and ((sums > 0) & (sums < 1 + 1e-9)).all())
         # What is missing is the share of a sink.
         mistake, known = pipeline.softmax_mistake(self.core, x, y / sums if beside else y)
         return known and (mistake is not None or beside or bool(self.core.normal))
@@ -443,6 +478,11 @@ def _levelled(weights: np.ndarray, final: np.ndarray) -> bool:
     mine, made = weights - mean, final - mean
     share = float((mine * made).sum() / max(float((mine * mine).sum()), 1e-12))
     return 1e-6 < share < 1 - 1e-6 and close(made, share * mine, 1e-4, 1e-6)
+
+
+def _whole(x: np.ndarray) -> bool:
+    """Whether numbers are whole, and not only a few of them by chance."""
+    return bool((x == np.round(x)).all()) and len(np.unique(x)) > _CODES
 
 
 def _moves(step: Step) -> bool:

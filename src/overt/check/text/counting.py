@@ -10,6 +10,9 @@ _WITH = (
     r"|counts (the (query|token) )?itself|itself (is|being) (one|among|part)|itself the (last|first)|\bin total\b"
     r"|\b(its own|the query|the (current|present) \w+)( (key|token|step|position))? (is |being )?"
     r"(among|one of) (them|these|those)\b"
+    # Itself included, in other languages.
+    r"|\b(compris|comprise|inclusa?|inclus[oe]|compres[oa]|inclu[ií]d[oa]s?|eingeschlossen|mitgezählt|mitgerechnet)\b"
+    r"|\b(включая|в том числе|dahil|包括自己|自分も含め|含自身)"
 )
 _BESIDES = (
     r"besides|exclud|\+ ?1\W{0,4}(keys|tokens|positions)|not count|in addition to|plus itself|plus the query"

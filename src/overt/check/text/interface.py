@@ -8,8 +8,8 @@ from functools import cached_property
 from string import ascii_uppercase
 from typing import Any
 
-from overt.check.text.asked import Read
 from overt.check.text.promises import Promises
+from overt.check.text.read import Read
 from overt.check.text.reading import read
 from overt.check.text.roles import Argument, constructor_role, role, settled
 from overt.check.text.shapes import layout_of, shapes

@@ -31,6 +31,10 @@ _LAST = (
 )
 
 
+# What depends on what comes before it.
+_UNTIL = r"\bdepends? (only )?on (\w+ ){0,2}[01] ?(\.\.+|…|to|-) ?\w\b"
+
+
 class Promises(Hiding):
     """What is said of one callable, by its name, its text and that of what it uses."""
 
@@ -153,15 +157,18 @@ class Promises(Hiding):
         masks = [a.name for a in self.arguments if a.role == "mask"]
         free = all(re.search(rf"\b{mask}\b\W{{0,3}}\[?\(?\w+, *\w+[\])]", self.described) for mask in masks)
         module = " ".join(self.description.get("told", "").lower().split())
+        own = "|".join(re.escape(a.name.lower()) for a in self.arguments)
         before = r"\b(a|each|every) (token|position) (sees|attends to|looks at) (only )?itself and (only )?(the )?\w+ before it\b"
         return bool(
             re.search(r"causal|autoregress", name)
             # A part of such a model may be given what is hidden from whom.
             or ("gpt" in name and (alone or not re.search(r"att|layer|block", name)))
             or (free and "decoder-only" in module and re.search(before, module))
+            or re.search(rf"{_UNTIL} (of|in) [`'\"]*({own})\b", module)
             or (alone and re.search(r"masked_self|masked_multi|masked_att|decoder_self|lookahead", name))
             or re.search(
-                r"\bcausal(ly)?\b|autoregressive|look-?ahead|future (tokens|positions|keys)|masked self|(only|itself) .{0,20}\b(past|earlier|previous)"
+                r"\bcausal(ly)?\b|auto-?regressive|look-?ahead|future (tokens|positions|keys)|masked self|(only|itself) .{0,20}\b(past|earlier|previous)"
+                rf"|{_UNTIL}"
                 r"|\bpredicted (only )?from .{0,30}\b(what|all that) (came|comes|went) before\b",
                 told,
             )
@@ -266,7 +273,9 @@ class Promises(Hiding):
         above = (re.sub(r"(?m)^[ \t]*(#.*)\n[ \t]*(?=\w+ *[:=])", r"\1 ", source) for source in classes)
         lines += [line for source in above for line in source.splitlines() if "#" in line]
         lines += re.split(ENDS, "\n\n".join([self._configured, *texts(self.description["helpers"])]).lower())
-        told = "\n".join([self.prose, *(line for line in lines if name and re.search(rf"\b{name.lower()}\b", line))])
+        told = "\n".join(
+            [self.prose, *(line for line in lines if name and re.search(rf"\b(\w+_)?{name.lower()}\b", line))]
+        )
         one = rf"\b{name.lower()}\b"
         if name and re.search(rf"{one}`? ?[-−–] ?1\b|[-−–] ?{one} ?\+ ?1\b", told):
             # One less than it are the others, or so far back is the first, in any language.

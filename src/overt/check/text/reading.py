@@ -9,7 +9,8 @@ from functools import lru_cache
 from itertools import product
 
 from overt.check.text import numeric
-from overt.check.text.asked import Read, asked, paths_of
+from overt.check.text.asked import asked, paths_of
+from overt.check.text.read import Read
 from overt.check.text.roles import role
 from overt.check.text.shapes import Path, Shape
 from overt.check.text.syntax import (
@@ -95,10 +96,18 @@ def _looks_up(name: str, tree: ast.Module) -> bool:
 
 
 def _static(tree: ast.Module) -> list[str]:
-    """Arguments that ``jax.jit`` is told to be no arrays."""
-    given = [x.value for own in tree.body[:1] for part in getattr(own, "decorator_list", ()) for x in ast.walk(part)
-             if isinstance(x, ast.keyword) and x.arg == "static_argnames"]  # fmt: skip
-    return [text for value in given for text in (listed(value, {}) or spelt(value, {}))]
+    """Arguments that ``jax.jit`` is told to be no arrays, by their names or places."""
+    function = next((own for own in tree.body[:1] if isinstance(own, ast.FunctionDef)), None)
+    given = [
+        x for part in getattr(function, "decorator_list", ()) for x in ast.walk(part) if isinstance(x, ast.keyword)
+    ]
+    named = [x.value for x in given if x.arg == "static_argnames"]
+    numbered = [n.value for x in given if x.arg == "static_argnums" for n in ast.walk(x.value)
+                if isinstance(n, ast.Constant)]  # fmt: skip
+    names = parameters_of(function) if function is not None else []
+    return [text for value in named for text in (listed(value, {}) or spelt(value, {}))] + [
+        names[n] for n in numbered if isinstance(n, int) and n < len(names)
+    ]
 
 
 def _applied(own: ast.AST, names: Sequence[str]) -> dict[str, tuple[list[str], list[str]]]:

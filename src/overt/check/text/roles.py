@@ -126,6 +126,8 @@ def constructor_role(name: str) -> str | None:
         return "heads"
     if name in ("kv", "hkv", "kvh", "h_kv"):
         return "groups"
+    if re.fullmatch(r"(max_?)?(batch|bsz?)(_?size)?", name.lower()):
+        return "samples"
     if name in ("d", "D", "k", "e", "c", "C", "E", "dim"):
         return "model_dim"
     found = next((r for r in order if role(name, (r,))), None)

@@ -62,6 +62,12 @@ def shapes(text: str, names: Sequence[str], asked: Iterable[Path] = (), *, alone
     many = r"(?:[^()\[\].;\n]{0,24}(?:->|→|\bof) *|(?:[^\W\d]+ +){1,2})?"
     each = rf"(?<![\w.])({known})(?::| =)? +{many}\(\w+, *\w+\){both}([\[(](?:{_AXIS})(?:,\s*(?:{_AXIS}))+[\])])"
     text = re.sub(each, r'\1["0"] \2; \1["1"] \2', text)
+    whole = rf"(?<![\w.])({known})(?::| =|,)? (?:is )?(?:an? )?lists? of (\w+) (int(?:s|eger|egers)?)\b"
+    text = re.sub(whole, r"\1 (\2,) \3", text)
+    # The two that a list holds, and a shape in the same sentence.
+    lists = _any(n for n in names if {(n, "0"), (n, "1")} <= {*asked})
+    two = rf"(?<![\w.])({lists})\b[^;.()]{{0,60}}\[\w+, *\w+\][^;.()\[\]]{{1,60}}(\((?:{_AXIS})(?:,\s*(?:{_AXIS})){{2,}}\))"
+    text = re.sub(two, r'\1["0"] \2; \1["1"] \2', text)
     text = _in_order(text, known, held := [*asked])
     # What a sentence begins with is written large.
     large = {one.capitalize(): one for one in names if len(one) > 2 and one.islower()}

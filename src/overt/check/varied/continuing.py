@@ -22,6 +22,7 @@ from overt.check.findings import Findings
 from overt.check.steps.definitions import same
 from overt.check.text.lines import counted_at, given_at
 from overt.check.text.roles import constructor_role
+from overt.check.text.shapes import Path
 from overt.check.varied import reordering
 from overt.check.varied.asking import Caller
 from overt.check.varied.beside import Made
@@ -67,11 +68,32 @@ class _Way:
 def check(caller: Caller, guess: Guess, made: Made, findings: Findings) -> None:
     """Make a call that works in pieces, where nothing is kept also with what a flag of the constructor switches on."""
     kept = Continued(caller, guess).check(findings)
+    empty = _emptied(guess)
+    if not kept and empty is not None and not findings.wrong:
+        kept = Continued(caller, empty).pieces(findings)
     off = [name for name, was in made.numbers(caller).items() if was is False]
     for name in off[:_FLAGS] if not kept and not findings.wrong else ():
         other = made.other(caller, {name: True})
         if other is not None and Continued(other, guess).pieces(findings):
             break
+
+
+def _holds(kind: str) -> bool:
+    """Whether something may hold nothing, and be filled."""
+    return kind == "dictionary" or kind.endswith(" of them")
+
+
+def _emptied(guess: Guess) -> Guess | None:
+    """The same call with nothing in lists and dictionaries that hold keys and values alone; None without such."""
+    held: dict[Path, list[str]] = {}
+    for path, kind in guess.kinds:
+        if len(path) > 1:
+            held.setdefault(path[:1], []).append(kind)
+    kinds = dict(guess.kinds)
+    kept = {path for path, inner in held.items()
+            if _holds(kinds.get(path, "")) and all("S" in calls.axes_of(kind) for kind in inner)}  # fmt: skip
+    left = tuple((path, kind) for path, kind in guess.kinds if path in kept or path[:1] not in kept)
+    return replace(guess, kinds=left) if kept else None
 
 
 class Continued:
@@ -184,7 +206,9 @@ class Continued:
         moving = {name for name in self.axes if self.kinds[name][:6] == "tokens" or self.kinds[name] not in _ALONG}
         moving -= {a.name for a in self.face.arguments if a.role in ("k", "v")}
         known = facts.get("causal") == 0 and len(held) >= told["cores"]
-        if not self.face.declared_causal or len(moving) > 1 or (findings.judged and not known):
+        # Without a softmax no mask is looked for.
+        masked = findings.judged and any(e["step"].endswith("softmax") for e in told.get("ledger", ()))
+        if not self.face.declared_causal or len(moving) > 1 or (masked and not known):
             return
         (head, whole) = (self._run([plain], (0, end)) for end in (_CUT, _ALL))
         # Tokens that are chosen by chance are others each time.
@@ -229,7 +253,7 @@ class Continued:
         counts: list[str | None] = [*must, None] if must else [None, *numbers[:4]]
         # A dictionary that holds nothing may be filled.
         filled = {path.partition(".")[0] for path in self.kinds if "." in path}
-        holders = [name for name, kind in own.items() if kind in ("None", "dictionary") and name not in filled]
+        holders = [name for name, kind in own.items() if (kind == "None" or _holds(kind)) and name not in filled]
         holders += [a.name for a in free if a.default is None]
         methods: list[str | None] = [None]
         if self.handle is not None:

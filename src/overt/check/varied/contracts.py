@@ -17,13 +17,14 @@ import numpy as np
 from overt.check.calls import call as calls
 from overt.check.calls.call import Guess
 from overt.check.findings import Findings
+from overt.check.steps.definitions import same
 from overt.check.text.interface import Interface
 from overt.check.text.lines import failed_at
 from overt.check.text.roles import constructor_role, role
 from overt.check.text.shapes import shapes
 from overt.check.text.syntax import parsed
 from overt.check.varied import displaced, samples
-from overt.check.varied.asking import Caller, Way, differ, reach, values_in
+from overt.check.varied.asking import Answer, Caller, Way, differ, reach, values_in
 from overt.check.varied.beside import Made
 from overt.check.varied.beside import numbers as told
 
@@ -33,6 +34,13 @@ _LONG = 12
 _WHOLE = 6
 # By so many positions a sequence is made shorter.
 _FEWER = 2
+# What says that 0 fills up.
+_ZERO_PADS = (
+    r"\bpad(ded|s)? (\w+ ){0,4}(with|by) (a |the )?(zeros?|0)\b"
+    r"|\b0 ?(=|is|are|marks|means|for|:) (an? |the )?(pad|empty|nothing|none)"
+)
+# A share of the largest number, by which nothing changes.
+_ROUNDING = 1e-7
 
 
 def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
@@ -51,7 +59,8 @@ def check(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Find
             del findings.found["dropout_eval"]
     packed(caller.face, facts, findings)
     _capped(caller, facts, findings)
-    _idle(caller, guess, findings)
+    _idle(caller, guess, facts, findings)
+    _padded(caller.face, facts, findings)
     samples.check(caller, guess, facts, findings)
     _places(caller, guess, findings)
     _lengths(caller, guess, facts, findings)
@@ -94,17 +103,33 @@ def _capped(caller: Caller, facts: Mapping[str, Any], findings: Findings) -> Non
         findings.add("softcap_missing", line=findings.at("scores"), look=rf"\.{unread[0]}\b")
 
 
-def _idle(caller: Caller, guess: Guess, findings: Findings) -> None:
-    """Values that are given and change nothing, as where what is new never comes out of a cache."""
+def _idle(caller: Caller, guess: Guess, facts: Mapping[str, Any], findings: Findings) -> None:
+    """Queries, keys or values that are given and change nothing: of what is new in a cache nothing may come out."""
     arrays = caller.arrays(guess)
-    names = [a.name for a in caller.face.arguments if a.role == "v" and a.name in arrays]
+    roles = ("q", "k", "v") if facts.get("weighs several") else ("v",)
+    given = {a.role: a.name for a in caller.face.arguments if a.role in roles and a.name in arrays}
     # Of several calls each may have its own.
-    once = not caller.face.description["composed"] and not caller.face.description.get("life")
-    for name in names if once and not findings.wrong else ():
-        plain, other = caller.ask([Way(guess), Way(guess, {name: 2 * arrays[name] + 1})])
-        both = [*zip(plain.outputs, other.outputs, strict=False)]
-        if both and not (plain.failed or other.failed) and all(np.array_equal(x, y) for x, y in both):
-            findings.add("unknown", message=f"Nothing that it gives depends on {name}.", line=findings.at("mixing"))
+    if findings.wrong or caller.face.description["composed"] or caller.face.description.get("life"):
+        return
+    plain, *others = caller.ask([Way(guess), *(Way(guess, {name: 2 * arrays[name] + 1}) for name in given.values())])
+    idle = [one for one, other in zip(given, others, strict=True) if _alike(plain, other)]
+    # Where queries and keys alone change nothing, the values are those of something else.
+    for one in idle if "v" in idle or len(idle) < len(given) else ():
+        at = findings.at("mixing" if one == "v" else "scores")
+        findings.add("unknown", message=f"Nothing that it gives depends on {given[one]}.", line=at)
+
+
+def _alike(plain: Answer, other: Answer) -> bool:
+    """Whether two answers are one but for rounding."""
+    both = [*zip(plain.outputs, other.outputs, strict=False)]
+    return bool(both) and not (plain.failed or other.failed) and all(same(x, y, _ROUNDING) for x, y in both)
+
+
+def _padded(face: Interface, facts: Mapping[str, Any], findings: Findings) -> None:
+    """Words that are hidden although they are not what is said to pad."""
+    told = " ".join(f"{face.prose} {face.description.get('told', '')}".lower().split())
+    if "hides words" in facts and re.search(_ZERO_PADS, told):
+        findings.add("mask_inverted", line=facts["hides words"])
 
 
 def _places(caller: Caller, guess: Guess, findings: Findings) -> None:

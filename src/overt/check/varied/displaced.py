@@ -23,7 +23,9 @@ def check(caller: Caller, guess: Guess, made: Made, numbers: Mapping[str, int], 
     if letter is None or not moving:
         return
     # No other axis is as long.
-    n = 2 * guess.lengths.axis(letter)
+    others = {guess.lengths.axis(axis) for axis in guess.first if axis != letter}
+    longer = (times * guess.lengths.axis(letter) for times in range(2, 9))
+    n = next(length for length in longer if length not in others)
     long = Way(replace(guess, lengths=guess.lengths.resized(letter, n).resized("S", n)))
     own = sees(caller, long, letter)
     if own is None:

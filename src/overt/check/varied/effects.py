@@ -102,12 +102,14 @@ def _gradients(caller: Caller, guess: Guess, findings: Findings) -> None:
         # What somebody takes out of the gradient, such as the mean of a series, is meant.
         whole = caller.ask([Way(guess, extra={"grad": True, "attached": True})])[0].gradients.get(name)
         chosen = whole is not None and _is_slope(whole, slope)
+        # So is what is kept past all accounts.
+        past = bool(re.search(r"\.data\b *(=(?!=)|\[|\.)", caller.face.whole))
         # Beside the lowest number a score is lost, and has a gradient still, in rows that see nothing.
         if any(_agrees(caller, guess, name, dict.fromkeys(masks, seen)) for seen in (0, 1) if masks):
             continue
-        why = ": detach() leaves a part of it out" if chosen else ""
+        why = ": detach() leaves a part of it out" if chosen else ": .data goes past it" if past else ""
         says = f"The gradient of {name} is not the slope of the output{why}."
-        findings.add("gradient_wrong", kind="risk" if chosen else None, message=says)
+        findings.add("gradient_wrong", kind="risk" if chosen or past else None, message=says)
         return
 
 

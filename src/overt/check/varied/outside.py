@@ -51,7 +51,8 @@ def read(caller: Caller, guess: Guess) -> dict[str, Any]:
             bare = None if mean is None else _weights(caller, guess, name, given[name], mean, silent)
             bare = bare if bare is not None and bare.shape == weights.shape else None
             steps = _scores(pair[0] @ pair[1].swapaxes(-1, -2), weights, bare)
-            return _judged(caller, guess, pair, split[name], [*steps, (_UNSEEN, weights)], given[asking])
+            idle = bare is not None and np.allclose(bare, weights, rtol=_SAME, atol=_SAME)
+            return _judged(caller, guess, pair, split[name], [*steps, (_UNSEEN, weights)], given[asking], idle=idle)
     return {}
 
 
@@ -126,10 +127,12 @@ def _judged(
     values: np.ndarray,
     steps: Sequence[tuple[str, np.ndarray]],
     asking: np.ndarray,
+    *,
+    idle: bool,
 ) -> dict[str, Any]:
     """The weights, and what comes before them, as operations on the products of queries and keys, judged.
 
-    asking: the queries as given.
+    asking: the queries as given; idle: whether these change no weight.
     """
     (q, k), weights = pair, steps[-1][1]
     turned = k.swapaxes(-1, -2)
@@ -156,7 +159,9 @@ def _judged(
         return {}
     sums = weights.reshape(-1, weights.shape[-1])[_shares(raw, weights)[2]].sum(1)
     told = None
-    if not judged.faults and len(sums) and np.abs(sums - 1).min() > _SHARE:
+    if not judged.faults and idle:
+        told = ("scores", UNKNOWN, "The queries change no weight.")
+    elif not judged.faults and len(sums) and np.abs(sums - 1).min() > _SHARE:
         told = ("softmax", UNKNOWN, f"The weights of a query sum to {sums[0]:.4g}, and not to 1.")
     elif not judged.faults and _overflows(caller, guess, asking):
         says = "exp is taken without subtracting the maximum of the row: with large scores the output is no number."

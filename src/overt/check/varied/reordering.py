@@ -122,12 +122,14 @@ def _calls(names: Sequence[str], holder: Any) -> Iterator[tuple[str, list[Any], 
             yield name, [order], None
             continue
         for args in ([holder, order], [order, holder]):
-            yield name, args, None if "kept" in holder else 1
+            # What is kept is changed, or comes back changed.
+            yield from ((name, args, result) for result in ((None, 1) if "kept" in holder else (1,)))
 
 
 def _handed(kwargs: Mapping[str, Any], result: int) -> dict[str, Any]:
     """Arguments with what another call returned in the place of what the first one did."""
-    return {name: {"result": result, "item": None} if "result" in spec else spec for name, spec in kwargs.items()}
+    changed = {name for name, spec in kwargs.items() if {"result", "kept"} & spec.keys()}
+    return {name: {"result": result, "item": None} if name in changed else spec for name, spec in kwargs.items()}
 
 
 def _seen(
